@@ -1,0 +1,1 @@
+"""Measurements: each a ratio to something in the same run."""

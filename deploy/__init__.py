@@ -1,0 +1,1 @@
+"""Run Sowline: a local Kafka broker, container images, a compose file."""

@@ -1,0 +1,1 @@
+"""The subscription engine, and the runner that writes configured subscriptions to Kafka."""

@@ -1,0 +1,1 @@
+"""Put commands on the log: the PySpark pipeline, its sources and its sink."""

@@ -1,0 +1,13 @@
+"""The one exception that Sowline raises on purpose: a short reason code and a sentence for a person."""
+
+
+class SowlineError(Exception):
+    """Something expected went wrong: `reason` is a code from `docs/reasons.md`, the text says what to do.
+
+    The text states what was expected, what came, and what to do next. Both travel over the wire as they are.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
