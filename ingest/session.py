@@ -1,0 +1,43 @@
+"""The Spark session of a pipeline."""
+
+import os
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from sowline.jars import spark_connector_jars
+from sowline.java import find_java
+
+LOCAL_CORES = 2
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+
+def spark_session(name: str, **conf: str) -> SparkSession:
+    """Return the Spark session of a pipeline, made where there is none; `conf` has the last word.
+
+    Started by `spark-submit`, the session takes master, memory and connector from there; otherwise it is a
+    small local one. Names in `conf` are written with `_` for `.`: `spark_driver_memory="2g"`.
+    """
+    settings = {"spark.sql.session.timeZone": "UTC", "spark.ui.enabled": "false"}
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        settings |= _local_settings()
+    settings |= {key.replace("_", "."): value for key, value in conf.items()}
+    builder = SparkSession.builder.appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _local_settings() -> dict[str, str]:
+    find_java()  # the one that Spark will find, too; a wrong one gives a sentence here instead of a trace there
+    return {
+        "spark.master": f"local[{LOCAL_CORES}]",
+        "spark.jars": ",".join(str(jar) for jar in spark_connector_jars()),
+        "spark.driver.memory": "1g",
+        # The machine's own name may resolve to an address that nothing listens on.
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
+        "spark.sql.shuffle.partitions": str(LOCAL_CORES),
+        "spark.ui.showConsoleProgress": "false",
+    }
