@@ -1,0 +1,67 @@
+"""The feed: facts written as slices, one CSV file after another, into the directory that the pipeline watches."""
+
+import csv
+import os
+import time
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from examples.flights.data import Fact, line_of
+
+SLICE_S = 0.5
+"""Real seconds between two slices, where the feed runs at a speed."""
+MAX_INTERVAL_S = 24 * 3600
+"""Simulated seconds in a slice where the feed runs as fast as it can."""
+
+
+class Slice(NamedTuple):
+    """The facts of one simulated interval, and the moment at which it ends (seconds since 1970)."""
+
+    until: int
+    facts: Sequence[Fact]
+
+
+def interval_s(speed: float | None) -> int:
+    """Return how many simulated seconds one slice holds at a speed; None is as fast as possible."""
+    return MAX_INTERVAL_S if speed is None else max(1, round(speed * SLICE_S))
+
+
+def slices(facts: Sequence[Fact], interval: int) -> Iterator[Slice]:
+    """Cut a feed in order of time into intervals of that many simulated seconds, empty ones left out."""
+    for number, group in groupby(facts, key=lambda fact: fact.moment // interval):
+        yield Slice((number + 1) * interval, list(group))
+
+
+class SliceWriter:
+    """Writes slices as `000001.csv`, `000002.csv`, … so that a reader of the directory sees them in order.
+
+    A slice appears whole (written under another name, then renamed), and its modification time is at least a
+    millisecond after the one before, because Spark takes files in the order of these times.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        if directory.exists() and any(directory.glob("*.csv")):
+            raise FileExistsError(f"expected a directory without slices to begin a feed in, got {directory}")
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory = directory
+        self._written = 0
+        self._mtime_ms = 0
+
+    def write(self, facts: Sequence[Fact]) -> Path:
+        """Write the next slice and return where it is."""
+        self._written += 1
+        self._mtime_ms = max(self._mtime_ms + 1, time.time_ns() // 1_000_000)
+        path = self._directory / f"{self._written:06}.csv"
+        # Spark leaves out names that begin with a dot.
+        unfinished = self._directory / f".{path.name}"
+        with unfinished.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(map(line_of, facts))
+        os.utime(unfinished, ns=(self._mtime_ms * 1_000_000, self._mtime_ms * 1_000_000))
+        return unfinished.rename(path)
+
+
+def due_s(until: int, start: int, speed: float | None) -> float:
+    """Return how many real seconds after its start the feed has to have reached a simulated moment."""
+    return 0.0 if speed is None else (until - start) / speed

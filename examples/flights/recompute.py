@@ -1,0 +1,78 @@
+"""The State of the World by hand: what a feed of facts must end in, in plain Python, without Spark or Kafka."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from examples.flights.data import (
+    CANCELLED,
+    DEPARTED,
+    LANDED,
+    LATE,
+    LATE_MIN,
+    MISSING,
+    SCHEDULED,
+    Fact,
+    Flight,
+    key_text,
+)
+
+Body = dict[str, Any]
+
+
+def recompute(facts: Iterable[Fact]) -> dict[str, Body]:
+    """Return the records that the facts leave, by key text."""
+    world: dict[str, Body] = {}
+    for fact in facts:
+        key = key_text(fact.flight.carrier, fact.flight.flight, fact.flight.time_hour)
+        if fact.kind == CANCELLED:
+            world.pop(key, None)
+        elif fact.kind == SCHEDULED:
+            world[key] = _schedule(fact.flight)
+        else:
+            world.setdefault(key, _identity(fact.flight)).update(_news(fact.kind, fact.flight))
+    return world
+
+
+def _identity(flight: Flight) -> Body:
+    return {"carrier": flight.carrier, "flight": int(flight.flight), "time_hour": flight.time_hour}
+
+
+def _schedule(flight: Flight) -> Body:
+    told = _known(
+        tailnum=_text(flight.tailnum),
+        origin=_text(flight.origin),
+        dest=_text(flight.dest),
+        distance=_number(flight.distance),
+        sched_dep_time=_number(flight.sched_dep_time),
+        sched_arr_time=_number(flight.sched_arr_time),
+    )
+    return {**_identity(flight), **told, "status": "scheduled"}
+
+
+def _news(kind: str, flight: Flight) -> Body:
+    if kind == LATE:
+        return {"status": "late"}
+    if kind == DEPARTED:
+        delay = _number(flight.dep_delay)
+        status = "departed" if delay is None or delay < LATE_MIN else "departed late"
+        return _known(dep_time=_number(flight.dep_time), dep_delay=delay, status=status)
+    if kind == LANDED:
+        return _known(
+            arr_time=_number(flight.arr_time),
+            arr_delay=_number(flight.arr_delay),
+            air_time=_number(flight.air_time),
+            status="landed",
+        )
+    raise ValueError(f"expected a kind of fact, got {kind!r}")
+
+
+def _known(**fields: str | int | None) -> Body:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _number(text: str) -> int | None:
+    return None if text == MISSING else int(text)
+
+
+def _text(text: str) -> str | None:
+    return None if text == MISSING else text

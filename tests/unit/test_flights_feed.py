@@ -1,0 +1,61 @@
+"""The feed of the demo: slices of facts as files that a watcher of the directory sees in order."""
+
+import csv
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from examples.flights.data import feed_of, line_of
+from examples.flights.feed import SliceWriter, due_s, interval_s, slices
+from tests.unit.test_flights_data import DELAYED, NEVER_LEFT
+
+FACTS = feed_of([DELAYED, NEVER_LEFT])
+
+
+def test_slices_cover_the_feed() -> None:
+    """Slices hold every fact once, in order, each before the moment at which its slice ends."""
+    cut = list(slices(FACTS, 600))
+    assert [fact for part in cut for fact in part.facts] == FACTS
+    assert all(part.until - 600 <= fact.moment < part.until for part in cut for fact in part.facts)
+
+
+def test_no_empty_slices() -> None:
+    """An interval in which nothing becomes known has no slice."""
+    assert all(part.facts for part in slices(FACTS, 60))
+
+
+@pytest.mark.parametrize(("speed", "interval"), [(3600.0, 1800), (0.1, 1), (None, 86400)])
+def test_interval(speed: float | None, interval: int) -> None:
+    """A slice is half a second long at the feed's speed, and a day where it runs as fast as it can."""
+    assert interval_s(speed) == interval
+
+
+def test_due() -> None:
+    """An hour is due a second after the start at speed 3600, and at once where there is no speed."""
+    assert due_s(7200, 3600, 3600.0) == 1.0
+    assert due_s(7200, 3600, None) == 0.0
+
+
+def test_files(tmp_path: Path) -> None:
+    """Files are numbered in order, hold the facts as lines, and nothing else is left in the directory."""
+    writer = SliceWriter(tmp_path / "feed")
+    paths = [writer.write(part.facts) for part in slices(FACTS, 3600)]
+    assert [path.name for path in paths[:2]] == ["000001.csv", "000002.csv"]
+    assert sorted(paths[0].parent.iterdir()) == paths
+    lines = [tuple(line) for path in paths for line in csv.reader(path.read_text().splitlines())]
+    assert lines == [line_of(fact) for fact in FACTS]
+
+
+def test_modification_times_rise(tmp_path: Path) -> None:
+    """Each file is at least a millisecond younger than the one before, however fast they are written."""
+    writer = SliceWriter(tmp_path)
+    times = [writer.write(FACTS[:1]).stat().st_mtime_ns // 1_000_000 for _ in range(50)]
+    assert all(earlier < later for earlier, later in pairwise(times))
+
+
+def test_used_directory(tmp_path: Path) -> None:
+    """A feed does not begin in a directory that has slices already, whose numbers it would repeat."""
+    SliceWriter(tmp_path).write(FACTS)
+    with pytest.raises(FileExistsError, match="without slices"):
+        SliceWriter(tmp_path)
