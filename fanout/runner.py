@@ -1,0 +1,213 @@
+"""The runner: a configured subscription, written to a Kafka topic of its own.
+
+It follows the changes of its topic as a member of a consumer group. With each committed offset goes the
+position up to which messages were written, so that a repeat of old changes stays a repeat. A new fanout
+begins with the records that match now.
+"""
+
+import threading
+from dataclasses import dataclass, field
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+from fanout.message import fanout_headers
+from fanout.subscription import Delivery, Sighting, Subscription
+from sowline.change import Change, Event, read_event
+from sowline.errors import SowlineError
+from sowline.filter import compile_filter
+from sowline.following import Verdict, verdict
+from sowline.kafka import Cluster, exact_producer, log_bytes_max, plain_consumer, poll_batch
+from sowline.options import parse_options
+from sowline.position import Position, before_the_log
+from sowline.settings import Settings
+from sowline.topics import FanoutDefinition, TopicDefinition
+
+log = structlog.get_logger()
+
+SOW = "sow"
+BATCH_MAX = 1000
+
+
+@dataclass
+class Following:
+    """Where a fanout stands in one partition. While `load_end` is not reached, only the newest of each key counts."""
+
+    position: Position | None
+    next_offset: int
+    load_end: int | None = None
+    newest: dict[bytes, Change] = field(default_factory=dict)
+
+
+class Runner:
+    """Writes one fanout until told to stop."""
+
+    def __init__(
+        self, settings: Settings, fanout: FanoutDefinition, source: TopicDefinition, stop: threading.Event
+    ) -> None:
+        self._fanout = fanout
+        self._source = source
+        self._stop = stop
+        self._cluster = Cluster(settings.kafka_client)
+        options = parse_options(fanout.options)
+        self._subscription = Subscription(compile_filter(fanout.filter), options.oof)
+        self._producer = exact_producer(settings.kafka_client, log_bytes_max(source), error_cb=self._on_error)
+        self._consumer = plain_consumer(
+            settings.kafka_client,
+            group=f"{settings.group}-fanout-{fanout.name}",
+            **{
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": settings.session_timeout_ms,
+                "heartbeat.interval.ms": max(300, settings.session_timeout_ms // 6),
+            },
+        )
+        self._partitions: dict[int, Following] = {}
+        self._failed: KafkaError | None = None
+        self.assigned = False
+        self.messages = 0
+
+    def run(self) -> None:
+        """Follow until told to stop; raises where going on would lose something."""
+        self._consumer.subscribe(
+            [self._source.changes],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_revoke,
+        )
+        try:
+            while not self._stop.is_set():
+                messages = poll_batch(self._consumer, BATCH_MAX, 0.2)
+                if messages or self._loading():
+                    self._write(messages)
+        finally:
+            self._producer.purge()
+            self._consumer.close()
+
+    def _loading(self) -> bool:
+        return any(following.load_end is not None for following in self._partitions.values())
+
+    # a batch
+
+    def _write(self, messages: list[Message]) -> None:
+        """Write what the changes lead to, wait for Kafka to have it, then commit how far that is."""
+        for message in messages:
+            following = self._partitions.get(message.partition() or 0)
+            if following is not None:
+                self._take(message, following)
+        for number, following in self._partitions.items():
+            self._end_load(number, following)
+        while self._producer.flush(0.5):
+            if self._stop.is_set():
+                return
+        if self._failed is not None:
+            raise SowlineError(
+                "not written", f"Kafka refused a message of fanout {self._fanout.name}: {self._failed}"
+            )
+        self._commit()
+
+    def _take(self, message: Message, following: Following) -> None:
+        event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+        following.next_offset = (message.offset() or 0) + 1
+        if following.load_end is not None:
+            _load(event, following)
+        else:
+            self._follow(message.partition() or 0, event, following)
+
+    def _follow(self, number: int, event: Event, following: Following) -> None:
+        held = following.position or before_the_log()
+        judged = verdict(event, held)
+        if judged is Verdict.GAP:
+            raise SowlineError(
+                "gap",
+                f"fanout {self._fanout.name} stands at {held} in partition {number}, and what follows is gone: "
+                "delete its consumer group, and it begins again with the records as they are",
+            )
+        if judged is Verdict.TAKE:
+            following.position = event.position
+            if isinstance(event, Change):
+                delivery = self._subscription.on_change(Sighting(event))
+                if delivery is not None:
+                    self._produce(number, event, delivery)
+
+    def _end_load(self, number: int, following: Following) -> None:
+        """Once all that was there at the start is read, write the records that match."""
+        if following.load_end is None or self._position_of(number) < following.load_end:
+            return
+        matches = self._subscription.filter.matches
+        for change in sorted(following.newest.values(), key=lambda change: change.position):
+            now = Sighting(change).now
+            if now is not None and change.body is not None and matches(now):
+                self._produce(number, change, Delivery(SOW, change.body))
+        following.newest.clear()
+        following.load_end = None
+
+    def _position_of(self, number: int) -> int:
+        return int(self._consumer.position([TopicPartition(self._source.changes, number)])[0].offset)
+
+    def _produce(self, number: int, change: Change, delivery: Delivery) -> None:
+        headers = fanout_headers(self._source, number, change, delivery)
+        while True:
+            try:
+                self._producer.produce(
+                    self._fanout.output,
+                    delivery.body,
+                    change.sow_key,
+                    number,
+                    self._on_delivery,
+                    headers=headers,  # type: ignore[arg-type]
+                )
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+        self.messages += 1
+
+    def _commit(self) -> None:
+        done = [
+            TopicPartition(self._source.changes, number, following.next_offset, str(following.position))
+            for number, following in self._partitions.items()
+            if following.load_end is None and following.position is not None
+        ]
+        if done:
+            self._consumer.commit(offsets=done, asynchronous=False)
+
+    def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._failed = error
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._failed = error
+
+    # partitions come and go
+
+    def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self.assigned = True
+        committed = consumer.committed(places, timeout=30) if places else []
+        for place in committed:
+            following = self._opened(place)
+            self._partitions[place.partition] = following
+            place.offset = following.next_offset
+            place.metadata = None
+        consumer.incremental_assign(committed)
+
+    def _opened(self, place: TopicPartition) -> Following:
+        if place.offset >= 0 and place.metadata:
+            return Following(Position.parse(place.metadata), place.offset)
+        one = [place.partition]
+        start = self._cluster.starts(place.topic, one)[place.partition]
+        end = self._cluster.ends(place.topic, one)[place.partition]
+        log.info("a new fanout begins", fanout=self._fanout.name, partition=place.partition)
+        return Following(None, start, load_end=end)
+
+    def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        for place in places:
+            self._partitions.pop(place.partition, None)
+
+
+def _load(event: Event, following: Following) -> None:
+    """Keep the newest change of each key, and the newest position."""
+    following.position = max(event.position, following.position or event.position)
+    if isinstance(event, Change):
+        held = following.newest.get(event.sow_key)
+        if held is None or held.position < event.position:
+            following.newest[event.sow_key] = event

@@ -1,0 +1,89 @@
+"""The fanout process: a runner for each configured fanout, with their health and metrics."""
+
+import threading
+from collections.abc import Iterable
+
+import structlog
+from confluent_kafka import KafkaException
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
+
+from fanout.runner import Runner
+from sowline.errors import SowlineError
+from sowline.health import HealthServer
+from sowline.kafka import ensure_topics
+from sowline.settings import Settings
+from sowline.topics import FanoutDefinition, Topics
+
+log = structlog.get_logger()
+
+USUAL_PORT = 8082
+PAUSE_SECONDS = 1.0
+
+
+class FanoutService:
+    """Runs every fanout in a thread of its own; one that fails begins again, or says why it can't."""
+
+    def __init__(self, settings: Settings, topics: Topics, stop: threading.Event) -> None:
+        self._settings = settings
+        self._topics = topics
+        self._stop = stop
+        self._runners: dict[str, Runner] = {}
+        self._stopped: dict[str, str] = {}
+
+    def run(self) -> None:
+        """Write all fanouts until told to stop."""
+        ensure_topics(self._settings.kafka_client, self._topics)
+        threads = [threading.Thread(target=self._keep, args=(fanout,)) for fanout in self._topics.fanouts]
+        for thread in threads:
+            thread.start()
+        self._stop.wait()
+        for thread in threads:
+            thread.join()
+
+    def _keep(self, fanout: FanoutDefinition) -> None:
+        source = self._topics.named(fanout.topic)
+        while not self._stop.is_set():
+            try:
+                runner = self._runners[fanout.name] = Runner(self._settings, fanout, source, self._stop)
+                runner.run()
+            except SowlineError as error:
+                log.error("fanout stopped", fanout=fanout.name, reason=error.reason, why=error.message)
+                self._stopped[fanout.name] = error.message
+                return
+            except KafkaException as error:
+                log.error("beginning again from what was committed", fanout=fanout.name, why=str(error))
+                self._stop.wait(PAUSE_SECONDS)
+
+    def not_started(self) -> str | None:
+        """Say which fanouts have no partitions yet."""
+        waiting = [f.name for f in self._topics.fanouts if not self._has_begun(f.name)]
+        return f"waiting for partitions: {', '.join(waiting)}" if waiting else None
+
+    def _has_begun(self, name: str) -> bool:
+        return name in self._stopped or (name in self._runners and self._runners[name].assigned)
+
+    def not_ready(self) -> str | None:
+        """Say which fanouts had to stop."""
+        return "; ".join(f"{name}: {why}" for name, why in self._stopped.items()) or None
+
+    def not_alive(self) -> str | None:
+        """Say why only a restart can help: never, while the process answers."""
+        return None
+
+    def metrics(self) -> Iterable[Metric]:
+        """Yield the metrics; docs/metrics.md describes each."""
+        family = CounterMetricFamily("sowline_fanout_messages", "Messages written", labels=["fanout"])
+        for name, runner in dict(self._runners).items():
+            family.add_metric([name], runner.messages)
+        yield family
+
+
+def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
+    """Run the fanouts and their health port until `stop` is set."""
+    service = FanoutService(settings, topics, stop)
+    health = HealthServer(service, settings.host, settings.port or USUAL_PORT)
+    health.start()
+    try:
+        service.run()
+    finally:
+        health.stop()

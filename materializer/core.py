@@ -1,0 +1,326 @@
+"""The pure core of a partition: (state, log records) → (new state, what to write to Kafka).
+
+Nothing here knows Kafka, RocksDB or a clock: the same records on the same state give the same step, wherever
+and whenever they are applied. A step is written to Kafka first and committed to the store after that.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import orjson
+from sowline.filter import compile_filter
+
+from materializer.head import Head
+from materializer.record import Record
+from materializer.repeats import is_repeat, remember
+from sowline.change import DELETE, DELETED, Change, Numbers
+from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Command, LogRecord, Origin, read_command
+from sowline.errors import SowlineError
+from sowline.key import key_text, partition_of, sow_key
+from sowline.merge import merge
+from sowline.position import Position
+from sowline.topics import TopicDefinition
+
+
+class Records(Protocol):
+    """The records of a partition as a step sees and changes them."""
+
+    def get(self, key: bytes) -> Record | None:
+        """Return what is kept under the SOW key: a record, a deleted record's memory, or None."""
+
+    def put(self, key: bytes, record: Record | None) -> None:
+        """Keep the record, or nothing, under the SOW key."""
+
+    def scan(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield all live records in the order of their SOW keys' bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """A log record that another partition must apply: a misplaced one, or a delete for all."""
+
+    partition: int
+    record: LogRecord
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A log record that could not be applied, with the reason's code and a sentence."""
+
+    record: LogRecord
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Step:
+    """What a batch of log records leads to, in log order; `outcomes` names what made no change."""
+
+    head: Head
+    changes: list[Change] = field(default_factory=list)
+    forwards: list[Forward] = field(default_factory=list)
+    dead: list[DeadLetter] = field(default_factory=list)
+    outcomes: dict[str, str] = field(default_factory=dict)
+    publishers_pushed_out: int = 0
+
+
+class Applier:
+    """Applies log records to the records of one partition and collects the step that they make."""
+
+    def __init__(self, definition: TopicDefinition, partition: int, head: Head, records: Records) -> None:
+        self._definition = definition
+        self._partition = partition
+        self._records = records
+        self._step = Step(head)
+        self._era = head.position.era
+        self._time = head.time
+        self._position = head.position
+        self._last_change = head.last_change
+        self._origins = dict(head.origins)
+        self._offset = -1
+        self._index = 0
+        self._resumed = False
+
+    def apply(self, batch: Sequence[LogRecord]) -> Step:
+        """Apply the records, which are in log order and newer than the head, and return the step."""
+        for record in batch:
+            self._begin(record)
+            try:
+                self._apply_one(record)
+            except SowlineError as error:
+                self._step.dead.append(DeadLetter(record, error.reason, error.message))
+                self._step.outcomes[str(record.offset)] = f"dead:{error.reason}"
+        self._step.head = replace(
+            self._step.head,
+            position=self._position,
+            last_change=self._last_change,
+            time=self._time,
+            origins=self._origins,
+            complete=True,
+        )
+        return self._step
+
+    def _begin(self, record: LogRecord) -> None:
+        """Move to the record. Changes of it that the state holds already (a recovery cut short) count on."""
+        self._resumed = record.offset == self._position.offset
+        self._index = self._position.index + 1 if self._resumed else 0
+        self._offset = record.offset
+        if not self._resumed:
+            self._position = Position(self._era, record.offset)
+        self._time = max(self._time, record.time)
+
+    def _apply_one(self, record: LogRecord) -> None:
+        command = read_command(record.headers)
+        if command.origin is not None and not self._first_seen(command.origin):
+            self._step.outcomes[str(record.offset)] = "repeat"
+        elif command.command == SOW_DELETE or record.value is None:
+            self._delete(record, command)
+        else:
+            self._publish(record, command)
+
+    def _first_seen(self, origin: Origin) -> bool:
+        highest = self._origins.get(origin.partition, -1)
+        if origin.offset < highest or (origin.offset == highest and not self._resumed):
+            return False
+        self._origins[origin.partition] = origin.offset
+        return True
+
+    # publish and delta_publish
+
+    def _publish(self, record: LogRecord, command: Command) -> None:
+        body = self._checked_size(record.value or b"")
+        text = key_text(read_object(body), self._definition.key_paths)
+        key = sow_key(self._definition.domain_prefix, text)
+        current = self._records.get(key)
+        if current is None and not self._is_mine(text):
+            self._forward(record, command, text)
+        elif current is not None and current.key_text != text:
+            raise SowlineError(
+                "key collision",
+                f"expected the key text {current.key_text!r} under SOW key {key.decode()}, got {text!r}",
+            )
+        elif current is not None and self._is_repeat(current, command):
+            self._step.outcomes[str(record.offset)] = "repeat"
+        else:
+            self._update(key, text, body, current, command)
+
+    def _update(self, key: bytes, text: str, body: bytes, current: Record | None, command: Command) -> None:
+        previous = current.body if current is not None else None
+        if command.command == DELTA_PUBLISH and previous is not None:
+            body = self._checked_size(merge(previous, body))
+        numbers = self._remember(current, command)
+        expires = None if not command.expiration else self._time + round(command.expiration * 1000)
+        op = command.command if command.command == DELTA_PUBLISH else PUBLISH
+        position = self._change(key, body, previous, op, command, numbers=numbers, expires=expires)
+        self._records.put(
+            key, Record(body, text, position, self._time, expires, numbers, command.correlation)
+        )
+
+    def _checked_size(self, body: bytes) -> bytes:
+        if len(body) > self._definition.record_bytes_max:
+            raise SowlineError(
+                "too large",
+                f"expected a record of at most {self._definition.record_bytes_max} bytes, got {len(body)}",
+            )
+        return body
+
+    # sow_delete
+
+    def _delete(self, record: LogRecord, command: Command) -> None:
+        if command.filter is not None or command.keys is not None:
+            if record.value:
+                raise SowlineError(
+                    "bad header", "expected one selector, got a body beside sow.filter or sow.keys"
+                )
+            self._delete_selected(record, command)
+        else:
+            self._delete_named(record, command)
+
+    def _delete_selected(self, record: LogRecord, command: Command) -> None:
+        if command.filter is not None:
+            keys = self._matching(command.filter)
+        else:
+            keys = sorted({key.encode() for key in command.keys or ()})
+        self._forward_to_all(record, command)
+        found = [(key, current) for key in keys if (current := self._records.get(key)) is not None]
+        live = [(key, current) for key, current in found if self._can_go(current, command)]
+        outcome = f"deleted {len(live)}"
+        for key, current in live[:-1]:
+            self._remove(key, current, command, last=False)
+        for key, current in live[-1:]:
+            self._remove(key, current, command, outcome=outcome)
+        if not live:
+            self._step.outcomes[str(record.offset)] = outcome
+
+    def _matching(self, text: str) -> list[bytes]:
+        matches = compile_filter(text).matches
+        return [key for key, record in self._records.scan() if matches(orjson.loads(record.body or b"{}"))]
+
+    def _delete_named(self, record: LogRecord, command: Command) -> None:
+        text = self._named(record)
+        key = sow_key(self._definition.domain_prefix, text)
+        current = self._records.get(key)
+        if current is None and not self._is_mine(text):
+            self._forward(record, command, text)
+        elif current is not None and current.key_text == text and self._can_go(current, command):
+            self._remove(key, current, command, outcome="deleted 1")
+        else:
+            repeat = current is not None and self._is_repeat(current, command)
+            self._step.outcomes[str(record.offset)] = "repeat" if repeat else "deleted 0"
+
+    def _named(self, record: LogRecord) -> str:
+        """Return the key text that a delete names: by its body, or else by its Kafka key."""
+        if record.value:
+            return key_text(read_object(self._checked_size(record.value)), self._definition.key_paths)
+        try:
+            text = (record.key or b"").decode()
+        except UnicodeDecodeError as error:
+            raise SowlineError("bad key", f"expected UTF-8 in the Kafka key, got {record.key!r}") from error
+        if not text:
+            raise SowlineError(
+                "key missing", "expected a body or a Kafka key that names the record to delete"
+            )
+        return text
+
+    def _can_go(self, current: Record, command: Command) -> bool:
+        return current.body is not None and not self._is_repeat(current, command)
+
+    def _remove(
+        self, key: bytes, current: Record, command: Command, *, last: bool = True, outcome: str | None = None
+    ) -> None:
+        numbers = self._remember(current, command)
+        position = self._change(
+            key,
+            None,
+            current.body,
+            DELETE,
+            command,
+            numbers=numbers,
+            last=last,
+            outcome=outcome,
+            reason=DELETED,
+        )
+        memory = Record(None, current.key_text, position, self._time, None, numbers) if numbers else None
+        self._records.put(key, memory)
+
+    # what all commands share
+
+    def _change(
+        self,
+        key: bytes,
+        body: bytes | None,
+        previous: bytes | None,
+        op: str,
+        command: Command,
+        *,
+        numbers: Numbers | None,
+        last: bool = True,
+        reason: str | None = None,
+        expires: int | None = None,
+        outcome: str | None = None,
+    ) -> Position:
+        position = Position(self._era, self._offset, self._index)
+        self._step.changes.append(
+            Change(
+                key,
+                body,
+                previous,
+                position,
+                self._last_change,
+                op,
+                self._time,
+                last,
+                reason,
+                expires,
+                command.correlation,
+                numbers,
+                command.origin,
+                outcome,
+            )
+        )
+        self._index += 1
+        self._position = self._last_change = position
+        return position
+
+    def _is_repeat(self, current: Record, command: Command) -> bool:
+        return is_repeat(current.numbers, command, self._time, self._definition.repeat_window)
+
+    def _remember(self, current: Record | None, command: Command) -> Numbers | None:
+        numbers = current.numbers if current is not None else None
+        numbers, pushed_out = remember(numbers, command, self._time, self._definition.repeat_window)
+        self._step.publishers_pushed_out += pushed_out
+        return numbers
+
+    def _is_mine(self, text: str) -> bool:
+        return partition_of(text, self._definition.partitions) == self._partition
+
+    def _forward(self, record: LogRecord, command: Command, text: str) -> None:
+        if command.origin is not None:
+            raise SowlineError("bad header", "expected a record with sow.origin to be in its own partition")
+        owner = partition_of(text, self._definition.partitions)
+        self._step.forwards.append(Forward(owner, record, Origin(self._partition, record.offset)))
+        self._step.outcomes[str(record.offset)] = f"forwarded {owner}"
+
+    def _forward_to_all(self, record: LogRecord, command: Command) -> None:
+        if command.origin is None:
+            origin = Origin(self._partition, record.offset)
+            others = (p for p in range(self._definition.partitions) if p != self._partition)
+            self._step.forwards.extend(Forward(other, record, origin) for other in others)
+
+
+def read_object(body: bytes) -> dict[str, object]:
+    """Parse a body; raises `not json` or `not an object`."""
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise SowlineError("not json", f"expected a JSON object: {error}") from error
+    if not isinstance(document, dict):
+        raise SowlineError("not an object", f"expected a JSON object, got {_kind(document)}")
+    return document
+
+
+def _kind(value: object) -> str:
+    kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
+    return kinds.get(type(value), "a number")

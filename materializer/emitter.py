@@ -1,0 +1,119 @@
+"""Writes what a step leads to and waits until Kafka has it, so that the state may be committed after it."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import structlog
+from confluent_kafka import KafkaError, Message
+
+from materializer.core import DeadLetter, Forward
+from sowline.change import PROGRESS_KEY, Event, Progress
+from sowline.command import Headers
+from sowline.kafka import KafkaConfig, dead_bytes_max, exact_producer
+from sowline.topics import TopicDefinition
+
+log = structlog.get_logger()
+
+Report = Callable[[KafkaError | None, Message], None]
+
+
+class NotWritten(Exception):
+    """Kafka did not take a message for good, or the service is to stop: begin again from committed state."""
+
+
+class Emitter:
+    """The one producer of a worker: events, forwards and dead letters of all its partitions."""
+
+    def __init__(
+        self, kafka: KafkaConfig, definitions: Sequence[TopicDefinition], stopping: Callable[[], bool]
+    ) -> None:
+        self._stopping = stopping
+        self._errors: list[KafkaError] = []
+        self._ends: dict[tuple[str, int], int] = {}
+        bytes_max = max(dead_bytes_max(definition) for definition in definitions)
+        self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error)
+
+    def events(self, topic: str, partition: int, events: Sequence[Event]) -> None:
+        """Write changes and progress events to a changes partition, in order.
+
+        One delivery report a batch says where the last one went; the others went before it, gaplessly.
+        """
+        for number, event in enumerate(events, 1):
+            report = self._on_last if number == len(events) else None
+            if isinstance(event, Progress):
+                self._produce(topic, event.value(), PROGRESS_KEY, partition, report)
+            else:
+                self._produce(topic, event.body, event.sow_key, partition, report, event.headers())
+
+    def forwards(self, topic: str, forwards: Iterable[Forward]) -> None:
+        """Write records to the log partitions that own them, headers unchanged but for their origin."""
+        for forward in forwards:
+            record = forward.record
+            headers = [*(record.headers or ()), ("sow.origin", str(forward.origin).encode())]
+            self._produce(topic, record.value, record.key, forward.partition, self._on_any, headers)
+
+    def dead(self, topic: str, partition: int, letters: Iterable[DeadLetter]) -> None:
+        """Write refused records as they came, with the reason, keyed by where they stood on the log."""
+        for letter in letters:
+            record = letter.record
+            original_key = [] if record.key is None else [("sow.original_key", record.key)]
+            reason = [
+                ("sow.reason", letter.reason.encode()),
+                ("sow.message", letter.message.encode("utf-8", "replace")),
+            ]
+            headers: Headers = [*(record.headers or ()), *original_key, *reason]
+            key = f"{partition}@{record.offset}".encode()
+            self._produce(topic, record.value, key, 0, self._on_any, headers)
+
+    def _produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        report: Report | None,
+        headers: Headers | None = None,
+    ) -> None:
+        """Produce, making room first where the producer's queue is full."""
+        while True:
+            try:
+                self._producer.produce(topic, value, key, partition, report, headers=headers)  # type: ignore[arg-type]
+                return
+            except BufferError:
+                self._producer.poll(0.1)
+                self._check()
+
+    def wait(self) -> None:
+        """Wait until Kafka has everything; raises `NotWritten` if it never will or the service is to stop."""
+        while self._producer.flush(0.5):
+            self._check()
+            if self._stopping():
+                raise NotWritten("stopping before Kafka has acknowledged everything")
+        self._check()
+
+    def end(self, topic: str, partition: int) -> int | None:
+        """Return the offset behind the last event that Kafka acknowledged in a changes partition."""
+        return self._ends.get((topic, partition))
+
+    def _check(self) -> None:
+        if self._errors:
+            raise NotWritten(f"Kafka refused a message: {self._errors[0]}")
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._errors.append(error)
+        else:
+            log.warning("kafka", error=str(error))
+
+    def _on_any(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._errors.append(error)
+
+    def _on_last(self, error: KafkaError | None, message: Message) -> None:
+        self._on_any(error, message)
+        if error is None:
+            self._ends[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
+
+    def close(self) -> None:
+        """Give up what is not written yet: no state counts on it."""
+        self._producer.purge()
+        self._producer.flush(1)

@@ -1,0 +1,63 @@
+"""The head of a partition: how far its state is true, and what else it needs to go on from there."""
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import orjson
+
+from sowline.position import Position, before_the_log
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a partition knows apart from its records; written with them in one atomic batch.
+
+    `position` is the last log record applied (with the index of its last change), `last_change` the last
+    change made, `time` the log time in ms, `origins` the highest forwarded offset per origin partition,
+    `definition` the digest of the topic's definition, `log_id` Kafka's id of the log topic, `changes_end`
+    the offset in the changes partition up to which this state has written or seen it. `complete` is false
+    only after a recovery that found some, but not all, of the changes that the last log record makes.
+    """
+
+    position: Position = field(default_factory=before_the_log)
+    last_change: Position = field(default_factory=before_the_log)
+    time: int = 0
+    origins: dict[int, int] = field(default_factory=dict)
+    definition: str = ""
+    log_id: str = ""
+    changes_end: int = 0
+    complete: bool = True
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the log at which to go on reading."""
+        return self.position.offset + self.complete
+
+    def new_era(self, log_id: str, offset: int) -> Self:
+        """Return the head of the next era, which begins at the log's `offset` with this state as its base.
+
+        `last_change` stays the old era's: whoever follows can tell that it has missed nothing in between.
+        """
+        start = Position(self.position.era + 1, offset - 1)
+        return replace(self, position=start, origins={}, log_id=log_id, complete=True)
+
+    def encode(self) -> bytes:
+        """Return the head's bytes in the store."""
+        return orjson.dumps(
+            [
+                self.position,
+                self.last_change,
+                self.time,
+                list(self.origins.items()),
+                self.definition,
+                self.log_id,
+                self.changes_end,
+                self.complete,
+            ]
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read what `encode` wrote."""
+        position, last_change, time, origins, *rest = orjson.loads(data)
+        return cls(Position(*position), Position(*last_change), time, dict(origins), *rest)

@@ -1,0 +1,151 @@
+"""One partition of a topic at work: its store, its head, and the batch that is on its way to Kafka."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from materializer.core import Applier, Step
+from materializer.head import Head
+from materializer.record import Record, decode_record
+from materializer.recovery import Opened
+from materializer.store import Store
+from materializer.view import View
+from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
+from sowline.command import LogRecord
+from sowline.topics import TopicDefinition
+
+OUTCOMES_MAX = 1000
+"""Outcomes that one progress event carries; a batch with more writes several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A batch that was applied but not committed: what it makes of the state, and what to write first."""
+
+    view: View
+    step: Step
+    events: list[Event]
+    records: int
+
+
+class Partition:
+    """Applies batches in two halves: `prepare`, then, once Kafka has everything, `commit`."""
+
+    def __init__(self, definition: TopicDefinition, number: int, opened: Opened) -> None:
+        self.definition = definition
+        self.number = number
+        self.head = opened.head
+        self._store: Store = opened.store
+        self._floor = opened.floor
+        self._remembered = deque(_remembered(opened.store))
+
+    def prepare(self, batch: Iterable[LogRecord], log_end: int) -> Prepared:
+        """Apply the log records that are newer than the state; nothing is kept until `commit`."""
+        new = [record for record in batch if record.offset >= self.head.next_offset]
+        view = View(self._store)
+        step = Applier(self.definition, self.number, self.head, view).apply(new)
+        changes: list[Event] = [change for change in step.changes if change.position > self._floor]
+        progress = self._progress_events(step, log_end) if self._says_more(step) else []
+        return Prepared(view, step, [*changes, *progress], len(new))
+
+    def _says_more(self, step: Step) -> bool:
+        """Tell whether the changes alone leave something unsaid: outcomes, origins, or how far the log was read."""
+        moved_on = step.head.position > max(step.head.last_change, self._floor)
+        return bool(step.outcomes) or moved_on or step.head.origins != self.head.origins
+
+    def _progress_events(self, step: Step, log_end: int) -> list[Event]:
+        outcomes = list(step.outcomes.items())
+        parts = [outcomes[i : i + OUTCOMES_MAX] for i in range(0, len(outcomes), OUTCOMES_MAX)] or [[]]
+        return [progress_of(step.head, log_end, dict(part)) for part in parts]
+
+    def commit(self, prepared: Prepared, changes_end: int) -> None:
+        """Keep what the batch made; Kafka has all its events, the last of them just before `changes_end`."""
+        head = replace(prepared.step.head, changes_end=changes_end)
+        writes = prepared.view.writes() | self._forgotten(prepared.view, head.time)
+        self._store.commit(writes, prepared.view.tally_after(self._store.tally(), writes), head.encode())
+        self.head = head
+        self._remember(prepared.step.changes)
+
+    def _remember(self, changes: Sequence[Change]) -> None:
+        self._remembered.extend((change.time, change.sow_key) for change in changes if change.body is None)
+
+    def _forgotten(self, view: View, time: int) -> dict[bytes, bytes | None]:
+        """Return the deleted records whose numbers are out of the window: nothing can depend on them."""
+        forgotten: dict[bytes, bytes | None] = {}
+        while self._remembered and time - self._remembered[0][0] > self.definition.repeat_window:
+            _, key = self._remembered.popleft()
+            record = view.get(key)
+            out_of_window = record is not None and time - record.time > self.definition.repeat_window
+            if record is not None and record.body is None and out_of_window:
+                forgotten[key] = None
+        return forgotten
+
+    def again(self, keys: Iterable[bytes]) -> list[Event]:
+        """Return the newest event of each SOW key once more, for a changes topic that holds foreign ones.
+
+        Followers drop them by their position. `after` is the event's own position, so that a reader who has
+        not seen the first writing takes it for the gap that it is.
+        """
+        view = View(self._store)
+        return [self._again(key, view.get(key)) for key in keys if key != PROGRESS_KEY]
+
+    def _again(self, key: bytes, record: Record | None) -> Change:
+        if record is None:
+            position = self.head.position
+            return Change(key, None, None, position, position, AGAIN, self.head.time)
+        place = record.position
+        return Change(
+            key,
+            record.body,
+            None,
+            place,
+            place,
+            AGAIN,
+            record.time,
+            expires=record.expires,
+            correlation=record.correlation,
+            numbers=record.numbers,
+        )
+
+    def everything_again(self, batch_max: int = 1000) -> Iterable[list[Event]]:
+        """Yield the newest event of every key, in batches, for a changes topic that was replaced."""
+        batch: list[Event] = []
+        for key, data in self._store.scan():
+            batch.append(self._again(key, decode_record(data)))
+            if len(batch) == batch_max:
+                yield batch
+                batch = []
+        yield batch
+
+    def seen_up_to(self, changes_end: int) -> None:
+        """Note that the changes partition is read, and in order, up to this offset."""
+        self.head = replace(self.head, changes_end=changes_end)
+        self._store.commit({}, self._store.tally(), self.head.encode())
+
+    def announcement(self, log_end: int) -> list[Event]:
+        """Return the progress event that says where this partition stands, and under which definition."""
+        return [progress_of(self.head, log_end, {})]
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+
+def progress_of(head: Head, log_end: int, outcomes: dict[str, str]) -> Progress:
+    """Return the progress event of a partition with this head."""
+    return Progress(
+        head.position,
+        head.last_change,
+        log_end,
+        head.origins,
+        head.definition,
+        head.log_id,
+        head.time,
+        outcomes,
+    )
+
+
+def _remembered(store: Store) -> list[tuple[int, bytes]]:
+    """Return the deleted records that a store remembers, oldest first, as (log time in ms, SOW key)."""
+    gone = ((key, decode_record(data)) for key, data in store.scan() if not data[0])
+    return sorted((record.time, key) for key, record in gone)

@@ -1,0 +1,61 @@
+"""A record of the State of the World as a partition keeps it, and its form in the store."""
+
+from struct import Struct
+from typing import NamedTuple
+
+import orjson
+
+from sowline.change import Numbers
+from sowline.position import Position
+
+_HEAD = Struct("<BIqIqqHI")
+_LIVE, _GONE = 1, 0
+_NEVER = -1
+
+
+class Record(NamedTuple):
+    """The latest state of one SOW key.
+
+    A `body` of None is a deleted record that is remembered for its `numbers`, so that a repeat of what it
+    has seen stays a repeat. `position` is its last update's, `time` that update's log time in ms.
+    """
+
+    body: bytes | None
+    key_text: str
+    position: Position
+    time: int
+    expires: int | None = None
+    numbers: Numbers | None = None
+    correlation: str | None = None
+
+
+def encode_record(record: Record) -> bytes:
+    """Return the record's bytes in the store: a fixed head, key text, the rare fields as JSON, the body."""
+    rare = b""
+    if record.numbers is not None or record.correlation is not None:
+        rare = orjson.dumps([record.numbers, record.correlation])
+    text = record.key_text.encode()
+    era, offset, index = record.position
+    expires = _NEVER if record.expires is None else record.expires
+    kind = _GONE if record.body is None else _LIVE
+    head = _HEAD.pack(kind, era, offset, index, record.time, expires, len(text), len(rare))
+    return b"".join((head, text, rare, record.body or b""))
+
+
+def decode_record(data: bytes) -> Record:
+    """Read what `encode_record` wrote."""
+    kind, era, offset, index, time, expires, text_bytes, rare_bytes = _HEAD.unpack_from(data)
+    rare_at = _HEAD.size + text_bytes
+    body_at = rare_at + rare_bytes
+    numbers, correlation = orjson.loads(data[rare_at:body_at]) if rare_bytes else (None, None)
+    if numbers is not None:
+        numbers = {name: (n, m, at) for name, (n, m, at) in numbers.items()}
+    return Record(
+        data[body_at:] if kind == _LIVE else None,
+        data[_HEAD.size : rare_at].decode(),
+        Position(era, offset, index),
+        time,
+        None if expires == _NEVER else expires,
+        numbers,
+        correlation,
+    )

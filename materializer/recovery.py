@@ -1,0 +1,307 @@
+"""Opening a partition: three roads to one state, and the eras that begin where the log broke off.
+
+1. The local store is whole: go on from its position.
+2. It is gone or damaged: load the compacted changes partition.
+3. That is empty too: the log itself, if it still starts where it began.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+from confluent_kafka import Message
+
+from materializer.core import read_object
+from materializer.head import Head
+from materializer.record import Record
+from materializer.store import RocksStore, Store, StoreDamaged, Tally
+from materializer.view import View, entry_hash
+from sowline.change import Change, Event, Progress, read_event
+from sowline.errors import SowlineError
+from sowline.kafka import Cluster, KafkaConfig, read_range
+from sowline.key import key_text
+from sowline.position import Position
+from sowline.topics import TopicDefinition
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A partition ready to go on: its store, its head, and `floor`, the newest position already emitted.
+
+    `rewrite` asks for the whole state to be written to the changes topic again, because that was replaced.
+    """
+
+    store: RocksStore
+    head: Head
+    floor: Position
+    announce: bool
+    rewrite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """What Kafka holds of a partition now."""
+
+    log_id: str
+    log_start: int
+    log_end: int
+    changes_start: int
+    changes_end: int
+
+
+def extent_of(cluster: Cluster, definition: TopicDefinition, partition: int) -> Extent:
+    """Ask Kafka what it holds of a partition's log and changes."""
+    one = [partition]
+    return Extent(
+        cluster.topic_id(definition.log),
+        cluster.starts(definition.log, one)[partition],
+        cluster.ends(definition.log, one)[partition],
+        cluster.starts(definition.changes, one)[partition],
+        cluster.ends(definition.changes, one)[partition],
+    )
+
+
+class Recovery:
+    """Opens one partition's store by the first road that leads there."""
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        definition: TopicDefinition,
+        partition: int,
+        path: Path,
+        extent: Extent,
+        accept_loss: bool = False,
+    ) -> None:
+        self._kafka = kafka
+        self._definition = definition
+        self._partition = partition
+        self._path = path
+        self._extent = extent
+        self._accept_loss = accept_loss
+
+    def open(self) -> Opened:
+        """Return the partition, ready to go on; raises SowlineError where no road leads to its state."""
+        opened = self._from_store() or self._from_changes() or self._from_log()
+        if opened.head.definition != self._definition.digest:
+            opened.store.close()
+            raise SowlineError(
+                "definition changed",
+                f"topic {self._definition.name} was defined otherwise when its state was made. Restore key, "
+                "key_domain, partitions and limits in topics.yaml, or define a new topic",
+            )
+        return self._in_its_era(opened)
+
+    # road 1
+
+    def _from_store(self) -> Opened | None:
+        if not RocksStore.exists(self._path):
+            return None
+        try:
+            store = RocksStore(self._path, create=False)
+        except StoreDamaged as damage:
+            self._warn("local state is damaged", damage)
+            return None
+        try:
+            return self._checked(store)
+        except StoreDamaged as damage:
+            self._warn("local state is damaged", damage)
+            store.close()
+            return None
+
+    def _checked(self, store: RocksStore) -> Opened | None:
+        if (found := walk(store)) != store.tally():
+            raise StoreDamaged(f"expected {store.tally()}, found {found}")
+        data = store.head()
+        if data is None:
+            raise StoreDamaged("there is no head")
+        head = Head.decode(data)
+        replaced = self._extent.changes_end < head.changes_end
+        start = max(self._extent.changes_start, 0 if replaced else head.changes_end)
+        floor = self._newest_emitted(start, head.position)
+        if floor.era > head.position.era:
+            self._warn("local state is of an era that has ended")
+            store.close()
+            return None
+        head = replace(head, changes_end=self._extent.changes_end)
+        return Opened(store, head, floor, announce=False, rewrite=replaced)
+
+    def _newest_emitted(self, start: int, position: Position) -> Position:
+        return max([position, *(event.position for event in self._events(start))])
+
+    # road 2
+
+    def _from_changes(self) -> Opened | None:
+        if self._extent.changes_start >= self._extent.changes_end:
+            return None
+        store = RocksStore(self._path, create=True)
+        loader = Loader(store, self._definition)
+        for events in self._event_batches(self._extent.changes_start):
+            loader.load(events)
+        if loader.progress is None:
+            store.close()
+            return None
+        head = loader.head(self._extent.changes_end)
+        self._finish(store, head)
+        self._warn("state loaded from the changes topic")
+        return Opened(store, head, head.position, announce=False, rewrite=False)
+
+    # road 3
+
+    def _from_log(self) -> Opened:
+        if self._extent.log_start > 0 and not self._accept_loss:
+            raise SowlineError(
+                "log incomplete",
+                f"{self._definition.log} [{self._partition}] begins at offset {self._extent.log_start}, and there is "
+                "neither local state nor a changes topic for what came before. Start with --accept-loss to go on",
+            )
+        store = RocksStore(self._path, create=True)
+        start = Position(0, self._extent.log_start - 1)
+        head = Head(
+            start,
+            start,
+            definition=self._definition.digest,
+            log_id=self._extent.log_id,
+            changes_end=self._extent.changes_end,
+        )
+        self._finish(store, head)
+        return Opened(store, head, start, announce=True, rewrite=False)
+
+    def _finish(self, store: RocksStore, head: Head) -> None:
+        store.commit({}, store.tally(), head.encode())
+        store.mark_finished()
+
+    # eras
+
+    def _in_its_era(self, opened: Opened) -> Opened:
+        head, extent = opened.head, self._extent
+        if head.log_id != extent.log_id:
+            return self._begin_era(opened, extent.log_start, "the log was replaced")
+        if extent.log_end < head.next_offset:
+            return self._begin_era(opened, extent.log_end, "the log ends before the state")
+        if extent.log_start > head.next_offset:
+            if not self._accept_loss:
+                opened.store.close()
+                raise SowlineError(
+                    "log incomplete",
+                    f"{self._definition.log} [{self._partition}]: offsets {head.next_offset} to "
+                    f"{extent.log_start - 1} are gone and were never applied. Start with --accept-loss to go on",
+                )
+            return self._begin_era(opened, extent.log_start, "records of the log are gone")
+        return opened
+
+    def _begin_era(self, opened: Opened, offset: int, why: str) -> Opened:
+        self._warn(f"a new era begins: {why}")
+        head = opened.head.new_era(self._extent.log_id, offset)
+        return replace(opened, head=head, floor=head.position, announce=True)
+
+    # reading the changes
+
+    def _events(self, start: int) -> Iterator[Event]:
+        for events in self._event_batches(start):
+            yield from events
+
+    def _event_batches(self, start: int) -> Iterator[list[Event]]:
+        end = self._extent.changes_end
+        for messages in read_range(self._kafka, self._definition.changes, self._partition, start, end):
+            yield [as_event(message) for message in messages]
+
+    def _warn(self, what: str, damage: Exception | None = None) -> None:
+        why = {} if damage is None else {"why": str(damage)}
+        log.warning(what, topic=self._definition.name, partition=self._partition, **why)
+
+
+def as_event(message: Message) -> Event:
+    """Read one Kafka message of a changes topic."""
+    return read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+
+
+def walk(store: Store) -> Tally:
+    """Read every entry of a store and return what its tally should be."""
+    entries = checksum = 0
+    for key, data in store.scan():
+        entries += 1
+        checksum += entry_hash(key, data)
+    return Tally(entries, checksum & 0xFFFFFFFFFFFFFFFF)
+
+
+class Loader:
+    """Loads a changes partition into an empty store: the newest event of each key counts, tombstones too."""
+
+    def __init__(self, store: Store, definition: TopicDefinition) -> None:
+        self._store = store
+        self._definition = definition
+        self._gone: dict[bytes, Position] = {}
+        self._newest: Change | None = None
+        self._origins: dict[int, int] = {}
+        self._time = 0
+        self.progress: Progress | None = None
+
+    def load(self, events: list[Event]) -> None:
+        """Take in the next events, in the order of the topic's offsets."""
+        view = View(self._store)
+        for event in events:
+            self._time = max(self._time, event.time)
+            if isinstance(event, Progress):
+                self._load_progress(event)
+            else:
+                self._load_change(event, view)
+        writes = view.writes()
+        self._store.commit(writes, view.tally_after(self._store.tally(), writes), b"")
+
+    def _load_progress(self, event: Progress) -> None:
+        if self.progress is None or event.position >= self.progress.position:
+            self.progress = event
+        for partition, offset in event.origins.items():
+            self._saw_origin(partition, offset)
+
+    def _load_change(self, event: Change, view: View) -> None:
+        if self._newest is None or event.position > self._newest.position:
+            self._newest = event
+        if event.origin is not None:
+            self._saw_origin(*event.origin)
+        held = view.get(event.sow_key)
+        newest = held.position if held is not None else self._gone.get(event.sow_key)
+        if newest is not None and newest >= event.position:
+            return
+        record = self._record(event, held)
+        view.put(event.sow_key, record)
+        if record is None:
+            self._gone[event.sow_key] = event.position
+
+    def _record(self, event: Change, held: Record | None) -> Record | None:
+        if event.body is not None:
+            text = key_text(read_object(event.body), self._definition.key_paths)
+            return Record(
+                event.body, text, event.position, event.time, event.expires, event.numbers, event.correlation
+            )
+        if not event.numbers:
+            return None
+        text = held.key_text if held is not None else self._text_of_gone(event)
+        return Record(None, text, event.position, event.time, None, event.numbers)
+
+    def _text_of_gone(self, event: Change) -> str:
+        return key_text(read_object(event.previous or b"{}"), self._definition.key_paths)
+
+    def _saw_origin(self, partition: int, offset: int) -> None:
+        self._origins[partition] = max(offset, self._origins.get(partition, -1))
+
+    def head(self, changes_end: int) -> Head:
+        """Return the head of what was loaded."""
+        assert self.progress is not None, "a changes partition begins with a progress event"
+        last_change = max(self.progress.after, self._newest.position) if self._newest else self.progress.after
+        position = max(self.progress.position, last_change)
+        cut_short = self._newest is not None and position == self._newest.position and not self._newest.last
+        return Head(
+            position,
+            last_change,
+            self._time,
+            self._origins,
+            self.progress.definition,
+            self.progress.log_id,
+            changes_end,
+            not cut_short,
+        )

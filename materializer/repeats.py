@@ -1,0 +1,29 @@
+"""Repeats: whether a command was seen before by the record it is for."""
+
+from sowline.change import Numbers
+from sowline.command import Command
+
+PUBLISHERS_MAX = 8
+
+
+def is_repeat(numbers: Numbers | None, command: Command, time: int, window: int) -> bool:
+    """Tell whether the command's number is not above the highest of its publisher within the window (ms)."""
+    if command.publisher is None or not numbers:
+        return False
+    seen = numbers.get(command.publisher)
+    return seen is not None and time - seen[2] <= window and command.sequence <= seen[:2]
+
+
+def remember(numbers: Numbers | None, command: Command, time: int, window: int) -> tuple[Numbers | None, int]:
+    """Return the numbers with the command's own among them, and how many publishers that pushed out.
+
+    Numbers older than the window are dropped; of more than `PUBLISHERS_MAX` publishers the oldest goes.
+    """
+    if command.publisher is None:
+        return numbers, 0
+    kept = {name: seen for name, seen in (numbers or {}).items() if time - seen[2] <= window}
+    kept[command.publisher] = (*command.sequence, time)
+    pushed_out = max(0, len(kept) - PUBLISHERS_MAX)
+    for name in sorted(kept, key=lambda name: (name == command.publisher, kept[name][2], name))[:pushed_out]:
+        del kept[name]
+    return kept, pushed_out

@@ -1,0 +1,179 @@
+"""The store of one partition: records by SOW key and a head, written together or not at all.
+
+Two make the same promises, under the same tests: `MemoryStore`, and `RocksStore` on disk.
+"""
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+import orjson
+from rocksdict import Options, Rdict, WriteBatch
+from rocksdict import WriteOptions as RocksWriteOptions
+
+MARK = "INITIALISED"
+_HEAD, _TALLY, _RECORD = b"h", b"t", b"r"
+_AFTER_RECORDS = b"s"
+
+
+class StoreDamaged(Exception):
+    """What the store holds can't be trusted any more: close it and recover the partition another way."""
+
+
+class Tally(NamedTuple):
+    """The number of entries and the order-free sum of their hashes: finds entries that went missing."""
+
+    entries: int = 0
+    checksum: int = 0
+
+
+class Store(Protocol):
+    """What a partition needs from its store. Any read may raise `StoreDamaged`."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the key."""
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries in key order, as they were when the scan began."""
+
+    def head(self) -> bytes | None:
+        """Return the head's bytes; None where nothing was ever committed."""
+
+    def tally(self) -> Tally:
+        """Return the tally that was committed last."""
+
+    def commit(self, writes: Mapping[bytes, bytes | None], tally: Tally, head: bytes) -> None:
+        """Write entries (None removes one), tally and head in one atomic step."""
+
+    def close(self) -> None:
+        """Let go of the files."""
+
+
+class MemoryStore:
+    """A store in memory, for tests of the core and as the measure of the one on disk."""
+
+    def __init__(self) -> None:
+        self._entries: dict[bytes, bytes] = {}
+        self._head: bytes | None = None
+        self._tally = Tally()
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the key."""
+        return self._entries.get(key)
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries in key order, as they were when the scan began."""
+        return iter(sorted(self._entries.items()))
+
+    def head(self) -> bytes | None:
+        """Return the head's bytes; None where nothing was ever committed."""
+        return self._head
+
+    def tally(self) -> Tally:
+        """Return the tally that was committed last."""
+        return self._tally
+
+    def commit(self, writes: Mapping[bytes, bytes | None], tally: Tally, head: bytes) -> None:
+        """Write entries (None removes one), tally and head in one atomic step."""
+        for key, data in writes.items():
+            if data is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = data
+        self._tally, self._head = tally, head
+
+    def close(self) -> None:
+        """Keep everything: there are no files."""
+
+
+class RocksStore:
+    """A store in RocksDB: one column family, raw bytes, write-ahead log on but not synced.
+
+    Entries have the key prefix `r`; `h` is the head and `t` the tally. A directory is one of ours only with
+    its mark, which is written after the first commit: anything less is half made, and is made again.
+    """
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        """Open the store at `path`; with `create` a new, empty one, in place of whatever lies there."""
+        self._path = path
+        self._scans = 0
+        if create:
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir(parents=True)
+        self._db = self._open(create)
+        self._write_options = RocksWriteOptions()
+
+    @staticmethod
+    def exists(path: Path) -> bool:
+        """Tell whether a finished store lies at `path`."""
+        return (path / MARK).exists()
+
+    def _open(self, create: bool) -> Rdict:
+        options = Options(raw_mode=True)
+        options.create_if_missing(create)
+        options.set_write_buffer_size(64 * 1024 * 1024)
+        options.set_keep_log_file_num(3)
+        try:
+            return Rdict(str(self._path / "db"), options)
+        except Exception as error:
+            raise StoreDamaged(f"{self._path} does not open: {error}") from error
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the key."""
+        return self._get(_RECORD + key)
+
+    def _get(self, key: bytes) -> bytes | None:
+        try:
+            data: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise StoreDamaged(f"{self._path} does not read: {error}") from error
+        return data
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries in key order, as they were when the scan began.
+
+        The iterator's status is asked at the end: at a damaged block it stops early without a word.
+        """
+        iterator = self._db.iter()
+        iterator.seek(_RECORD)
+        while iterator.valid():
+            key = iterator.key()
+            if key >= _AFTER_RECORDS:
+                break
+            yield key[1:], iterator.value()
+            iterator.next()
+        try:
+            iterator.status()
+        except Exception as error:
+            raise StoreDamaged(f"{self._path} does not read to its end: {error}") from error
+
+    def head(self) -> bytes | None:
+        """Return the head's bytes; None where nothing was ever committed."""
+        return self._get(_HEAD)
+
+    def tally(self) -> Tally:
+        """Return the tally that was committed last."""
+        data = self._get(_TALLY)
+        return Tally() if data is None else Tally(*orjson.loads(data))
+
+    def commit(self, writes: Mapping[bytes, bytes | None], tally: Tally, head: bytes) -> None:
+        """Write entries (None removes one), tally and head in one atomic step."""
+        batch = WriteBatch(raw_mode=True)
+        for key, data in writes.items():
+            if data is None:
+                batch.delete(_RECORD + key)
+            else:
+                batch.put(_RECORD + key, data)
+        batch.put(_TALLY, orjson.dumps(tally))
+        batch.put(_HEAD, head)
+        self._db.write(batch, self._write_options)
+
+    def mark_finished(self) -> None:
+        """Say that the store holds a whole state from now on; what was written before is on disk then."""
+        self._db.flush()
+        (self._path / MARK).touch()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._db.close()

@@ -1,0 +1,71 @@
+"""The records of a partition as one batch sees them: the store, with the batch's own changes over it."""
+
+from collections.abc import Iterator
+from zlib import crc32
+
+from materializer.record import Record, decode_record, encode_record
+from materializer.store import Store, Tally
+
+
+class View:
+    """Reads each record at most once and keeps what the batch makes of it until it is committed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._before: dict[bytes, bytes | None] = {}
+        self._now: dict[bytes, Record | None] = {}
+        self._put: set[bytes] = set()
+
+    def get(self, key: bytes) -> Record | None:
+        """Return what is kept under the SOW key: a record, a deleted record's memory, or None."""
+        if key in self._now:
+            return self._now[key]
+        data = self._before[key] = self._store.get(key)
+        record = self._now[key] = None if data is None else decode_record(data)
+        return record
+
+    def put(self, key: bytes, record: Record | None) -> None:
+        """Keep the record, or nothing, under a SOW key that was read before."""
+        assert key in self._before, "a record is read before it is written"
+        self._now[key] = record
+        self._put.add(key)
+
+    def scan(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield all live records in the order of their SOW keys' bytes."""
+        changed = sorted(self._put, reverse=True)
+        for key, data in self._store.scan():
+            while changed and changed[-1] < key:
+                yield from self._live(changed.pop())
+            if changed and changed[-1] == key:
+                yield from self._live(changed.pop())
+            else:
+                record = decode_record(data)
+                if record.body is not None:
+                    yield key, record
+        while changed:
+            yield from self._live(changed.pop())
+
+    def _live(self, key: bytes) -> Iterator[tuple[bytes, Record]]:
+        record = self._now[key]
+        if record is not None and record.body is not None:
+            yield key, record
+
+    def writes(self) -> dict[bytes, bytes | None]:
+        """Return what the batch leaves in the store: the bytes under each changed key, None where it goes."""
+        return {key: None if (now := self._now[key]) is None else encode_record(now) for key in self._put}
+
+    def tally_after(self, tally: Tally, writes: dict[bytes, bytes | None]) -> Tally:
+        """Return the store's tally once the writes are in it."""
+        count, checksum = tally
+        for key, after in writes.items():
+            before = self._before[key]
+            if before is not None:
+                count, checksum = count - 1, checksum - entry_hash(key, before)
+            if after is not None:
+                count, checksum = count + 1, checksum + entry_hash(key, after)
+        return Tally(count, checksum & 0xFFFFFFFFFFFFFFFF)
+
+
+def entry_hash(key: bytes, data: bytes) -> int:
+    """Return the hash of one entry; the store's checksum is their sum, so that order does not matter."""
+    return crc32(data, crc32(key))

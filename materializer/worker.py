@@ -1,0 +1,280 @@
+"""The worker: takes partitions as the group hands them out, and applies their logs batch by batch."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from materializer.emitter import Emitter
+from materializer.partition import Partition, Prepared
+from materializer.recovery import Extent, Opened, Recovery, as_event, extent_of
+from sowline.change import Change, Event
+from sowline.command import LogRecord
+from sowline.errors import SowlineError
+from sowline.kafka import Cluster, plain_consumer, poll_batch, read_range
+from sowline.settings import Settings
+from sowline.topics import TopicDefinition, Topics
+
+log = structlog.get_logger()
+
+Place = tuple[str, int]
+"""A log topic's name and the number of one of its partitions."""
+
+
+@dataclass
+class Counts:
+    """What a worker has done since it started."""
+
+    records: int = 0
+    changes: int = 0
+    commands: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    dead: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    repeats: int = 0
+    forwards: int = 0
+    publishers_pushed_out: int = 0
+    foreign_writes: int = 0
+    batches: int = 0
+    busy_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class WorkerStatistics:
+    """A look at a worker: its counts, where each partition stands, what it is behind, what it had to stop."""
+
+    counts: Counts
+    positions: dict[Place, str]
+    behind: dict[Place, int]
+    stopped: dict[Place, str]
+    recovering: bool
+
+
+class Worker:
+    """One member of the materializer's group. `run` returns when it is told to stop, or raises."""
+
+    def __init__(self, settings: Settings, topics: Topics, stopping: Callable[[], bool]) -> None:
+        self._settings = settings
+        self._kafka = settings.kafka_client
+        self._definitions = {definition.log: definition for definition in topics.topics}
+        self._stopping = stopping
+        self._cluster = Cluster(self._kafka)
+        self._emitter = Emitter(self._kafka, topics.topics, stopping)
+        self._consumer = self._make_consumer()
+        self._partitions: dict[Place, Partition] = {}
+        self._stopped: dict[Place, str] = {}
+        self._assigned = False
+        self.counts = Counts()
+
+    def _make_consumer(self) -> Consumer:
+        session = self._settings.session_timeout_ms
+        return plain_consumer(
+            self._kafka,
+            group=f"{self._settings.group}-materializer",
+            **{
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": session,
+                "heartbeat.interval.ms": max(300, session // 6),
+                "max.poll.interval.ms": 600_000,
+            },
+        )
+
+    def run(self) -> None:
+        """Apply the log until told to stop. Raises `NotWritten` or `StoreDamaged`: begin again with a new worker."""
+        self._consumer.subscribe(
+            list(self._definitions),
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
+        )
+        try:
+            while not self._stopping():
+                messages = poll_batch(self._consumer, self._settings.batch_records_max, 0.2)
+                if messages:
+                    self._apply(messages)
+        finally:
+            self._close()
+
+    # a batch
+
+    def _apply(self, messages: list[Message]) -> None:
+        """Apply a batch in four steps: the pure core, Kafka's acknowledgement, foreign writes, the commit."""
+        started = time.perf_counter()
+        prepared = {place: self._prepare(place, batch) for place, batch in self._by_place(messages).items()}
+        self._emitter.wait()
+        for place, batch in prepared.items():
+            self._commit(place, batch)
+            self._count(batch)
+        self.counts.batches += 1
+        self.counts.busy_seconds += time.perf_counter() - started
+
+    def _by_place(self, messages: list[Message]) -> dict[Place, list[LogRecord]]:
+        """Sort messages by partition; those of a partition that has just moved away are left to its new owner."""
+        batches: dict[Place, list[LogRecord]] = {}
+        for message in messages:
+            place = (message.topic() or "", message.partition() or 0)
+            if place in self._partitions:
+                batches.setdefault(place, []).append(as_log_record(message))
+        return batches
+
+    def _prepare(self, place: Place, records: list[LogRecord]) -> Prepared:
+        definition = self._definitions[place[0]]
+        prepared = self._partitions[place].prepare(records, self._log_end(place))
+        self._emitter.forwards(definition.log, prepared.step.forwards)
+        self._emitter.dead(definition.dead, place[1], prepared.step.dead)
+        self._emitter.events(definition.changes, place[1], prepared.events)
+        return prepared
+
+    def _commit(self, place: Place, batch: Prepared) -> None:
+        """Commit a batch, then put right what foreign writes, seen by a jump in the offsets, may have spoiled."""
+        partition = self._partitions[place]
+        start = end = partition.head.changes_end
+        if batch.events:
+            end = self._acknowledged_end(place)
+        partition.commit(batch, end)
+        if end - start > len(batch.events):
+            self._put_right(place, start, end, batch)
+
+    def _acknowledged_end(self, place: Place) -> int:
+        end = self._emitter.end(self._definitions[place[0]].changes, place[1])
+        assert end is not None, "Kafka acknowledged the events"
+        return end
+
+    def _put_right(self, place: Place, start: int, end: int, batch: Prepared) -> None:
+        """Write again the newest event of every key that somebody else wrote between `start` and `end`.
+
+        A worker that was thought dead woke up and repeated old events. Followers drop those by their
+        position, but compaction keeps the last of each key, which must be ours.
+        """
+        definition, partition = self._definitions[place[0]], self._partitions[place]
+        log.warning("foreign writes", topic=definition.changes, partition=place[1], start=start, end=end)
+        ours = {event.position for event in batch.events}
+        keys = {
+            event.sow_key
+            for messages in read_range(self._kafka, definition.changes, place[1], start, end)
+            for event in map(as_event, messages)
+            if isinstance(event, Change) and event.position not in ours
+        }
+        self.counts.foreign_writes += len(keys)
+        again = [*partition.again(sorted(keys)), *partition.announcement(self._log_end(place))]
+        partition.seen_up_to(self._write_apart(place, again))
+
+    def _write_apart(self, place: Place, events: Sequence[Event]) -> int:
+        """Write events that belong to no batch, and return the end of the changes partition behind them."""
+        self._emitter.events(self._definitions[place[0]].changes, place[1], events)
+        self._emitter.wait()
+        return self._acknowledged_end(place)
+
+    def _log_end(self, place: Place) -> int:
+        _, high = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
+        return max(0, high)
+
+    def _count(self, batch: Prepared) -> None:
+        counts, step = self.counts, batch.step
+        counts.records += batch.records
+        counts.changes += len(step.changes)
+        for change in step.changes:
+            counts.commands[change.op] += 1
+        for letter in step.dead:
+            counts.dead[letter.reason] += 1
+        counts.repeats += sum(outcome == "repeat" for outcome in step.outcomes.values())
+        counts.forwards += len(step.forwards)
+        counts.publishers_pushed_out += step.publishers_pushed_out
+
+    # partitions come and go
+
+    def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._assigned = True
+        for place in places:
+            place.offset = self._open((place.topic, place.partition))
+        consumer.incremental_assign(places)
+        stopped = [place for place in places if (place.topic, place.partition) in self._stopped]
+        if stopped:
+            consumer.pause(stopped)
+
+    def _open(self, place: Place) -> int:
+        """Open a partition and return the offset to read its log from; one that can't go on says so and stops."""
+        definition = self._definitions[place[0]]
+        try:
+            extent = extent_of(self._cluster, definition, place[1])
+            partition = self._recover(place, definition, extent)
+        except SowlineError as error:
+            log.error(
+                "partition stopped", topic=place[0], partition=place[1], reason=error.reason, why=str(error)
+            )
+            self._stopped[place] = error.message
+            return 0
+        self._partitions[place] = partition
+        log.info(
+            "partition opened", topic=place[0], partition=place[1], position=str(partition.head.position)
+        )
+        return partition.head.next_offset
+
+    def _recover(self, place: Place, definition: TopicDefinition, extent: Extent) -> Partition:
+        path = partition_path(self._settings.data_dir, definition, place[1])
+        recovery = Recovery(self._kafka, definition, place[1], path, extent, self._settings.accept_loss)
+        opened = recovery.open()
+        partition = Partition(definition, place[1], opened)
+        self._say(place, partition, opened, extent)
+        return partition
+
+    def _say(self, place: Place, partition: Partition, opened: Opened, extent: Extent) -> None:
+        """Write to the changes topic what it lacks: that a partition begins, or all that it once held."""
+        if opened.rewrite:
+            for events in partition.everything_again():
+                self._write_apart(place, events) if events else None
+        if opened.rewrite or opened.announce:
+            partition.seen_up_to(self._write_apart(place, partition.announcement(extent.log_end)))
+
+    def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._let_go(places)
+
+    def _on_lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._let_go(places)
+
+    def _let_go(self, places: list[TopicPartition]) -> None:
+        """Close partitions. Their states are committed: only whole batches ever are, one after the other."""
+        for place in places:
+            self._stopped.pop((place.topic, place.partition), None)
+            partition = self._partitions.pop((place.topic, place.partition), None)
+            if partition is not None:
+                partition.close()
+
+    def _close(self) -> None:
+        self._emitter.close()
+        self._consumer.close()
+        for partition in self._partitions.values():
+            partition.close()
+        self._partitions.clear()
+
+    # what others may know
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the group has handed out partitions to this worker, if only none."""
+        return self._assigned
+
+    def statistics(self) -> WorkerStatistics:
+        """Return a look at the worker; safe from any thread."""
+        partitions = dict(self._partitions)
+        behind = {place: self._log_end(place) - p.head.next_offset for place, p in partitions.items()}
+        return WorkerStatistics(
+            self.counts,
+            {place: str(partition.head.position) for place, partition in partitions.items()},
+            {place: max(0, records) for place, records in behind.items()},
+            dict(self._stopped),
+            not self._assigned,
+        )
+
+
+def partition_path(data_dir: Path, definition: TopicDefinition, partition: int) -> Path:
+    """Return where a partition's store lies."""
+    return data_dir / definition.log / str(partition)
+
+
+def as_log_record(message: Message) -> LogRecord:
+    """Return a Kafka message of a log as the core takes it."""
+    key, headers = message.key(), message.headers()
+    return LogRecord(message.offset(), message.timestamp()[1], key, message.value(), headers)  # type: ignore[arg-type]

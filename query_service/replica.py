@@ -1,0 +1,155 @@
+"""The replica of one topic's partition: its records, its position, and its most recent changes. Pure.
+
+Loading comes first: of the compacted changes topic the newest event per key counts, up to the end that was
+seen at the start. Then it follows, and a gap is an error, never a silent hole.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from sowline.change import Change, Event, Progress
+from sowline.following import Verdict, verdict
+from sowline.position import Position, before_the_log
+
+INDEX_STEP = 500
+"""Events between two entries of the index from positions to offsets."""
+
+
+class Entry(NamedTuple):
+    """A record as queries see it: its body, its last change's position and log time in ms."""
+
+    body: bytes
+    position: Position
+    time: int
+
+
+class Placed(NamedTuple):
+    """An event and its offset in the changes topic."""
+
+    offset: int
+    event: Event
+
+
+class GapFound(Exception):
+    """Events are missing between what a replica holds and what came: load it again."""
+
+
+class PartitionReplica:
+    """One partition. All of it is used from one thread; `apply` is one instant for whoever looks between calls."""
+
+    def __init__(self, ring_changes_max: int) -> None:
+        self.records: dict[bytes, Entry] = {}
+        self.position: Position | None = None
+        self.time = 0
+        self.next_offset = 0
+        """The offset in the changes topic up to which everything is applied."""
+        self.ring: deque[Change] = deque(maxlen=ring_changes_max)
+        self.loading = True
+        self._gone: dict[bytes, Position] = {}
+        self._index: list[tuple[Position, int]] = []
+        self._since_indexed = 0
+
+    @property
+    def held(self) -> Position:
+        """The position up to which this replica is true."""
+        return self.position if self.position is not None else before_the_log()
+
+    # loading
+
+    def load(self, events: Sequence[Placed]) -> None:
+        """Take in events in the order of their offsets; of each key the newest counts."""
+        for offset, event in events:
+            self._note(offset, event)
+            if isinstance(event, Change):
+                self._load_change(event)
+            self._advance(event)
+            self.next_offset = offset + 1
+
+    def _load_change(self, event: Change) -> None:
+        held = self.records.get(event.sow_key)
+        newest = held.position if held is not None else self._gone.get(event.sow_key)
+        if newest is None or newest < event.position:
+            self._keep(event)
+            if event.body is None:
+                self._gone[event.sow_key] = event.position
+
+    def loaded(self) -> None:
+        """Say that the load is done: from now on the replica follows."""
+        self._gone.clear()
+        self.loading = False
+
+    # following
+
+    def apply(self, events: Sequence[Placed]) -> list[Change]:
+        """Follow the events and return the changes among them that were new; raises `GapFound`."""
+        changes: list[Change] = []
+        for offset, event in events:
+            judged = verdict(event, self.held)
+            if judged is Verdict.GAP:
+                raise GapFound(f"expected what follows {self.held}, got {event.position} after {event.after}")
+            if judged is Verdict.TAKE:
+                self._note(offset, event)
+                if isinstance(event, Change):
+                    self._keep(event)
+                    changes.append(event)
+                self._advance(event)
+            self.next_offset = offset + 1
+        self.ring.extend(changes)
+        return changes
+
+    def _keep(self, event: Change) -> None:
+        if event.body is None:
+            self.records.pop(event.sow_key, None)
+        else:
+            self.records[event.sow_key] = Entry(event.body, event.position, event.time)
+
+    def _advance(self, event: Event) -> None:
+        if self.position is None or event.position > self.position:
+            self.position = event.position
+            self.time = max(self.time, event.time)
+
+    # going back
+
+    def _note(self, offset: int, event: Event) -> None:
+        """Remember, now and then, at which offset a position was first reached."""
+        self._since_indexed += 1
+        due = not self._index or self._since_indexed >= INDEX_STEP
+        if due and (self.position is None or event.position > self.position):
+            self._index.append((event.position, offset))
+            self._since_indexed = 0
+
+    def offset_for(self, position: Position) -> int:
+        """Return an offset of the changes topic before which nothing newer than the position was written."""
+        if not self._index:
+            return self.next_offset
+        found = bisect_right(self._index, position, key=lambda entry: entry[0])
+        return self._index[max(0, found - 1)][1]
+
+    def recent(self, position: Position, limit: int) -> list[Change] | None:
+        """Return up to `limit` changes after the position, oldest first; None if the ring does not go back so far."""
+        if position >= self.held:
+            return []
+        if not self.ring or self.ring[0].after > position:
+            return None
+        return list(islice(self._after(position), limit))
+
+    def _after(self, position: Position) -> Iterator[Change]:
+        newest_first = (change for change in reversed(self.ring))
+        count = 0
+        for change in newest_first:
+            if change.position <= position:
+                break
+            count += 1
+        return islice(self.ring, len(self.ring) - count, None)
+
+
+def whole_records(events: list[Placed]) -> tuple[list[Placed], list[Placed]]:
+    """Split events so that the first part ends where a log record's changes end: between two instants."""
+    for end in range(len(events), 0, -1):
+        event = events[end - 1].event
+        if isinstance(event, Progress) or event.last:
+            return events[:end], events[end:]
+    return [], events

@@ -1,0 +1,107 @@
+"""The State of the World that a query service holds: the replicas of its topics, and who listens to them."""
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from query_service.follower import Batches, Place
+from query_service.replica import Entry, GapFound, PartitionReplica
+from sowline.bookmark import Positions, format_bookmark
+from sowline.change import Change
+from sowline.topics import TopicDefinition, Topics
+
+log = structlog.get_logger()
+
+OnChanges = Callable[["TopicState", int, list[Change]], None]
+
+
+class TopicState:
+    """The replicas of one topic's partitions."""
+
+    def __init__(self, definition: TopicDefinition, ring_changes_max: int) -> None:
+        self.definition = definition
+        self.partitions = [PartitionReplica(ring_changes_max) for _ in range(definition.partitions)]
+
+    @property
+    def loading(self) -> bool:
+        """Whether a partition is still being loaded."""
+        return any(partition.loading for partition in self.partitions)
+
+    @property
+    def positions(self) -> Positions:
+        """Where each partition stands."""
+        return {number: partition.held for number, partition in enumerate(self.partitions)}
+
+    def bookmark(self, positions: Positions) -> str:
+        """Return the positions as a bookmark of this topic's log."""
+        return format_bookmark({self.definition.log: positions})
+
+    def snapshot(self) -> list[tuple[int, list[tuple[bytes, Entry]]]]:
+        """Return all records of each partition as they are at this instant; they stay so."""
+        return [(number, list(partition.records.items())) for number, partition in enumerate(self.partitions)]
+
+    @property
+    def size(self) -> int:
+        """The number of records."""
+        return sum(len(partition.records) for partition in self.partitions)
+
+
+class State:
+    """All topics of a query service. Everything here happens in the event loop."""
+
+    def __init__(self, topics: Topics, ring_changes_max: int) -> None:
+        self.topics = {
+            definition.name: TopicState(definition, ring_changes_max) for definition in topics.topics
+        }
+        self._by_changes = {topic.definition.changes: topic for topic in self.topics.values()}
+        self._moved = asyncio.Event()
+        self.broken: str | None = None
+        self.changes_applied = 0
+        self.on_changes: OnChanges = lambda topic, partition, changes: None
+
+    @property
+    def loading(self) -> list[str]:
+        """The names of the topics that are not loaded yet."""
+        return [name for name, topic in self.topics.items() if topic.loading]
+
+    def take(self, batches: Batches) -> None:
+        """Apply what the follower read; each batch is one instant, and is told to the listeners at once."""
+        if self.broken:
+            return
+        for (changes_topic, number), events in batches.items():
+            topic = self._by_changes[changes_topic]
+            partition = topic.partitions[number]
+            if partition.loading:
+                partition.load(events)
+                continue
+            try:
+                changes = partition.apply(events)
+            except GapFound as gap:
+                self.broken = f"{changes_topic} [{number}]: {gap}"
+                log.error("gap in the changes", topic=changes_topic, partition=number, why=str(gap))
+                return
+            self.changes_applied += len(changes)
+            if changes:
+                self.on_changes(topic, number, changes)
+        self._moved.set()
+        self._moved = asyncio.Event()
+
+    def loaded(self, places: list[Place]) -> None:
+        """Note that partitions were read to the end seen at the start."""
+        for changes_topic, number in places:
+            self._by_changes[changes_topic].partitions[number].loaded()
+
+    def failed(self, error: BaseException) -> None:
+        """Note that the follower ended: only a restart can help."""
+        self.broken = f"following the changes ended: {error!r}"
+
+    async def wait_until_reached(self, topic: TopicState, wanted: Positions, seconds: float) -> bool:
+        """Wait until every partition stands at or beyond the wanted positions; tell whether they do in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                while any(topic.partitions[p].held < position for p, position in wanted.items()):
+                    await self._moved.wait()
+        except TimeoutError:
+            return False
+        return True

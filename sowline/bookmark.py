@@ -1,0 +1,68 @@
+"""Bookmarks: a position for each partition of each log, as text that a client keeps and comes back with.
+
+`orders:0@1187,1@1203.2;trades:0@5` — the log's Kafka topic, then `partition@position`. `epoch` is the
+place before everything, `now` the place after everything that has happened.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from sowline.errors import SowlineError
+from sowline.position import Position
+
+Positions = dict[int, Position]
+
+EPOCH: Final = "epoch"
+NOW: Final = "now"
+_SYNONYMS = {EPOCH: EPOCH, "0": EPOCH, NOW: NOW, "0|1|": NOW}
+_TOPIC = re.compile(r"[A-Za-z0-9._/-]{1,249}")
+
+
+def format_bookmark(positions: Mapping[str, Positions]) -> str:
+    """Write a bookmark for the positions of each log topic; partitions in order, `epoch` if there are none."""
+    parts = [
+        f"{topic}:{','.join(f'{number}@{position}' for number, position in sorted(held.items()))}"
+        for topic, held in positions.items()
+        if held
+    ]
+    return ";".join(parts) or EPOCH
+
+
+def format_position(topic: str, partition: int, position: Position) -> str:
+    """Write the bookmark of a live message, which names its one partition."""
+    return f"{topic}:{partition}@{position}"
+
+
+def named_place(text: str) -> str | None:
+    """Return `epoch` or `now` if the text names one of them, also in AMPS's spelling; else None."""
+    return _SYNONYMS.get(text.strip().lower())
+
+
+def parse_bookmark(text: str) -> dict[str, Positions]:
+    """Read a literal bookmark; raises `invalid bookmark` with what was expected and what came."""
+    positions: dict[str, Positions] = {}
+    for section in text.strip().split(";"):
+        topic, colon, parts = section.rpartition(":")
+        if not colon or not _TOPIC.fullmatch(topic) or topic in positions:
+            raise SowlineError(
+                "invalid bookmark", f"expected a bookmark like orders:0@1187,1@1203, got {text[:200]!r}"
+            )
+        positions[topic] = dict(_parts(parts.split(",")))
+    return positions
+
+
+def _parts(parts: Iterable[str]) -> Iterable[tuple[int, Position]]:
+    seen = set()
+    for part in parts:
+        number, at, position = part.partition("@")
+        if not at or not number.isdecimal() or len(number) > 6 or int(number) in seen:
+            raise SowlineError("invalid bookmark", f"expected partition@position, got {part[:100]!r}")
+        seen.add(int(number))
+        yield int(number), Position.parse(position)
+
+
+def lay_over(whole: Mapping[str, Positions], part: Mapping[str, Positions]) -> dict[str, Positions]:
+    """Return `whole` with the partitions that `part` names moved to where `part` says."""
+    topics = {**dict.fromkeys(whole), **dict.fromkeys(part)}
+    return {topic: {**whole.get(topic, {}), **part.get(topic, {})} for topic in topics}

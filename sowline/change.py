@@ -1,0 +1,186 @@
+r"""Changes and progress events: what a partition of the State of the World says of itself, as Kafka records.
+
+A **change** is one record's step from one state to the next: Kafka key = SOW key, value = the new body (null:
+the record is gone), header `sow` = a small JSON object, header `sow.previous` = the previous body. A
+**progress event** has the Kafka key `\x00progress` and says that the partition moved on without a change.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from sowline.command import Headers, Origin, Sequence2
+from sowline.position import Position
+
+PROGRESS_KEY: Final = b"\0progress"
+
+DELETE: Final = "delete"
+AGAIN: Final = "again"
+"""The `op` of an event that is written once more so that compaction keeps it: nobody's state changes."""
+
+DELETED: Final = "deleted"
+
+Numbers = Mapping[str, tuple[int, int, int]]
+"""The highest sequence of each publisher that wrote a record, as (n, m, log time in ms)."""
+
+
+class Change(NamedTuple):
+    """One record's step from one state to the next.
+
+    `after` is the position of the change before it in the partition; `last` is false on all but the last
+    change that one log record makes; `time` is the log's append time in ms since 1970.
+    """
+
+    sow_key: bytes
+    body: bytes | None
+    previous: bytes | None
+    position: Position
+    after: Position
+    op: str
+    time: int
+    last: bool = True
+    reason: str | None = None
+    expires: int | None = None
+    correlation: str | None = None
+    numbers: Numbers | None = None
+    origin: Origin | None = None
+    outcome: str | None = None
+
+    def headers(self) -> Headers:
+        """Return the Kafka headers; what has its default value is left out."""
+        about: dict[str, Any] = {
+            "position": _number(self.position),
+            "after": _relative(self.after, self.position.era),
+            "op": self.op,
+            "time": self.time,
+        }
+        if self.position.era:
+            about["era"] = self.position.era
+        if not self.last:
+            about["last"] = False
+        for name in ("reason", "expires", "correlation", "numbers", "outcome"):
+            value = getattr(self, name)
+            if value is not None:
+                about[name] = value
+        if self.origin is not None:
+            about["origin"] = str(self.origin)
+        headers: Headers = [("sow", orjson.dumps(about))]
+        if self.previous is not None:
+            headers.append(("sow.previous", self.previous))
+        return headers
+
+
+class Progress(NamedTuple):
+    """A partition's word that it moved on without a change.
+
+    `position` is the last log record it has applied, `after` its last change before that, `end` the log's
+    end as it knew it, `origins` the highest forwarded offset per origin partition, `definition` the digest
+    of the topic's definition, `log_id` Kafka's id of the log topic, `outcomes` what became of commands that
+    made no change, by their position.
+    """
+
+    position: Position
+    after: Position
+    end: int
+    origins: Mapping[int, int]
+    definition: str
+    log_id: str
+    time: int
+    outcomes: Mapping[str, str]
+
+    def value(self) -> bytes:
+        """Return the Kafka value."""
+        return orjson.dumps(
+            {
+                "position": _number(self.position),
+                "after": _relative(self.after, self.position.era),
+                "end": self.end,
+                "origins": {str(partition): offset for partition, offset in self.origins.items()},
+                "era": self.position.era,
+                "definition": self.definition,
+                "log_id": self.log_id,
+                "time": self.time,
+                "outcomes": dict(self.outcomes),
+            }
+        )
+
+
+Event = Change | Progress
+
+
+def _number(position: Position) -> str:
+    """Write a position without its era, which has a field of its own."""
+    return f"{position.offset}.{position.index}" if position.index else str(position.offset)
+
+
+def _relative(after: Position, era: int) -> str:
+    """Write the position before, with its era where that is another one."""
+    return _number(after) if after.era == era else f"{after.era}/{_number(after)}"
+
+
+def read_event(key: bytes, value: bytes | None, headers: Headers | None) -> Event:
+    """Read one record of a changes topic; raises ValueError or KeyError if it is none."""
+    if key == PROGRESS_KEY:
+        return _read_progress(orjson.loads(value or b""))
+    about: dict[str, Any] | None = None
+    previous = None
+    for name, content in headers or ():
+        if name == "sow":
+            about = orjson.loads(content or b"")
+        elif name == "sow.previous":
+            previous = content
+    if about is None:
+        raise ValueError(f"expected a change with a 'sow' header, got none at key {key!r}")
+    return _read_change(key, value, previous, about)
+
+
+def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about: dict[str, Any]) -> Change:
+    era = about.get("era", 0)
+    numbers = about.get("numbers")
+    origin = about.get("origin")
+    return Change(
+        key,
+        value,
+        previous,
+        _position(era, about["position"]),
+        _after(era, about["after"]),
+        about["op"],
+        about["time"],
+        about.get("last", True),
+        about.get("reason"),
+        about.get("expires"),
+        about.get("correlation"),
+        None if numbers is None else {name: (n, m, time) for name, (n, m, time) in numbers.items()},
+        None if origin is None else Origin(*(int(part) for part in origin.split("@"))),
+        about.get("outcome"),
+    )
+
+
+def _read_progress(about: dict[str, Any]) -> Progress:
+    era = about["era"]
+    return Progress(
+        _position(era, about["position"]),
+        _after(era, about["after"]),
+        about["end"],
+        {int(partition): offset for partition, offset in about["origins"].items()},
+        about["definition"],
+        about["log_id"],
+        about["time"],
+        about["outcomes"],
+    )
+
+
+def _position(era: int, text: str) -> Position:
+    offset, dot, index = text.partition(".")
+    return Position(era, int(offset), int(index) if dot else 0)
+
+
+def _after(era: int, text: str) -> Position:
+    own, slash, rest = text.partition("/")
+    return _position(int(own), rest) if slash else _position(era, text)
+
+
+def sequence_text(sequence: Sequence2) -> str:
+    """Write a sequence as `n` or `n.m`."""
+    return f"{sequence[0]}.{sequence[1]}" if sequence[1] else str(sequence[0])

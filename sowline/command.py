@@ -1,0 +1,168 @@
+"""A command on the log: what the headers of a Kafka record ask for, checked once."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, cast
+
+from sowline.errors import SowlineError
+
+PUBLISH = "publish"
+DELTA_PUBLISH = "delta_publish"
+SOW_DELETE = "sow_delete"
+COMMANDS = frozenset({PUBLISH, DELTA_PUBLISH, SOW_DELETE})
+_LATER = frozenset({"delta", "expire"})
+
+Headers = list[tuple[str, bytes | None]]
+Sequence2 = tuple[int, int]
+
+
+class LogRecord(NamedTuple):
+    """One record of the log as Kafka hands it over. `time` is the log append time in ms since 1970."""
+
+    offset: int
+    time: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers | None = None
+
+
+class Origin(NamedTuple):
+    """Where a forwarded record was first written."""
+
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}@{self.offset}"
+
+
+class Command(NamedTuple):
+    """What a log record asks for, apart from its body."""
+
+    command: str = PUBLISH
+    filter: str | None = None
+    keys: tuple[str, ...] | None = None
+    publisher: str | None = None
+    sequence: Sequence2 = (0, 0)
+    correlation: str | None = None
+    expiration: float | None = None
+    origin: Origin | None = None
+
+
+PLAIN_PUBLISH = Command()
+
+
+def read_command(headers: Headers | None) -> Command:
+    """Return what the headers ask for; raises `bad header` for an unknown or malformed `sow.*` header."""
+    if not headers:
+        return PLAIN_PUBLISH
+    ours = [(name, value) for name, value in headers if name.startswith("sow.")]
+    return _checked(dict(ours)) if ours else PLAIN_PUBLISH
+
+
+def _checked(headers: dict[str, bytes | None]) -> Command:
+    fields: dict[str, object] = {}
+    for name, raw in headers.items():
+        reader = _READERS.get(name)
+        if reader is None:
+            raise _bad(f"expected one of {', '.join(sorted(_READERS))}, got {name[:60]!r}")
+        fields[name[4:]] = reader(name, _text(name, raw))
+    if ("publisher" in fields) != ("sequence" in fields):
+        raise _bad("expected sow.publisher and sow.sequence together, got only one of them")
+    if ("filter" in fields or "keys" in fields) and fields.get("command") != SOW_DELETE:
+        raise _bad("expected sow.filter and sow.keys only on a sow_delete")
+    if "filter" in fields and "keys" in fields:
+        raise _bad("expected one selector, got both sow.filter and sow.keys")
+    return Command(**cast(dict[str, str], fields))
+
+
+def _bad(message: str) -> SowlineError:
+    return SowlineError("bad header", message)
+
+
+def _text(name: str, raw: bytes | None) -> str:
+    try:
+        return (raw or b"").decode()
+    except UnicodeDecodeError as error:
+        raise _bad(f"expected UTF-8 in header {name}, got {(raw or b'')[:40]!r}") from error
+
+
+def _command(name: str, text: str) -> str:
+    if text in _LATER:
+        raise SowlineError("not supported", f"this version does not know the command {text!r} yet")
+    if text not in COMMANDS:
+        raise _bad(f"expected {name} to be one of {', '.join(sorted(COMMANDS))}, got {text[:60]!r}")
+    return text
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 19):
+        raise _bad(f"expected a whole number in {name}, got {text[:60]!r}")
+    return int(text)
+
+
+def _sequence(name: str, text: str) -> Sequence2:
+    row, dot, part = text.partition(".")
+    return _whole(name, row), _whole(name, part) if dot else 0
+
+
+def _origin(name: str, text: str) -> Origin:
+    partition, _, offset = text.partition("@")
+    return Origin(_whole(name, partition), _whole(name, offset))
+
+
+def _expiration(name: str, text: str) -> float:
+    whole, dot, fraction = text.partition(".")
+    _whole(name, whole)
+    if dot:
+        _whole(name, fraction)
+    return float(text)
+
+
+def _plain(name: str, text: str) -> str:
+    if not text or len(text) > 250:
+        raise _bad(f"expected 1 to 250 characters in {name}, got {len(text)}")
+    return text
+
+
+def _long(name: str, text: str) -> str:
+    return text
+
+
+def _keys(name: str, text: str) -> tuple[str, ...]:
+    keys = tuple(key.strip() for key in text.split(",") if key.strip())
+    if not keys:
+        raise _bad(f"expected SOW keys separated by commas in {name}, got {text[:60]!r}")
+    return keys
+
+
+_READERS = {
+    "sow.command": _command,
+    "sow.filter": _long,
+    "sow.keys": _keys,
+    "sow.publisher": _plain,
+    "sow.sequence": _sequence,
+    "sow.correlation": _plain,
+    "sow.expiration": _expiration,
+    "sow.origin": _origin,
+}
+
+
+def command_headers(
+    command: str,
+    *,
+    filter: str | None = None,
+    keys: Sequence[str] | None = None,
+    publisher: str | None = None,
+    sequence: str | None = None,
+    correlation: str | None = None,
+) -> Headers:
+    """Return the Kafka headers of a command; what is not given is left out, and so is a plain `publish`."""
+    named = {
+        "sow.command": None if command == PUBLISH else command,
+        "sow.filter": filter,
+        "sow.keys": ",".join(keys) if keys else None,
+        "sow.publisher": publisher,
+        "sow.sequence": sequence,
+        "sow.correlation": correlation,
+    }
+    return [(name, value.encode()) for name, value in named.items() if value is not None]

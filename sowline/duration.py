@@ -1,0 +1,15 @@
+"""Durations as people write them: `250ms`, `30s`, `5m`, `1h`, `7d`."""
+
+import re
+from typing import Any
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_TEXT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def parse_duration_ms(text: Any) -> int:
+    """Return the duration in milliseconds; raises ValueError with what was expected and what came."""
+    match = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
+    if match is None:
+        raise ValueError(f"expected a duration such as 250ms, 30s, 5m, 1h or 7d, got {text!r}")
+    return int(float(match[1]) * _UNITS_MS[match[2]])

@@ -1,0 +1,284 @@
+"""The Kafka adapter: producers, consumers and topics set up the way the contract needs them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import structlog
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from sowline.errors import SowlineError
+from sowline.topics import MIB, FanoutDefinition, TopicDefinition, Topics
+
+log = structlog.get_logger()
+
+ADMIN_SECONDS = 30
+COMPACTION_LAG_MS_MIN = 10 * 60_000
+HEADROOM_BYTES = 64 * 1024
+RETENTION_FOREVER = "-1"
+
+KafkaConfig = Mapping[str, str]
+
+
+def kafka_config(bootstrap: str, options: KafkaConfig | None = None) -> dict[str, str]:
+    """Return what every client of the cluster needs: where it is, and the caller's own options (TLS, SASL)."""
+    return {"bootstrap.servers": bootstrap, **(options or {})}
+
+
+def exact_producer(kafka: KafkaConfig, message_bytes_max: int = MIB, **more: Any) -> Producer:
+    """Return a producer that writes each message once, in order, and nothing after one that failed."""
+    return Producer(
+        {
+            "enable.idempotence": True,
+            "enable.gapless.guarantee": True,
+            "message.timeout.ms": 0,
+            "acks": "all",
+            "linger.ms": 1,
+            "compression.type": "lz4",
+            "partitioner": "murmur2_random",
+            "message.max.bytes": message_bytes_max,
+            "queue.buffering.max.messages": 1_000_000,
+            **kafka,
+            **more,
+        }
+    )
+
+
+def plain_consumer(kafka: KafkaConfig, *, group: str = "sowline", **more: Any) -> Consumer:
+    """Return a consumer of committed data that never commits by itself and never stalls on a full queue."""
+    return Consumer(
+        {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "fetch.queue.backoff.ms": 10,
+            "fetch.wait.max.ms": 50,
+            "enable.partition.eof": False,
+            **kafka,
+            **more,
+        }
+    )
+
+
+@contextmanager
+def consuming(kafka: KafkaConfig, **more: Any) -> Iterator[Consumer]:
+    """Lend a plain consumer and close it afterwards."""
+    consumer = plain_consumer(kafka, **more)
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def poll_batch(consumer: Consumer, records_max: int, seconds: float) -> list[Message]:
+    """Return what has arrived, waiting for the first message only; raises on errors that do not pass."""
+    first = consumer.poll(seconds)
+    if first is None:
+        return []
+    messages = [first, *consumer.consume(records_max - 1, 0)]
+    return [message for message in messages if not _is_passing_error(message)]
+
+
+def _is_passing_error(message: Message) -> bool:
+    error = message.error()
+    if error is None:
+        return False
+    if error.fatal() or error.code() in _LASTING:
+        raise KafkaException(error)
+    return True
+
+
+_LASTING = {
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+}
+
+
+def read_range(
+    kafka: KafkaConfig, topic: str, partition: int, start: int, end: int, batch_max: int = 1000
+) -> Iterator[list[Message]]:
+    """Yield the messages of a partition from offset `start` up to, not including, `end`, in batches.
+
+    Offsets may have holes; the reader is done once its position has reached `end`.
+    """
+    if start >= end:
+        return
+    with consuming(kafka) as consumer:
+        consumer.assign([TopicPartition(topic, partition, start)])
+        while True:
+            messages = poll_batch(consumer, batch_max, 0.1)
+            inside = [message for message in messages if (message.offset() or 0) < end]
+            if inside:
+                yield inside
+            if len(inside) < len(messages) or _position(consumer, topic, partition) >= end:
+                return
+
+
+def _position(consumer: Consumer, topic: str, partition: int) -> int:
+    return int(consumer.position([TopicPartition(topic, partition)])[0].offset)
+
+
+class Cluster:
+    """The topics of a Kafka cluster: what there is, what there should be, where partitions begin and end."""
+
+    def __init__(self, kafka: KafkaConfig) -> None:
+        self._admin = AdminClient(dict(kafka))
+
+    def ensure_topic(self, definition: TopicDefinition) -> None:
+        """Create what is missing of a SOW topic's three Kafka topics and check what is there.
+
+        Raises `bad topic` with a sentence where an existing topic can't serve and can't be mended.
+        """
+        wanted = _kafka_topics(definition)
+        self._create([NewTopic(name, n, definition.replication, config=c) for name, (n, c) in wanted.items()])
+        found = self._describe(wanted)
+        in_log = len(found[definition.log].partitions)
+        if in_log > len(found[definition.changes].partitions):
+            log.warning("partitions beyond the definition's", topic=definition.log, partitions=in_log)
+            self._admin.create_partitions([NewPartitions(definition.changes, in_log)])[
+                definition.changes
+            ].result(ADMIN_SECONDS)
+        for name, (partitions, config) in wanted.items():
+            self._check_partitions(name, partitions, len(found[name].partitions))
+            self._settle(name, {key: value for key, value in config.items() if key not in _YOURS})
+
+    def ensure_fanout(self, fanout: FanoutDefinition, source: TopicDefinition) -> None:
+        """Create the Kafka topic of a fanout if it is missing: compacted, partitioned like its source."""
+        config = {"cleanup.policy": "compact", "max.message.bytes": str(_changes_bytes_max(source))}
+        topic = NewTopic(fanout.output, source.partitions, source.replication, config=config)
+        self._create([topic])
+        found = self._describe([fanout.output])[fanout.output]
+        self._check_partitions(fanout.output, source.partitions, len(found.partitions))
+
+    def _create(self, topics: list[NewTopic]) -> None:
+        for name, future in self._admin.create_topics(topics, operation_timeout=ADMIN_SECONDS).items():
+            try:
+                future.result(ADMIN_SECONDS)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise SowlineError(
+                        "bad topic", f"Kafka topic {name} can't be created: {error}"
+                    ) from error
+
+    def _describe(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return what Kafka says of the topics, once every one of them has its leaders."""
+        futures = self._admin.describe_topics(TopicCollection(list(names)))
+        return {name: future.result(ADMIN_SECONDS) for name, future in futures.items()}
+
+    @staticmethod
+    def _check_partitions(name: str, wanted: int, found: int) -> None:
+        if found < wanted:
+            raise SowlineError(
+                "bad topic",
+                f"Kafka topic {name} has {found} partitions; its definition says {wanted}. Add partitions",
+            )
+
+    def _settle(self, name: str, wanted: dict[str, str]) -> None:
+        """Change those of a topic's settings that must differ; only raise, never lower, what is a minimum."""
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        current = self._admin.describe_configs([resource])[resource].result(ADMIN_SECONDS)
+        wrong = {key: value for key, value in wanted.items() if not _serves(key, current[key].value, value)}
+        if not wrong:
+            return
+        entries = [
+            ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+            for key, value in wrong.items()
+        ]
+        change = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        try:
+            self._admin.incremental_alter_configs([change])[change].result(ADMIN_SECONDS)
+        except KafkaException as error:
+            settings = ", ".join(f"{key}={value}" for key, value in wrong.items())
+            raise SowlineError("bad topic", f"Kafka topic {name} needs {settings}: {error}") from error
+
+    def topic_id(self, name: str) -> str:
+        """Return Kafka's own id of the topic, which changes when a topic is deleted and made again."""
+        return str(self._describe([name])[name].topic_id)
+
+    def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the offset behind the last committed record of each partition."""
+        return self._offsets(topic, partitions, OffsetSpec.latest())
+
+    def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Return the offset of the first record that each partition still holds."""
+        return self._offsets(topic, partitions, OffsetSpec.earliest())
+
+    def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
+        asked = {TopicPartition(topic, partition): spec for partition in partitions}
+        futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
+        return {place.partition: future.result(ADMIN_SECONDS).offset for place, future in futures.items()}
+
+
+def ensure_topics(kafka: KafkaConfig, topics: Topics) -> None:
+    """Create and check the Kafka topics of everything that is defined."""
+    cluster = Cluster(kafka)
+    for definition in topics.topics:
+        cluster.ensure_topic(definition)
+    for fanout in topics.fanouts:
+        cluster.ensure_fanout(fanout, topics.named(fanout.topic))
+
+
+def log_bytes_max(definition: TopicDefinition) -> int:
+    """Return the largest log record: room for a body that is refused as too large, and for its headers."""
+    return 2 * definition.record_bytes_max + HEADROOM_BYTES
+
+
+def _changes_bytes_max(definition: TopicDefinition) -> int:
+    return 2 * definition.record_bytes_max + HEADROOM_BYTES
+
+
+def dead_bytes_max(definition: TopicDefinition) -> int:
+    """Return the largest dead letter: a whole log record and the reason."""
+    return log_bytes_max(definition) + HEADROOM_BYTES
+
+
+def _kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
+    """Return name → (partitions, settings) of the Kafka topics of one SOW topic."""
+    forever = {"retention.ms": RETENTION_FOREVER, "retention.bytes": "-1"}
+    log = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(log_bytes_max(definition))}
+    changes = {
+        "cleanup.policy": "compact",
+        "min.compaction.lag.ms": str(max(COMPACTION_LAG_MS_MIN, definition.resume_window)),
+        "delete.retention.ms": str(definition.repeat_window),
+        "max.message.bytes": str(_changes_bytes_max(definition)),
+    }
+    dead = {"max.message.bytes": str(dead_bytes_max(definition))}
+    return {
+        definition.log: (definition.partitions, log | forever),
+        definition.changes: (definition.partitions, changes),
+        definition.dead: (1, dead | forever),
+    }
+
+
+_YOURS = {"retention.ms", "retention.bytes"}
+"""Settings that Sowline gives a topic it makes, and leaves alone on one that it finds."""
+
+_MINIMA = {"max.message.bytes", "min.compaction.lag.ms", "delete.retention.ms"}
+
+
+def _serves(key: str, found: str, wanted: str) -> bool:
+    """Tell whether a topic's setting will do: at least as large where it is a limit, else the same."""
+    return int(found) >= int(wanted) if key in _MINIMA else found == wanted

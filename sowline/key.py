@@ -1,0 +1,84 @@
+"""Which record a body belongs to: key text, SOW key, and the partition that owns it."""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from sowline.errors import SowlineError
+
+KEY_BYTES_MAX = 4096
+
+
+def key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> str:
+    """Return the key text of a JSON document: the field itself, or a JSON array of several fields' texts.
+
+    Integers are written in decimal, booleans as `true` and `false`, so `1` and `"1"` are one record.
+    Raises `key missing`, `key null` or `bad key` where a field can't be a key.
+    """
+    if len(paths) == 1:
+        text = _field_text(document, paths[0])
+    else:
+        text = orjson.dumps([_field_text(document, path) for path in paths]).decode()
+    if len(text) * 4 > KEY_BYTES_MAX and len(text.encode()) > KEY_BYTES_MAX:
+        raise SowlineError(
+            "bad key", f"expected a key of at most {KEY_BYTES_MAX} bytes, got {len(text.encode())}"
+        )
+    return text
+
+
+def _field_text(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
+    value: Any = document
+    for step in path:
+        if not isinstance(value, Mapping) or step not in value:
+            raise SowlineError(
+                "key missing", f"expected the key field {_name(path)}, which the body does not have"
+            )
+        value = value[step]
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if value is None:
+        raise SowlineError("key null", f"expected a value in the key field {_name(path)}, got null")
+    kind = (
+        "a fraction" if isinstance(value, float) else "an object" if isinstance(value, dict) else "an array"
+    )
+    raise SowlineError(
+        "bad key", f"expected a string, an integer or a boolean in the key field {_name(path)}, got {kind}"
+    )
+
+
+def _name(path: tuple[str, ...]) -> str:
+    return "/" + "/".join(path)
+
+
+def sow_key(domain_prefix: bytes, text: str) -> bytes:
+    """Return the SOW key: 64 bits of BLAKE2b over key domain, a zero byte and key text, in decimal digits.
+
+    `domain_prefix` is the domain's UTF-8 with the zero byte already behind it.
+    """
+    digest = blake2b(domain_prefix + text.encode(), digest_size=8).digest()
+    return b"%d" % int.from_bytes(digest, "big")
+
+
+def murmur2(data: bytes) -> int:
+    """Return Kafka's murmur2 hash of the bytes, made positive the way Java's default partitioner does."""
+    length = len(data)
+    h = 0x9747B28C ^ length
+    whole = length & ~3
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * 0x5BD1E995 & 0xFFFFFFFF
+        h = (h * 0x5BD1E995 & 0xFFFFFFFF) ^ ((k ^ (k >> 24)) * 0x5BD1E995 & 0xFFFFFFFF)
+    if length & 3:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * 0x5BD1E995 & 0xFFFFFFFF
+    h = (h ^ (h >> 13)) * 0x5BD1E995 & 0xFFFFFFFF
+    return (h ^ (h >> 15)) & 0x7FFFFFFF
+
+
+def partition_of(text: str, partitions: int) -> int:
+    """Return the partition that owns the record with this key text."""
+    return murmur2(text.encode()) % partitions

@@ -1,0 +1,74 @@
+"""What every service process does the same way: logs, and stopping when asked to."""
+
+import ctypes
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import FrameType
+
+import structlog
+from pydantic import ValidationError
+
+from sowline.errors import SowlineError
+from sowline.settings import Settings
+from sowline.topics import Topics, load_topics
+
+log = structlog.get_logger()
+
+_PR_SET_PDEATHSIG = 1
+
+
+def set_up_logs() -> None:
+    """Log to standard error: lines for a person at a terminal, JSON for everything else."""
+    human = sys.stderr.isatty() or os.environ.get("SOWLINE_LOG") == "text"
+    renderer = structlog.dev.ConsoleRenderer() if human else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def stop_signal() -> threading.Event:
+    """Return an event that SIGINT and SIGTERM set; a service works until it is set."""
+    stop = threading.Event()
+
+    def set_it(number: int, frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGINT, set_it)
+    signal.signal(signal.SIGTERM, set_it)
+    return stop
+
+
+Serve = Callable[[Settings, Topics, threading.Event], None]
+
+
+def main(serve: Serve) -> None:
+    """Run a service until it is asked to stop; what it can't go on with is one sentence and exit code 1."""
+    set_up_logs()
+    stop = stop_signal()
+    die_with_parent()
+    try:
+        settings = Settings()
+        serve(settings, load_topics(settings.config), stop)
+    except (SowlineError, ValidationError) as error:
+        log.error("stopped", why=str(error))
+        sys.exit(1)
+
+
+def die_with_parent() -> None:
+    """Where the launcher asks for it, end when it ends, however that happens (Linux)."""
+    if os.environ.get("SOWLINE_PARENT") and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != int(os.environ["SOWLINE_PARENT"]):
+            sys.exit(1)

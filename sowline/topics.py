@@ -1,0 +1,206 @@
+"""`topics.yaml`: which topics exist, how their records are keyed, and which fanouts are written from them."""
+
+import json
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from sowline.duration import parse_duration_ms
+from sowline.errors import SowlineError
+
+MIB = 1024 * 1024
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+_KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
+
+
+def _topic_name(name: str) -> str:
+    if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
+        raise ValueError(f"expected a name of up to 200 letters, digits and . _ - /, got {name!r}")
+    return name
+
+
+def _key_path(path: str) -> str:
+    if not _KEY_PATH.fullmatch(path):
+        raise ValueError(f"expected the path of a key field, such as /orderId or /client/id, got {path!r}")
+    return path
+
+
+TopicName = Annotated[str, AfterValidator(_topic_name)]
+KeyPath = Annotated[str, AfterValidator(_key_path)]
+DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
+
+
+class TopicDefinition(_Model):
+    """One SOW topic: its name, how its records are keyed, and where its log lives."""
+
+    name: TopicName
+    message_type: Literal["json"] = "json"
+    key: tuple[KeyPath, ...] = Field(min_length=1, max_length=16)
+    key_domain: str = Field(default="", max_length=200, description="the topic's name if empty")
+    log: str = Field(default="", max_length=200, description="the Kafka topic; the topic's name if empty")
+    partitions: int = Field(default=1, ge=1, le=1024)
+    replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
+    expiration: Literal["disabled"] = "disabled"
+    record_bytes_max: int = Field(default=MIB, ge=64, le=64 * MIB)
+    repeat_window: DurationMs = Field(default="7d", validate_default=True, description="in log time")
+    resume_window: DurationMs = Field(
+        default="1h",
+        validate_default=True,
+        description="how long every change is kept, so that clients can resume",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, given: Any) -> Any:
+        if isinstance(given, dict) and isinstance(given.get("name"), str):
+            given = {**given}
+            given["key_domain"] = given.get("key_domain") or given["name"]
+            given["log"] = given.get("log") or given["name"].replace("/", ".")
+            if isinstance(given.get("key"), str):
+                given["key"] = (given["key"],)
+        return given
+
+    @property
+    def changes(self) -> str:
+        """The Kafka topic of the changes."""
+        return f"{self.log}.changes"
+
+    @property
+    def dead(self) -> str:
+        """The Kafka topic of the dead letters."""
+        return f"{self.log}.dead"
+
+    @cached_property
+    def key_paths(self) -> tuple[tuple[str, ...], ...]:
+        """The key fields, each as its steps."""
+        return tuple(tuple(path.split("/")[1:]) for path in self.key)
+
+    @cached_property
+    def domain_prefix(self) -> bytes:
+        """The bytes that go before the key text when a SOW key is computed."""
+        return self.key_domain.encode() + b"\0"
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of what decides what a log record does; kept in the state and compared with it."""
+        deciding = {
+            "key": self.key,
+            "key_domain": self.key_domain,
+            "message_type": self.message_type,
+            "partitions": self.partitions,
+            "expiration": self.expiration,
+            "record_bytes_max": self.record_bytes_max,
+            "repeat_window": self.repeat_window,
+        }
+        return blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+class FanoutDefinition(_Model):
+    """One configured subscription, written to the Kafka topic `fanout.<name>`."""
+
+    name: TopicName
+    topic: TopicName
+    filter: str = ""
+    options: str = ""
+
+    @property
+    def output(self) -> str:
+        """The Kafka topic that the messages are written to."""
+        return "fanout." + self.name.replace("/", ".")
+
+
+class Topics(_Model):
+    """Everything that `topics.yaml` declares."""
+
+    topics: tuple[TopicDefinition, ...] = ()
+    fanouts: tuple[FanoutDefinition, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        _refuse_twice("topic", [topic.name for topic in self.topics])
+        kafka = [name for topic in self.topics for name in (topic.log, topic.changes, topic.dead)]
+        _refuse_twice("Kafka topic", kafka + [fanout.output for fanout in self.fanouts])
+        names = {topic.name for topic in self.topics}
+        for fanout in self.fanouts:
+            if fanout.topic not in names:
+                raise ValueError(f"fanout {fanout.name!r} reads topic {fanout.topic!r}, which is not defined")
+        return self
+
+    def named(self, name: str) -> TopicDefinition:
+        """Return the topic of this name; raises `invalid topic`."""
+        for topic in self.topics:
+            if topic.name == name:
+                return topic
+        known = ", ".join(topic.name for topic in self.topics) or "none"
+        raise SowlineError("invalid topic", f"expected a defined topic ({known}), got {name!r}")
+
+
+def _refuse_twice(what: str, names: list[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ValueError(f"{what} {name!r} is used twice")
+        seen.add(name)
+
+
+def load_topics(path: Path) -> Topics:
+    """Read `topics.yaml`; raises `bad configuration` naming the file, the line and the reason."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SowlineError("bad configuration", f"expected a file of topics at {path}: {error}") from error
+    return parse_topics(text, str(path))
+
+
+def parse_topics(text: str, name: str = "topics.yaml") -> Topics:
+    """Read the text of a `topics.yaml`; `name` is how errors call it."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        given = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise SowlineError("bad configuration", f"{name}: {' '.join(str(error).split())}") from error
+    try:
+        return Topics.model_validate(given)
+    except ValidationError as error:
+        raise SowlineError("bad configuration", "; ".join(_sentences(error, node, name))) from error
+
+
+def _sentences(error: ValidationError, node: yaml.Node | None, name: str) -> Iterator[str]:
+    for problem in error.errors():
+        location = problem["loc"]
+        where = ".".join(str(step) for step in location) or "file"
+        message = problem["msg"].removeprefix("Value error, ")
+        yield f"{name}, line {_line(node, location)}: {where}: {message}"
+
+
+def _line(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
+    """Return the 1-based line of the deepest part of the file that the location leads to."""
+    line = 1
+    for step in location:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((k, v) for k, v in node.value if k.value == step), None)
+            if found is None:
+                return line
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+            node = node.value[step]
+            line = node.start_mark.line + 1
+    return line

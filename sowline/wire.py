@@ -1,0 +1,167 @@
+"""The wire: requests as clients write them, and messages as the server writes them. No I/O.
+
+A frame is one JSON message or an array of them. Bodies are spliced in as they are stored.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import orjson
+
+from sowline.errors import SowlineError
+from sowline.options import Options, parse_options
+
+ACK_TYPES = ("received", "processed", "completed", "persisted", "stats")
+BATCH_SIZE_MAX = 10_000
+COMMANDS = ("sow", "subscribe", "sow_and_subscribe", "unsubscribe", "heartbeat")
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """One command of a client, as it is on the wire."""
+
+    command: str
+    command_id: str = ""
+    topic: str = ""
+    filter: str = ""
+    options: str = ""
+    sub_id: str = ""
+    query_id: str = ""
+    batch_size: int = 1
+    bookmark: str = ""
+    ack_type: str = ""
+
+    @property
+    def acks(self) -> frozenset[str]:
+        """The kinds of acknowledgement that the client asks for; raises `invalid ack type`."""
+        asked = frozenset(kind.strip() for kind in self.ack_type.split(",") if kind.strip())
+        if unknown := asked.difference(ACK_TYPES):
+            raise SowlineError(
+                "invalid ack type",
+                f"expected any of {', '.join(ACK_TYPES)}, got {', '.join(sorted(unknown))}",
+            )
+        return asked
+
+    @property
+    def parsed_options(self) -> Options:
+        """The options of the command; raises `invalid options`."""
+        return parse_options(self.options)
+
+    @property
+    def id_of_subscription(self) -> str:
+        """`sub_id`, by default the command's id."""
+        return self.sub_id or self.command_id
+
+    @property
+    def id_of_query(self) -> str:
+        """`query_id`, by default the command's id."""
+        return self.query_id or self.command_id
+
+
+_read_request = msgspec.json.Decoder(Request).decode
+_read_requests = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def split_frame(frame: bytes) -> list[bytes]:
+    """Return the requests that a client's frame holds; raises `bad request` if it is neither JSON nor an array."""
+    if not frame.lstrip().startswith(b"["):
+        return [frame]
+    try:
+        return [bytes(part) for part in _read_requests(frame)]
+    except msgspec.DecodeError as error:
+        raise SowlineError("bad request", f"expected a JSON object or an array of them: {error}") from error
+
+
+def read_request(text: bytes) -> Request:
+    """Read one request; raises `bad request` or `unknown command`."""
+    try:
+        request = _read_request(text)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SowlineError("bad request", f"expected a command as a JSON object: {error}") from error
+    if request.command not in COMMANDS:
+        raise SowlineError(
+            "unknown command", f"expected one of {', '.join(COMMANDS)}, got {request.command!r}"
+        )
+    if not 1 <= request.batch_size <= BATCH_SIZE_MAX:
+        raise SowlineError(
+            "invalid batch size", f"expected a batch_size of 1 to {BATCH_SIZE_MAX}, got {request.batch_size}"
+        )
+    return request
+
+
+def command_id_of(text: bytes) -> str:
+    """Return the `command_id` of a request that can't be read otherwise, so that its failure names it."""
+    try:
+        found = orjson.loads(text).get("command_id", "")
+    except (orjson.JSONDecodeError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+# messages of the server
+
+
+def message(command: str, **fields: Any) -> bytes:
+    """Return a message without a body; fields that are None or an empty string are left out."""
+    given = {name: value for name, value in fields.items() if value is not None and value != ""}
+    return orjson.dumps({"command": command, **given})
+
+
+def ack(kind: str, command_id: str, **fields: Any) -> bytes:
+    """Return the acknowledgement of a command that went well."""
+    return message("ack", ack_type=kind, command_id=command_id, status="success", **fields)
+
+
+def failure(command_id: str, error: SowlineError, kind: str = "processed", **fields: Any) -> bytes:
+    """Return the acknowledgement of a command that failed, with its reason code and sentence."""
+    return message(
+        "ack",
+        ack_type=kind,
+        command_id=command_id,
+        status="failure",
+        reason=error.reason,
+        message=error.message,
+        **fields,
+    )
+
+
+def sow_record(sow_key: bytes | None, updated_at: str, body: bytes, timestamp: int | None) -> bytes:
+    """Return one record of a `sow` message; `timestamp` is the last update's log time in ms, if asked for."""
+    key = b'"sow_key":"%s",' % sow_key if sow_key is not None else b""
+    when = b'"timestamp":"%s",' % iso_time(timestamp).encode() if timestamp is not None else b""
+    return b'{%s%s"updated_at":"%s","data":%s}' % (key, when, updated_at.encode(), body)
+
+
+def sow_batch(query_id: str, topic: str, records: Iterable[bytes]) -> bytes:
+    """Return a `sow` message of several records."""
+    head = orjson.dumps({"command": "sow", "query_id": query_id, "topic": topic})[:-1]
+    return b'%s,"records":[%s]}' % (head, b",".join(records))
+
+
+def change_head(command: str, sids: Sequence[str], reason: str | None) -> bytes:
+    """Return the part of a `publish` or `oof` that differs between subscriptions."""
+    about: dict[str, Any] = {"command": command, "sids": sids}
+    if reason is not None:
+        about["reason"] = reason
+    return orjson.dumps(about)[:-1]
+
+
+def change_tail(
+    topic: str, sow_key: bytes | None, bookmark: str, body: bytes, timestamp: int | None
+) -> bytes:
+    """Return the part of a `publish` or `oof` that is the same for all subscriptions."""
+    key = b'"sow_key":"%s",' % sow_key if sow_key is not None else b""
+    when = b'"timestamp":"%s",' % iso_time(timestamp).encode() if timestamp is not None else b""
+    names = b'"topic":%s,%s%s"bookmark":"%s"' % (orjson.dumps(topic), key, when, bookmark.encode())
+    return b',%s,"data":%s}' % (names, body)
+
+
+def iso_time(milliseconds: int) -> str:
+    """Write a time in ms since 1970 as ISO-8601 in UTC with microseconds."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def join_frame(messages: Sequence[bytes]) -> bytes:
+    """Return the frame that holds the messages: one as it is, several as an array."""
+    return messages[0] if len(messages) == 1 else b"[%s]" % b",".join(messages)
