@@ -1,0 +1,188 @@
+"""The jars of Kafka and of Spark's Kafka connector, fetched once per user with the Ivy that PySpark carries.
+
+`python -m sowline.jars` fetches both ahead of time.
+"""
+
+import fcntl
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from xml.sax.saxutils import quoteattr
+
+from sowline.errors import SowlineError
+from sowline.java import find_java
+
+_HALF = ".half-"
+
+
+@dataclass(frozen=True)
+class JarSet:
+    """A module with everything it depends on. `name` is its directory in the cache: change it when the rest does."""
+
+    name: str
+    modules: tuple[tuple[str, str, str], ...]
+    excludes: tuple[tuple[str, str], ...] = ()
+
+    def ivy_xml(self) -> str:
+        """Return the Ivy file that asks for exactly these modules."""
+        modules = (
+            f"<dependency org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(rev)} conf='default'/>"
+            for org, name, rev in self.modules
+        )
+        excludes = (
+            f"<exclude org={quoteattr(org)} module={quoteattr(name)}/>" for org, name in self.excludes
+        )
+        return (
+            "<ivy-module version='2.0'><info organisation='sowline' module='jars'/>"
+            "<configurations><conf name='default'/></configurations>"
+            f"<dependencies>{''.join(modules)}{''.join(excludes)}</dependencies></ivy-module>"
+        )
+
+
+# Kafka's own jars log through slf4j but do not depend on anything that writes it: without the second
+# module the broker has no log at all.
+KAFKA = JarSet(
+    "kafka_2.13-4.3.1",
+    (
+        ("org.apache.kafka", "kafka_2.13", "4.3.1"),
+        ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+    ),
+)
+# PySpark has Hadoop's client jars already (and they are larger than all the rest).
+SPARK_CONNECTOR = JarSet(
+    "spark-sql-kafka-0-10_2.13-4.0.0",
+    (("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0"),),
+    excludes=(
+        ("org.apache.hadoop", "hadoop-client-api"),
+        ("org.apache.hadoop", "hadoop-client-runtime"),
+    ),
+)
+
+
+def kafka_jars() -> list[Path]:
+    """Return the jars of a Kafka broker, sorted; fetched first if this user has none yet (about 50 s)."""
+    return retrieve(KAFKA)
+
+
+def spark_connector_jars() -> list[Path]:
+    """Return the jars that Spark needs beside its own to read and write Kafka, sorted; fetched if missing."""
+    return retrieve(SPARK_CONNECTOR)
+
+
+def cache_dir() -> Path:
+    """Return this user's cache directory for Sowline; it need not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "sowline"
+
+
+def retrieve(jar_set: JarSet) -> list[Path]:
+    """Return the jars of `jar_set`, sorted. A directory of the cache is whole or it is not there.
+
+    Raises SowlineError `no jars`, `no java` or `no pyspark`. Processes that ask at once wait for the first.
+    """
+    target = cache_dir() / "jars" / jar_set.name
+    if not target.is_dir():
+        with _locked(cache_dir() / "jars.lock"):
+            if not target.is_dir():
+                _fill(target, jar_set)
+    return sorted(target.glob("*.jar"))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fill(target: Path, jar_set: JarSet) -> None:
+    """Fetch into a directory beside `target` and rename it. Ivy's own cache stays only until this succeeds."""
+    java, ivy = find_java(), _ivy_jar()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left_by_a_killed_run in target.parent.glob(f"{_HALF}*"):
+        shutil.rmtree(left_by_a_killed_run)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=_HALF) as half:
+        print(f"sowline: fetching the jars of {jar_set.name}, once per user", file=sys.stderr, flush=True)
+        _run_ivy(java, ivy, jar_set, Path(half))
+        Path(half, "jars").rename(target)
+    shutil.rmtree(_ivy_cache(), ignore_errors=True)
+
+
+def _run_ivy(java: Path, ivy: Path, jar_set: JarSet, half: Path) -> None:
+    """Retrieve into `half/jars`. Relative paths, because brackets and the like in a pattern mean something to Ivy."""
+    (half / "ivy.xml").write_text(jar_set.ivy_xml(), encoding="utf-8")
+    home = f"-Divy.default.ivy.user.dir={_ivy_cache()}"  # not ~/.ivy2, whose content would be taken for Central's
+    command = [
+        str(java),
+        home,
+        "-cp",
+        str(ivy),
+        "org.apache.ivy.Main",
+        *_settings(),
+        "-cache",
+        str(_ivy_cache()),
+    ]
+    command += [
+        "-ivy",
+        "ivy.xml",
+        "-confs",
+        "default",
+        "-retrieve",
+        "jars/[artifact]-[revision](-[classifier]).[ext]",
+    ]
+    result = subprocess.run(command, cwd=half, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if result.returncode != 0 or not any(half.glob("jars/*.jar")):
+        raise SowlineError("no jars", _failure(jar_set, result.stdout))
+
+
+def _ivy_cache() -> Path:
+    return cache_dir() / "ivy"
+
+
+def _settings() -> list[str]:
+    """Return Ivy's option for a settings file (a mirror of Maven Central, say) that the user may name."""
+    settings = os.environ.get("SOWLINE_IVY_SETTINGS")
+    return ["-settings", str(Path(settings).resolve())] if settings else []
+
+
+def _failure(jar_set: JarSet, log: str) -> str:
+    tail = "\n".join(log.splitlines()[-30:])
+    return (
+        f"expected Ivy to fetch {jar_set.name} from Maven Central, but it failed: check the network and run again,"
+        f" or name a mirror's Ivy settings in SOWLINE_IVY_SETTINGS; Ivy said:\n{tail}"
+    )
+
+
+def _ivy_jar() -> Path:
+    """Return the Ivy jar in the installed PySpark, which is looked up and not imported: that takes a second."""
+    spec = importlib.util.find_spec("pyspark")
+    roots = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
+    for root in roots:
+        for jar in sorted(Path(root, "jars").glob("ivy-*.jar")):
+            return jar
+    raise SowlineError(
+        "no pyspark", "expected PySpark with its Ivy jar: install it with pip install 'sowline[spark]'"
+    )
+
+
+def main() -> int:
+    """Fetch both sets and return an exit code; the failure is one sentence on stderr."""
+    try:
+        kafka_jars()
+        spark_connector_jars()
+    except SowlineError as error:
+        print(f"sowline: {error.message}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
