@@ -1,0 +1,259 @@
+"""A real, single-node Kafka (KRaft) on this machine, started from its published jars.
+
+`python -m deploy.local --data-dir DIR [--port N]` runs it in the foreground and prints a line of JSON once it is up.
+"""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import NoReturn, Self
+
+import click
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from deploy.ports import HOST, free_port, is_free, is_listening
+from deploy.tether import tether
+from sowline.errors import SowlineError
+from sowline.jars import kafka_jars
+from sowline.java import find_java
+
+START_SECONDS_MAX = 60.0
+STOP_SECONDS_MAX = 15.0
+LAUNCHES_MAX = 5
+LOG_TAIL_LINES = 25
+
+_HERE = Path(__file__).parent
+
+
+class LocalKafka:
+    """One broker over one data directory, which keeps topics and offsets from one start to the next.
+
+    It listens on loopback only, and dies with the process that started it. Without `port` a free one is chosen at
+    the first start and kept for the next ones, so that clients find the broker again.
+    """
+
+    def __init__(self, data_dir: Path, port: int | None = None) -> None:
+        self.data_dir = data_dir.resolve()
+        self.log_path = self.data_dir / "kafka.log"
+        self._fixed_port = port
+        self._ports = (0, 0)  # for clients, for the controller
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients, `127.0.0.1:port`; known from the first start on."""
+        assert self._ports[0], "not started yet"
+        return f"{HOST}:{self._ports[0]}"
+
+    @property
+    def pid(self) -> int | None:
+        """The broker's process id, or None when it does not run."""
+        process = self._process
+        return process.pid if process is not None and process.poll() is None else None
+
+    def start(self) -> str:
+        """Start the broker, wait until it answers metadata (about 3 s), and return its bootstrap address.
+
+        Raises SowlineError `no kafka`, with the end of the broker's log, if it does not come up.
+        """
+        assert self.pid is None, "already running"
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        for _ in range(LAUNCHES_MAX):
+            self._ports = self._choose_ports()
+            if self._launch():
+                return self.bootstrap
+        raise self._failure(f"lost its port to another process {LAUNCHES_MAX} times")
+
+    def stop(self) -> None:
+        """Stop the broker in good order, or kill it if that takes too long. Harmless when it does not run."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Kill the broker at once, as `kill -9` does."""
+        self._end(signal.SIGKILL)
+
+    def wait(self) -> int:
+        """Wait until the broker's process ends, and return its exit code."""
+        assert self._process is not None, "not started yet"
+        while (code := self._process.poll()) is None:
+            time.sleep(0.1)
+        return code
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _choose_ports(self) -> tuple[int, int]:
+        kept = self._kept_ports()
+        if kept and self._fixed_port in (None, kept[0]) and all(map(is_free, kept)):
+            return kept
+        if self._fixed_port and not is_free(self._fixed_port):
+            message = (
+                f"expected port {self._fixed_port} for Kafka, but it is taken: free it or choose another"
+            )
+            raise SowlineError("no port", message)
+        return self._fixed_port or free_port(), free_port()
+
+    def _kept_ports(self) -> tuple[int, int] | None:
+        """Return the ports of the last run over this directory, or None for a new one."""
+        try:
+            broker, controller = json.loads((self.data_dir / "ports.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return int(broker), int(controller)
+
+    def _launch(self) -> bool:
+        """Start the process and wait for its answer; False if somebody else took a port that we had chosen."""
+        self._write_config()
+        self._format()
+        self._process = self._spawn()
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not self._answers():
+            if self.pid is None:
+                return self._lost_its_port()
+            if time.monotonic() > deadline:
+                self.kill()
+                raise self._failure(f"did not answer in {START_SECONDS_MAX:.0f} s")
+        return True
+
+    def _lost_its_port(self) -> bool:
+        if self._fixed_port is None and "failed to bind" in self._log():
+            return False
+        raise self._failure("ended before it answered")
+
+    def _answers(self) -> bool:
+        """Return whether our broker answers metadata; sleeps a moment where it does not listen yet.
+
+        Ours is told by its cluster id: another one may have been on the port first.
+        """
+        if not is_listening(self._ports[0]):
+            time.sleep(0.05)
+            return False
+        client = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        try:
+            answer = client.list_topics(timeout=1.0)
+        except KafkaException:
+            return False
+        return bool(answer.brokers) and f"cluster.id={answer.cluster_id}\n" in self._meta_path.read_text()
+
+    @property
+    def _meta_path(self) -> Path:
+        return self.data_dir / "data" / "meta.properties"
+
+    def _write_config(self) -> None:
+        broker, controller = map(str, self._ports)
+        text = (_HERE / "server.properties").read_text(encoding="utf-8")
+        text = text.replace("@BROKER@", broker).replace("@CONTROLLER@", controller)
+        (self.data_dir / "server.properties").write_text(text, encoding="utf-8")
+        (self.data_dir / "ports.json").write_text(json.dumps(self._ports))
+
+    def _format(self) -> None:
+        """Give a new data directory its identity. What it writes last tells that it was done."""
+        if self._meta_path.exists():
+            return
+        options = ["--standalone", "--ignore-formatted", f"--cluster-id={_new_cluster_id()}"]
+        command = _java("kafka.tools.StorageTool", "format", *options, "--config", "server.properties")
+        result = subprocess.run(command, cwd=self.data_dir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if result.returncode != 0:
+            said = result.stdout.decode(errors="replace").strip()
+            raise SowlineError(
+                "no kafka", f"expected to format {self.data_dir} for Kafka, but it said: {said}"
+            )
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        """Start the broker from a thread that lives as long as it does: the tether is tied to that thread.
+
+        In a session of its own, so that Ctrl-C reaches the parent only, which stops things in the right order.
+        """
+        command = tether(_java("kafka.Kafka", "server.properties"))
+        started: list[subprocess.Popen[bytes]] = []
+        ready = threading.Event()
+
+        def keep() -> None:
+            with self.log_path.open("wb") as log:
+                started.append(_popen(command, self.data_dir, log.fileno()))
+            ready.set()
+            started[0].wait()
+
+        threading.Thread(target=keep, name="local-kafka", daemon=True).start()
+        ready.wait()
+        return started[0]
+
+    def _end(self, signal_number: int) -> None:
+        process = self._process
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(signal_number)
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _log(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def _failure(self, came: str) -> SowlineError:
+        expected = f"expected a Kafka broker over {self.data_dir}, but it {came}"
+        tail = "\n".join(self._log().splitlines()[-LOG_TAIL_LINES:])
+        return SowlineError("no kafka", f"{expected}; the end of {self.log_path}:\n{tail}")
+
+
+def _new_cluster_id() -> str:
+    """Return a fresh UUID in Kafka's spelling: 22 characters of URL-safe Base64."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _java(main: str, *arguments: str) -> list[str]:
+    classpath = os.pathsep.join(map(str, kafka_jars()))
+    options = ["-Xms128m", "-Xmx512m", f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}"]
+    return [str(find_java()), *options, "-cp", classpath, main, *arguments]
+
+
+def _popen(command: list[str], directory: Path, log: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+    )
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)
+
+
+@click.command()
+@click.option(
+    "--data-dir", required=True, type=click.Path(path_type=Path, file_okay=False), help="Kept between runs."
+)
+@click.option("--port", type=click.IntRange(1, 65535), help="The port for clients; a free one without it.")
+def main(data_dir: Path, port: int | None) -> None:
+    """Run one Kafka broker in the foreground until SIGINT or SIGTERM."""
+    signal.signal(signal.SIGINT, _leave)
+    signal.signal(signal.SIGTERM, _leave)
+    kafka = LocalKafka(data_dir, port)
+    try:
+        kafka.start()
+        click.echo(json.dumps({"kafka": kafka.bootstrap, "pid": kafka.pid}))
+        code = kafka.wait()
+    except SowlineError as error:
+        raise click.ClickException(error.message) from None
+    finally:
+        kafka.stop()
+    sys.exit(f"the broker ended by itself with code {code}; see {kafka.log_path}")
+
+
+if __name__ == "__main__":
+    main()
