@@ -1,0 +1,32 @@
+"""One Spark session for all tests of the pipeline."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ingest.session import spark_session
+
+HERE = Path(__file__).parent
+# Py4J leaves its sockets to the garbage collector, which may come to them in any test of this directory.
+PY4J_SOCKETS = (
+    "ignore:.*socket:pytest.PytestUnraisableExceptionWarning",
+    "ignore:unclosed <socket:ResourceWarning",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the sockets that Py4J leaves open pass, in the tests of this directory."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            for rule in PY4J_SOCKETS:
+                item.add_marker(pytest.mark.filterwarnings(rule))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session that a local pipeline gets."""
+    session = spark_session("tests")
+    yield session
+    session.stop()

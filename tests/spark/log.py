@@ -1,0 +1,60 @@
+"""A log topic as a plain Kafka consumer finds it."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import NamedTuple, cast
+
+from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+class Written(NamedTuple):
+    """One record of the log."""
+
+    partition: int
+    key: str
+    value: bytes | None
+    headers: dict[str, str]
+
+    @property
+    def sequence(self) -> tuple[int, ...]:
+        """The record's `sow.sequence`, as numbers."""
+        return tuple(map(int, self.headers["sow.sequence"].split(".")))
+
+
+def create_topic(kafka: str, name: str, partitions: int = 2) -> str:
+    """Create a topic and return its name."""
+    admin = AdminClient({"bootstrap.servers": kafka})  # must outlive what it promises
+    admin.create_topics([NewTopic(name, partitions)])[name].result(30)
+    return name
+
+
+def read_log(kafka: str, topic: str) -> list[Written]:
+    """Return what a topic holds now, each partition in its order."""
+    with closing(
+        Consumer({"bootstrap.servers": kafka, "group.id": topic, "enable.partition.eof": True})
+    ) as log:
+        partitions = log.list_topics(topic, 30).topics[topic].partitions
+        log.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        return list(_until_end(log, len(partitions)))
+
+
+def _until_end(log: Consumer, partitions: int) -> Iterator[Written]:
+    while partitions:
+        # Not consume(): it waits for as many records as it was asked for.
+        message = log.poll(30)
+        assert message is not None, "Kafka did not answer"
+        if message.error():
+            partitions -= 1
+        else:
+            yield _written(message)
+
+
+def _written(message: Message) -> Written:
+    partition, key = message.partition(), message.key()
+    assert partition is not None
+    assert isinstance(key, bytes)
+    headers = {
+        name: str(value, "utf-8") for name, value in message.headers() or () if isinstance(value, bytes)
+    }
+    return Written(partition, key.decode(), message.value(), headers)
