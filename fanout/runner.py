@@ -183,12 +183,12 @@ class Runner:
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self.assigned = True
         committed = consumer.committed(places, timeout=30) if places else []
-        for place in committed:
-            following = self._opened(place)
-            self._partitions[place.partition] = following
-            place.offset = following.next_offset
-            place.metadata = None
-        consumer.incremental_assign(committed)
+        self._partitions |= {place.partition: self._opened(place) for place in committed}
+        starts = [
+            TopicPartition(place.topic, place.partition, self._partitions[place.partition].next_offset)
+            for place in committed
+        ]
+        consumer.incremental_assign(starts)
 
     def _opened(self, place: TopicPartition) -> Following:
         if place.offset >= 0 and place.metadata:

@@ -105,7 +105,7 @@ class Applier:
     def _begin(self, record: LogRecord) -> None:
         """Move to the record. Changes of it that the state holds already (a recovery cut short) count on."""
         self._resumed = record.offset == self._position.offset
-        self._index = self._position.index + 1 if self._resumed else 0
+        self._index = self._position.nth + 1 if self._resumed else 0
         self._offset = record.offset
         if not self._resumed:
             self._position = Position(self._era, record.offset)

@@ -45,8 +45,8 @@ class Head:
         """Return the head's bytes in the store."""
         return orjson.dumps(
             [
-                self.position,
-                self.last_change,
+                list(self.position),
+                list(self.last_change),
                 self.time,
                 list(self.origins.items()),
                 self.definition,

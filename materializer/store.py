@@ -165,7 +165,7 @@ class RocksStore:
                 batch.delete(_RECORD + key)
             else:
                 batch.put(_RECORD + key, data)
-        batch.put(_TALLY, orjson.dumps(tally))
+        batch.put(_TALLY, orjson.dumps(list(tally)))
         batch.put(_HEAD, head)
         self._db.write(batch, self._write_options)
 

@@ -111,7 +111,7 @@ Event = Change | Progress
 
 def _number(position: Position) -> str:
     """Write a position without its era, which has a field of its own."""
-    return f"{position.offset}.{position.index}" if position.index else str(position.offset)
+    return f"{position.offset}.{position.nth}" if position.nth else str(position.offset)
 
 
 def _relative(after: Position, era: int) -> str:

@@ -1,7 +1,7 @@
 """A command on the log: what the headers of a Kafka record ask for, checked once."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 from sowline.errors import SowlineError
 
@@ -60,7 +60,7 @@ def read_command(headers: Headers | None) -> Command:
 
 
 def _checked(headers: dict[str, bytes | None]) -> Command:
-    fields: dict[str, object] = {}
+    fields: dict[str, Any] = {}
     for name, raw in headers.items():
         reader = _READERS.get(name)
         if reader is None:
@@ -72,7 +72,7 @@ def _checked(headers: dict[str, bytes | None]) -> Command:
         raise _bad("expected sow.filter and sow.keys only on a sow_delete")
     if "filter" in fields and "keys" in fields:
         raise _bad("expected one selector, got both sow.filter and sow.keys")
-    return Command(**cast(dict[str, str], fields))
+    return Command(**fields)
 
 
 def _bad(message: str) -> SowlineError:

@@ -1,8 +1,9 @@
 """The Kafka adapter: producers, consumers and topics set up the way the contract needs them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 from confluent_kafka import (
@@ -41,7 +42,7 @@ KafkaConfig = Mapping[str, str]
 
 def kafka_config(bootstrap: str, options: KafkaConfig | None = None) -> dict[str, str]:
     """Return what every client of the cluster needs: where it is, and the caller's own options (TLS, SASL)."""
-    return {"bootstrap.servers": bootstrap, **(options or {})}
+    return {"bootstrap.servers": bootstrap, "log_level": "3", **(options or {})}
 
 
 def exact_producer(kafka: KafkaConfig, message_bytes_max: int = MIB, **more: Any) -> Producer:
@@ -184,9 +185,14 @@ class Cluster:
                     ) from error
 
     def _describe(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return what Kafka says of the topics, once every one of them has its leaders."""
-        futures = self._admin.describe_topics(TopicCollection(list(names)))
-        return {name: future.result(ADMIN_SECONDS) for name, future in futures.items()}
+        """Return what Kafka says of the topics; one that was just made takes a moment to be known everywhere."""
+        wanted = TopicCollection(list(names))
+
+        def describe() -> dict[str, Any]:
+            futures = self._admin.describe_topics(wanted)
+            return {name: future.result(ADMIN_SECONDS) for name, future in futures.items()}
+
+        return _patiently(describe)
 
     @staticmethod
     def _check_partitions(name: str, wanted: int, found: int) -> None:
@@ -220,16 +226,42 @@ class Cluster:
 
     def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offset behind the last committed record of each partition."""
-        return self._offsets(topic, partitions, OffsetSpec.latest())
+        return self._offsets(topic, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
     def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offset of the first record that each partition still holds."""
-        return self._offsets(topic, partitions, OffsetSpec.earliest())
+        return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
     def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
-        futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
-        return {place.partition: future.result(ADMIN_SECONDS).offset for place, future in futures.items()}
+
+        def ask() -> dict[int, int]:
+            futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
+            return {place.partition: future.result(ADMIN_SECONDS).offset for place, future in futures.items()}
+
+        return _patiently(ask)
+
+
+T = TypeVar("T")
+
+
+def _patiently(ask: Callable[[], T]) -> T:
+    """Ask until the cluster knows its new topics and their leaders; anything else is raised at once."""
+    deadline = time.monotonic() + ADMIN_SECONDS
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+_PASSING = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+}
 
 
 def ensure_topics(kafka: KafkaConfig, topics: Topics) -> None:

@@ -1,6 +1,6 @@
 """A position: which change of a partition, in log order.
 
-`era/offset.index` is the *index*-th change that the log record at *offset* makes, in the partition's
+`era/offset.n` is the *n*-th change that the log record at *offset* makes, in the partition's
 *era*. Positions compare as they follow each other in the partition.
 """
 
@@ -17,7 +17,7 @@ class Position(NamedTuple):
 
     era: int
     offset: int
-    index: int = 0
+    nth: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -25,12 +25,12 @@ class Position(NamedTuple):
         match = _TEXT.fullmatch(text)
         if match is None:
             raise SowlineError("invalid bookmark", f"expected a position like 1187 or 1187.2, got {text!r}")
-        era, offset, index = match.groups()
-        return cls(int(era or 0), int(offset), int(index or 0))
+        era, offset, nth = match.groups()
+        return cls(int(era or 0), int(offset), int(nth or 0))
 
     def __str__(self) -> str:
         era = f"{self.era}/" if self.era else ""
-        return f"{era}{self.offset}.{self.index}" if self.index else f"{era}{self.offset}"
+        return f"{era}{self.offset}.{self.nth}" if self.nth else f"{era}{self.offset}"
 
 
 def before_the_log(era: int = 0) -> Position:

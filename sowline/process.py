@@ -1,6 +1,5 @@
 """What every service process does the same way: logs, and stopping when asked to."""
 
-import ctypes
 import logging
 import os
 import signal
@@ -10,6 +9,7 @@ from collections.abc import Callable
 from types import FrameType
 
 import structlog
+from confluent_kafka import KafkaException
 from pydantic import ValidationError
 
 from sowline.errors import SowlineError
@@ -17,8 +17,6 @@ from sowline.settings import Settings
 from sowline.topics import Topics, load_topics
 
 log = structlog.get_logger()
-
-_PR_SET_PDEATHSIG = 1
 
 
 def set_up_logs() -> None:
@@ -57,18 +55,9 @@ def main(serve: Serve) -> None:
     """Run a service until it is asked to stop; what it can't go on with is one sentence and exit code 1."""
     set_up_logs()
     stop = stop_signal()
-    die_with_parent()
     try:
         settings = Settings()
         serve(settings, load_topics(settings.config), stop)
-    except (SowlineError, ValidationError) as error:
+    except (SowlineError, ValidationError, KafkaException) as error:
         log.error("stopped", why=str(error))
         sys.exit(1)
-
-
-def die_with_parent() -> None:
-    """Where the launcher asks for it, end when it ends, however that happens (Linux)."""
-    if os.environ.get("SOWLINE_PARENT") and sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != int(os.environ["SOWLINE_PARENT"]):
-            sys.exit(1)

@@ -1,0 +1,229 @@
+"""The asynchronous client: queries and subscriptions over one WebSocket, commands straight to Kafka."""
+
+import asyncio
+import contextlib
+import itertools
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx2
+import orjson
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
+
+from sowline.errors import SowlineError
+from sowline.kafka import kafka_config
+from sowline.message import Message, Received, read_frame
+from sowline.publisher import Body, Publisher
+from sowline.stream import Ask, Stream
+from sowline.topics import Topics
+
+CONNECT_SECONDS_MAX = 30.0
+BACK_OFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+
+
+class AsyncClient:
+    """A client of a query service. Use it as an async context manager.
+
+    A lost connection is made again, and every subscription goes on from the last message that its caller
+    was given, without a gap and without a repeat. A subscription that lost its connection before its group
+    had ended begins the group again: a `group_begin` always says that the whole follows.
+    """
+
+    def __init__(
+        self, url: str = "http://127.0.0.1:8080", *, kafka: str | None = None, publisher: str | None = None
+    ) -> None:
+        self._url = url.rstrip("/")
+        self._kafka = kafka
+        self._publisher_id = publisher
+        self._publisher: Publisher | None = None
+        self._ids = (str(number) for number in itertools.count(1))
+        self._streams: dict[str, Stream] = {}
+        self._connection: ClientConnection | None = None
+        self._connected = asyncio.Event()
+        self._reader: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._connection = await self._connect_within(CONNECT_SECONDS_MAX)
+        self._connected.set()
+        self._reader = asyncio.create_task(self._read_for_ever())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Flush what was published, and end the connection."""
+        if self._publisher is not None:
+            await asyncio.to_thread(self._publisher.close)
+        if self._reader is not None:
+            self._reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reader
+        if self._connection is not None:
+            await self._connection.close()
+
+    # reading
+
+    async def sow(
+        self, topic: str, *, filter: str = "", options: str = "", batch_size: int = 10
+    ) -> AsyncIterator[Message]:
+        """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
+        stream = await self.open(Ask("sow", topic, filter, options, batch_size=batch_size))
+        async for message in self._iterate(stream):
+            yield message
+
+    async def subscribe(
+        self, topic: str, *, filter: str = "", options: str = "", bookmark: str = ""
+    ) -> AsyncIterator[Message]:
+        """Yield changes as they happen, from now on or from a bookmark on."""
+        async for message in self._iterate(
+            await self.open(Ask("subscribe", topic, filter, options, bookmark))
+        ):
+            yield message
+
+    async def sow_and_subscribe(
+        self, topic: str, *, filter: str = "", options: str = "", bookmark: str = "", batch_size: int = 10
+    ) -> AsyncIterator[Message]:
+        """Yield the records that match at one instant, then every change after it: no gap, no repeat."""
+        stream = await self.open(Ask("sow_and_subscribe", topic, filter, options, bookmark, batch_size))
+        async for message in self._iterate(stream):
+            yield message
+
+    async def open(self, ask: Ask) -> Stream:
+        """Start a query or subscription and return its stream, for those who need its bookmark or batches."""
+        await self._connected.wait()
+        stream = Stream(next(self._ids), ask)
+        self._streams[stream.id] = stream
+        await self._send(ask.request(stream.id))
+        return stream
+
+    async def end(self, stream: Stream) -> None:
+        """Unsubscribe, if the stream is still alive."""
+        if self._streams.pop(stream.id, None) is not None:
+            await self._send({"command": "unsubscribe", "command_id": stream.id, "sub_id": stream.id})
+
+    async def _iterate(self, stream: Stream) -> AsyncIterator[Message]:
+        try:
+            async for message in stream:
+                yield message
+        finally:
+            await self.end(stream)
+
+    async def topics(self) -> dict[str, Any]:
+        """Return what the service says of its topics, and where its Kafka is."""
+        async with httpx2.AsyncClient(timeout=CONNECT_SECONDS_MAX) as http:
+            response = await http.get(f"{self._url}/v1/topics")
+            response.raise_for_status()
+            return dict(orjson.loads(response.content))
+
+    # writing
+
+    async def publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
+        """Insert the record, or replace it whole; `flush` waits until Kafka has it."""
+        (await self.publisher()).publish(topic, data, correlation=correlation)
+
+    async def delta_publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
+        """Merge the fields into the record that the key fields in `data` name."""
+        (await self.publisher()).delta_publish(topic, data, correlation=correlation)
+
+    async def sow_delete(
+        self,
+        topic: str,
+        *,
+        filter: str | None = None,
+        keys: Sequence[str] | None = None,
+        data: Body | None = None,
+    ) -> None:
+        """Delete the records that a filter, SOW keys or `data` select."""
+        (await self.publisher()).sow_delete(topic, filter=filter, keys=keys, data=data)
+
+    async def flush(self) -> None:
+        """Wait until Kafka has everything that was published; raises `not written`."""
+        if self._publisher is not None:
+            await asyncio.to_thread(self._publisher.flush)
+
+    async def publisher(self) -> Publisher:
+        """Return the client's publisher, made from what the service says of its topics at first use."""
+        if self._publisher is None:
+            about = await self.topics()
+            config = kafka_config(self._kafka or about["kafka"])
+            self._publisher = Publisher(config, topics_of(about), publisher=self._publisher_id)
+        return self._publisher
+
+    # the connection
+
+    async def _send(self, request: dict[str, Any]) -> None:
+        """Send a request. Where the connection is lost the reader makes it again, and what must go on goes on."""
+        await self._connected.wait()
+        assert self._connection is not None
+        with contextlib.suppress(ConnectionClosed):
+            await self._connection.send(orjson.dumps(request).decode())
+
+    async def _read_for_ever(self) -> None:
+        while True:
+            try:
+                await self._read()
+            except ConnectionClosed:
+                self._connected.clear()
+                await self._reconnect()
+            except Exception as error:
+                for stream in self._streams.values():
+                    stream.fail(SowlineError("internal", f"the client could not read a message: {error!r}"))
+                return
+
+    async def _read(self) -> None:
+        assert self._connection is not None
+        while True:
+            for received in read_frame(await self._connection.recv()):
+                await self._dispatch(received)
+
+    async def _dispatch(self, received: Received) -> None:
+        for id in received.streams:
+            stream = self._streams.get(id)
+            if stream is not None:
+                await stream.receive(received)
+
+    async def _reconnect(self) -> None:
+        """Connect again, as often as it takes, and let every subscription go on from its bookmark."""
+        self._connection = await self._connect_within(None)
+        for stream in list(self._streams.values()):
+            ask = stream.resumed()
+            if ask is not None:
+                with contextlib.suppress(ConnectionClosed):
+                    await self._connection.send(orjson.dumps(ask.request(stream.id)).decode())
+        self._connected.set()
+
+    async def _connect_within(self, seconds: float | None) -> ClientConnection:
+        for pause in itertools.chain(BACK_OFF_SECONDS, itertools.repeat(BACK_OFF_SECONDS[-1])):
+            try:
+                return await connect(_websocket_url(self._url), max_size=None, compression=None)
+            except (OSError, InvalidHandshake, TimeoutError) as error:
+                if isinstance(error, ssl.SSLError) or (seconds is not None and seconds <= 0):
+                    raise SowlineError(
+                        "not connected", f"expected a query service at {self._url}: {error}"
+                    ) from error
+            await asyncio.sleep(pause)
+            seconds = None if seconds is None else seconds - pause
+        raise AssertionError("the pauses never end")
+
+
+def _websocket_url(url: str) -> str:
+    scheme, netloc, path, _, _ = urlsplit(url)
+    schemes = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+    if scheme not in schemes or not netloc:
+        raise SowlineError("bad request", f"expected a URL such as http://127.0.0.1:8080, got {url!r}")
+    return urlunsplit((schemes[scheme], netloc, f"{path}/v1", "", ""))
+
+
+def topics_of(about: dict[str, Any]) -> Topics:
+    """Return the definitions that a service's answer to `/v1/topics` describes."""
+    names = ("name", "message_type", "key", "key_domain", "log", "partitions", "record_bytes_max")
+    return Topics.model_validate(
+        {"topics": [{name: topic[name] for name in names} for topic in about["topics"]]}
+    )

@@ -1,0 +1,177 @@
+"""Commands that read and write records. All of them pipe: JSON in, JSON out, a record a line."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import click
+import orjson
+
+from sowline.client import Client
+from sowline.errors import SowlineError
+from sowline.message import Message
+
+Command = Callable[..., None]
+
+
+def _reading(command: Command) -> Command:
+    options = (
+        click.argument("topic"),
+        click.option(
+            "--filter", "-f", default="", help="Only records that match, e.g. \"/status = 'open'\"."
+        ),
+        click.option("--options", "-o", default="", help="Options as on the wire, e.g. oof,timestamp."),
+        click.option("--full", is_flag=True, help="Whole messages instead of bodies only."),
+        _url,
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+_url = click.option(
+    "--url",
+    "-u",
+    envvar="SOWLINE_URL",
+    default="http://127.0.0.1:8080",
+    show_default=True,
+    help="The query service.",
+)
+_kafka = click.option("--kafka", "-k", help="Kafka's bootstrap servers, if not those the service names.")
+_count = click.option("--count", "-n", type=click.IntRange(1), help="Stop after so many messages.")
+_bookmark = click.option("--bookmark", "-b", default="", help="Where to come back from.")
+
+
+@click.command()
+@_url
+def topics(url: str) -> None:
+    """List the topics, a line of JSON each."""
+    with Client(url) as client:
+        _print(orjson.dumps(topic) for topic in client.topics()["topics"])
+
+
+@click.command()
+@_reading
+@click.option("--batch-size", default=100, show_default=True, help="Records a message on the wire.")
+def sow(topic: str, filter: str, options: str, full: bool, url: str, batch_size: int) -> None:
+    """Print the records of TOPIC that match, as they are at one instant."""
+    with Client(url) as client:
+        messages = client.sow(topic, filter=filter, options=options, batch_size=batch_size)
+        _print(_lines(messages, full, {"sow"}))
+
+
+@click.command()
+@_reading
+@_bookmark
+@_count
+def subscribe(
+    topic: str, filter: str, options: str, full: bool, url: str, bookmark: str, count: int | None
+) -> None:
+    """Print the changes of TOPIC as they happen, from now or from a bookmark on."""
+    with Client(url) as client:
+        messages = client.subscribe(topic, filter=filter, options=options, bookmark=bookmark)
+        _print(_lines(messages, full, {"publish", "oof"}), count)
+
+
+@click.command("sow-and-subscribe")
+@_reading
+@_bookmark
+@_count
+def sow_and_subscribe(
+    topic: str, filter: str, options: str, full: bool, url: str, bookmark: str, count: int | None
+) -> None:
+    """Print the records of TOPIC that match, then every change after that instant."""
+    with Client(url) as client:
+        messages = client.sow_and_subscribe(
+            topic, filter=filter, options=options, bookmark=bookmark, batch_size=100
+        )
+        _print(_lines(messages, full, {"sow", "publish", "oof"}), count)
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("data", nargs=-1)
+@_url
+@_kafka
+def publish(topic: str, data: tuple[str, ...], url: str, kafka: str | None) -> None:
+    """Insert or replace records of TOPIC: each DATA is one as JSON, or each line of standard input."""
+    _write(topic, data, url, kafka, Client.publish)
+
+
+@click.command("delta-publish")
+@click.argument("topic")
+@click.argument("data", nargs=-1)
+@_url
+@_kafka
+def delta_publish(topic: str, data: tuple[str, ...], url: str, kafka: str | None) -> None:
+    """Merge fields into records of TOPIC: each DATA is one delta as JSON, or each line of standard input."""
+    _write(topic, data, url, kafka, Client.delta_publish)
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--filter", "-f", help="Delete all records that match; 1=1 deletes every one.")
+@click.option("--key", "keys", multiple=True, help="Delete the record with this SOW key; may be repeated.")
+@click.option("--data", "-d", help="Delete the record that the key fields in this JSON name.")
+@_url
+@_kafka
+def delete(
+    topic: str, filter: str | None, keys: tuple[str, ...], data: str | None, url: str, kafka: str | None
+) -> None:
+    """Delete records of TOPIC by filter, by SOW key, or by data: exactly one of them."""
+    with Client(url, kafka=kafka) as client:
+        client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data)
+
+
+def _write(
+    topic: str, data: tuple[str, ...], url: str, kafka: str | None, write: Callable[..., None]
+) -> None:
+    with Client(url, kafka=kafka) as client:
+        for number, line in enumerate(data or _input(), 1):
+            try:
+                write(client, topic, line)
+            except SowlineError as error:
+                raise SowlineError(error.reason, f"record {number}: {error.message}") from error
+
+
+def _input() -> Iterator[str]:
+    return (line for line in sys.stdin if line.strip())
+
+
+def _lines(messages: Iterable[Message], full: bool, commands: set[str]) -> Iterator[bytes]:
+    for message in messages:
+        if full:
+            yield orjson.dumps(_fields(message))
+        elif message.command in commands:
+            yield message.body
+
+
+def _fields(message: Message) -> dict[str, Any]:
+    names = (
+        "command",
+        "topic",
+        "sow_key",
+        "bookmark",
+        "updated_at",
+        "reason",
+        "timestamp",
+        "records",
+        "hash",
+    )
+    fields = {name: value for name in names if (value := getattr(message, name)) not in (None, "")}
+    return fields | ({"data": orjson.Fragment(message.body)} if message.body else {})
+
+
+def _print(lines: Iterable[bytes], count: int | None = None) -> None:
+    out = sys.stdout.buffer
+    try:
+        for number, line in enumerate(lines, 1):
+            out.write(line + b"\n")
+            if count is not None or out.isatty() or number % 100 == 0:
+                out.flush()
+            if number == count:
+                return
+    except KeyboardInterrupt:
+        pass
+    finally:
+        out.flush()

@@ -1,0 +1,61 @@
+"""Commands that run services: one each, for production, or all of them on one machine."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from sowline.stack import Stack
+
+Command = Callable[..., None]
+
+
+def _service(name: str, module: str, what: str) -> click.Command:
+    @click.command(name, help=what)
+    @click.option("--config", type=click.Path(path_type=Path), help="The file of topics (SOWLINE_CONFIG).")
+    @click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
+    @click.option(
+        "--data-dir", type=click.Path(path_type=Path), help="Where state is kept (SOWLINE_DATA_DIR)."
+    )
+    @click.option("--host", help="The address to listen on (SOWLINE_HOST).")
+    @click.option("--port", type=int, help="The HTTP port (SOWLINE_PORT).")
+    @click.option(
+        "--accept-loss", is_flag=True, default=None, help="Go on where log records are gone for good."
+    )
+    def command(**options: object) -> None:
+        given = {
+            f"SOWLINE_{name.upper()}": str(value) for name, value in options.items() if value is not None
+        }
+        os.execve(sys.executable, [sys.executable, "-m", module], os.environ | given)
+
+    return command
+
+
+materializer = _service(
+    "materializer", "materializer", "Run a materializer: apply the logs, emit the changes."
+)
+query_service = _service(
+    "query-service", "query_service", "Run a query service: answer queries and subscriptions."
+)
+fanout = _service("fanout", "fanout", "Run the fanouts: write configured subscriptions to Kafka.")
+
+
+@click.command()
+@click.option(
+    "--config", type=click.Path(path_type=Path, exists=True), default="topics.yaml", show_default=True
+)
+@click.option("--data-dir", type=click.Path(path_type=Path), default="var", show_default=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The query service's address.")
+@click.option(
+    "--port", type=int, default=8080, show_default=True, help="The query service's port; 0 = a free one."
+)
+@click.option("--kafka", envvar="SOWLINE_KAFKA", help="A running cluster, in place of a local broker.")
+@click.option("--accept-loss", is_flag=True, help="Go on where log records are gone for good.")
+def up(config: Path, data_dir: Path, host: str, port: int, kafka: str | None, accept_loss: bool) -> None:
+    """Run everything on this machine: Kafka (unless one is given), materializer, query service, fanouts.
+
+    Prints one line of JSON with `kafka`, `url` and `pid` once the query service is ready.
+    """
+    sys.exit(Stack(config, data_dir, host, port, kafka, accept_loss).run())

@@ -1,0 +1,115 @@
+"""The synchronous client: the asynchronous one, in a thread of its own."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from sowline.async_client import AsyncClient
+from sowline.message import Message
+from sowline.publisher import Body
+from sowline.stream import Ask
+
+T = TypeVar("T")
+
+
+class Client:
+    """A client of a query service. Use it as a context manager; see `AsyncClient` for what it promises."""
+
+    def __init__(
+        self, url: str = "http://127.0.0.1:8080", *, kafka: str | None = None, publisher: str | None = None
+    ) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="sowline-client", daemon=True)
+        self._thread.start()
+        self._client = AsyncClient(url, kafka=kafka, publisher=publisher)
+        try:
+            self._run(self._client.__aenter__())
+        except BaseException:
+            self._stop_loop()
+            raise
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Flush what was published, and end the connection."""
+        if self._loop.is_closed():
+            return
+        try:
+            self._run(self._client.close())
+        finally:
+            self._stop_loop()
+
+    def _stop_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def sow(
+        self, topic: str, *, filter: str = "", options: str = "", batch_size: int = 10
+    ) -> Iterator[Message]:
+        """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
+        return self._iterate(Ask("sow", topic, filter, options, batch_size=batch_size))
+
+    def subscribe(
+        self, topic: str, *, filter: str = "", options: str = "", bookmark: str = ""
+    ) -> Iterator[Message]:
+        """Yield changes as they happen, from now on or from a bookmark on."""
+        return self._iterate(Ask("subscribe", topic, filter, options, bookmark))
+
+    def sow_and_subscribe(
+        self, topic: str, *, filter: str = "", options: str = "", bookmark: str = "", batch_size: int = 10
+    ) -> Iterator[Message]:
+        """Yield the records that match at one instant, then every change after it: no gap, no repeat."""
+        return self._iterate(Ask("sow_and_subscribe", topic, filter, options, bookmark, batch_size))
+
+    def _iterate(self, ask: Ask) -> Iterator[Message]:
+        stream = self._run(self._client.open(ask))
+        try:
+            while batch := self._run(stream.next_batch()):
+                yield from batch
+        finally:
+            if not self._loop.is_closed():
+                self._run(self._client.end(stream))
+
+    def topics(self) -> dict[str, Any]:
+        """Return what the service says of its topics, and where its Kafka is."""
+        return self._run(self._client.topics())
+
+    def publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
+        """Insert the record, or replace it whole; `flush` waits until Kafka has it."""
+        self._run(self._client.publish(topic, data, correlation=correlation))
+
+    def delta_publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
+        """Merge the fields into the record that the key fields in `data` name."""
+        self._run(self._client.delta_publish(topic, data, correlation=correlation))
+
+    def sow_delete(
+        self,
+        topic: str,
+        *,
+        filter: str | None = None,
+        keys: Sequence[str] | None = None,
+        data: Body | None = None,
+    ) -> None:
+        """Delete the records that a filter, SOW keys or `data` select."""
+        self._run(self._client.sow_delete(topic, filter=filter, keys=keys, data=data))
+
+    def flush(self) -> None:
+        """Wait until Kafka has everything that was published; raises `not written`."""
+        self._run(self._client.flush())

@@ -1,0 +1,67 @@
+"""Arithmetic on values: NULL with anything is NULL, NaN with any other number is NaN.
+
+Integers stay exact within 64 bits; one beyond becomes a double. A division by zero has no value:
+NULL.
+"""
+
+import operator
+from collections.abc import Callable
+from math import fmod, isinf, isnan
+
+from sowline.filter.evaluate import first, to_number
+from sowline.filter.numbers import Number, narrow
+from sowline.path import Value
+
+Operation = Callable[[Value, Value], Number | None]
+
+
+def _operation(compute: Callable[[Number, Number], Number | None]) -> Operation:
+    """Take an operation on two numbers to one on any two values."""
+
+    def operate(left: Value, right: Value) -> Number | None:
+        one, other = to_number(first(left)), to_number(first(right))
+        if one is None or other is None:
+            return None
+        result = compute(one, other)
+        return narrow(result) if isinstance(result, int) else result
+
+    return operate
+
+
+def _divide(left: Number, right: Number) -> Number | None:
+    if isnan(left) or isnan(right):
+        return float("nan")
+    if right == 0:
+        return None
+    if isinstance(left, float) or isinstance(right, float):
+        return left / right
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) is (right < 0) else -quotient
+
+
+def _remainder(left: Number, right: Number) -> Number | None:
+    if isnan(left) or isnan(right):
+        return float("nan")
+    if right == 0:
+        return None
+    if isinstance(left, float) or isinstance(right, float):
+        return float("nan") if isinf(left) else fmod(left, right)
+    remainder = abs(left) % abs(right)
+    return -remainder if left < 0 else remainder
+
+
+OPERATIONS: dict[str, Operation] = {
+    "+": _operation(operator.add),
+    "-": _operation(operator.sub),
+    "*": _operation(operator.mul),
+    "/": _operation(_divide),
+    "%": _operation(_remainder),
+}
+
+
+def signed(sign: str, value: Value) -> Number | None:
+    """`+value` or `-value`."""
+    number = to_number(first(value))
+    if number is None or sign == "+":
+        return number
+    return narrow(-number) if isinstance(number, int) else -number

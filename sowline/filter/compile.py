@@ -1,0 +1,126 @@
+"""From a tree to closures.
+
+A condition compiles to one of three closures, whichever its surroundings need: `holds` (is it TRUE?), `fails`
+(is it FALSE?), or `verdict` (TRUE, FALSE or NULL). The first two are plain booleans, so that AND and OR need
+not think of NULL: `NOT x` holds where x fails. Each closure calls one closure per operand, so the work is
+linear in the tree.
+"""
+
+from typing import assert_never
+
+from sowline.filter.arithmetic import OPERATIONS
+from sowline.filter.closures import (
+    Evaluate,
+    Judgement,
+    all_hold,
+    always,
+    any_holds,
+    as_truth,
+    betweening,
+    calculating,
+    comparing,
+    containing,
+    inverting,
+    is_exactly,
+    joining,
+    judging,
+    signing,
+)
+from sowline.filter.evaluate import all_true, any_true, truth
+from sowline.filter.predicates import constant, judged
+from sowline.filter.shortcuts import Test, shortcut
+from sowline.filter.tree import (
+    And,
+    Arithmetic,
+    Between,
+    Call,
+    Comparison,
+    Field,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    Signed,
+)
+from sowline.path import reader
+
+
+def holds(node: Node) -> Test:
+    """Whether the condition is TRUE of a document."""
+    match node:
+        case Not(operand):
+            return fails(operand)
+        case And(terms):
+            return all_hold([holds(term) for term in terms])
+        case Or(terms):
+            return any_holds([holds(term) for term in terms])
+        case Literal():
+            return always(truth(constant(node)) is True)
+    one = judged(node)
+    short = shortcut(node, *one) if one else None
+    return short or is_exactly(True, verdict(node))
+
+
+def fails(node: Node) -> Test:
+    """Whether the condition is FALSE of a document."""
+    match node:
+        case Not(operand):
+            return holds(operand)
+        case And(terms):
+            return any_holds([fails(term) for term in terms])
+        case Or(terms):
+            return all_hold([fails(term) for term in terms])
+    return is_exactly(False, verdict(node))
+
+
+def verdict(node: Node) -> Judgement:
+    """What the condition is of a document; of a value, its truth."""
+    match node:
+        case Not(operand):
+            return inverting(verdict(operand))
+        case And(terms):
+            return joining(all_true, [verdict(term) for term in terms])
+        case Or(terms):
+            return joining(any_true, [verdict(term) for term in terms])
+        case Comparison() | Between() | In() | Like() | IsNull():
+            return _predicate(node)
+        case _:
+            return as_truth(value(node))
+
+
+def value(node: Node) -> Evaluate:
+    """The value of an expression; of a condition, its verdict."""
+    match node:
+        case Literal():
+            return always(constant(node))
+        case Field(path):
+            return reader(path)
+        case Signed(sign, operand):
+            return signing(sign, value(operand))
+        case Arithmetic(first, rest):
+            return calculating(value(first), [(OPERATIONS[name], value(operand)) for name, operand in rest])
+        case Call():
+            raise AssertionError(f"an unchecked call: {node.name}")
+        case Comparison() | Between() | In() | Like() | IsNull() | Not() | And() | Or():
+            return verdict(node)
+        case _:
+            assert_never(node)
+
+
+def _predicate(node: Comparison | Between | In | Like | IsNull) -> Judgement:
+    one = judged(node)
+    if one is not None:
+        operand, judge = one
+        return judging(judge, value(operand))
+    match node:
+        case Comparison(name, left, right):
+            return comparing(name, value(left), value(right))
+        case Between(operand, low, high):
+            return betweening(value(operand), value(low), value(high))
+        case In(operand, items):
+            return containing(value(operand), [value(item) for item in items])
+        case _:
+            raise AssertionError(f"a predicate of one operand without its judge: {node}")

@@ -1,0 +1,83 @@
+"""What is wrong with a text that is no filter, in a sentence: what was expected, where, and what came."""
+
+import re
+
+from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from sowline.filter.errors import FilterError
+
+EXCERPT_CHARS_MAX = 40
+
+# What the parser could have taken, told by a terminal that stands for the rest. The first that fits names it.
+_EXPECTATIONS = (
+    ("PATH", "an operand"),
+    ("STRING", "a quoted pattern"),
+    ("_OR", "an operator"),
+    ("$END", "an operator or the end"),
+    ("_AND", "AND"),
+    ("_IN", "IN, LIKE, BETWEEN or NULL"),
+    ("NULL", "NULL or NOT NULL"),
+    ("_COMMA", "',' or ')'"),
+    ("_RPAR", "')'"),
+    ("_LPAR", "'('"),
+)
+_WORD = re.compile(r"\w+")
+_CLOSING = {"'": "'", '"': '"', "[": "]"}
+
+
+def complaint(text: str, error: UnexpectedInput, previous: Token | None) -> FilterError:
+    """The error to raise for what the parser or its lexer could not take after `previous`."""
+    token = error.token if isinstance(error, UnexpectedToken) else None
+    at_end = token is not None and token.type == "$END"
+    column = (len(text) if at_end else error.pos_in_stream or 0) + 1
+    return FilterError(
+        _sentence(text, column, error, "" if at_end else _found(text, column, token), previous), column
+    )
+
+
+def _sentence(text: str, column: int, error: UnexpectedInput, found: str, previous: Token | None) -> str:
+    allowed = _allowed(error)
+    if found in ("'", '"') or (found == "[" and "]" not in text[column:]):
+        return f"expected a closing {_CLOSING[found]} for the {found} at column {column}, got end of filter"
+    if _is_comparison(error) and "_OR" in allowed and "COMPARISON" not in allowed:
+        return f"comparisons can't be chained: expected AND or OR at column {column}, got {found!r}"
+    after = f" after {_excerpt(previous)}" if previous is not None else ""
+    got = repr(_excerpt(found)) if found else "end of filter"
+    return (
+        f"expected {_expected(allowed)}{after} at column {column}, got {got}{_hint(error, found, previous)}"
+    )
+
+
+def _allowed(error: UnexpectedInput) -> set[str]:
+    if isinstance(error, UnexpectedToken):
+        return set(error.expected)
+    return set(error.allowed or ()) if isinstance(error, UnexpectedCharacters) else set()
+
+
+def _is_comparison(error: UnexpectedInput) -> bool:
+    return isinstance(error, UnexpectedToken) and error.token.type == "COMPARISON"
+
+
+def _found(text: str, column: int, token: Token | None) -> str:
+    """The token that came, or the word or the character that begins none."""
+    if token is not None:
+        return str(token)
+    word = _WORD.match(text, column - 1)
+    return word[0] if word else text[column - 1]
+
+
+def _expected(allowed: set[str]) -> str:
+    return next((name for terminal, name in _EXPECTATIONS if terminal in allowed), "something else")
+
+
+def _hint(error: UnexpectedInput, found: str, previous: Token | None) -> str:
+    if previous is not None and previous.type == "SLASH":
+        return " (after an operand, '/' divides)"
+    is_bare_word = (
+        isinstance(error, UnexpectedCharacters) and found[:1].isalpha() and "PATH" in _allowed(error)
+    )
+    return " (a field's name begins with '/')" if is_bare_word else ""
+
+
+def _excerpt(text: str) -> str:
+    return str(text) if len(text) <= EXCERPT_CHARS_MAX else text[: EXCERPT_CHARS_MAX - 3] + "..."

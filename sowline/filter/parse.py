@@ -1,0 +1,186 @@
+"""From a filter's text to its tree: the grammar's driver, and what each of its forms becomes."""
+
+from collections.abc import Callable
+from functools import cache
+from math import isinf
+from typing import Any, NamedTuple
+
+from lark import Lark, Token, Transformer, UnexpectedInput, v_args
+
+from sowline.filter.complaints import complaint
+from sowline.filter.errors import FilterError
+from sowline.filter.literals import unescape
+from sowline.filter.numbers import parse_number
+from sowline.filter.tree import (
+    Arithmetic,
+    Between,
+    Call,
+    Comparison,
+    Field,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Signed,
+    conjunction,
+    disjunction,
+)
+from sowline.path import PathError, parse_path
+
+NESTING_MAX = 100
+"""Levels of parentheses, operators and NOT within each other. A chain of one operator is one level."""
+
+_SAME_OPERATOR = {"==": "=", "<>": "!="}
+
+
+class Nested(NamedTuple):
+    """A node while its surroundings are still being read: how many levels it has, and where it begins."""
+
+    node: Node
+    levels: int
+    column: int
+
+
+def parse(text: str) -> Node:
+    """The tree of a filter; a blank text is `TRUE`. Raises `FilterError`."""
+    if not text.strip():
+        return Literal(True)
+    parser = _parser().parse_interactive(text)
+    previous: Token | None = None
+    try:
+        for token in parser.lexer_thread.lex(parser.parser_state):  # type: ignore[no-untyped-call]
+            parser.feed_token(token)
+            previous = token
+        nested: Nested = parser.feed_eof(previous)  # type: ignore[no-untyped-call]
+    except UnexpectedInput as error:
+        raise complaint(text, error, previous) from None
+    return nested.node
+
+
+@cache
+def _parser() -> Lark:
+    return Lark.open(
+        "grammar.lark", rel_to=__file__, parser="lalr", lexer="contextual", transformer=_TreeBuilder()
+    )
+
+
+def _nest(node: Node, parts: tuple[Nested, ...], column: int | None = None) -> Nested:
+    """The node one level above its parts; raises where that is one too many, before anything recurses."""
+    levels = 1 + max(part.levels for part in parts)
+    column = parts[0].column if column is None else column
+    if levels > NESTING_MAX:
+        raise FilterError(
+            f"expected at most {NESTING_MAX} levels of nesting, got more around column {column}", column
+        )
+    return Nested(node, levels, column)
+
+
+def _leaf(node: Node, token: Token) -> Nested:
+    return Nested(node, 0, _column(token))
+
+
+def _column(token: Token) -> int:
+    return (token.start_pos or 0) + 1
+
+
+def _negated(build: Callable[..., Nested]) -> Callable[..., Nested]:
+    """The same form with an infix NOT, whose token comes second."""
+
+    def build_negated(self: Any, operand: Nested, _not: Token, *rest: Any) -> Nested:
+        nested = build(self, operand, *rest)
+        return Nested(Not(nested.node), nested.levels, nested.column)
+
+    return build_negated
+
+
+@v_args(inline=True)
+class _TreeBuilder(Transformer[Token, Nested]):
+    """One method per form of the grammar; the parser calls them bottom-up while it reads."""
+
+    def disjunction(self, *terms: Nested) -> Nested:
+        return _nest(disjunction(term.node for term in terms), terms)
+
+    def conjunction(self, *terms: Nested) -> Nested:
+        return _nest(conjunction(term.node for term in terms), terms)
+
+    def negated(self, not_: Token, operand: Nested) -> Nested:
+        return _nest(Not(operand.node), (operand,), _column(not_))
+
+    def group(self, inner: Nested) -> Nested:
+        return _nest(inner.node, (inner,))
+
+    def comparison(self, left: Nested, operator: Token, right: Nested) -> Nested:
+        name = _SAME_OPERATOR.get(operator, str(operator))
+        return _nest(Comparison(name, left.node, right.node), (left, right))
+
+    def between(self, *parts: Nested) -> Nested:
+        return _nest(Between(*(part.node for part in parts)), parts)
+
+    def contained(self, operand: Nested, *items: Nested) -> Nested:
+        return _nest(In(operand.node, tuple(item.node for item in items)), (operand, *items))
+
+    def like(self, operand: Nested, pattern: Token) -> Nested:
+        raw = pattern.type == "RAW_STRING"
+        return _nest(
+            Like(operand.node, pattern[2:-1] if raw else pattern[1:-1], raw, _column(pattern)), (operand,)
+        )
+
+    def is_null(self, operand: Nested, _null: Token) -> Nested:
+        return _nest(IsNull(operand.node), (operand,))
+
+    not_between = _negated(between)
+    not_contained = _negated(contained)
+    not_like = _negated(like)
+    is_not_null = _negated(is_null)
+
+    def sum(self, first: Nested, *rest: Any) -> Nested:
+        operators, operands = rest[::2], rest[1::2]
+        steps = tuple(
+            (_operator(name), operand.node) for name, operand in zip(operators, operands, strict=True)
+        )
+        return _nest(Arithmetic(first.node, steps), (first, *operands))
+
+    product = sum
+
+    def signed(self, sign: Token, operand: Nested) -> Nested:
+        return _nest(Signed(str(sign), operand.node), (operand,), _column(sign))
+
+    def call(self, name: Token, *arguments: Nested | None) -> Nested:
+        nested = tuple(argument for argument in arguments if argument is not None)
+        node = Call(name.upper(), tuple(argument.node for argument in nested), _column(name))
+        return _nest(node, nested, _column(name)) if nested else _leaf(node, name)
+
+    def field(self, path: Token) -> Nested:
+        try:
+            return _leaf(Field(parse_path(str(path))), path)
+        except PathError as error:
+            raise FilterError(f"{error.message}, at column {_column(path)}", _column(path)) from None
+
+    def number(self, digits: Token) -> Nested:
+        number = parse_number(digits)
+        if number is None or isinf(number):
+            raise FilterError(
+                f"expected a number that a double can hold at column {_column(digits)}", _column(digits)
+            )
+        return _leaf(Literal(number), digits)
+
+    def string(self, quoted: Token) -> Nested:
+        return _leaf(Literal(unescape(quoted[1:-1])), quoted)
+
+    def raw_string(self, quoted: Token) -> Nested:
+        return _leaf(Literal(str(quoted[2:-1])), quoted)
+
+    def null(self, word: Token) -> Nested:
+        return _leaf(Literal(None), word)
+
+    def true(self, word: Token) -> Nested:
+        return _leaf(Literal(True), word)
+
+    def false(self, word: Token) -> Nested:
+        return _leaf(Literal(False), word)
+
+
+def _operator(token: Token) -> str:
+    return "%" if token.type == "MOD" else str(token)

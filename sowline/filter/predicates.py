@@ -1,0 +1,90 @@
+"""Predicates of one operand and constants: `/a > 5`, `/a IN ('x', 'y')`, `/a LIKE '^x'`, `/a IS NULL`.
+
+Nearly all conditions of nearly all filters are of this kind; each becomes one function of one value: a judge.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import isnan
+
+from sowline.filter.arrays import any_element, between, compare
+from sowline.filter.evaluate import Verdict, any_true, first, to_text
+from sowline.filter.numbers import Number, parse_number
+from sowline.filter.patterns import TextTest, compile_pattern
+from sowline.filter.tree import Between, Comparison, In, IsNull, Like, Literal, Node
+from sowline.path import Scalar, Value
+
+Judge = Callable[[Value], Verdict]
+
+MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def constant(literal: Literal) -> Scalar:
+    """The literal's value: `''` is NULL."""
+    return None if literal.value == "" else literal.value
+
+
+def judged(node: Node) -> tuple[Node, Judge] | None:
+    """The one operand and its judge; `None` if the node isn't a predicate of one operand."""
+    match node:
+        case Comparison(name, operand, Literal() as literal):
+            return operand, _comparison(name, constant(literal))
+        case Comparison(name, Literal() as literal, operand):
+            return operand, _comparison(MIRRORED[name], constant(literal))
+        case Between(operand, Literal() as low, Literal() as high):
+            return operand, partial(between, low=constant(low), high=constant(high))
+        case Like(operand, pattern, raw):
+            return operand, _like(compile_pattern(pattern, raw=raw))
+        case IsNull(operand):
+            return operand, _is_null
+        case In(operand, items):
+            literals = [constant(item) for item in items if isinstance(item, Literal)]
+            return (operand, Membership(literals)) if len(literals) == len(items) else None
+    return None
+
+
+def _comparison(name: str, literal: Scalar) -> Judge:
+    def judge(value: Value) -> Verdict:
+        return compare(name, value, literal)
+
+    return judge
+
+
+def _like(test: TextTest) -> Judge:
+    def judge_scalar(value: Scalar) -> Verdict:
+        text = to_text(value)
+        return None if text is None else test(text)
+
+    return partial(any_element, judge_scalar)
+
+
+def _is_null(value: Value) -> Verdict:
+    return first(value) is None
+
+
+class Membership:
+    """`IN` over constants, however many, by hashing: the same as `=` to any of them."""
+
+    def __init__(self, items: Sequence[Scalar]) -> None:
+        self.texts = frozenset(item for item in items if isinstance(item, str))
+        self._numbers: frozenset[Number] = frozenset(
+            item for item in items if isinstance(item, int | float) and not isnan(item)
+        )
+        spelled = map(parse_number, self.texts)
+        self.numbers = self._numbers | {number for number in spelled if number is not None}
+        """All that a number may equal: the numbers, and those that the strings spell."""
+        self.compares_texts_only = not self._numbers
+        self._absent: Verdict = None if None in items else False
+
+    def __call__(self, value: Value) -> Verdict:
+        """The judge."""
+        return any_true(map(self._judge, value)) if isinstance(value, list) else self._judge(value)
+
+    def _judge(self, value: Scalar) -> Verdict:
+        if value is None:
+            return None
+        found = self._holds_text(value) if isinstance(value, str) else value in self.numbers
+        return True if found else self._absent
+
+    def _holds_text(self, text: str) -> bool:
+        return text in self.texts or (bool(self._numbers) and parse_number(text) in self._numbers)

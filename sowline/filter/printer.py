@@ -1,0 +1,116 @@
+"""From a tree back to text: `parse(text_of(tree)) == tree`. One text per tree, no needless parentheses."""
+
+from enum import IntEnum
+
+from sowline.filter.literals import quoted, quoted_as_is
+from sowline.filter.tree import (
+    And,
+    Arithmetic,
+    Between,
+    Call,
+    Comparison,
+    Field,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    Signed,
+)
+
+
+class _Level(IntEnum):
+    """How tightly a form binds; a form in a place that asks for a tighter one gets parentheses."""
+
+    OR = 1
+    AND = 2
+    NOT = 3
+    PREDICATE = 4
+    SUM = 5
+    PRODUCT = 6
+    UNARY = 7
+    PRIMARY = 8
+
+
+_INFIX_NOT = (Between, In, Like, IsNull)
+
+
+def text_of(node: Node) -> str:
+    """The filter's text."""
+    return _text(node, _Level.OR)
+
+
+def _text(node: Node, needed: _Level) -> str:
+    level, text = _form(node)
+    return text if level >= needed else f"({text})"
+
+
+def _form(node: Node) -> tuple[_Level, str]:
+    match node:
+        case Literal(value):
+            return _Level.PRIMARY, _constant(value)
+        case Field(path):
+            return _Level.PRIMARY, str(path)
+        case Call(name, arguments):
+            return _Level.PRIMARY, f"{name}({_list(arguments)})"
+        case Signed(sign, operand):
+            return _Level.UNARY, sign + _text(operand, _Level.UNARY)
+        case Arithmetic():
+            return _arithmetic(node)
+        case Not(operand) if isinstance(operand, _INFIX_NOT):
+            return _Level.PREDICATE, _predicate(operand, "NOT ")
+        case Not(operand):
+            return _Level.NOT, f"NOT {_text(operand, _Level.NOT)}"
+        case And(terms):
+            return _Level.AND, " AND ".join(_text(term, _Level.NOT) for term in terms)
+        case Or(terms):
+            return _Level.OR, " OR ".join(_text(term, _Level.AND) for term in terms)
+        case _:
+            return _Level.PREDICATE, _predicate(node, "")
+
+
+def _arithmetic(node: Arithmetic) -> tuple[_Level, str]:
+    level = _Level.SUM if node.rest[0][0] in "+-" else _Level.PRODUCT
+    tighter = _Level(level + 1)
+    steps = "".join(f" {operator} {_text(operand, tighter)}" for operator, operand in node.rest)
+    return level, _text(node.first, tighter) + steps
+
+
+def _predicate(node: Node, negation: str) -> str:
+    match node:
+        case Comparison(operator, left, right):
+            return f"{_operand(left)} {operator} {_operand(right)}"
+        case Between(operand, low, high):
+            return f"{_operand(operand)} {negation}BETWEEN {_operand(low)} AND {_operand(high)}"
+        case In(operand, items):
+            return f"{_operand(operand)} {negation}IN ({_list(items)})"
+        case Like(operand, pattern, raw):
+            return f"{_operand(operand)} {negation}LIKE {_pattern(pattern, raw)}"
+        case IsNull(operand):
+            return f"{_operand(operand)} IS {negation}NULL"
+        case _:
+            raise AssertionError(f"not a predicate: {node}")
+
+
+def _operand(node: Node) -> str:
+    return _text(node, _Level.SUM)
+
+
+def _list(nodes: tuple[Node, ...]) -> str:
+    return ", ".join(text_of(node) for node in nodes)
+
+
+def _constant(value: bool | int | float | str | None) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return quoted(value) if isinstance(value, str) else repr(value)
+
+
+def _pattern(pattern: str, raw: bool) -> str:
+    if not raw:
+        return quoted_as_is(pattern)
+    return f'r"{pattern}"' if "'" in pattern else f"r'{pattern}'"

@@ -1,0 +1,180 @@
+"""The nodes of a parsed filter. They are what is written, in canonical form; nothing is computed here.
+
+Canonical: `==` is `=`, `<>` is `!=`, `MOD` is `%`, `x NOT IN y` is `Not(In(x, y))`, a conjunction of
+conjunctions is one conjunction, parentheses are gone. Two texts with equal trees mean the same.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from sowline.path import Path, Scalar
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Literal:
+    """A constant. `''` stays as written here, though its value is NULL."""
+
+    value: Scalar
+
+    def __eq__(self, other: object) -> bool:
+        # Python holds 1, 1.0 and True to be equal; as operands of a division they are not the same.
+        return isinstance(other, Literal) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[type, Scalar]:
+        return type(self.value), self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """The value at a path."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Signed:
+    """A unary `+` or `-`."""
+
+    sign: str
+    operand: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Operators of one level (`+ -`, or `* / %`), left to right: `first`, then each operator and operand."""
+
+    first: "Node"
+    rest: tuple[tuple[str, "Node"], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`left operator right`; the operator is one of `= != < <= > >=`."""
+
+    operator: str
+    left: "Node"
+    right: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """`operand BETWEEN low AND high`, both ends included."""
+
+    operand: "Node"
+    low: "Node"
+    high: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """`operand IN (items)`; never without an item."""
+
+    operand: "Node"
+    items: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """`operand LIKE 'pattern'`. The pattern is as between the quotes; `raw` takes it letter by letter."""
+
+    operand: "Node"
+    pattern: str
+    raw: bool
+    column: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`operand IS NULL`."""
+
+    operand: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`NOT operand`."""
+
+    operand: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Two or more terms, none of them an `And`."""
+
+    terms: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Two or more terms, none of them an `Or`."""
+
+    terms: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`NAME(arguments)`, the name in upper case."""
+
+    name: str
+    arguments: tuple["Node", ...]
+    column: int = field(default=1, compare=False)
+
+
+Node = (
+    Literal | Field | Signed | Arithmetic | Comparison | Between | In | Like | IsNull | Not | And | Or | Call
+)
+
+
+def conjunction(terms: Iterable[Node]) -> Node:
+    """The terms joined by AND; terms that are conjunctions are taken apart."""
+    flat = _flattened(And, terms)
+    return flat[0] if len(flat) == 1 else And(flat)
+
+
+def disjunction(terms: Iterable[Node]) -> Node:
+    """The terms joined by OR; terms that are disjunctions are taken apart."""
+    flat = _flattened(Or, terms)
+    return flat[0] if len(flat) == 1 else Or(flat)
+
+
+def _flattened(kind: type[And] | type[Or], terms: Iterable[Node]) -> tuple[Node, ...]:
+    flat: list[Node] = []
+    for term in terms:
+        if isinstance(term, kind):
+            flat.extend(term.terms)
+        else:
+            flat.append(term)
+    return tuple(flat)
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """The operands of a node, in the order written."""
+    match node:
+        case Literal() | Field():
+            return ()
+        case Signed(operand=operand) | Like(operand=operand) | IsNull(operand) | Not(operand):
+            return (operand,)
+        case Arithmetic(first, rest):
+            return (first, *(operand for _, operand in rest))
+        case Comparison(left=left, right=right):
+            return (left, right)
+        case Between(operand, low, high):
+            return (operand, low, high)
+        case In(operand, items):
+            return (operand, *items)
+        case And(terms) | Or(terms):
+            return terms
+        case Call(arguments=arguments):
+            return arguments
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and all below it."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        pending.extend(reversed(children(node)))

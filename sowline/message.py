@@ -1,0 +1,104 @@
+"""Messages as a client receives them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import orjson
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a query or a subscription.
+
+    `command` is `group_begin`, `sow` (a record of the snapshot), `group_end`, `publish` or `oof`. `body` is
+    the record as it is stored; of an `oof` the new record (`reason` match) or the previous one (deleted).
+    `bookmark` is where a subscriber may come back from. `reset` marks a group that voids what came before it.
+    """
+
+    command: str
+    topic: str = ""
+    sow_key: str | None = None
+    body: bytes = b""
+    bookmark: str | None = None
+    reason: str | None = None
+    timestamp: str | None = None
+    updated_at: str | None = None
+    records: int | None = None
+    hash: str | None = None
+    reset: bool = False
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The body, parsed; an empty dict for messages without one."""
+        return orjson.loads(self.body) if self.body else {}
+
+
+class _Record(msgspec.Struct):
+    data: msgspec.Raw
+    sow_key: str | None = None
+    updated_at: str | None = None
+    timestamp: str | None = None
+
+
+class Received(msgspec.Struct):
+    """One message of the server, as it is on the wire."""
+
+    command: str
+    command_id: str = ""
+    ack_type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str = ""
+    query_id: str = ""
+    sub_id: str = ""
+    sids: tuple[str, ...] = ()
+    topic: str = ""
+    sow_key: str | None = None
+    bookmark: str | None = None
+    timestamp: str | None = None
+    data: msgspec.Raw = msgspec.Raw(b"")
+    records: list[_Record] | int | None = None
+    hash: str | None = None
+    reset: bool = False
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The ids of the queries and subscriptions that the message is for."""
+        return self.sids or (self.query_id or self.sub_id or self.command_id,)
+
+    def messages(self) -> Iterator[Message]:
+        """Yield what the caller gets: a batch of `sow` records one by one."""
+        if self.command == "sow" and isinstance(self.records, list):
+            for record in self.records:
+                yield Message(
+                    "sow",
+                    self.topic,
+                    record.sow_key,
+                    bytes(record.data),
+                    updated_at=record.updated_at,
+                    timestamp=record.timestamp,
+                )
+            return
+        yield Message(
+            self.command,
+            self.topic,
+            self.sow_key,
+            bytes(self.data),
+            self.bookmark,
+            self.reason,
+            self.timestamp,
+            records=self.records if isinstance(self.records, int) else None,
+            hash=self.hash,
+            reset=self.reset,
+        )
+
+
+_read_frame = msgspec.json.Decoder(list[Received] | Received).decode
+
+
+def read_frame(frame: str | bytes) -> list[Received]:
+    """Return the messages of a frame of the server."""
+    received = _read_frame(frame)
+    return received if isinstance(received, list) else [received]

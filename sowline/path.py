@@ -1,0 +1,171 @@
+"""A path names a field of a document: `/a/b`, `/data[0]`, `/a/@b`, `[/not an xpath name]`."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sowline.errors import SowlineError
+
+Document = dict[str, Any]
+"""A parsed message body. Containers are exactly `dict` and `list`; a value of an unknown type is no value."""
+
+Scalar = bool | int | float | str | None
+"""One value; `None` is NULL. An empty string never appears: it is NULL."""
+
+Value = Scalar | list[Scalar]
+"""What a path yields: a scalar, or an array of scalars that is not empty and holds no array or object."""
+
+Step = str | int
+"""A field's name, or the 0-based number of an array's element."""
+
+SUBSCRIPT_DIGITS_MAX = 9
+
+_NAME = re.compile(r"@?\w[\w.:\-]*")
+_SEGMENT = re.compile(r"/(@?\w[\w.:\-]*)|\[(/[^\]]+)\]|\[([0-9]+)\]")
+
+
+class PathError(SowlineError):
+    """A text is not a path."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("bad path", message)
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """Steps from the document's root to a field. `str` gives the text that `parse_path` reads back."""
+
+    steps: tuple[Step, ...]
+
+    def __str__(self) -> str:
+        return "".join(_step_text(step) for step in self.steps)
+
+    def find(self, document: Document) -> Any:
+        """What stands at the path, containers too: `None` if nothing, a list if an array made it several."""
+        nodes: list[Any] = [document]
+        for step in self.steps:
+            nodes = _element(nodes, step) if isinstance(step, int) else _members(nodes, step)
+        return nodes[0] if len(nodes) == 1 else nodes or None
+
+    def read(self, document: Document) -> Value:
+        """The value at the path as the filter language sees it (see `Value`)."""
+        return value_of(self.find(document))
+
+
+def parse_path(text: str) -> Path:
+    """Read a path's text; raises `PathError`."""
+    steps: list[Step] = []
+    position = 0
+    while position < len(text):
+        segment = _SEGMENT.match(text, position)
+        if segment is None:
+            break
+        steps.extend(_segment_steps(segment, text))
+        position = segment.end()
+    if position < len(text) or not steps or isinstance(steps[0], int):
+        raise PathError(
+            f"expected a path like /order/qty, /legs[0] or [/any name], got {_excerpt(text)!r}"
+            f" (wrong from column {position + 1 if position < len(text) else 1})"
+        )
+    return Path(tuple(steps))
+
+
+def _segment_steps(segment: re.Match[str], text: str) -> list[Step]:
+    """The steps one segment stands for: a name, a number, or the names of a bracketed path."""
+    name, bracketed, number = segment.groups()
+    if name is not None:
+        return [name]
+    if number is not None:
+        if len(number) > SUBSCRIPT_DIGITS_MAX:
+            raise PathError(
+                f"expected a subscript of at most {SUBSCRIPT_DIGITS_MAX} digits in {_excerpt(text)!r}"
+            )
+        return [int(number)]
+    names = bracketed[1:].split("/")
+    if "" in names:
+        raise PathError(f"expected a name after every / in {_excerpt(text)!r}, got an empty one")
+    return list(names)
+
+
+def _step_text(step: Step) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f"/{step}" if _NAME.fullmatch(step) else f"[/{step}]"
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _members(nodes: Iterable[Any], name: str) -> list[Any]:
+    """The fields called `name` of all objects among the nodes; arrays are looked through."""
+    return [node[name] for node in leaves(nodes) if isinstance(node, dict) and name in node]
+
+
+def _element(nodes: Iterable[Any], number: int) -> list[Any]:
+    """The element with that number. What is no array counts as one element, as a lone field does in XML."""
+    elements: list[Any] = []
+    for node in nodes:
+        elements.extend(node) if isinstance(node, list) else elements.append(node)
+    return elements[number : number + 1]
+
+
+def leaves(nodes: Iterable[Any]) -> Iterator[Any]:
+    """All that is not an array, in order, however deep the arrays nest (without recursion)."""
+    pending = [iter(nodes)]
+    while pending:
+        for node in pending[-1]:
+            if isinstance(node, list):
+                pending.append(iter(node))
+                break
+            yield node
+        else:
+            pending.pop()
+
+
+def value_of(node: object) -> Value:
+    """The value of what stands in a document: an object, an empty string and an empty array are NULL."""
+    if isinstance(node, str):
+        return node or None
+    if isinstance(node, int | float):
+        return node
+    if isinstance(node, list):
+        return _array(node) or None
+    return None
+
+
+def _array(nodes: list[Any]) -> list[Scalar]:
+    return [None if leaf == "" else leaf for leaf in leaves(nodes) if _is_scalar(leaf)]
+
+
+def _is_scalar(leaf: object) -> bool:
+    return leaf is None or isinstance(leaf, str | int | float)
+
+
+def reader(path: Path) -> Callable[[Document], Value]:
+    """`path.read`, made for many calls: the common shapes of path avoid the general walk."""
+    first, *rest = path.steps
+    if not isinstance(first, str) or not all(isinstance(step, str) for step in rest):
+        return path.read
+    return _deep_reader(path, first, rest) if rest else _flat_reader(first)
+
+
+def _flat_reader(name: str) -> Callable[[Document], Value]:
+    def read(document: Document) -> Value:
+        return value_of(document.get(name))
+
+    return read
+
+
+def _deep_reader(path: Path, first: str, rest: list[Step]) -> Callable[[Document], Value]:
+    def read(document: Document) -> Value:
+        node = document.get(first)
+        for name in rest:
+            if node.__class__ is not dict:
+                # Only an array can still lead on; the general walk looks through it.
+                return path.read(document) if node.__class__ is list else None
+            node = node.get(name)
+        return value_of(node)
+
+    return read

@@ -1,0 +1,180 @@
+"""All services on one machine, each a process; one that ends is started again, and none outlives this one."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import structlog
+
+from sowline.errors import SowlineError
+from sowline.process import set_up_logs, stop_signal
+from sowline.tether import tether
+from sowline.topics import load_topics
+
+log = structlog.get_logger()
+
+LOOPBACK = "127.0.0.1"
+READY_SECONDS_MAX = 120.0
+STOP_SECONDS_MAX = 20.0
+RESTART_PAUSE_SECONDS = 1.0
+
+
+class Service:
+    """One process of the stack and how to start it."""
+
+    def __init__(self, name: str, module: str, host: str, port: int, environment: dict[str, str]) -> None:
+        self.name = name
+        self.url = f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
+        self._module = module
+        self._environment = environment | {"SOWLINE_HOST": host, "SOWLINE_PORT": str(port)}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process; it dies with this one, however this one ends."""
+        command = tether([sys.executable, "-m", self._module])
+        self._process = subprocess.Popen(
+            command, env=os.environ | self._environment, stdin=subprocess.DEVNULL, start_new_session=True
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._process is None or self._process.poll() is not None
+
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM, if there is anyone to send it to."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the end; kill what does not end in time."""
+        if self._process is None:
+            return
+        try:
+            self._process.wait(max(0.1, seconds))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+class Stack:
+    """Kafka unless one is given, materializer, query service and fanouts, until SIGINT or SIGTERM."""
+
+    def __init__(
+        self, config: Path, data_dir: Path, host: str, port: int, kafka: str | None, accept_loss: bool = False
+    ) -> None:
+        self._topics = load_topics(config)
+        self._config = config.resolve()
+        self._data_dir = data_dir.resolve()
+        self._host = host
+        self._port = port or _free_port(host)
+        self._kafka = kafka
+        self._accept_loss = accept_loss
+        self._broker: subprocess.Popen[bytes] | None = None
+        self._services: list[Service] = []
+        self._stop = threading.Event()
+
+    def run(self) -> int:
+        """Start everything, say so in one line of JSON, keep it running; returns the exit code."""
+        set_up_logs()
+        self._stop = stop_signal()
+        try:
+            kafka = self._kafka or self._start_broker()
+            self._services = self._all_services(kafka)
+            for service in self._services:
+                service.start()
+            if self._wait_ready():
+                url = next(service.url for service in self._services if service.name == "query service")
+                line = {"kafka": kafka, "url": url, "pid": os.getpid()}
+                print(json.dumps(line), flush=True)
+            self._keep_running()
+        finally:
+            self._shut_down()
+        return 0
+
+    def _start_broker(self) -> str:
+        """Start the local broker and return its address."""
+        directory = self._data_dir / "kafka"
+        command = tether([sys.executable, "-m", "deploy.local", "--data-dir", str(directory)])
+        self._broker = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
+        assert self._broker.stdout is not None
+        line = self._broker.stdout.readline()
+        if not line:
+            raise SowlineError("no kafka", "the local Kafka broker did not start; its own words are above")
+        return str(json.loads(line)["kafka"])
+
+    def _all_services(self, kafka: str) -> list[Service]:
+        common = {
+            "SOWLINE_KAFKA": kafka,
+            "SOWLINE_CONFIG": str(self._config),
+            "SOWLINE_DATA_DIR": str(self._data_dir / "sow"),
+            "SOWLINE_ACCEPT_LOSS": str(self._accept_loss),
+        }
+        services = [
+            Service("materializer", "materializer", LOOPBACK, _free_port(LOOPBACK), common),
+            Service("query service", "query_service", self._host, self._port, common),
+        ]
+        if self._topics.fanouts:
+            services.append(Service("fanout", "fanout", LOOPBACK, _free_port(LOOPBACK), common))
+        return services
+
+    def _wait_ready(self) -> bool:
+        """Wait until every service is ready; raises if one ends before that. False when told to stop."""
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        waiting = list(self._services)
+        while waiting and not self._stop.wait(0.1):
+            for service in waiting:
+                if service.ended:
+                    raise SowlineError("not started", f"the {service.name} ended; its own words are above")
+            waiting = [service for service in waiting if not _answers(f"{service.url}/readyz")]
+            if waiting and time.monotonic() > deadline:
+                why = f"the {waiting[0].name} was not ready after {READY_SECONDS_MAX:g} s"
+                raise SowlineError("not started", why)
+        return not waiting
+
+    def _keep_running(self) -> None:
+        """Start again what ends, until told to stop."""
+        while not self._stop.wait(0.2):
+            if self._broker is not None and self._broker.poll() is not None:
+                raise SowlineError("no kafka", "the local Kafka broker ended; its own words are above")
+            for service in self._services:
+                if service.ended:
+                    log.warning("starting again", service=service.name)
+                    self._stop.wait(RESTART_PAUSE_SECONDS)
+                    service.start()
+
+    def _shut_down(self) -> None:
+        """Stop the services, then the broker they need for that."""
+        deadline = time.monotonic() + STOP_SECONDS_MAX
+        for service in self._services:
+            service.ask_to_stop()
+        for service in self._services:
+            service.wait(deadline - time.monotonic())
+        if self._broker is not None:
+            self._broker.terminate()
+            try:
+                self._broker.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                self._broker.kill()
+
+
+def _free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False

@@ -1,0 +1,147 @@
+"""One query or subscription as its caller sees it: an iterator of messages that knows its bookmark. No I/O."""
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Self
+
+from sowline.bookmark import Positions, format_bookmark, lay_over, named_place, parse_bookmark
+from sowline.errors import SowlineError
+from sowline.message import Message, Received
+
+WAITING_MAX = 10_000
+"""Messages that wait for the caller before the client stops reading from its connection."""
+
+_GROUPS = {"sow", "sow_and_subscribe"}
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a stream asked the server for."""
+
+    command: str
+    topic: str
+    filter: str = ""
+    options: str = ""
+    bookmark: str = ""
+    batch_size: int = 10
+
+    def request(self, id: str) -> dict[str, Any]:
+        """Return the command as it goes on the wire."""
+        fields = {
+            "command": self.command,
+            "command_id": id,
+            "topic": self.topic,
+            "filter": self.filter,
+            "options": self.options,
+            "bookmark": self.bookmark,
+            "ack_type": "processed,completed",
+        }
+        if self.command in _GROUPS:
+            fields["batch_size"] = self.batch_size  # type: ignore[assignment]
+        return {name: value for name, value in fields.items() if value != ""}
+
+
+class Stream:
+    """Messages of one query or subscription, in order; `async for` over it, or `await next_batch()`."""
+
+    def __init__(self, id: str, ask: Ask) -> None:
+        self.id = id
+        self._ask = ask
+        self._waiting: deque[Message] = deque()
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._positions: dict[str, Positions] = {}
+        self._whole = False
+        self._error: SowlineError | None = None
+        self._ended = False
+
+    # what the client's reader calls
+
+    async def receive(self, received: Received) -> None:
+        """Take a message from the connection; waits while the caller has too many of them unread."""
+        if received.command == "ack":
+            self._receive_ack(received)
+        else:
+            self._waiting.extend(received.messages())
+        self._news.set()
+        if len(self._waiting) >= WAITING_MAX:
+            self._room.clear()
+        await self._room.wait()
+
+    def _receive_ack(self, ack: Received) -> None:
+        if ack.status == "failure":
+            self.fail(SowlineError(ack.reason or "failure", ack.message))
+        elif ack.ack_type == "processed" and self._ask.command == "subscribe" and not self._whole:
+            self._positions = _parse(ack.bookmark)
+            self._whole = True
+        elif ack.ack_type == "completed" and self._ask.command == "sow":
+            self._ended = True
+
+    def fail(self, error: SowlineError) -> None:
+        """End the stream: the caller gets what was received before, then the error."""
+        self._error = error
+        self._news.set()
+
+    def resumed(self) -> Ask | None:
+        """Forget what the caller has not been given, and return how to go on; None where that can't be."""
+        if self._ended or self._error is not None:
+            return None
+        if self._ask.command == "sow":
+            self.fail(
+                SowlineError("disconnected", "the connection was lost while the query ran; run it again")
+            )
+            return None
+        self._waiting.clear()
+        self._room.set()
+        if not self._whole:
+            return self._ask
+        return Ask("subscribe", self._ask.topic, self._ask.filter, self._ask.options, self.bookmark or "")
+
+    # what the caller uses
+
+    @property
+    def bookmark(self) -> str | None:
+        """Where to come back from: after the last message given to the caller. None until a group has ended."""
+        return format_bookmark(self._positions) if self._whole else None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        """Return the next message; raises what the server refused the stream for."""
+        await self._wait()
+        return self._give()
+
+    async def next_batch(self, limit: int = 1000) -> list[Message]:
+        """Wait for messages and return those that are there; an empty list at the end of a query."""
+        try:
+            await self._wait()
+        except StopAsyncIteration:
+            return []
+        return [self._give() for _ in range(min(limit, len(self._waiting)))]
+
+    async def _wait(self) -> None:
+        while not self._waiting:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                raise StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+
+    def _give(self) -> Message:
+        message = self._waiting.popleft()
+        if len(self._waiting) <= WAITING_MAX // 2:
+            self._room.set()
+        if message.command == "group_end":
+            self._positions = _parse(message.bookmark)
+            self._whole = True
+        elif message.bookmark is not None and message.command != "group_begin":
+            self._positions = lay_over(self._positions, _parse(message.bookmark))
+        return message
+
+
+def _parse(bookmark: str | None) -> dict[str, Positions]:
+    return {} if bookmark is None or named_place(bookmark) else parse_bookmark(bookmark)
