@@ -220,6 +220,18 @@ class Cluster:
             settings = ", ".join(f"{key}={value}" for key, value in wrong.items())
             raise SowlineError("bad topic", f"Kafka topic {name} needs {settings}: {error}") from error
 
+    def delete_topics(self, names: list[str]) -> None:
+        """Delete topics, and wait until the cluster has forgotten them."""
+        for future in self._admin.delete_topics(names, operation_timeout=ADMIN_SECONDS).values():
+            future.result(ADMIN_SECONDS)
+        deadline = time.monotonic() + ADMIN_SECONDS
+        while not set(names).isdisjoint(self._admin.list_topics(timeout=ADMIN_SECONDS).topics):
+            if time.monotonic() > deadline:
+                raise SowlineError(
+                    "bad topic", f"Kafka did not delete {', '.join(names)} in {ADMIN_SECONDS} s"
+                )
+            time.sleep(0.1)
+
     def topic_id(self, name: str) -> str:
         """Return Kafka's own id of the topic, which changes when a topic is deleted and made again."""
         return str(self._describe([name])[name].topic_id)
