@@ -54,7 +54,6 @@ def _written(message: Message) -> Written:
     partition, key = message.partition(), message.key()
     assert partition is not None
     assert isinstance(key, bytes)
-    headers = {
-        name: str(value, "utf-8") for name, value in message.headers() or () if isinstance(value, bytes)
-    }
+    pairs = cast("list[tuple[str, bytes]]", message.headers() or [])
+    headers = {name: value.decode() for name, value in pairs}
     return Written(partition, key.decode(), message.value(), headers)
