@@ -21,10 +21,10 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from deploy.ports import HOST, free_port, is_free, is_listening
-from deploy.tether import tether
 from sowline.errors import SowlineError
 from sowline.jars import kafka_jars
 from sowline.java import find_java
+from sowline.tether import tether
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 15.0
