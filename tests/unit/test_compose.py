@@ -1,0 +1,123 @@
+"""The compose file and the image say what the services understand."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import fanout.service
+import materializer.service
+import query_service.service
+from sowline.cli import main
+from sowline.jars import KAFKA
+from sowline.settings import Settings
+from sowline.topics import load_topics
+from tests.brokers import IMAGE, container_settings
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
+PORTS = {
+    "materializer": materializer.service.USUAL_PORT,
+    "query-service": query_service.service.USUAL_PORT,
+    "fanout": fanout.service.USUAL_PORT,
+}
+
+
+def stages() -> dict[str, list[str]]:
+    """Return the instructions of each stage of the Dockerfile by the stage's name; the last has none."""
+    logical = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", DOCKERFILE, flags=re.MULTILINE)).splitlines()
+    found: dict[str, list[str]] = {}
+    for line in filter(str.strip, logical):
+        if line.startswith("FROM"):
+            found[line.partition(" AS ")[2]] = []
+        elif found:
+            list(found.values())[-1].append(line)
+    return found
+
+
+@pytest.mark.parametrize("service", PORTS)
+def test_command(service: str) -> None:
+    """Each service is started by a `sowline` command of its name."""
+    assert COMPOSE[service]["command"] == [service]
+    assert service in main.commands
+    assert 'ENTRYPOINT ["sowline"]' in stages()["services"]
+
+
+@pytest.mark.parametrize("service", PORTS)
+def test_port(service: str) -> None:
+    """Each service listens on its usual port on all addresses, where its health is asked for."""
+    environment = COMPOSE[service]["environment"]
+    assert environment["SOWLINE_PORT"] == PORTS[service]
+    assert environment["SOWLINE_HOST"] == "0.0.0.0"
+    assert f"127.0.0.1:{PORTS[service]}/readyz" in COMPOSE[service]["healthcheck"]["test"][-1]
+
+
+@pytest.mark.parametrize("service", PORTS)
+def test_settings(service: str) -> None:
+    """Each variable is a setting, Kafka is where it says it is, and the topics are where they are mounted."""
+    environment: dict[str, Any] = COMPOSE[service]["environment"]
+    assert {name.removeprefix("SOWLINE_").lower() for name in environment} <= set(Settings.model_fields)
+    assert (
+        f"INSIDE://{environment['SOWLINE_KAFKA']}"
+        in COMPOSE["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    )
+    mounted = dict(volume.split(":")[:2] for volume in COMPOSE[service]["volumes"])
+    assert mounted["./topics.yaml"] == environment["SOWLINE_CONFIG"]
+
+
+def test_only_the_materializer_keeps_data() -> None:
+    """The materializer's partitions are on a volume, where it is told to keep them."""
+    data = COMPOSE["materializer"]["environment"]["SOWLINE_DATA_DIR"]
+    assert [name for name in PORTS if any(v.endswith(f":{data}") for v in COMPOSE[name]["volumes"])] == [
+        "materializer"
+    ]
+
+
+def test_topics() -> None:
+    """The topics that come with the compose file are ones."""
+    assert load_topics(DEPLOY / "topics.yaml").topics
+
+
+def test_nothing_is_open_to_the_network() -> None:
+    """Ports are published on loopback only."""
+    published = [port for service in COMPOSE.values() for port in service.get("ports", [])]
+    assert published
+    assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+def test_kafka_is_the_one_that_is_tested() -> None:
+    """Compose, tests and jars are of one version of Kafka."""
+    assert COMPOSE["kafka"]["image"] == IMAGE
+    assert IMAGE.split(":")[1] == KAFKA.name.rpartition("-")[2]
+
+
+def test_image() -> None:
+    """No stage that runs is root or asks for its own health, and every usual port is exposed."""
+    found = stages()
+    assert list(found) == ["build", "services", "pipeline", ""]
+    for stage in ("services", "pipeline"):
+        assert [line for line in found[stage] if line.startswith("USER")][-1] == "USER 10001:10001"
+    assert "HEALTHCHECK NONE" in found["services"]
+    exposed = next(line for line in found["services"] if line.startswith("EXPOSE"))
+    assert set(map(int, exposed.split()[1:])) == set(PORTS.values())
+    assert DOCKERFILE.rstrip().endswith("FROM services")
+
+
+def test_image_has_every_package() -> None:
+    """What the build is given is what the wheel is made of."""
+    project = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())
+    wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+    given = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    assert {f"!{name}" for name in [*wheel, "pyproject.toml", project["project"]["readme"]]} <= set(given)
+
+
+def test_test_container() -> None:
+    """The container that tests may use is set up like the local broker, but for its addresses."""
+    settings = container_settings("somewhere:1234")
+    assert settings["KAFKA_ADVERTISED_LISTENERS"].startswith("PLAINTEXT://somewhere:1234,")
+    assert settings["KAFKA_AUTO_CREATE_TOPICS_ENABLE"] == "false"
+    assert not any("@" in value and "1@localhost" not in value for value in settings.values())
