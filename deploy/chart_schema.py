@@ -1,0 +1,39 @@
+"""The part of the chart's values that follows from the services' settings.
+
+`python -m deploy.chart_schema` writes it into `helm/sowline/values.schema.json`; a test tells when that is due.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sowline.settings import Settings
+
+SCHEMA = Path(__file__).parent.parent / "helm" / "sowline" / "values.schema.json"
+# What the chart sets itself, from values of its own.
+TAKEN = frozenset({"kafka", "kafka_options", "config", "data_dir", "host", "port"})
+
+
+def settings_schema() -> dict[str, Any]:
+    """Return the properties of the chart's `settings`: every setting of the services but those of `TAKEN`."""
+    properties = Settings.model_json_schema()["properties"]
+    return {
+        name: _without(schema, "title", "default") for name, schema in properties.items() if name not in TAKEN
+    }
+
+
+def _without(schema: dict[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key not in keys}
+
+
+def brought_up_to_date(text: str) -> str:
+    """Return the schema's text with the settings as they are now."""
+    schema = json.loads(text)
+    settings = schema["properties"]["settings"]
+    settings["additionalProperties"] = False
+    settings["properties"] = settings_schema()
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    SCHEMA.write_text(brought_up_to_date(SCHEMA.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,118 @@
+"""Rendering the chart, and checking what was rendered."""
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.kubernetes_schemas import KUBERNETES, schema_location
+
+CHART = Path(__file__).parents[2] / "helm" / "sowline"
+TOOLS = ("go", "helm", "kubeconform")
+
+Objects = list[dict[str, Any]]
+Values = dict[str, Any]
+Render = Callable[[Values], Objects]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def tools() -> None:
+    """Skip what needs a tool that is not there."""
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        pytest.skip(f"needs {', '.join(missing)} (.ci/run installs helm and kubeconform with Go)")
+
+
+def least() -> Values:
+    """Return the least that must be given."""
+    return {"kafka": {"bootstrap": "kafka:9092"}, "config": {"topics": [{"name": "orders", "key": ["/id"]}]}}
+
+
+def everything() -> Values:
+    """Return values that switch on whatever there is to switch on."""
+    component = {
+        "resources": {"requests": {"cpu": 2, "memory": "1Gi"}, "limits": {"memory": "2Gi"}},
+        "maxUnavailable": "50%",
+        "podAnnotations": {"prometheus.io/scrape": "true"},
+        "nodeSelector": {"kubernetes.io/arch": "amd64"},
+        "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}},
+    }
+    return {
+        "image": {"tag": "1.2.3", "pullSecrets": ["registry"]},
+        "kafka": {"bootstrap": "a:9092,b:9092", "optionsSecret": {"name": "kafka-tls"}},
+        "config": {
+            "topics": [{"name": "orders", "key": ["/id"], "partitions": 4, "record_bytes_max": 10_000_000}],
+            "fanouts": [{"name": "late", "topic": "orders", "filter": "/status = 'late'", "options": "oof"}],
+        },
+        "settings": {
+            "batch_records_max": 10_000,
+            "result_records_max": 10_000_000,
+            "accept_loss": False,
+            "group": "blue",
+        },
+        "serviceAccount": {"annotations": {"example.com/role": "sowline"}},
+        "materializer": component | {"storage": {"className": "fast"}},
+        "queryService": component | {"service": {"type": "LoadBalancer", "annotations": {"a": "b"}}},
+        "fanout": component,
+    }
+
+
+@pytest.fixture
+def helm_template(tmp_path: Path) -> Callable[[Values], subprocess.CompletedProcess[str]]:
+    """Run `helm template` with values."""
+
+    def run(values: Values) -> subprocess.CompletedProcess[str]:
+        path = tmp_path / "values.yaml"
+        path.write_text(yaml.safe_dump(values))
+        command = ["helm", "template", "blue", str(CHART), "-f", str(path), "--kube-version", KUBERNETES]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    return run
+
+
+@pytest.fixture
+def render(helm_template: Callable[[Values], subprocess.CompletedProcess[str]]) -> Render:
+    """Render the chart with values, which must be right, into its objects."""
+
+    def run(values: Values) -> Objects:
+        result = helm_template(values)
+        assert result.returncode == 0, result.stderr
+        return list(yaml.safe_load_all(result.stdout))
+
+    return run
+
+
+@pytest.fixture
+def refusal(helm_template: Callable[[Values], subprocess.CompletedProcess[str]]) -> Callable[[Values], str]:
+    """Render the chart with values, which must be wrong, and return what Helm says."""
+
+    def run(values: Values) -> str:
+        result = helm_template(values)
+        assert result.returncode != 0
+        assert "don't meet the specifications of the schema" in result.stderr
+        return result.stderr
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def check() -> Callable[[Objects], list[str]]:
+    """Return what kubeconform finds wrong with objects."""
+    location = schema_location()
+
+    def run(objects: Objects) -> list[str]:
+        command = ["kubeconform", "-strict", "-output", "json", "-verbose", "-schema-location", location]
+        answer = subprocess.run(command, input=yaml.safe_dump_all(objects), capture_output=True, text=True)
+        results = json.loads(answer.stdout)["resources"]
+        assert len(results) == len(objects), answer.stderr
+        return [
+            f"{result['kind']}: {result['msg']}" for result in results if result["status"] != "statusValid"
+        ]
+
+    return run

@@ -1,0 +1,176 @@
+"""What the chart installs is what Kubernetes accepts, and what the services expect."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sowline.settings import Settings
+from sowline.topics import load_topics
+from tests.chart.conftest import CHART, Objects, Render, Values, everything, least
+
+ROOT = CHART.parents[1]
+SERVICES = {"materializer": 8081, "query-service": 8080, "fanout": 8082}
+
+Check = Callable[[Objects], list[str]]
+
+
+def pods(objects: Objects) -> dict[str, Any]:
+    """Return the pod of each service by the service's name."""
+    workloads = [item for item in objects if item["kind"] in ("Deployment", "StatefulSet")]
+    return {
+        pod["containers"][0]["name"]: pod for pod in (item["spec"]["template"]["spec"] for item in workloads)
+    }
+
+
+def environment(pod: Any) -> dict[str, str | None]:
+    """Return a pod's environment; None is a value from elsewhere."""
+    return {variable["name"]: variable.get("value") for variable in pod["containers"][0]["env"]}
+
+
+@pytest.mark.parametrize("values", [least(), everything()], ids=["least", "everything"])
+def test_kubernetes_accepts_it(values: Values, render: Render, check: Check) -> None:
+    """Every object is valid by Kubernetes' own schemas, which allow no unknown field."""
+    assert check(render(values)) == []
+
+
+def test_check_finds_mistakes(render: Render, check: Check) -> None:
+    """The check is one: it finds an unknown field deep in a pod, and a value of the wrong type."""
+    objects = render(least())
+    pods(objects)["materializer"]["containers"][0]["redinessProbe"] = {}
+    next(item for item in objects if item["kind"] == "Deployment")["spec"]["replicas"] = "two"
+    found = "\n".join(check(objects))
+    assert "redinessProbe" in found
+    assert "/spec/replicas" in found
+
+
+def test_fanout_is_there_when_needed(render: Render) -> None:
+    """The fanout service is installed if there are fanouts to write."""
+    assert set(pods(render(least()))) == {"materializer", "query-service"}
+    assert set(pods(render(everything()))) == set(SERVICES)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_probes(service: str, render: Render) -> None:
+    """Each service is asked for its three health answers, at the port that it is told to listen on."""
+    pod = pods(render(everything()))[service]
+    container = pod["containers"][0]
+    asked = {name: container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")}
+    assert {name: get["path"] for name, get in asked.items()} == {
+        "startup": "/startupz",
+        "readiness": "/readyz",
+        "liveness": "/healthz",
+    }
+    assert {get["port"] for get in asked.values()} == {"http"}
+    assert container["ports"] == [{"name": "http", "containerPort": SERVICES[service]}]
+    assert environment(pod)["SOWLINE_PORT"] == str(SERVICES[service])
+    assert container["startupProbe"]["failureThreshold"] * container["startupProbe"]["periodSeconds"] == 1800
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_least_privilege(service: str, render: Render) -> None:
+    """No service is root, writes outside its volumes, gains privileges, or has a token for the cluster."""
+    pod = pods(render(everything()))[service]
+    container = pod["containers"][0]["securityContext"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["readOnlyRootFilesystem"] is True
+    assert container["allowPrivilegeEscalation"] is False
+    assert container["capabilities"] == {"drop": ["ALL"]}
+    assert pod["automountServiceAccountToken"] is False
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_settings_are_understood(service: str, render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a pod is told is what the services' settings take it for, large numbers and booleans too."""
+    told = environment(pods(render(everything()))[service])
+    for name, value in told.items():
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    settings = Settings()
+    assert settings.kafka == "a:9092,b:9092"
+    assert settings.config == Path("/etc/sowline/topics.yaml")
+    assert settings.host == "0.0.0.0"
+    assert (settings.batch_records_max, settings.accept_loss, settings.group) == (10_000, False, "blue")
+    assert {name.removeprefix("SOWLINE_").lower() for name in told} <= set(Settings.model_fields)
+
+
+def test_numbers_stay_whole(render: Render) -> None:
+    """Ten million is not written 1e+07, neither as a setting nor in the topics."""
+    objects = render(everything())
+    assert environment(pods(objects)["fanout"])["SOWLINE_RESULT_RECORDS_MAX"] == "10000000"
+    config = next(item for item in objects if item["kind"] == "ConfigMap")
+    assert "record_bytes_max: 10000000\n" in config["data"]["topics.yaml"]
+
+
+def test_topics_are_understood(render: Render, tmp_path: Path) -> None:
+    """The services can read the topics that the chart writes."""
+    config = next(item for item in render(everything()) if item["kind"] == "ConfigMap")
+    path = tmp_path / "topics.yaml"
+    path.write_text(config["data"]["topics.yaml"])
+    topics = load_topics(path)
+    assert [topic.name for topic in topics.topics] == ["orders"]
+    assert [fanout.name for fanout in topics.fanouts] == ["late"]
+
+
+def test_changed_topics_begin_the_pods_again(render: Render) -> None:
+    """Services read their topics when they start, so other topics make other pods."""
+    other = least()
+    other["config"]["topics"][0]["partitions"] = 2
+    key = "checksum/config"
+    before, after = (
+        [
+            item["spec"]["template"]["metadata"]["annotations"][key]
+            for item in objects
+            if "template" in item["spec"]
+        ]
+        for objects in (workloads(render(least())), workloads(render(other)))
+    )
+    assert all(old != new for old, new in zip(before, after, strict=True))
+
+
+def workloads(objects: Objects) -> Objects:
+    """Return the objects that make pods."""
+    return [item for item in objects if item["kind"] in ("Deployment", "StatefulSet")]
+
+
+def test_only_the_materializer_keeps_data(render: Render) -> None:
+    """The materializer has a volume of its own for each pod; what the others hold comes from Kafka."""
+    claims = {
+        item["metadata"]["name"]: item["spec"].get("volumeClaimTemplates")
+        for item in workloads(render(everything()))
+    }
+    assert {name for name, claim in claims.items() if claim} == {"blue-sowline-materializer"}
+    mounts = {
+        service: {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+        for service, pod in pods(render(everything())).items()
+    }
+    assert {service for service, names in mounts.items() if "data" in names} == {"materializer"}
+
+
+def test_selectors_meet(render: Render) -> None:
+    """Services and disruption budgets select the pods of their component, and of no other."""
+    objects = render(everything())
+    labels = [item["spec"]["template"]["metadata"]["labels"] for item in workloads(objects)]
+    selectors = [item["spec"]["selector"] for item in objects if item["kind"] == "Service"]
+    selectors += [
+        item["spec"]["selector"]["matchLabels"] for item in objects if item["kind"] == "PodDisruptionBudget"
+    ]
+    assert len(selectors) == 5
+    for selector in selectors:
+        assert sum(selector.items() <= candidate.items() for candidate in labels) == 1
+
+
+def test_options_come_from_a_secret(render: Render) -> None:
+    """Kafka's credentials are not in the objects: pods take them from the secret that is named."""
+    variables = pods(render(everything()))["materializer"]["containers"][0]["env"]
+    options = next(variable for variable in variables if variable["name"] == "SOWLINE_KAFKA_OPTIONS")
+    assert options["valueFrom"] == {"secretKeyRef": {"name": "kafka-tls", "key": "options"}}
+
+
+def test_version() -> None:
+    """The chart installs the version of Sowline that it comes with."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == project["version"]
