@@ -1,0 +1,34 @@
+"""docs/deploy.md says what is so."""
+
+import re
+from pathlib import Path
+
+import fanout.service
+import materializer.service
+import query_service.service
+from sowline.settings import Settings
+
+TEXT = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
+
+
+def test_variables() -> None:
+    """Each variable is a setting of the services, or one that the tools around them read."""
+    named = {name.lower() for name in re.findall(r"SOWLINE_([A-Z_]+)", TEXT)} - {"ivy_settings"}
+    assert named <= set(Settings.model_fields)
+    assert {"kafka", "kafka_options", "config", "data_dir", "host", "port"} <= named
+
+
+def test_ports() -> None:
+    """Each service is listed with its usual port."""
+    assert dict(re.findall(r"\| `sowline ([a-z-]+)` \| (\d+)", TEXT)) == {
+        "materializer": str(materializer.service.USUAL_PORT),
+        "query-service": str(query_service.service.USUAL_PORT),
+        "fanout": str(fanout.service.USUAL_PORT),
+    }
+
+
+def test_defaults() -> None:
+    """What a variable usually is, is the setting's default."""
+    defaults = {name: str(field.default) for name, field in Settings.model_fields.items()}
+    for name, usual in re.findall(r"\| `SOWLINE_(\w+)` \|[^|]*\| `?([\w.:]+)", TEXT):
+        assert usual.rstrip(":") == defaults[name.lower()]
