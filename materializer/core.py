@@ -19,6 +19,7 @@ from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Command, LogReco
 from sowline.errors import SowlineError
 from sowline.key import key_text, partition_of, sow_key
 from sowline.merge import merge
+from sowline.nesting import check_nesting
 from sowline.position import Position
 from sowline.topics import TopicDefinition
 
@@ -289,6 +290,8 @@ class Applier:
 
     def _remember(self, current: Record | None, command: Command) -> Numbers | None:
         numbers = current.numbers if current is not None else None
+        if command.publisher is None:
+            return numbers
         numbers, pushed_out = remember(numbers, command, self._time, self._definition.repeat_window)
         self._step.publishers_pushed_out += pushed_out
         return numbers
@@ -311,13 +314,14 @@ class Applier:
 
 
 def read_object(body: bytes) -> dict[str, object]:
-    """Parse a body; raises `not json` or `not an object`."""
+    """Parse a body; raises `not json`, `not an object` or `too deep`."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise SowlineError("not json", f"expected a JSON object: {error}") from error
     if not isinstance(document, dict):
         raise SowlineError("not an object", f"expected a JSON object, got {_kind(document)}")
+    check_nesting(body)
     return document
 
 

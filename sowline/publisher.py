@@ -12,6 +12,7 @@ from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Headers, command
 from sowline.errors import SowlineError
 from sowline.kafka import KafkaConfig, exact_producer, log_bytes_max
 from sowline.key import key_text
+from sowline.nesting import check_nesting
 from sowline.topics import TopicDefinition, Topics
 
 Body = Mapping[str, Any] | bytes | str
@@ -140,4 +141,5 @@ def _key(body: bytes, definition: TopicDefinition) -> bytes:
         raise SowlineError("not json", f"expected a JSON object: {error}") from error
     if not isinstance(document, dict):
         raise SowlineError("not an object", f"expected a JSON object, got {body[:60]!r}")
+    check_nesting(body)
     return key_text(document, definition.key_paths).encode()
