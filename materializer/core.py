@@ -99,7 +99,7 @@ class Applier:
             last_change=self._last_change,
             time=self._time,
             origins=self._origins,
-            complete=True,
+            complete=self._step.head.complete or bool(batch),
         )
         return self._step
 
