@@ -187,7 +187,7 @@ class Applier:
         self._forward_to_all(record, command)
         found = [(key, current) for key in keys if (current := self._records.get(key)) is not None]
         live = [(key, current) for key, current in found if self._can_go(current, command)]
-        outcome = f"deleted {len(live)}"
+        outcome = f"deleted {self._index + len(live)}"
         for key, current in live[:-1]:
             self._remove(key, current, command, last=False)
         for key, current in live[-1:]:
