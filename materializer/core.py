@@ -290,8 +290,8 @@ class Applier:
 
     def _remember(self, current: Record | None, command: Command) -> Numbers | None:
         numbers = current.numbers if current is not None else None
-        if command.publisher is None:
-            return numbers
+        if command.publisher is None and numbers is None:
+            return None
         numbers, pushed_out = remember(numbers, command, self._time, self._definition.repeat_window)
         self._step.publishers_pushed_out += pushed_out
         return numbers

@@ -15,15 +15,15 @@ def is_repeat(numbers: Numbers | None, command: Command, time: int, window: int)
 
 
 def remember(numbers: Numbers | None, command: Command, time: int, window: int) -> tuple[Numbers | None, int]:
-    """Return the numbers with the command's own among them, and how many publishers that pushed out.
+    """Return the numbers with the command's own, if it has one, and how many publishers that pushed out.
 
-    Numbers older than the window are dropped; of more than `PUBLISHERS_MAX` publishers the oldest goes.
+    Numbers older than the window are dropped, whoever writes: what a change says must not depend on when a
+    deleted record's memory was cleared away. Of more than `PUBLISHERS_MAX` publishers the oldest goes.
     """
-    if command.publisher is None:
-        return numbers, 0
     kept = {name: seen for name, seen in (numbers or {}).items() if time - seen[2] <= window}
-    kept[command.publisher] = (*command.sequence, time)
+    if command.publisher is not None:
+        kept[command.publisher] = (*command.sequence, time)
     pushed_out = max(0, len(kept) - PUBLISHERS_MAX)
     for name in sorted(kept, key=lambda name: (name == command.publisher, kept[name][2], name))[:pushed_out]:
         del kept[name]
-    return kept, pushed_out
+    return kept or None, pushed_out
