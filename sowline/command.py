@@ -11,6 +11,9 @@ SOW_DELETE = "sow_delete"
 COMMANDS = frozenset({PUBLISH, DELTA_PUBLISH, SOW_DELETE})
 _LATER = frozenset({"delta", "expire"})
 
+EXPIRATION_SECONDS_MAX = 10_000_000_000
+"""Some 300 years: due times stay well inside 64 bits of milliseconds."""
+
 Headers = list[tuple[str, bytes | None]]
 Sequence2 = tuple[int, int]
 
@@ -115,7 +118,10 @@ def _expiration(name: str, text: str) -> float:
     _whole(name, whole)
     if dot:
         _whole(name, fraction)
-    return float(text)
+    seconds = float(text)
+    if seconds > EXPIRATION_SECONDS_MAX:
+        raise _bad(f"expected at most {EXPIRATION_SECONDS_MAX} seconds in {name}, got {text}")
+    return seconds
 
 
 def _plain(name: str, text: str) -> str:
