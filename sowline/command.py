@@ -130,7 +130,9 @@ def _plain(name: str, text: str) -> str:
     return text
 
 
-def _long(name: str, text: str) -> str:
+def _filter(name: str, text: str) -> str:
+    if not text.strip():
+        raise _bad(f"expected a filter in {name} (1=1 for every record), got an empty one")
     return text
 
 
@@ -143,7 +145,7 @@ def _keys(name: str, text: str) -> tuple[str, ...]:
 
 _READERS = {
     "sow.command": _command,
-    "sow.filter": _long,
+    "sow.filter": _filter,
     "sow.keys": _keys,
     "sow.publisher": _plain,
     "sow.sequence": _sequence,
