@@ -66,6 +66,8 @@ class Publisher:
         """Delete records: all that match a filter (`1=1`: every one), those of SOW keys, or the one `data` names."""
         if sum(selector is not None for selector in (filter, keys, data)) != 1:
             raise SowlineError("bad request", "expected exactly one of filter, keys and data")
+        if keys is not None and not keys or filter is not None and not filter.strip():
+            raise SowlineError("bad request", "expected something to delete, got an empty selector")
         self._write(topic, SOW_DELETE, data, filter=filter, keys=keys, correlation=correlation)
 
     def _write(self, topic: str, command: str, data: Body | None, **about: Any) -> None:
