@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_TEXT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_TEXT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 
 
 def parse_duration_ms(text: Any) -> int:
@@ -12,4 +12,4 @@ def parse_duration_ms(text: Any) -> int:
     match = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"expected a duration such as 250ms, 30s, 5m, 1h or 7d, got {text!r}")
-    return int(float(match[1]) * _UNITS_MS[match[2]])
+    return round(float(match[1]) * _UNITS_MS[match[2]])
