@@ -56,7 +56,7 @@ def _parts(parts: Iterable[str]) -> Iterable[tuple[int, Position]]:
     seen = set()
     for part in parts:
         number, at, position = part.partition("@")
-        if not at or not number.isdecimal() or len(number) > 6 or int(number) in seen:
+        if not at or not (number.isascii() and number.isdecimal()) or len(number) > 6 or int(number) in seen:
             raise SowlineError("invalid bookmark", f"expected partition@position, got {part[:100]!r}")
         seen.add(int(number))
         yield int(number), Position.parse(position)

@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from sowline.errors import SowlineError
 
-_TEXT = re.compile(r"(?:(\d{1,10})/)?(-1|\d{1,19})(?:\.(\d{1,10}))?")
+_TEXT = re.compile(r"(?:(\d{1,10})/)?(-1|\d{1,19})(?:\.(\d{1,10}))?", re.ASCII)
 
 
 class Position(NamedTuple):
