@@ -69,7 +69,7 @@ def split_frame(frame: bytes) -> list[bytes]:
         return [frame]
     try:
         return [bytes(part) for part in _read_requests(frame)]
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise SowlineError("bad request", f"expected a JSON object or an array of them: {error}") from error
 
 
@@ -77,7 +77,7 @@ def read_request(text: bytes) -> Request:
     """Read one request; raises `bad request` or `unknown command`."""
     try:
         request = _read_request(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SowlineError("bad request", f"expected a command as a JSON object: {error}") from error
     if request.command not in COMMANDS:
         raise SowlineError(
