@@ -1,0 +1,275 @@
+"""The services as real processes on free ports, over a real Kafka."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import yaml
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
+
+from deploy.ports import free_port
+from sowline.kafka import Cluster, kafka_config
+from sowline.publisher import Publisher
+from sowline.tether import tether
+from sowline.topics import TopicDefinition, Topics, parse_topics
+
+ROOT = Path(__file__).parents[2]
+SECONDS_MAX = 60.0
+SESSION_MS = 1500
+"""How long the group waits for a worker that was killed: the shortest that a busy machine keeps up with."""
+
+T = TypeVar("T")
+
+
+def wait_for(condition: Callable[[], T], what: str, seconds_max: float = SECONDS_MAX) -> T:
+    """Wait until `condition` returns something true and return that, or fail naming `what`."""
+    deadline = time.monotonic() + seconds_max
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited {seconds_max:g} s for {what}"
+        time.sleep(0.02)
+    return found
+
+
+class Service:
+    """One service process. It can't outlive the tests, and may be killed and started again on the same port."""
+
+    def __init__(self, module: str, directory: Path, **settings: object) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._module = module
+        self._log = directory / f"{module}-{self.port}.log"
+        given = {"port": self.port, "session_timeout_ms": SESSION_MS, **settings}
+        self._environment = {f"SOWLINE_{name.upper()}": str(value) for name, value in given.items()}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Start the process; `wait_ready` waits until it answers."""
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                tether([sys.executable, "-m", self._module]),
+                cwd=ROOT,
+                env=os.environ | self._environment,
+                stdout=log,
+                stderr=log,
+            )
+        return self
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        """What the process has written to its log, since its first start."""
+        return self._log.read_text(errors="replace")
+
+    def wait_ready(self) -> Self:
+        """Wait until `/readyz` says so; fails with the process's own words if it ends before that."""
+
+        def ready() -> bool:
+            assert self.running, f"{self._module} ended:\n{self.log[-4000:]}"
+            return http_status(f"{self.url}/readyz") == 200
+
+        wait_for(ready, f"{self._module} to be ready")
+        return self
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send the process a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """Kill the process the hard way."""
+        self.signal(signal.SIGKILL)
+        self.wait()
+
+    def stop(self) -> int:
+        """Ask the process to end, wait for that, and return its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def wait(self) -> int:
+        """Wait until the process has ended and return its exit code."""
+        assert self._process is not None
+        return self._process.wait(SECONDS_MAX)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        if self.running:
+            self.signal(signal.SIGCONT)
+            self.kill()
+
+    def metric(self, name: str) -> float:
+        """Return the sum of a metric over its labels."""
+        lines = http_text(f"{self.url}/metrics").splitlines()
+        return sum(
+            float(line.rpartition(" ")[2]) for line in lines if line.partition("{")[0].split()[0] == name
+        )
+
+
+def http_status(url: str) -> int:
+    """Return the status of a GET, 0 where nobody answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return int(response.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+    except OSError:
+        return 0
+
+
+def http_text(url: str) -> str:
+    """Return the body of a GET that must succeed."""
+    with urllib.request.urlopen(url, timeout=5) as response:
+        return str(response.read().decode())
+
+
+class System:
+    """A Kafka, the topics defined on it, and the services started over them."""
+
+    def __init__(
+        self, kafka: str, directory: Path, topics: list[dict[str, Any]], fanouts: list[dict[str, str]]
+    ):
+        self.kafka = kafka
+        self.directory = directory
+        self.config = directory / "topics.yaml"
+        self.config.write_text(yaml.safe_dump({"topics": topics, "fanouts": fanouts}))
+        self.topics: Topics = parse_topics(self.config.read_text())
+        self.group = f"{topics[0]['name']}-group"
+        self.cluster = Cluster(kafka_config(kafka))
+        self._services = ExitStack()
+
+    def service(self, module: str, **settings: object) -> Service:
+        """Return a service of this system, to be started; it ends with the system."""
+        common = {"kafka": self.kafka, "config": self.config, "group": self.group}
+        common["data_dir"] = self.directory / "sow"
+        service = Service(module, self.directory, **{**common, **settings})
+        self._services.callback(service.close)
+        return service
+
+    def close(self) -> None:
+        """End every service."""
+        self._services.close()
+
+    def topic(self, name: str) -> TopicDefinition:
+        """Return a topic's definition."""
+        return self.topics.named(name)
+
+    def publisher(self) -> Publisher:
+        """Return a new publisher."""
+        return Publisher(kafka_config(self.kafka), self.topics)
+
+    def write(self, topic: str, *records: dict[str, Any]) -> None:
+        """Publish records and wait until Kafka has them."""
+        publisher = self.publisher()
+        for record in records:
+            publisher.publish(topic, record)
+        publisher.flush()
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        partition: int = 0,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> int:
+        """Write one plain Kafka record and return its offset."""
+        offsets: list[int] = []
+        producer = Producer({"bootstrap.servers": self.kafka, "message.max.bytes": 16_000_000})
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition,
+            lambda error, message: offsets.append(message.offset() or 0),
+            headers=list(headers),  # type: ignore[arg-type]
+        )
+        assert producer.flush(SECONDS_MAX) == 0
+        return offsets[0]
+
+    def read(self, topic: str) -> list[Message]:
+        """Return what a Kafka topic holds now: partition after partition, each in its order."""
+        return read_topic(self.kafka, topic)
+
+    def bookmark(self, url: str, topic: str) -> dict[int, tuple[int, int]]:
+        """Return how far a query service is in a topic, as (offset, index) by partition."""
+        about = json.loads(http_text(f"{url}/v1/topics"))["topics"]
+        return positions_of(next(one["bookmark"] for one in about if one["name"] == topic))
+
+    def wait_settled(self, url: str, topic: str) -> dict[int, int]:
+        """Wait until a query service has all that the log's records lead to; returns the ends of the log.
+
+        What a log record makes may be more log records, in other partitions: the log must have stood still meanwhile.
+        """
+        definition = self.topic(topic)
+        partitions = range(definition.partitions)
+
+        def settled() -> dict[int, int] | None:
+            ends = self.cluster.ends(definition.log, partitions)
+            held = self.bookmark(url, topic)
+            if any(held.get(p, (-1, 0))[0] < end - 1 for p, end in ends.items()):
+                return None
+            return ends if self.cluster.ends(definition.log, partitions) == ends else None
+
+        return wait_for(settled, f"all of {topic}'s log to be applied")
+
+
+def read_topic(kafka: str, topic: str) -> list[Message]:
+    """Return what a Kafka topic holds now: partition after partition, each in its order."""
+    config = {"bootstrap.servers": kafka, "group.id": topic, "enable.partition.eof": True}
+    with closing(Consumer(config)) as consumer:
+        partitions = consumer.list_topics(topic, SECONDS_MAX).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+        left, found = len(partitions), []
+        while left:
+            message = consumer.poll(SECONDS_MAX)
+            assert message is not None, "Kafka did not answer"
+            if message.error():
+                left -= 1
+            else:
+                found.append(message)
+    return sorted(found, key=lambda message: (message.partition() or 0, message.offset() or 0))
+
+
+def headers_of(message: Message) -> dict[str, bytes]:
+    """Return a message's headers by name; of a repeated one the last."""
+    return dict(message.headers() or ())  # type: ignore[arg-type]
+
+
+def positions_of(bookmark: str) -> dict[int, tuple[int, int]]:
+    """Read the positions of one topic's bookmark, as (offset, index) by partition."""
+    if bookmark == "epoch":
+        return {}
+    parts = (part.split("@") for part in bookmark.rpartition(":")[2].split(","))
+    return {int(number): position_of(position) for number, position in parts}
+
+
+def position_of(text: str) -> tuple[int, int]:
+    """Read a position of the first era."""
+    assert "/" not in text, "the log has been whole all the time: there is one era"
+    offset, _, index = text.partition(".")
+    return int(offset), int(index or 0)
+
+
+@contextmanager
+def system(
+    kafka: str,
+    directory: Path,
+    topics: list[dict[str, Any]],
+    fanouts: Sequence[dict[str, str]] = (),
+) -> Iterator[System]:
+    """Lend a system without services yet."""
+    with closing(System(kafka, directory, topics, list(fanouts))) as made:
+        yield made
