@@ -236,6 +236,7 @@ class Loader:
         self._definition = definition
         self._gone: dict[bytes, Position] = {}
         self._newest: Change | None = None
+        self._era = 0
         self._origins: dict[int, int] = {}
         self._time = 0
         self.progress: Progress | None = None
@@ -245,6 +246,7 @@ class Loader:
         view = View(self._store)
         for event in events:
             self._time = max(self._time, event.time)
+            self._enter_era(event.position.era)
             if isinstance(event, Progress):
                 self._load_progress(event)
             else:
@@ -252,17 +254,22 @@ class Loader:
         writes = view.writes()
         self._store.commit(writes, view.tally_after(self._store.tally(), writes), b"")
 
+    def _enter_era(self, era: int) -> None:
+        """Forget the origins of eras that have ended: they are offsets of a log that is no more."""
+        if era > self._era:
+            self._era, self._origins = era, {}
+
     def _load_progress(self, event: Progress) -> None:
         if self.progress is None or event.position >= self.progress.position:
             self.progress = event
         for partition, offset in event.origins.items():
-            self._saw_origin(partition, offset)
+            self._saw_origin(event, partition, offset)
 
     def _load_change(self, event: Change, view: View) -> None:
         if self._newest is None or event.position > self._newest.position:
             self._newest = event
         if event.origin is not None:
-            self._saw_origin(*event.origin)
+            self._saw_origin(event, *event.origin)
         held = view.get(event.sow_key)
         newest = held.position if held is not None else self._gone.get(event.sow_key)
         if newest is not None and newest >= event.position:
@@ -286,8 +293,9 @@ class Loader:
     def _text_of_gone(self, event: Change) -> str:
         return key_text(read_object(event.previous or b"{}"), self._definition.key_paths)
 
-    def _saw_origin(self, partition: int, offset: int) -> None:
-        self._origins[partition] = max(offset, self._origins.get(partition, -1))
+    def _saw_origin(self, event: Event, partition: int, offset: int) -> None:
+        if event.position.era == self._era:
+            self._origins[partition] = max(offset, self._origins.get(partition, -1))
 
     def head(self, changes_end: int) -> Head:
         """Return the head of what was loaded."""
