@@ -122,12 +122,17 @@ class Recovery:
         replaced = self._extent.changes_end < head.changes_end
         start = max(self._extent.changes_start, 0 if replaced else head.changes_end)
         floor = self._newest_emitted(start, head.position)
-        if floor.era > head.position.era:
-            self._warn("local state is of an era that has ended")
+        if floor > head.position and not self._leads_on(head, floor):
+            self._warn("the log does not lead from the local state to what was emitted")
             store.close()
             return None
         head = replace(head, changes_end=self._extent.changes_end)
         return Opened(store, head, floor, announce=False, rewrite=replaced)
+
+    def _leads_on(self, head: Head, emitted: Position) -> bool:
+        """Tell whether the log still holds all records between the state and what was emitted."""
+        same = head.log_id == self._extent.log_id and head.position.era == emitted.era
+        return same and self._extent.log_start <= head.next_offset and emitted.offset < self._extent.log_end
 
     def _newest_emitted(self, start: int, position: Position) -> Position:
         return max([position, *(event.position for event in self._events(start))])
