@@ -38,6 +38,11 @@ class Following:
     load_end: int | None = None
     newest: dict[bytes, Change] = field(default_factory=dict)
 
+    @property
+    def loaded(self) -> bool:
+        """Whether all that was there at the start is read, and not yet written."""
+        return self.load_end is not None and self.next_offset >= self.load_end
+
 
 class Runner:
     """Writes one fanout until told to stop."""
@@ -54,12 +59,13 @@ class Runner:
         self._producer = exact_producer(settings.kafka_client, log_bytes_max(source), error_cb=self._on_error)
         self._consumer = plain_consumer(
             settings.kafka_client,
-            group=f"{settings.group}-fanout-{fanout.name}",
-            **{
+            {
+                "enable.partition.eof": True,
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": settings.session_timeout_ms,
                 "heartbeat.interval.ms": max(300, settings.session_timeout_ms // 6),
             },
+            f"{settings.group}-fanout-{fanout.name}",
         )
         self._partitions: dict[int, Following] = {}
         self._failed: KafkaError | None = None
@@ -76,15 +82,21 @@ class Runner:
         )
         try:
             while not self._stop.is_set():
-                messages = poll_batch(self._consumer, BATCH_MAX, 0.2)
-                if messages or self._loading():
+                messages = poll_batch(self._consumer, BATCH_MAX, 0.2, self._on_end)
+                if messages or self._loaded():
                     self._write(messages)
         finally:
             self._producer.purge()
             self._consumer.close()
 
-    def _loading(self) -> bool:
-        return any(following.load_end is not None for following in self._partitions.values())
+    def _on_end(self, topic: str, number: int, offset: int) -> None:
+        following = self._partitions.get(number)
+        if following is not None:
+            following.next_offset = max(offset, following.next_offset)
+
+    def _loaded(self) -> bool:
+        """Tell whether a load has come to its end, and its records are not written yet."""
+        return any(following.loaded for following in self._partitions.values())
 
     # a batch
 
@@ -107,7 +119,7 @@ class Runner:
 
     def _take(self, message: Message, following: Following) -> None:
         event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
-        following.next_offset = (message.offset() or 0) + 1
+        following.next_offset = max((message.offset() or 0) + 1, following.next_offset)
         if following.load_end is not None:
             _load(event, following)
         else:
@@ -131,7 +143,7 @@ class Runner:
 
     def _end_load(self, number: int, following: Following) -> None:
         """Once all that was there at the start is read, write the records that match."""
-        if following.load_end is None or self._position_of(number) < following.load_end:
+        if not following.loaded:
             return
         matches = self._subscription.filter.matches
         for change in sorted(following.newest.values(), key=lambda change: change.position):
@@ -140,9 +152,6 @@ class Runner:
                 self._produce(number, change, Delivery(SOW, change.body))
         following.newest.clear()
         following.load_end = None
-
-    def _position_of(self, number: int) -> int:
-        return int(self._consumer.position([TopicPartition(self._source.changes, number)])[0].offset)
 
     def _produce(self, number: int, change: Change, delivery: Delivery) -> None:
         headers = fanout_headers(self._source, number, change, delivery)

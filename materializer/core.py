@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import orjson
-from sowline.filter import compile_filter
 
 from materializer.head import Head
 from materializer.record import Record
@@ -17,6 +16,7 @@ from materializer.repeats import is_repeat, remember
 from sowline.change import DELETE, DELETED, Change, Numbers
 from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Command, LogRecord, Origin, read_command
 from sowline.errors import SowlineError
+from sowline.filter import compile_filter
 from sowline.key import key_text, partition_of, sow_key
 from sowline.merge import merge
 from sowline.nesting import check_nesting

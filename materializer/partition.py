@@ -37,6 +37,7 @@ class Partition:
         self.head = opened.head
         self._store: Store = opened.store
         self._floor = opened.floor
+        self._spoiled = set(opened.spoiled)
         self._remembered = deque(_remembered(opened.store))
 
     def prepare(self, batch: Iterable[LogRecord], log_end: int) -> Prepared:
@@ -79,6 +80,21 @@ class Partition:
             if record is not None and record.body is None and out_of_window:
                 forgotten[key] = None
         return forgotten
+
+    def spoil(self, keys: Iterable[bytes]) -> None:
+        """Note that somebody else wrote events of these keys, so that compaction may keep the wrong ones."""
+        self._spoiled.update(keys)
+
+    def put_right(self, log_end: int) -> list[Event]:
+        """Return what to write again because of foreign events, and where the partition stands.
+
+        There is nothing to return before the state has reached all that was ever emitted: the newest event
+        of a key may be one that the state does not have yet.
+        """
+        if not self._spoiled or self.head.position < self._floor or not self.head.complete:
+            return []
+        keys, self._spoiled = sorted(self._spoiled), set()
+        return [*self.again(keys), *self.announcement(log_end)]
 
     def again(self, keys: Iterable[bytes]) -> list[Event]:
         """Return the newest event of each SOW key once more, for a changes topic that holds foreign ones.

@@ -5,7 +5,7 @@
 3. That is empty too: the log itself, if it still starts where it began.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from materializer.head import Head
 from materializer.record import Record
 from materializer.store import RocksStore, Store, StoreDamaged, Tally
 from materializer.view import View, entry_hash
-from sowline.change import Change, Event, Progress, read_event
+from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event
 from sowline.errors import SowlineError
 from sowline.kafka import Cluster, KafkaConfig, read_range
 from sowline.key import key_text
@@ -32,6 +32,7 @@ class Opened:
     """A partition ready to go on: its store, its head, and `floor`, the newest position already emitted.
 
     `rewrite` asks for the whole state to be written to the changes topic again, because that was replaced.
+    `spoiled` are the keys of events found out of order: their newest must be written again, see `Partition`.
     """
 
     store: RocksStore
@@ -39,6 +40,7 @@ class Opened:
     floor: Position
     announce: bool
     rewrite: bool
+    spoiled: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,21 +123,18 @@ class Recovery:
         head = Head.decode(data)
         replaced = self._extent.changes_end < head.changes_end
         start = max(self._extent.changes_start, 0 if replaced else head.changes_end)
-        floor = self._newest_emitted(start, head.position)
+        floor, spoiled = _read_tail(self._events(start), head.position)
         if floor > head.position and not self._leads_on(head, floor):
             self._warn("the log does not lead from the local state to what was emitted")
             store.close()
             return None
         head = replace(head, changes_end=self._extent.changes_end)
-        return Opened(store, head, floor, announce=False, rewrite=replaced)
+        return Opened(store, head, floor, announce=False, rewrite=replaced, spoiled=spoiled)
 
     def _leads_on(self, head: Head, emitted: Position) -> bool:
         """Tell whether the log still holds all records between the state and what was emitted."""
         same = head.log_id == self._extent.log_id and head.position.era == emitted.era
         return same and self._extent.log_start <= head.next_offset and emitted.offset < self._extent.log_end
-
-    def _newest_emitted(self, start: int, position: Position) -> Position:
-        return max([position, *(event.position for event in self._events(start))])
 
     # road 2
 
@@ -152,7 +151,8 @@ class Recovery:
         head = loader.head(self._extent.changes_end)
         self._finish(store, head)
         self._warn("state loaded from the changes topic")
-        return Opened(store, head, head.position, announce=False, rewrite=False)
+        spoiled = frozenset({PROGRESS_KEY, *loader.spoiled})
+        return Opened(store, head, head.position, announce=False, rewrite=False, spoiled=spoiled)
 
     # road 3
 
@@ -224,6 +224,20 @@ def as_event(message: Message) -> Event:
     return read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
 
 
+def _read_tail(events: Iterable[Event], position: Position) -> tuple[Position, frozenset[bytes]]:
+    """Return the newest position of a changes partition's tail, and the keys of events that came too late.
+
+    What is not newer than all before it was written by a worker that thought it was still the owner.
+    """
+    spoiled = set()
+    for event in events:
+        if event.position > position:
+            position = event.position
+        else:
+            spoiled.add(event.sow_key if isinstance(event, Change) else PROGRESS_KEY)
+    return position, frozenset(spoiled)
+
+
 def walk(store: Store) -> Tally:
     """Read every entry of a store and return what its tally should be."""
     entries = checksum = 0
@@ -245,6 +259,8 @@ class Loader:
         self._origins: dict[int, int] = {}
         self._time = 0
         self.progress: Progress | None = None
+        self.spoiled: set[bytes] = set()
+        """Keys whose last event is not their newest: compaction would keep the wrong one."""
 
     def load(self, events: list[Event]) -> None:
         """Take in the next events, in the order of the topic's offsets."""
@@ -277,7 +293,11 @@ class Loader:
             self._saw_origin(event, *event.origin)
         held = view.get(event.sow_key)
         newest = held.position if held is not None else self._gone.get(event.sow_key)
-        if newest is not None and newest >= event.position:
+        if newest is not None and newest > event.position:
+            self.spoiled.add(event.sow_key)
+            return
+        self.spoiled.discard(event.sow_key)
+        if newest == event.position:
             return
         record = self._record(event, held)
         view.put(event.sow_key, record)

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from materializer.emitter import Emitter
 from materializer.partition import Partition, Prepared
 from materializer.recovery import Extent, Opened, Recovery, as_event, extent_of
-from sowline.change import Change, Event
+from sowline.change import PROGRESS_KEY, Change, Event
 from sowline.command import LogRecord
 from sowline.errors import SowlineError
 from sowline.kafka import Cluster, plain_consumer, poll_batch, read_range
@@ -72,13 +72,13 @@ class Worker:
         session = self._settings.session_timeout_ms
         return plain_consumer(
             self._kafka,
-            group=f"{self._settings.group}-materializer",
-            **{
+            {
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": session,
                 "heartbeat.interval.ms": max(300, session // 6),
                 "max.poll.interval.ms": 600_000,
             },
+            f"{self._settings.group}-materializer",
         )
 
     def run(self) -> None:
@@ -128,38 +128,46 @@ class Worker:
         return prepared
 
     def _commit(self, place: Place, batch: Prepared) -> None:
-        """Commit a batch, then put right what foreign writes, seen by a jump in the offsets, may have spoiled."""
+        """Commit a batch, then put right what foreign writes, seen by a jump in the offsets, have spoiled."""
         partition = self._partitions[place]
         start = end = partition.head.changes_end
         if batch.events:
             end = self._acknowledged_end(place)
         partition.commit(batch, end)
         if end - start > len(batch.events):
-            self._put_right(place, start, end, batch)
+            partition.spoil(self._foreign_keys(place, start, end, batch))
+        self._put_right(place)
 
     def _acknowledged_end(self, place: Place) -> int:
         end = self._emitter.end(self._definitions[place[0]].changes, place[1])
         assert end is not None, "Kafka acknowledged the events"
         return end
 
-    def _put_right(self, place: Place, start: int, end: int, batch: Prepared) -> None:
-        """Write again the newest event of every key that somebody else wrote between `start` and `end`.
+    def _foreign_keys(self, place: Place, start: int, end: int, batch: Prepared) -> set[bytes]:
+        """Return the keys that somebody else wrote between `start` and `end`.
 
         A worker that was thought dead woke up and repeated old events. Followers drop those by their
-        position, but compaction keeps the last of each key, which must be ours.
+        position, but compaction keeps the last of each key, which must be ours. Of two events with one
+        position, one is foreign, whichever it is.
         """
-        definition, partition = self._definitions[place[0]], self._partitions[place]
-        log.warning("foreign writes", topic=definition.changes, partition=place[1], start=start, end=end)
-        ours = {event.position for event in batch.events}
-        keys = {
-            event.sow_key
-            for messages in read_range(self._kafka, definition.changes, place[1], start, end)
-            for event in map(as_event, messages)
-            if isinstance(event, Change) and event.position not in ours
-        }
+        changes = self._definitions[place[0]].changes
+        log.warning("foreign writes", topic=changes, partition=place[1], start=start, end=end)
+        ours = {event.position for event in batch.events if isinstance(event, Change)}
+        keys = set()
+        for messages in read_range(self._kafka, changes, place[1], start, end):
+            for event in map(as_event, messages):
+                if isinstance(event, Change) and event.position not in ours:
+                    keys.add(event.sow_key)
+                elif isinstance(event, Change):
+                    ours.remove(event.position)
         self.counts.foreign_writes += len(keys)
-        again = [*partition.again(sorted(keys)), *partition.announcement(self._log_end(place))]
-        partition.seen_up_to(self._write_apart(place, again))
+        return {PROGRESS_KEY, *keys}
+
+    def _put_right(self, place: Place) -> None:
+        """Write again the newest events of the keys that foreign writes have spoiled."""
+        partition = self._partitions[place]
+        if again := partition.put_right(self._log_end(place)):
+            partition.seen_up_to(self._write_apart(place, again))
 
     def _write_apart(self, place: Place, events: Sequence[Event]) -> int:
         """Write events that belong to no batch, and return the end of the changes partition behind them."""
@@ -227,6 +235,8 @@ class Worker:
                 self._write_apart(place, events) if events else None
         if opened.rewrite or opened.announce:
             partition.seen_up_to(self._write_apart(place, partition.announcement(extent.log_end)))
+        if again := partition.put_right(extent.log_end):
+            partition.seen_up_to(self._write_apart(place, again))
 
     def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._let_go(places)

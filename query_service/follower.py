@@ -10,7 +10,7 @@ from confluent_kafka import Message, TopicPartition
 
 from query_service.replica import Placed, whole_records
 from sowline.change import read_event
-from sowline.kafka import Cluster, KafkaConfig, plain_consumer, poll_batch
+from sowline.kafka import REPORT_ENDS, Cluster, KafkaConfig, plain_consumer, poll_batch
 from sowline.topics import TopicDefinition
 
 log = structlog.get_logger()
@@ -49,6 +49,7 @@ class Follower:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._held_back: Batches = defaultdict(list)
         self._loading: dict[Place, int] = {}
+        self._ended: set[Place] = set()
 
     def start(self) -> None:
         """Begin to read; call it in the event loop that shall be handed the batches."""
@@ -78,17 +79,15 @@ class Follower:
             self._loading |= {
                 (topic.changes, p): end for p, end in cluster.ends(topic.changes, partitions).items()
             }
-        consumer = plain_consumer(self._kafka)
+        consumer = plain_consumer(self._kafka, REPORT_ENDS)
         try:
             consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
-            self._report_loaded(starts)
             while not self._stop.is_set():
-                messages = poll_batch(consumer, BATCH_MAX, 0.2)
+                messages = poll_batch(consumer, BATCH_MAX, 0.2, self._on_end)
                 if messages:
                     self._hand_over(messages)
                 if self._loading:
-                    assigned = consumer.position([TopicPartition(*place) for place in self._loading])
-                    self._report_loaded({(p.topic, p.partition): p.offset for p in assigned})
+                    self._report_loaded(messages)
         finally:
             consumer.close()
 
@@ -106,9 +105,13 @@ class Follower:
         whole, self._held_back[place] = whole_records([*self._held_back[place], *events])
         return whole
 
-    def _report_loaded(self, positions: dict[Place, int]) -> None:
-        """Say which partitions were read to the end seen at the start; an empty one is loaded at once."""
-        done = [p for p, end in self._loading.items() if end <= 0 or positions.get(p, -1) >= end]
+    def _on_end(self, topic: str, partition: int, offset: int) -> None:
+        self._ended.add((topic, partition))
+
+    def _report_loaded(self, messages: list[Message]) -> None:
+        """Say which partitions were read to the end seen at the start, or to where they end now."""
+        reached = {(m.topic() or "", m.partition() or 0): (m.offset() or 0) + 1 for m in messages}
+        done = [p for p, end in self._loading.items() if p in self._ended or reached.get(p, -1) >= end]
         for place in done:
             del self._loading[place]
         if done:

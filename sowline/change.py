@@ -49,26 +49,35 @@ class Change(NamedTuple):
 
     def headers(self) -> Headers:
         """Return the Kafka headers; what has its default value is left out."""
-        about: dict[str, Any] = {
-            "position": _number(self.position),
-            "after": _relative(self.after, self.position.era),
-            "op": self.op,
-            "time": self.time,
-        }
-        if self.position.era:
-            about["era"] = self.position.era
-        if not self.last:
-            about["last"] = False
-        for name in ("reason", "expires", "correlation", "numbers", "outcome"):
-            value = getattr(self, name)
-            if value is not None:
-                about[name] = value
-        if self.origin is not None:
-            about["origin"] = str(self.origin)
-        headers: Headers = [("sow", orjson.dumps(about))]
+        position, after = _number(self.position), _relative(self.after, self.position.era)
+        about = f'"position":"{position}","after":"{after}","op":"{self.op}","time":{self.time}'
+        rare = self._rare_fields()
+        more = b"," + orjson.dumps(rare)[1:-1] if rare else b""
+        headers: Headers = [("sow", b"{%b%b}" % (about.encode(), more))]
         if self.previous is not None:
             headers.append(("sow.previous", self.previous))
         return headers
+
+    def _rare_fields(self) -> dict[str, Any]:
+        """Return what most changes do not have; almost always nothing."""
+        if self[7:] == _PLAIN and not self.position.era:
+            return {}
+        rare: dict[str, Any] = {}
+        if self.position.era:
+            rare["era"] = self.position.era
+        if not self.last:
+            rare["last"] = False
+        for name in ("reason", "expires", "correlation", "numbers", "outcome"):
+            value = getattr(self, name)
+            if value is not None:
+                rare[name] = value
+        if self.origin is not None:
+            rare["origin"] = str(self.origin)
+        return rare
+
+
+_PLAIN = (True, *(None for _ in range(len(Change._fields) - 8)))
+"""The fields of a change behind `time`, where each has its default value."""
 
 
 class Progress(NamedTuple):

@@ -52,12 +52,16 @@ class Command(NamedTuple):
 
 
 PLAIN_PUBLISH = Command()
+PLAIN_DELTA_PUBLISH = Command(DELTA_PUBLISH)
+_ONLY_DELTA_PUBLISH: Headers = [("sow.command", DELTA_PUBLISH.encode())]
 
 
 def read_command(headers: Headers | None) -> Command:
     """Return what the headers ask for; raises `bad header` for an unknown or malformed `sow.*` header."""
     if not headers:
         return PLAIN_PUBLISH
+    if headers == _ONLY_DELTA_PUBLISH:
+        return PLAIN_DELTA_PUBLISH
     ours = [(name, value) for name, value in headers if name.startswith("sow.")]
     return _checked(dict(ours)) if ours else PLAIN_PUBLISH
 

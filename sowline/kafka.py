@@ -39,6 +39,9 @@ RETENTION_FOREVER = "-1"
 
 KafkaConfig = Mapping[str, str]
 
+REPORT_ENDS: Mapping[str, Any] = {"enable.partition.eof": True}
+"""The consumer option that makes `poll_batch` call its `on_end`."""
+
 
 def kafka_config(bootstrap: str, options: KafkaConfig | None = None) -> dict[str, str]:
     """Return what every client of the cluster needs: where it is, and the caller's own options (TLS, SASL)."""
@@ -64,7 +67,9 @@ def exact_producer(kafka: KafkaConfig, message_bytes_max: int = MIB, **more: Any
     )
 
 
-def plain_consumer(kafka: KafkaConfig, *, group: str = "sowline", **more: Any) -> Consumer:
+def plain_consumer(
+    kafka: KafkaConfig, options: Mapping[str, Any] | None = None, group: str = "sowline"
+) -> Consumer:
     """Return a consumer of committed data that never commits by itself and never stalls on a full queue."""
     return Consumer(
         {
@@ -75,39 +80,53 @@ def plain_consumer(kafka: KafkaConfig, *, group: str = "sowline", **more: Any) -
             "isolation.level": "read_committed",
             "fetch.queue.backoff.ms": 10,
             "fetch.wait.max.ms": 50,
-            "enable.partition.eof": False,
             **kafka,
-            **more,
+            **(options or {}),
         }
     )
 
 
 @contextmanager
-def consuming(kafka: KafkaConfig, **more: Any) -> Iterator[Consumer]:
+def consuming(kafka: KafkaConfig, options: Mapping[str, Any] | None = None) -> Iterator[Consumer]:
     """Lend a plain consumer and close it afterwards."""
-    consumer = plain_consumer(kafka, **more)
+    consumer = plain_consumer(kafka, options)
     try:
         yield consumer
     finally:
         consumer.close()
 
 
-def poll_batch(consumer: Consumer, records_max: int, seconds: float) -> list[Message]:
-    """Return what has arrived, waiting for the first message only; raises on errors that do not pass."""
+Ends = Callable[[str, int, int], None]
+"""Told of a partition that is read to its end: topic, partition, and the end's offset."""
+
+
+def poll_batch(
+    consumer: Consumer, records_max: int, seconds: float, on_end: Ends | None = None
+) -> list[Message]:
+    """Return what has arrived, waiting for the first message only; raises on errors that do not pass.
+
+    `on_end` is called for each partition found to be read to its end, if the consumer reports that
+    (`REPORT_ENDS`): the one sure sign, because the last offsets of a partition may be holes.
+    """
     first = consumer.poll(seconds)
     if first is None:
         return []
     messages = [first, *consumer.consume(records_max - 1, 0)]
-    return [message for message in messages if not _is_passing_error(message)]
+    errors = [message for message in messages if message.error() is not None]
+    for message in errors:
+        _judge(message, on_end)
+    return [message for message in messages if message.error() is None] if errors else messages
 
 
-def _is_passing_error(message: Message) -> bool:
+def _judge(message: Message, on_end: Ends | None) -> None:
+    """Pass on the end of a partition, raise what does not pass, and let the rest be: the client tries again."""
     error = message.error()
-    if error is None:
-        return False
-    if error.fatal() or error.code() in _LASTING:
+    assert error is not None
+    if error.code() == KafkaError._PARTITION_EOF:
+        if on_end is not None:
+            on_end(message.topic() or "", message.partition() or 0, message.offset() or 0)
+    elif error.fatal() or error.code() in _LASTING:
         raise KafkaException(error)
-    return True
 
 
 _LASTING = {
@@ -123,23 +142,22 @@ def read_range(
 ) -> Iterator[list[Message]]:
     """Yield the messages of a partition from offset `start` up to, not including, `end`, in batches.
 
-    Offsets may have holes; the reader is done once its position has reached `end`.
+    Offsets may have holes, also before `end`.
     """
     if start >= end:
         return
-    with consuming(kafka) as consumer:
+    ended: list[int] = []
+    with consuming(kafka, REPORT_ENDS) as consumer:
         consumer.assign([TopicPartition(topic, partition, start)])
-        while True:
-            messages = poll_batch(consumer, batch_max, 0.1)
+        while not ended:
+            messages = poll_batch(
+                consumer, batch_max, 0.1, lambda topic, partition, offset: ended.append(offset)
+            )
             inside = [message for message in messages if (message.offset() or 0) < end]
             if inside:
                 yield inside
-            if len(inside) < len(messages) or _position(consumer, topic, partition) >= end:
+            if messages and (messages[-1].offset() or 0) >= end - 1:
                 return
-
-
-def _position(consumer: Consumer, topic: str, partition: int) -> int:
-    return int(consumer.position([TopicPartition(topic, partition)])[0].offset)
 
 
 class Cluster:

@@ -18,7 +18,9 @@ def key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> s
     Raises `key missing`, `key null` or `bad key` where a field can't be a key.
     """
     if len(paths) == 1:
-        text = _field_text(document, paths[0])
+        path = paths[0]
+        value = document.get(path[0]) if len(path) == 1 else None
+        text = value if type(value) is str else _field_text(document, path)
     else:
         text = orjson.dumps([_field_text(document, path) for path in paths]).decode()
     if len(text) * 4 > KEY_BYTES_MAX and len(text.encode()) > KEY_BYTES_MAX:
@@ -38,10 +40,10 @@ def _field_text(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
         value = value[step]
     if isinstance(value, str):
         return value
+    if type(value) is int:
+        return str(value)
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
     if value is None:
         raise SowlineError("key null", f"expected a value in the key field {_name(path)}, got null")
     kind = (
