@@ -167,7 +167,10 @@ class RocksStore:
                 batch.put(_RECORD + key, data)
         batch.put(_TALLY, orjson.dumps(list(tally)))
         batch.put(_HEAD, head)
-        self._db.write(batch, self._write_options)
+        try:
+            self._db.write(batch, self._write_options)
+        except Exception as error:
+            raise StoreDamaged(f"{self._path} does not write: {error}") from error
 
     def mark_finished(self) -> None:
         """Say that the store holds a whole state from now on; what was written before is on disk then."""
