@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 
 from materializer.emitter import Emitter
 from materializer.partition import Partition, Prepared
@@ -213,7 +213,7 @@ class Worker:
                 "partition stopped", topic=place[0], partition=place[1], reason=error.reason, why=str(error)
             )
             self._stopped[place] = error.message
-            return 0
+            return OFFSET_END
         self._partitions[place] = partition
         log.info(
             "partition opened", topic=place[0], partition=place[1], position=str(partition.head.position)
