@@ -121,6 +121,7 @@ class Partition:
             expires=record.expires,
             correlation=record.correlation,
             numbers=record.numbers,
+            key_text=record.key_text if record.body is None else None,
         )
 
     def everything_again(self, batch_max: int = 1000) -> Iterable[list[Event]]:

@@ -312,7 +312,7 @@ class Loader:
             )
         if not event.numbers:
             return None
-        text = held.key_text if held is not None else self._text_of_gone(event)
+        text = event.key_text or (held.key_text if held is not None else self._text_of_gone(event))
         return Record(None, text, event.position, event.time, None, event.numbers)
 
     def _text_of_gone(self, event: Change) -> str:

@@ -29,7 +29,8 @@ class Change(NamedTuple):
     """One record's step from one state to the next.
 
     `after` is the position of the change before it in the partition; `last` is false on all but the last
-    change that one log record makes; `time` is the log's append time in ms since 1970.
+    change that one log record makes; `time` is the log's append time in ms since 1970; `key_text` is given
+    where a deletion is written again, for there is no previous body to read it from.
     """
 
     sow_key: bytes
@@ -46,6 +47,7 @@ class Change(NamedTuple):
     numbers: Numbers | None = None
     origin: Origin | None = None
     outcome: str | None = None
+    key_text: str | None = None
 
     def headers(self) -> Headers:
         """Return the Kafka headers; what has its default value is left out."""
@@ -67,7 +69,7 @@ class Change(NamedTuple):
             rare["era"] = self.position.era
         if not self.last:
             rare["last"] = False
-        for name in ("reason", "expires", "correlation", "numbers", "outcome"):
+        for name in ("reason", "expires", "correlation", "numbers", "outcome", "key_text"):
             value = getattr(self, name)
             if value is not None:
                 rare[name] = value
@@ -163,6 +165,7 @@ def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about:
         None if numbers is None else {name: (n, m, time) for name, (n, m, time) in numbers.items()},
         None if origin is None else Origin(*(int(part) for part in origin.split("@"))),
         about.get("outcome"),
+        about.get("key_text"),
     )
 
 
