@@ -23,6 +23,7 @@ from sowline.topics import Topics
 
 CONNECT_SECONDS_MAX = 30.0
 BACK_OFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+ASK_AGAIN_SECONDS = 0.2
 
 
 class AsyncClient:
@@ -45,6 +46,7 @@ class AsyncClient:
         self._connection: ClientConnection | None = None
         self._connected = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
+        self._asking_again: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         self._connection = await self._connect_within(CONNECT_SECONDS_MAX)
@@ -61,6 +63,8 @@ class AsyncClient:
         """Flush what was published, and end the connection."""
         if self._publisher is not None:
             await asyncio.to_thread(self._publisher.close)
+        for task in self._asking_again:
+            task.cancel()
         if self._reader is not None:
             self._reader.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -186,8 +190,21 @@ class AsyncClient:
     async def _dispatch(self, received: Received) -> None:
         for id in received.streams:
             stream = self._streams.get(id)
-            if stream is not None:
+            if stream is None:
+                continue
+            if stream.is_to_ask_again(received):
+                task = asyncio.create_task(self._ask_again(stream))
+                self._asking_again.add(task)
+                task.add_done_callback(self._asking_again.discard)
+            else:
                 await stream.receive(received)
+
+    async def _ask_again(self, stream: Stream) -> None:
+        """Repeat what the service could not do yet, unless a new connection has done so meanwhile."""
+        connection = self._connection
+        await asyncio.sleep(ASK_AGAIN_SECONDS)
+        if connection is self._connection and stream.id in self._streams:
+            await self._send(stream.going_on().request(stream.id))
 
     async def _reconnect(self) -> None:
         """Connect again, as often as it takes, and let every subscription go on from its bookmark."""

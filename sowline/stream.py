@@ -54,6 +54,7 @@ class Stream:
         self._room.set()
         self._positions: dict[str, Positions] = {}
         self._whole = False
+        self._given = False
         self._error: SowlineError | None = None
         self._ended = False
 
@@ -84,18 +85,27 @@ class Stream:
         self._error = error
         self._news.set()
 
+    def is_to_ask_again(self, received: Received) -> bool:
+        """Tell whether the service refuses what it will do in a moment: it is loading, or behind our bookmark."""
+        passing = ("not ready", "behind") if self._whole else ("not ready",)
+        return received.status == "failure" and received.reason in passing
+
     def resumed(self) -> Ask | None:
         """Forget what the caller has not been given, and return how to go on; None where that can't be."""
         if self._ended or self._error is not None:
             return None
-        if self._ask.command == "sow":
+        if self._ask.command == "sow" and self._given:
             self.fail(
                 SowlineError("disconnected", "the connection was lost while the query ran; run it again")
             )
             return None
         self._waiting.clear()
         self._room.set()
-        if not self._whole:
+        return self.going_on()
+
+    def going_on(self) -> Ask:
+        """Return what to ask for so that the caller gets what comes next."""
+        if self._ask.command == "sow" or not self._whole:
             return self._ask
         return Ask("subscribe", self._ask.topic, self._ask.filter, self._ask.options, self.bookmark or "")
 
@@ -133,6 +143,7 @@ class Stream:
 
     def _give(self) -> Message:
         message = self._waiting.popleft()
+        self._given = True
         if len(self._waiting) <= WAITING_MAX // 2:
             self._room.set()
         if message.command == "group_end":
