@@ -210,3 +210,12 @@ def model_of(system: System, topic: str) -> Model:
     """Recompute a topic from its log as it is now."""
     definition = system.topic(topic)
     return Model.of(definition, system.read(definition.log))
+
+
+async def check_sow(model: Model, url: str, topic: str) -> None:
+    """Compare what queries return with the model."""
+    async with AsyncClient(url) as client:
+        for filter in SELECTIONS:
+            found = [message async for message in client.sow(topic, filter=filter)]
+            records = {message.sow_key: message.data for message in found if message.command == "sow"}
+            assert records == model.sow(filter)

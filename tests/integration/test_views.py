@@ -12,13 +12,13 @@ from tests.integration.load import (
     SELECTIONS,
     Life,
     Publishers,
+    check_sow,
     model_of,
     new_seed,
     read_until_marks,
     subscribed,
     write_marks,
 )
-from tests.integration.model import Model
 from tests.integration.services import System, positions_of, system
 
 SUBSCRIBERS = 5
@@ -91,12 +91,3 @@ async def test_views_equal_the_sow_at_their_bookmarks(served: tuple[System, str]
             life.check(model)
             assert positions_of(life.bookmark or "") == marks or not life.oof
     await check_sow(model, url, topic)
-
-
-async def check_sow(model: Model, url: str, topic: str) -> None:
-    """Compare what queries return with the model."""
-    async with AsyncClient(url) as client:
-        for filter in SELECTIONS:
-            found = [message async for message in client.sow(topic, filter=filter)]
-            records = {message.sow_key: message.data for message in found if message.command == "sow"}
-            assert records == model.sow(filter)
