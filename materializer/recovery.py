@@ -312,10 +312,12 @@ class Loader:
             )
         if not event.numbers:
             return None
-        text = event.key_text or (held.key_text if held is not None else self._text_of_gone(event))
+        text = event.key_text if event.key_text is not None else self._text_of_gone(event, held)
         return Record(None, text, event.position, event.time, None, event.numbers)
 
-    def _text_of_gone(self, event: Change) -> str:
+    def _text_of_gone(self, event: Change, held: Record | None) -> str:
+        if held is not None:
+            return held.key_text
         return key_text(read_object(event.previous or b"{}"), self._definition.key_paths)
 
     def _saw_origin(self, event: Event, partition: int, offset: int) -> None:
