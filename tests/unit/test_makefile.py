@@ -177,7 +177,7 @@ def test_python_without_venv(clone: Path) -> None:
     """Debian's bare Python is refused with the name of the package that it lacks."""
     bare = executable(
         clone.parent / "bare",
-        f'#!/bin/sh\ncase "$*" in *ensurepip*) exit 1;; *) exec {sys.executable} "$@";; esac\n',
+        f'#!/bin/sh\ncase "$*" in *ensurepip*) exit 1;; *) exec "{sys.executable}" "$@";; esac\n',
     )
     assert "python3-venv" in refusal(clone, f"PYTHON={bare}")
 
