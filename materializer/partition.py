@@ -107,7 +107,7 @@ class Partition:
 
     def _again(self, key: bytes, record: Record | None) -> Change:
         if record is None:
-            position = self.head.position
+            position = self.head.last_change
             return Change(key, None, None, position, position, AGAIN, self.head.time)
         place = record.position
         return Change(
@@ -146,6 +146,23 @@ class Partition:
     def close(self) -> None:
         """Let go of the store."""
         self._store.close()
+
+
+def foreign_keys(found: Iterable[Event], ours: Iterable[Event]) -> set[bytes]:
+    """Return the keys of changes that somebody else wrote among the events found where ours should be alone.
+
+    A worker that was thought dead woke up and repeated old events. Followers drop those by their position,
+    but compaction keeps the last of each key, which must be ours. Of two events with one position, one is
+    foreign, whichever it is.
+    """
+    expected = {event.position for event in ours if isinstance(event, Change)}
+    keys = set()
+    for event in found:
+        if isinstance(event, Change) and event.position in expected:
+            expected.remove(event.position)
+        elif isinstance(event, Change):
+            keys.add(event.sow_key)
+    return keys
 
 
 def progress_of(head: Head, log_end: int, outcomes: dict[str, str]) -> Progress:

@@ -10,9 +10,9 @@ import structlog
 from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 
 from materializer.emitter import Emitter
-from materializer.partition import Partition, Prepared
+from materializer.partition import Partition, Prepared, foreign_keys
 from materializer.recovery import Extent, Opened, Recovery, as_event, extent_of
-from sowline.change import PROGRESS_KEY, Change, Event
+from sowline.change import PROGRESS_KEY, Event
 from sowline.command import LogRecord
 from sowline.errors import SowlineError
 from sowline.kafka import Cluster, plain_consumer, poll_batch, read_range
@@ -144,22 +144,11 @@ class Worker:
         return end
 
     def _foreign_keys(self, place: Place, start: int, end: int, batch: Prepared) -> set[bytes]:
-        """Return the keys that somebody else wrote between `start` and `end`.
-
-        A worker that was thought dead woke up and repeated old events. Followers drop those by their
-        position, but compaction keeps the last of each key, which must be ours. Of two events with one
-        position, one is foreign, whichever it is.
-        """
+        """Return the keys that somebody else wrote between `start` and `end`."""
         changes = self._definitions[place[0]].changes
         log.warning("foreign writes", topic=changes, partition=place[1], start=start, end=end)
-        ours = {event.position for event in batch.events if isinstance(event, Change)}
-        keys = set()
-        for messages in read_range(self._kafka, changes, place[1], start, end):
-            for event in map(as_event, messages):
-                if isinstance(event, Change) and event.position not in ours:
-                    keys.add(event.sow_key)
-                elif isinstance(event, Change):
-                    ours.remove(event.position)
+        batches = read_range(self._kafka, changes, place[1], start, end)
+        keys = foreign_keys((as_event(message) for messages in batches for message in messages), batch.events)
         self.counts.foreign_writes += len(keys)
         return {PROGRESS_KEY, *keys}
 
