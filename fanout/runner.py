@@ -17,7 +17,7 @@ from sowline.change import Change, Event, read_event
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.following import Verdict, verdict
-from sowline.kafka import Cluster, exact_producer, log_bytes_max, plain_consumer, poll_batch
+from sowline.kafka import Cluster, exact_producer, plain_consumer, poll_batch
 from sowline.options import parse_options
 from sowline.position import Position, before_the_log
 from sowline.settings import Settings
@@ -56,7 +56,7 @@ class Runner:
         self._cluster = Cluster(settings.kafka_client)
         options = parse_options(fanout.options)
         self._subscription = Subscription(compile_filter(fanout.filter), options.oof)
-        self._producer = exact_producer(settings.kafka_client, log_bytes_max(source), error_cb=self._on_error)
+        self._producer = exact_producer(settings.kafka_client, source.log_bytes_max, error_cb=self._on_error)
         self._consumer = plain_consumer(
             settings.kafka_client,
             {

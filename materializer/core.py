@@ -23,6 +23,9 @@ from sowline.nesting import check_nesting
 from sowline.position import Position
 from sowline.topics import TopicDefinition
 
+ORIGIN_BYTES = 4096
+"""Room for the origin header of a forwarded record, and for Kafka's framing of its headers."""
+
 
 class Records(Protocol):
     """The records of a partition as a step sees and changes them."""
@@ -302,12 +305,27 @@ class Applier:
     def _forward(self, record: LogRecord, command: Command, text: str) -> None:
         if command.origin is not None:
             raise SowlineError("bad header", "expected a record with sow.origin to be in its own partition")
+        self._check_fits(record)
         owner = partition_of(text, self._definition.partitions)
         self._step.forwards.append(Forward(owner, record, Origin(self._partition, record.offset)))
         self._step.outcomes[str(record.offset)] = f"forwarded {owner}"
 
+    def _check_fits(self, record: LogRecord) -> None:
+        """Refuse a record whose key and headers are so large that with an origin the log would not take it."""
+        parts = [
+            record.key,
+            record.value,
+            *(part for name, value in record.headers or () for part in (name, value)),
+        ]
+        size = sum(len(part) for part in parts if part is not None)
+        if size > self._definition.log_bytes_max - ORIGIN_BYTES:
+            raise SowlineError(
+                "too large", f"expected a record that can be forwarded, got {size} bytes with its headers"
+            )
+
     def _forward_to_all(self, record: LogRecord, command: Command) -> None:
         if command.origin is None:
+            self._check_fits(record)
             origin = Origin(self._partition, record.offset)
             others = (p for p in range(self._definition.partitions) if p != self._partition)
             self._step.forwards.extend(Forward(other, record, origin) for other in others)

@@ -8,10 +8,13 @@ from confluent_kafka import KafkaError, Message
 from materializer.core import DeadLetter, Forward
 from sowline.change import PROGRESS_KEY, Event, Progress
 from sowline.command import Headers
-from sowline.kafka import KafkaConfig, dead_bytes_max, exact_producer
+from sowline.kafka import KafkaConfig, exact_producer
 from sowline.topics import TopicDefinition
 
 log = structlog.get_logger()
+
+MESSAGE_CHARACTERS_MAX = 2000
+"""What a dead letter says of itself is cut here, so that it always fits its topic."""
 
 Report = Callable[[KafkaError | None, Message], None]
 
@@ -29,7 +32,7 @@ class Emitter:
         self._stopping = stopping
         self._errors: list[KafkaError] = []
         self._ends: dict[tuple[str, int], int] = {}
-        bytes_max = max(dead_bytes_max(definition) for definition in definitions)
+        bytes_max = max(definition.dead_bytes_max for definition in definitions)
         self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error)
 
     def events(self, topic: str, partition: int, events: Sequence[Event]) -> None:
@@ -58,7 +61,7 @@ class Emitter:
             original_key = [] if record.key is None else [("sow.original_key", record.key)]
             reason = [
                 ("sow.reason", letter.reason.encode()),
-                ("sow.message", letter.message.encode("utf-8", "replace")),
+                ("sow.message", letter.message[:MESSAGE_CHARACTERS_MAX].encode("utf-8", "replace")),
             ]
             headers: Headers = [*(record.headers or ()), *original_key, *reason]
             key = f"{partition}@{record.offset}".encode()

@@ -34,7 +34,6 @@ log = structlog.get_logger()
 
 ADMIN_SECONDS = 30
 COMPACTION_LAG_MS_MIN = 10 * 60_000
-HEADROOM_BYTES = 64 * 1024
 RETENTION_FOREVER = "-1"
 
 KafkaConfig = Mapping[str, str]
@@ -186,7 +185,7 @@ class Cluster:
 
     def ensure_fanout(self, fanout: FanoutDefinition, source: TopicDefinition) -> None:
         """Create the Kafka topic of a fanout if it is missing: compacted, partitioned like its source."""
-        config = {"cleanup.policy": "compact", "max.message.bytes": str(_changes_bytes_max(source))}
+        config = {"cleanup.policy": "compact", "max.message.bytes": str(source.log_bytes_max)}
         topic = NewTopic(fanout.output, source.partitions, source.replication, config=config)
         self._create([topic])
         found = self._describe([fanout.output])[fanout.output]
@@ -303,31 +302,17 @@ def ensure_topics(kafka: KafkaConfig, topics: Topics) -> None:
         cluster.ensure_fanout(fanout, topics.named(fanout.topic))
 
 
-def log_bytes_max(definition: TopicDefinition) -> int:
-    """Return the largest log record: room for a body that is refused as too large, and for its headers."""
-    return 2 * definition.record_bytes_max + HEADROOM_BYTES
-
-
-def _changes_bytes_max(definition: TopicDefinition) -> int:
-    return 2 * definition.record_bytes_max + HEADROOM_BYTES
-
-
-def dead_bytes_max(definition: TopicDefinition) -> int:
-    """Return the largest dead letter: a whole log record and the reason."""
-    return log_bytes_max(definition) + HEADROOM_BYTES
-
-
 def _kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
     """Return name → (partitions, settings) of the Kafka topics of one SOW topic."""
     forever = {"retention.ms": RETENTION_FOREVER, "retention.bytes": "-1"}
-    log = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(log_bytes_max(definition))}
+    log = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(definition.log_bytes_max)}
     changes = {
         "cleanup.policy": "compact",
         "min.compaction.lag.ms": str(max(COMPACTION_LAG_MS_MIN, definition.resume_window)),
         "delete.retention.ms": str(definition.repeat_window),
-        "max.message.bytes": str(_changes_bytes_max(definition)),
+        "max.message.bytes": str(definition.log_bytes_max),
     }
-    dead = {"max.message.bytes": str(dead_bytes_max(definition))}
+    dead = {"max.message.bytes": str(definition.dead_bytes_max)}
     return {
         definition.log: (definition.partitions, log | forever),
         definition.changes: (definition.partitions, changes),

@@ -23,6 +23,7 @@ from sowline.duration import parse_duration_ms
 from sowline.errors import SowlineError
 
 MIB = 1024 * 1024
+HEADROOM_BYTES = 64 * 1024
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 _KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
 
@@ -88,6 +89,19 @@ class TopicDefinition(_Model):
         """The Kafka topic of the dead letters."""
         return f"{self.log}.dead"
 
+    @property
+    def log_bytes_max(self) -> int:
+        """The largest record of the log: room for a body that is refused as too large, and for its headers.
+
+        A change has room in it too, with its body and the previous one.
+        """
+        return 2 * self.record_bytes_max + HEADROOM_BYTES
+
+    @property
+    def dead_bytes_max(self) -> int:
+        """The largest dead letter: a whole log record, and why it was refused."""
+        return self.log_bytes_max + HEADROOM_BYTES
+
     @cached_property
     def key_paths(self) -> tuple[tuple[str, ...], ...]:
         """The key fields, each as its steps."""
@@ -130,7 +144,7 @@ class FanoutDefinition(_Model):
 class Topics(_Model):
     """Everything that `topics.yaml` declares."""
 
-    topics: tuple[TopicDefinition, ...] = ()
+    topics: tuple[TopicDefinition, ...] = Field(min_length=1)
     fanouts: tuple[FanoutDefinition, ...] = ()
 
     @model_validator(mode="after")
