@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Message
 
 from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Headers, command_headers
 from sowline.errors import SowlineError
-from sowline.kafka import KafkaConfig, exact_producer, log_bytes_max
+from sowline.kafka import KafkaConfig, exact_producer
 from sowline.key import key_text
 from sowline.nesting import check_nesting
 from sowline.topics import TopicDefinition, Topics
@@ -42,7 +42,7 @@ class Publisher:
         self._sequence = start
         self._lock = threading.Lock()
         self._failure: KafkaError | None = None
-        bytes_max = max((log_bytes_max(topic) for topic in topics.topics), default=1_000_000)
+        bytes_max = max((topic.log_bytes_max for topic in topics.topics), default=1_000_000)
         limits = {"message.timeout.ms": DELIVERY_MS_MAX, "enable.gapless.guarantee": False}
         self._producer = exact_producer(kafka, bytes_max, **limits, **options)
 
@@ -66,7 +66,7 @@ class Publisher:
         """Delete records: all that match a filter (`1=1`: every one), those of SOW keys, or the one `data` names."""
         if sum(selector is not None for selector in (filter, keys, data)) != 1:
             raise SowlineError("bad request", "expected exactly one of filter, keys and data")
-        if keys is not None and not keys or filter is not None and not filter.strip():
+        if (keys is not None and not keys) or (filter is not None and not filter.strip()):
             raise SowlineError("bad request", "expected something to delete, got an empty selector")
         self._write(topic, SOW_DELETE, data, filter=filter, keys=keys, correlation=correlation)
 
