@@ -65,6 +65,7 @@ class Worker:
         self._consumer = self._make_consumer()
         self._partitions: dict[Place, Partition] = {}
         self._stopped: dict[Place, str] = {}
+        self._log_ends: dict[Place, int] = {}
         self._assigned = False
         self.counts = Counts()
 
@@ -92,6 +93,7 @@ class Worker:
         try:
             while not self._stopping():
                 messages = poll_batch(self._consumer, self._settings.batch_records_max, 0.2)
+                self._log_ends = {place: self._log_end(place) for place in self._partitions}
                 if messages:
                     self._apply(messages)
         finally:
@@ -256,9 +258,12 @@ class Worker:
         return self._assigned
 
     def statistics(self) -> WorkerStatistics:
-        """Return a look at the worker; safe from any thread."""
-        partitions = dict(self._partitions)
-        behind = {place: self._log_end(place) - p.head.next_offset for place, p in partitions.items()}
+        """Return a look at the worker; safe from any thread.
+
+        The consumer is not asked: another thread waits for ever beside one that polls it in a loop.
+        """
+        partitions, ends = dict(self._partitions), self._log_ends
+        behind = {place: ends.get(place, 0) - p.head.next_offset for place, p in partitions.items()}
         return WorkerStatistics(
             self.counts,
             {place: str(partition.head.position) for place, partition in partitions.items()},
