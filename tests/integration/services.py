@@ -17,7 +17,7 @@ import yaml
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from deploy.ports import free_port
-from sowline.kafka import Cluster, kafka_config
+from sowline.kafka import Cluster, ensure_topics, kafka_config
 from sowline.publisher import Publisher
 from sowline.tether import tether
 from sowline.topics import TopicDefinition, Topics, parse_topics
@@ -110,11 +110,9 @@ class Service:
             self.kill()
 
     def metric(self, name: str) -> float:
-        """Return the sum of a metric over its labels."""
-        lines = http_text(f"{self.url}/metrics").splitlines()
-        return sum(
-            float(line.rpartition(" ")[2]) for line in lines if line.partition("{")[0].split()[0] == name
-        )
+        """Return a metric, given with its labels, or the sum over all of its labels."""
+        lines = (line.rpartition(" ") for line in http_text(f"{self.url}/metrics").splitlines())
+        return sum(float(value) for given, _, value in lines if name in (given, given.partition("{")[0]))
 
 
 def http_status(url: str) -> int:
@@ -129,9 +127,9 @@ def http_status(url: str) -> int:
         return 0
 
 
-def http_text(url: str) -> str:
-    """Return the body of a GET that must succeed."""
-    with urllib.request.urlopen(url, timeout=5) as response:
+def http_text(url: str, body: bytes | None = None) -> str:
+    """Return the answer to a GET, or to a POST of `body`, that must succeed."""
+    with urllib.request.urlopen(url, body, timeout=5) as response:
         return str(response.read().decode())
 
 
@@ -161,6 +159,10 @@ class System:
     def close(self) -> None:
         """End every service."""
         self._services.close()
+
+    def create_topics(self) -> None:
+        """Create the Kafka topics, as the first service does that is started."""
+        ensure_topics(kafka_config(self.kafka), self.topics)
 
     def topic(self, name: str) -> TopicDefinition:
         """Return a topic's definition."""
