@@ -1,0 +1,44 @@
+"""Compaction of a changes topic, at once instead of after its lag."""
+
+from collections.abc import Callable
+
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from tests.integration.changes import read_changes
+from tests.integration.services import SECONDS_MAX, System, wait_for
+
+AT_ONCE = {
+    "min.compaction.lag.ms": "0",
+    "max.compaction.lag.ms": "1",
+    "min.cleanable.dirty.ratio": "0.001",
+    "segment.ms": "100",
+}
+
+
+def hasten_compaction(system: System, topic: str) -> None:
+    """Let Kafka compact a topic's changes as soon as it can; until a service is started that sets this right."""
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in AT_ONCE.items()
+    ]
+    changes = system.topic(topic).changes
+    resource = ConfigResource(ResourceType.TOPIC, changes, incremental_configs=entries)
+    admin = AdminClient({"bootstrap.servers": system.kafka})
+    admin.incremental_alter_configs([resource])[resource].result(SECONDS_MAX)
+
+
+def compact(system: System, topic: str, write: Callable[[int], object]) -> None:
+    """Write changes again and again, until compaction has removed some; `write` is given a rising number."""
+    rounds = iter(range(1, 1_000_000))
+
+    def removed() -> bool:
+        write(next(rounds))
+        changes, _ = read_changes(system, topic)
+        held = dict.fromkeys(range(system.topic(topic).partitions), (-1, 0))
+        for change in changes:
+            if change.after > held[change.partition]:
+                return True
+            held[change.partition] = change.position
+        return False
+
+    wait_for(removed, "compaction")
