@@ -69,6 +69,11 @@ class Service:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def answers(self) -> bool:
+        """Whether the process says that it is alive."""
+        return self.running and http_status(f"{self.url}/healthz") == 200
+
+    @property
     def log(self) -> str:
         """What the process has written to its log, since its first start."""
         return self._log.read_text(errors="replace")
