@@ -102,9 +102,18 @@ class Worker:
     # a batch
 
     def _apply(self, messages: list[Message]) -> None:
-        """Apply a batch in four steps: the pure core, Kafka's acknowledgement, foreign writes, the commit."""
+        """Apply a batch in four steps: the pure core, what leaves the partitions, their events, the commit.
+
+        Kafka has the forwards and dead letters before the first event is written: events say that a log
+        record is done with, and whoever loads them, because a disk went with its worker, must be able to
+        rely on that.
+        """
         started = time.perf_counter()
         prepared = {place: self._prepare(place, batch) for place, batch in self._by_place(messages).items()}
+        if any(batch.step.forwards or batch.step.dead for batch in prepared.values()):
+            self._emitter.wait()
+        for place, batch in prepared.items():
+            self._emitter.events(self._definitions[place[0]].changes, place[1], batch.events)
         self._emitter.wait()
         for place, batch in prepared.items():
             self._commit(place, batch)
@@ -126,7 +135,6 @@ class Worker:
         prepared = self._partitions[place].prepare(records, self._log_end(place))
         self._emitter.forwards(definition.log, prepared.step.forwards)
         self._emitter.dead(definition.dead, place[1], prepared.step.dead)
-        self._emitter.events(definition.changes, place[1], prepared.events)
         return prepared
 
     def _commit(self, place: Place, batch: Prepared) -> None:
