@@ -1,9 +1,11 @@
 """The feed: facts written as slices, one CSV file after another, into the directory that the pipeline watches."""
 
+import asyncio
 import csv
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +16,8 @@ SLICE_S = 0.5
 """Real seconds between two slices, where the feed runs at a speed."""
 MAX_INTERVAL_S = 24 * 3600
 """Simulated seconds in a slice where the feed runs as fast as it can."""
+ROOM_S = 0.02
+"""Real seconds between two looks whether there is room for another slice."""
 
 
 class Slice(NamedTuple):
@@ -65,3 +69,39 @@ class SliceWriter:
 def due_s(until: int, start: int, speed: float | None) -> float:
     """Return how many real seconds after its start the feed has to have reached a simulated moment."""
     return 0.0 if speed is None else (until - start) / speed
+
+
+class Feed:
+    """Writes a feed slice by slice, at a speed or (None) as fast as the pipeline takes it.
+
+    `fed` is how many facts have been written, `clock` the simulated moment up to which.
+    """
+
+    def __init__(self, facts: Sequence[Fact], writer: SliceWriter, speed: float | None) -> None:
+        assert facts, "a feed has facts"
+        self.facts = facts
+        self.fed = 0
+        self.clock = facts[0].moment
+        self._writer = writer
+        self._speed = speed
+
+    async def run(self, stop: asyncio.Event, has_room: Callable[[], bool]) -> None:
+        """Write slices until the feed ends or, after the first, `stop` is set; waits while there is no room."""
+        interval = interval_s(self._speed)
+        start = self.clock // interval * interval
+        began = time.monotonic()
+        for part in slices(self.facts, interval):
+            await _sleep(stop, began + due_s(part.until, start, self._speed) - time.monotonic())
+            while not (has_room() or stop.is_set()):
+                await _sleep(stop, ROOM_S)
+            if stop.is_set() and self.fed:
+                return
+            self._writer.write(part.facts)
+            self.fed += len(part.facts)
+            self.clock = part.until
+
+
+async def _sleep(stop: asyncio.Event, seconds: float) -> None:
+    """Sleep, but no longer than until `stop` is set; lets others run in any case."""
+    with suppress(TimeoutError):
+        await asyncio.wait_for(stop.wait(), max(seconds, 0.001))

@@ -1,5 +1,7 @@
 """The pipeline of the demo: facts of flights, turned into commands by Spark SQL and written to the log."""
 
+import threading
+
 import click
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -84,9 +86,9 @@ def start(
     return to_sow(commands_of(facts), topic, kafka, PUBLISHER, checkpoint, available_now=available_now)
 
 
-def run_until_stopped(query: StreamingQuery) -> None:
-    """Wait for SIGTERM or SIGINT and stop the query; raises what the query failed with, if it does."""
-    stop = stop_signal()
+def run_until(stop: threading.Event, query: StreamingQuery) -> None:
+    """Wait until told to stop, and stop the query; raises what the query failed with, if it does."""
+    # A signal can't call Spark in the middle of a call to Spark, so it only sets the event.
     while query.isActive and not stop.wait(0.2):
         pass
     failure = query.exception()
@@ -102,9 +104,11 @@ def run_until_stopped(query: StreamingQuery) -> None:
 @click.option("--checkpoint", required=True, help="The directory that remembers what has been written.")
 def main(source: str, kafka: str, topic: str, checkpoint: str) -> None:
     """Write the facts of a growing directory to the log until stopped; prints `running` once it does."""
+    spark_session("flights")
+    stop = stop_signal()  # from here on; a session that is still starting just ends
     query = start(source, kafka, topic, checkpoint)
     click.echo("running")
-    run_until_stopped(query)
+    run_until(stop, query)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A log topic as a plain Kafka consumer finds it."""
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import NamedTuple, cast
 
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -31,12 +31,29 @@ def create_topic(kafka: str, name: str, partitions: int = 2) -> str:
 
 def read_log(kafka: str, topic: str) -> list[Written]:
     """Return what a topic holds now, each partition in its order."""
+    with _consumer(kafka, topic) as log:
+        return list(_until_end(log, len(log.assignment())))
+
+
+def follow_log(kafka: str, topic: str) -> Iterator[Written | None]:
+    """Yield a topic's records from the first on, without end; None whenever nothing came for a moment."""
+    with _consumer(kafka, topic) as log:
+        while True:
+            message = log.poll(0.2)
+            if message is None:
+                yield None
+            elif not message.error():
+                yield _written(message)
+
+
+@contextmanager
+def _consumer(kafka: str, topic: str) -> Iterator[Consumer]:
     with closing(
         Consumer({"bootstrap.servers": kafka, "group.id": topic, "enable.partition.eof": True})
     ) as log:
         partitions = log.list_topics(topic, 30).topics[topic].partitions
         log.assign([TopicPartition(topic, partition, 0) for partition in partitions])
-        return list(_until_end(log, len(partitions)))
+        yield log
 
 
 def _until_end(log: Consumer, partitions: int) -> Iterator[Written]:

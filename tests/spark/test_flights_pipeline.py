@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
 from pyspark.sql import SparkSession
 
 from examples.flights.data import Fact, feed_of, flights_csv, key_text, read_flights
@@ -17,7 +18,10 @@ from examples.flights.feed import SliceWriter, slices
 from examples.flights.pipeline import SCHEMA, commands_of, start
 from ingest.sink import in_order, kafka_records
 from ingest.sources import csv_rows, whole_directory
-from tests.spark.log import Written, create_topic, read_log
+from tests.spark.log import Written, create_topic, follow_log, read_log
+
+# Two of these tests start a Spark of their own, which takes its time on a busy machine.
+pytestmark = pytest.mark.timeout(300)
 
 FLIGHTS = 1500
 HOUR_S = 3600
@@ -114,8 +118,14 @@ def pipeline_process(kafka: str, topic: str, directory: Path) -> Iterator[subpro
 
 def wait_for_records(kafka: str, topic: str, count: int, process: subprocess.Popen[bytes]) -> None:
     """Wait until the log has that many different commands; the pipeline must live as long."""
-    while len({record.sequence for record in read_log(kafka, topic)}) < count:
-        assert process.poll() is None, "the pipeline ended by itself"
+    seen: set[tuple[int, ...]] = set()
+    for record in follow_log(kafka, topic):
+        if record is None:
+            assert process.poll() is None, "the pipeline ended by itself"
+            continue
+        seen.add(record.sequence)
+        if len(seen) >= count:
+            return
 
 
 def test_commands_on_the_log(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -> None:

@@ -1,13 +1,16 @@
 """The feed of the demo: slices of facts as files that a watcher of the directory sees in order."""
 
+import asyncio
 import csv
 from itertools import pairwise
 from pathlib import Path
 
+import click
 import pytest
 
 from examples.flights.data import feed_of, line_of
-from examples.flights.feed import SliceWriter, due_s, interval_s, slices
+from examples.flights.demo import read_speed
+from examples.flights.feed import Feed, SliceWriter, due_s, interval_s, slices
 from tests.unit.test_flights_data import DELAYED, NEVER_LEFT
 
 FACTS = feed_of([DELAYED, NEVER_LEFT])
@@ -59,3 +62,47 @@ def test_used_directory(tmp_path: Path) -> None:
     SliceWriter(tmp_path).write(FACTS)
     with pytest.raises(FileExistsError, match="without slices"):
         SliceWriter(tmp_path)
+
+
+async def test_feed_writes_all_slices(tmp_path: Path) -> None:
+    """A feed as fast as it can writes every fact, and its clock ends behind the last."""
+    feed = Feed(FACTS, SliceWriter(tmp_path), None)
+    await feed.run(asyncio.Event(), lambda: True)
+    assert feed.fed == len(FACTS)
+    assert feed.clock > FACTS[-1].moment
+
+
+async def test_feed_stops_at_a_slice(tmp_path: Path) -> None:
+    """A feed that is told to stop has written whole slices, at least one, and knows how many facts they held."""
+    feed = Feed(FACTS, SliceWriter(tmp_path), 7200.0)
+    stop = asyncio.Event()
+    stop.set()
+    await feed.run(stop, lambda: True)
+    (path,) = tmp_path.iterdir()
+    assert 0 < feed.fed < len(FACTS)
+    assert len(path.read_text().splitlines()) == feed.fed
+
+
+async def test_feed_waits_for_room(tmp_path: Path) -> None:
+    """A feed writes a slice only when there is room for it."""
+    asked: list[int] = []
+
+    def has_room() -> bool:
+        asked.append(len(list(tmp_path.iterdir())))
+        return len(asked) > 3
+
+    await Feed(FACTS, SliceWriter(tmp_path), None).run(asyncio.Event(), has_room)
+    assert asked[:4] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(("text", "speed"), [("3600", 3600.0), ("0.5", 0.5), ("max", None)])
+def test_speed(text: str, speed: float | None) -> None:
+    """A speed is a factor, or as fast as it can be."""
+    assert read_speed(None, None, text) == speed
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "fast", "nan", "inf"])
+def test_bad_speed(text: str) -> None:
+    """A speed that is no number above 0 is refused with what was expected."""
+    with pytest.raises(click.BadParameter, match="above 0, or max"):
+        read_speed(None, None, text)

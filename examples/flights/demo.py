@@ -1,0 +1,190 @@
+"""The main demo: starts the whole system, replays the flights through it, and checks that nothing was lost."""
+
+import asyncio
+import json
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from rich.console import Console
+
+from examples.flights.board import AIRPORTS
+from examples.flights.data import Fact, feed_of, flights_csv, read_flights
+from examples.flights.feed import Feed, SliceWriter
+from examples.flights.processes import Child, DemoError, child
+from examples.flights.run import TOPIC, Run
+from examples.flights.tally import Tally
+from sowline import SowlineError
+from sowline.java import find_java
+
+TOPICS_FILE = Path(__file__).with_name("topics.yaml")
+EXIT_LOST = 1
+EXIT_INTERRUPTED = 130
+MAX_SPEED = "max"
+
+
+class Options(NamedTuple):
+    """What the demo is asked for; None stands for no end, as fast as it goes, and a directory that is removed."""
+
+    seconds: float | None
+    airport: str
+    speed: float | None
+    data_dir: Path | None
+
+
+async def run_demo(options: Options, console: Console) -> int:
+    """Run the demo and return its exit code: 0, or 1 if anything was lost or did not work."""
+    until = None if options.seconds is None else time.monotonic() + options.seconds
+    try:
+        async with AsyncExitStack() as stack:
+            run, children = await _start(options, console, stack)
+            problems = await _watched(run, children, until, console)
+    except (DemoError, SowlineError) as error:
+        problems = [str(error)]
+    for problem in problems:
+        console.print(problem, highlight=False, markup=False, soft_wrap=True)
+    if not problems:
+        sentence = "nothing was lost: the SOW and a subscriber's view equal a recomputation of the input"
+        console.print(sentence, soft_wrap=True)
+    return EXIT_LOST if problems else 0
+
+
+async def _start(options: Options, console: Console, stack: AsyncExitStack) -> tuple[Run, list[Child]]:
+    """Start everything, and return what is to be run and the processes that it needs."""
+    archive = flights_csv()
+    find_java()
+    directory = stack.enter_context(_directory(options.data_dir))
+    console.print("starting Kafka, the materializer and the query service …")
+    system = await stack.enter_async_context(child("sowline up", _up(directory), directory / "sowline.log"))
+    loading = asyncio.create_task(asyncio.to_thread(_load, archive))
+    at = json.loads(await system.first_line())
+    console.print("starting the Spark pipeline …")
+    writer = SliceWriter(directory / "feed")
+    command = _pipeline(directory, at["kafka"])
+    pipeline = await stack.enter_async_context(child("the pipeline", command, directory / "pipeline.log"))
+    feed = Feed(await loading, writer, options.speed)
+    await pipeline.first_line()
+    console.print(f"running: {at['url']} (Kafka at {at['kafka']})")
+    tally = stack.enter_context(Tally(at["kafka"], TOPIC))
+    return Run(options.airport, at["url"], feed, tally, console), [system, pipeline]
+
+
+async def _watched(run: Run, children: Sequence[Child], until: float | None, console: Console) -> list[str]:
+    """Replay, judge and print the summary, while everything is watched; returns what is wrong, as sentences."""
+    problems: list[str] = []
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            watchers = [
+                tasks.create_task(run.watch()),
+                *(tasks.create_task(part.must_live()) for part in children),
+            ]
+            try:
+                await run.replay(until)
+            except DemoError as stalled:
+                problems.append(str(stalled))
+            problems += await run.losses()
+            for watcher in watchers:
+                watcher.cancel()
+    except* (DemoError, SowlineError) as group:
+        problems += [str(error) for error in _leaves(group)]
+    finally:
+        for line in run.summary().lines():
+            console.print(line, highlight=False)
+    return problems
+
+
+def _leaves(group: BaseExceptionGroup[Exception]) -> Iterator[Exception]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+def _load(archive: Path) -> list[Fact]:
+    return feed_of(read_flights(archive))
+
+
+def _up(directory: Path) -> list[str]:
+    options = ["--config", str(TOPICS_FILE), "--data-dir", str(directory / "sowline"), "--port", "0"]
+    return [sys.executable, "-m", "sowline", "up", *options]
+
+
+def _pipeline(directory: Path, kafka: str) -> list[str]:
+    places = ["--source", str(directory / "feed"), "--checkpoint", str(directory / "checkpoint")]
+    return [sys.executable, "-m", "examples.flights.pipeline", *places, "--kafka", kafka, "--topic", TOPIC]
+
+
+@contextmanager
+def _directory(given: Path | None) -> Iterator[Path]:
+    """Yield an empty directory: the one given, which stays, or one that is removed at the end."""
+    if given is None:
+        with tempfile.TemporaryDirectory(prefix="sowline-demo-", ignore_cleanup_errors=True) as made:
+            yield Path(made)
+        return
+    given.mkdir(parents=True, exist_ok=True)
+    if any(given.iterdir()):
+        raise DemoError(f"expected an empty directory for a run of its own, got {given}")
+    yield given.resolve()
+
+
+async def _interruptible(options: Options, console: Console) -> int:
+    """Run the demo so that the first of SIGINT, SIGTERM and SIGHUP ends it in good order."""
+    task = asyncio.create_task(run_demo(options, console))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # A second signal must not cut short the stopping of processes, which takes a bounded time.
+        loop.add_signal_handler(number, lambda: task.cancelling() or task.cancel())
+    try:
+        return await task
+    except asyncio.CancelledError:
+        console.print("interrupted: every process is stopped; the run was not checked")
+        return EXIT_INTERRUPTED
+
+
+def read_speed(context: click.Context | None, parameter: click.Parameter | None, text: str) -> float | None:
+    """Return how many simulated seconds pass in one real second; None is as fast as it goes (`max`)."""
+    if text == MAX_SPEED:
+        return None
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        raise click.BadParameter(
+            f"expected a number above 0, or {MAX_SPEED}; got {text!r}", context, parameter
+        )
+    return factor
+
+
+@click.command()
+@click.option(
+    "--seconds", type=click.FloatRange(min=1), help="End by itself after so long, start-up included."
+)
+@click.option("--airport", type=click.Choice(AIRPORTS), default="JFK", show_default=True, help="Whose board.")
+@click.option(
+    "--speed",
+    callback=read_speed,
+    default="3600",
+    show_default=True,
+    help="Simulated seconds a second, or max.",
+)
+@click.option(
+    "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="An empty directory; kept."
+)
+def main(seconds: float | None, airport: str, speed: float | None, data_dir: Path | None) -> None:
+    """Replay the flights of 2013 through Spark and Kafka, and show who is late.
+
+    Exits with 0, with 1 if anything was lost or did not work, with 130 if interrupted.
+    """
+    options = Options(seconds, airport, speed, data_dir)
+    try:
+        sys.exit(asyncio.run(_interruptible(options, Console())))
+    except FileNotFoundError as error:
+        raise click.ClickException(str(error)) from None

@@ -1,0 +1,143 @@
+"""One run of the demo over a running system: the feed, and everything that watches what becomes of it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from rich.console import Console, RenderableType
+
+from examples.flights.board import OPTIONS, Board, board_filter, date_line, new_york, picture
+from examples.flights.feed import Feed
+from examples.flights.processes import DemoError
+from examples.flights.recompute import recompute
+from examples.flights.screen import Screen
+from examples.flights.summary import Summary
+from examples.flights.tally import Tally
+from examples.flights.view import View, differences
+from sowline import AsyncClient
+
+TOPIC = "flights"
+AHEAD_MAX = 50_000
+"""Facts that the feed may be ahead of the subscriber of everything before it waits."""
+STALL_S_MAX = 90.0
+"""How long nothing at all may move before the demo gives up waiting for what it has fed."""
+QUERY_S_MAX = 300.0
+LOOK_S = 0.05
+REFRESH_S = 0.5
+BOARD_MARGIN_LINES = 9
+
+
+class Run:
+    """Feeds the flights, follows all of them and the board of one airport, and says what was lost."""
+
+    def __init__(self, airport: str, url: str, feed: Feed, tally: Tally, console: Console) -> None:
+        self._url = url
+        self._feed = feed
+        self._tally = tally
+        self._view = View()
+        self._board = Board(airport)
+        self._zone = new_york()
+        self._console = console
+        self._screen = Screen(console, self._picture)
+        self._sow_size: int | None = None
+        self._moved = ((0, 0, 0, 0), time.monotonic())
+
+    async def watch(self) -> None:
+        """Follow the topic and the board, and show it, until cancelled."""
+        with self._screen:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follow_all())
+                tasks.create_task(self._follow_board())
+                tasks.create_task(self._refresh())
+
+    async def replay(self, until: float | None) -> None:
+        """Feed until a moment of the monotonic clock, and wait until log, SOW and subscriber have all of it.
+
+        Raises DemoError where nothing moves any more before they have.
+        """
+        await self._wait(lambda: self._view.complete and self._board.complete)
+        stop = asyncio.Event()
+        if until is not None:
+            asyncio.get_running_loop().call_later(max(0.0, until - time.monotonic()), stop.set)
+        await self._feed.run(stop, self._has_room)
+        await self._wait(self._settled)
+
+    async def losses(self) -> list[str]:
+        """Query the SOW, and return a sentence for each thing that is not as the facts have it."""
+        expected = await asyncio.to_thread(recompute, self._feed.facts[: self._feed.fed])
+        async with asyncio.timeout(QUERY_S_MAX), AsyncClient(self._url) as client:
+            bodies = [m.body async for m in client.sow(TOPIC, batch_size=1000) if m.command == "sow"]
+        self._sow_size = len(bodies)
+        found = (
+            differences(expected, bodies).sentence("the SOW"),
+            differences(expected, self._view.bodies.values()).sentence("the subscriber's view"),
+            f"{self._tally.dead:,} records became dead letters" if self._tally.dead else None,
+        )
+        return [sentence for sentence in found if sentence]
+
+    def summary(self) -> Summary:
+        """Return the numbers so far."""
+        return Summary(
+            facts=self._feed.fed,
+            records_in=self._tally.commands,
+            deltas=self._tally.deltas,
+            dead_letters=self._tally.dead,
+            sow_size=self._sow_size,
+            changes_out=self._tally.changes,
+            oofs=self._view.oofs,
+            board_oofs=self._board.left,
+            latencies_ms=self._view.latencies_ms,
+        )
+
+    def _settled(self) -> bool:
+        tally, view = self._tally, self._view
+        return tally.commands >= self._feed.fed and tally.applied and view.changes >= tally.changes
+
+    def _has_room(self) -> bool:
+        self._check()
+        return self._feed.fed - self._view.changes < AHEAD_MAX
+
+    async def _wait(self, condition: Callable[[], bool]) -> None:
+        self._moved = (self._moved[0], time.monotonic())
+        while not condition():
+            self._check()
+            await asyncio.sleep(LOOK_S)
+
+    def _check(self) -> None:
+        """Raise DemoError if the tally failed, or nothing has moved for long while something was to."""
+        if self._tally.error is not None:
+            raise DemoError(f"counting the topics' records failed: {self._tally.error!r}")
+        now = time.monotonic()
+        reached = (self._feed.fed, self._tally.commands, self._tally.changes, self._view.changes)
+        if reached != self._moved[0]:
+            self._moved = (reached, now)
+        elif now - self._moved[1] > STALL_S_MAX:
+            numbers = "{:,} facts fed, {:,} records in, {:,} changes out, {:,} received".format(*reached)
+            raise DemoError(f"nothing moved for {STALL_S_MAX:.0f} s: {numbers}")
+
+    async def _follow_all(self) -> None:
+        async with AsyncClient(self._url) as client:
+            async for message in client.sow_and_subscribe(TOPIC, options="oof,timestamp"):
+                self._view.take(message, time.time())
+
+    async def _follow_board(self) -> None:
+        filter = board_filter(self._board.airport)
+        async with AsyncClient(self._url) as client:
+            async for message in client.sow_and_subscribe(TOPIC, filter=filter, options=OPTIONS):
+                line = self._board.take(message)
+                if line is not None:
+                    self._screen.add(f"{self._clock()}  {line}")
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            self._screen.refresh()
+
+    def _clock(self) -> str:
+        return date_line(self._feed.clock, self._zone)
+
+    def _picture(self) -> RenderableType:
+        numbers = (self._feed.fed, self._tally.commands, self._view.changes)
+        footer = "{:,} facts fed, {:,} records in, {:,} changes out".format(*numbers)
+        rows = max(3, self._console.height - BOARD_MARGIN_LINES)
+        return picture(self._board, self._clock(), footer, rows)

@@ -1,0 +1,107 @@
+"""The main demo, end to end: it loses nothing, and leaves no process behind."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.timeout(420),
+    pytest.mark.skipif(sys.platform != "linux", reason="finds left processes by /proc, which only Linux has"),
+]
+
+MARK = "SOWLINE_DEMO_TEST"
+
+
+@contextmanager
+def demo(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Run the demo in a session of its own, and yield it with the mark that all its processes carry."""
+    mark = f"{MARK}={uuid.uuid4()}"
+    environment = {**os.environ, **dict([mark.split("=")])}
+    command = [sys.executable, "-m", "examples.flights", *arguments]
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    with process:
+        try:
+            yield process, mark
+        finally:
+            for pid in marked(mark):
+                os.kill(pid, signal.SIGKILL)
+
+
+def marked(mark: str) -> list[int]:
+    """Return the processes that have the mark in their environment."""
+    return [
+        int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit() and has_mark(entry, mark)
+    ]
+
+
+def wait_until_none(mark: str) -> None:
+    """Wait until no process has the mark: one that was killed takes a moment to go."""
+    while marked(mark):
+        os.sched_yield()
+
+
+def has_mark(entry: Path, mark: str) -> bool:
+    """Tell whether a process has the mark; one that is gone, or somebody else's, has not."""
+    try:
+        return mark.encode() in (entry / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+
+
+def numbers(output: str) -> dict[str, int]:
+    """Return the numbers of the summary by name."""
+    found = re.findall(r"^ *([\w ,]+?) {2,}([\d,]+)(?: ms)?$", output, re.MULTILINE)
+    return {name: int(number.replace(",", "")) for name, number in found}
+
+
+def test_demo() -> None:
+    """The demo ends by itself with a summary, having lost nothing, and no process of it is left."""
+    with demo("--seconds", "40", "--speed", "max") as (process, mark):
+        output, _ = process.communicate()
+        assert process.returncode == 0, output
+        wait_until_none(mark)
+    told = numbers(output)
+    assert told["facts fed"] == told["records in"] == told["changes out"] > 1000, output
+    assert 0 < told["of them deltas"] < told["records in"], output
+    assert told["SOW size"] > 0, output
+    assert told["dead letters"] == 0, output
+    assert {"OOFs, board", "end to end p50", "end to end p99"} <= told.keys(), output
+    assert re.search(r"^\w{3} \d\d \w{3} 2013 \d\d:\d\d \w+ +enters ", output, re.MULTILINE), output
+    assert "nothing was lost" in output
+
+
+def test_ctrl_c() -> None:
+    """Ctrl-C ends the demo with exit code 130 and the summary so far, and no process of it is left."""
+    with demo() as (process, mark):
+        assert process.stdout is not None
+        assert any(" enters " in line for line in process.stdout), "the demo ended before it was interrupted"
+        process.send_signal(signal.SIGINT)
+        output = process.stdout.read()
+        assert process.wait() == 130
+        wait_until_none(mark)
+    assert numbers(output)["facts fed"] > 0
+    assert "the run was not checked" in output
+
+
+def test_directory_in_use(tmp_path: Path) -> None:
+    """The demo does not run in a directory that has something in it, and says so."""
+    (tmp_path / "mine").touch()
+    with demo("--data-dir", str(tmp_path)) as (process, _):
+        output, _ = process.communicate()
+    assert process.returncode == 1
+    assert output.splitlines()[-1].startswith("expected an empty directory")

@@ -1,0 +1,105 @@
+"""A subscriber's view in the demo, its comparison with a recomputation, and the summary."""
+
+import orjson
+
+from examples.flights.data import key_text
+from examples.flights.summary import Summary
+from examples.flights.view import View, differences, percentile
+from sowline import Message
+
+HOUR = "2013-01-01T10:00:00Z"
+
+
+def body(flight: int, status: str = "late") -> bytes:
+    """Return the body of a flight."""
+    return orjson.dumps({"carrier": "UA", "flight": flight, "time_hour": HOUR, "status": status})
+
+
+def key(flight: int) -> str:
+    """Return the key text of a flight."""
+    return key_text("UA", flight, HOUR)
+
+
+def test_view_follows_its_subscription() -> None:
+    """A view is the group, then each publish and OOF applied to it."""
+    view = View()
+    view.take(Message("group_begin"), 0)
+    view.take(Message("sow", sow_key="1", body=body(1)), 0)
+    view.take(Message("group_end"), 0)
+    view.take(Message("publish", sow_key="2", body=body(2)), 0)
+    view.take(Message("publish", sow_key="2", body=body(2, "landed")), 0)
+    view.take(Message("oof", sow_key="1", body=body(1), reason="deleted"), 0)
+    assert view.bodies == {"2": body(2, "landed")}
+    assert (view.complete, view.changes, view.oofs) == (True, 3, 1)
+
+
+def test_new_group_replaces_the_view() -> None:
+    """A second group begins the view again."""
+    view = View()
+    view.take(Message("publish", sow_key="1", body=body(1)), 0)
+    view.take(Message("group_begin"), 0)
+    assert not view.bodies
+
+
+def test_latency() -> None:
+    """Latency is the time from the append to the log to the arrival, of changes only."""
+    view = View()
+    view.take(Message("sow", sow_key="1", body=body(1), timestamp="1970-01-01T00:00:01.000000Z"), 9)
+    view.take(Message("publish", sow_key="1", body=body(1), timestamp="1970-01-01T00:00:01.500000Z"), 1.75)
+    assert list(view.latencies_ms) == [250.0]
+
+
+def test_equal_views_have_no_differences() -> None:
+    """Bodies that are what was expected, in any order of fields, make no sentence."""
+    reordered = orjson.dumps(dict(reversed(orjson.loads(body(1)).items())))
+    assert differences({key(1): orjson.loads(body(1))}, [reordered]).sentence("the SOW") is None
+
+
+def test_differences() -> None:
+    """What is missing, unexpected or different is counted, and one of each is named."""
+    expected = {key(number): orjson.loads(body(number)) for number in (1, 2, 3)}
+    found = differences(expected, [body(1), body(2, "landed"), body(4)])
+    assert found.sentence("the SOW") == (
+        f"the SOW differs from a recomputation: 1 missing (such as {key(3)}); "
+        f"1 there and should not be (such as {key(4)}); 1 different (such as {key(2)})"
+    )
+
+
+def test_record_there_twice() -> None:
+    """A record that is found twice is one that should not be there."""
+    assert differences({key(1): orjson.loads(body(1))}, [body(1), body(1)]).unexpected == [key(1)]
+
+
+def test_percentile() -> None:
+    """A percentile is one of the values; of none there is none."""
+    assert [percentile([3.0, 1.0, 2.0], share) for share in (0.0, 0.5, 0.99, 1.0)] == [1.0, 2.0, 3.0, 3.0]
+    assert percentile([], 0.5) is None
+
+
+def test_summary() -> None:
+    """The summary is an aligned table; a number that was not taken is a dash."""
+    summary = Summary(
+        facts=12345,
+        records_in=12345,
+        deltas=6000,
+        dead_letters=0,
+        sow_size=None,
+        changes_out=12345,
+        oofs=3,
+        board_oofs=28,
+        latencies_ms=[12.4],
+    )
+    lines = summary.lines()
+    assert len({len(line) for line in lines}) == 1
+    assert [" ".join(line.split()) for line in lines] == [
+        "facts fed 12,345",
+        "records in 12,345",
+        "of them deltas 6,000",
+        "dead letters 0",
+        "SOW size -",
+        "changes out 12,345",
+        "OOFs, board 28",
+        "OOFs, subscriber of all 3",
+        "end to end p50 12 ms",
+        "end to end p99 12 ms",
+    ]
