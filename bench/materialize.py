@@ -20,8 +20,9 @@ from pathlib import Path
 import orjson
 
 from bench.broker import broker
+from sowline.cluster import Cluster
 from sowline.command import command_headers
-from sowline.kafka import Cluster, exact_producer, kafka_config
+from sowline.kafka import exact_producer, kafka_config
 from sowline.topics import TopicDefinition
 
 PARTITIONS = 2

@@ -14,10 +14,11 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from fanout.message import fanout_headers
 from fanout.subscription import Delivery, Sighting, Subscription
 from sowline.change import Change, Event, read_event
+from sowline.cluster import Cluster
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.following import Verdict, verdict
-from sowline.kafka import Cluster, exact_producer, plain_consumer, poll_batch
+from sowline.kafka import exact_producer, plain_consumer, poll_batch
 from sowline.options import parse_options
 from sowline.position import Position, before_the_log
 from sowline.settings import Settings

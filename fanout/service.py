@@ -8,9 +8,9 @@ from confluent_kafka import KafkaException
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from fanout.runner import Runner
+from sowline.cluster import ensure_topics
 from sowline.errors import SowlineError
 from sowline.health import HealthServer
-from sowline.kafka import ensure_topics
 from sowline.settings import Settings
 from sowline.topics import FanoutDefinition, Topics
 

@@ -18,8 +18,9 @@ from materializer.record import Record
 from materializer.store import RocksStore, Store, StoreDamaged, Tally
 from materializer.view import View, entry_hash
 from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event
+from sowline.cluster import Cluster
 from sowline.errors import SowlineError
-from sowline.kafka import Cluster, KafkaConfig, read_range
+from sowline.kafka import KafkaConfig, read_range
 from sowline.key import key_text
 from sowline.position import Position
 from sowline.topics import TopicDefinition

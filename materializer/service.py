@@ -11,8 +11,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from materializer.emitter import NotWritten
 from materializer.store import StoreDamaged
 from materializer.worker import Worker, WorkerStatistics
+from sowline.cluster import ensure_topics
 from sowline.health import HealthServer
-from sowline.kafka import ensure_topics
 from sowline.settings import Settings
 from sowline.topics import Topics
 

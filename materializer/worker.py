@@ -13,9 +13,10 @@ from materializer.emitter import Emitter
 from materializer.partition import Partition, Prepared, foreign_keys
 from materializer.recovery import Extent, Opened, Recovery, as_event, extent_of
 from sowline.change import PROGRESS_KEY, Event
+from sowline.cluster import Cluster
 from sowline.command import LogRecord
 from sowline.errors import SowlineError
-from sowline.kafka import Cluster, plain_consumer, poll_batch, read_range
+from sowline.kafka import plain_consumer, poll_batch, read_range
 from sowline.settings import Settings
 from sowline.topics import TopicDefinition, Topics
 

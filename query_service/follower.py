@@ -10,7 +10,8 @@ from confluent_kafka import Message, TopicPartition
 
 from query_service.replica import Placed, whole_records
 from sowline.change import read_event
-from sowline.kafka import REPORT_ENDS, Cluster, KafkaConfig, plain_consumer, poll_batch
+from sowline.cluster import Cluster
+from sowline.kafka import REPORT_ENDS, KafkaConfig, plain_consumer, poll_batch
 from sowline.topics import TopicDefinition
 
 log = structlog.get_logger()

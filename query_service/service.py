@@ -13,8 +13,8 @@ from query_service.follower import Follower
 from query_service.hub import Hub
 from query_service.server import Server
 from query_service.state import State
+from sowline.cluster import ensure_topics
 from sowline.errors import SowlineError
-from sowline.kafka import ensure_topics
 from sowline.settings import Settings
 from sowline.topics import Topics
 

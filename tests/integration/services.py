@@ -17,7 +17,8 @@ import yaml
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from deploy.ports import free_port
-from sowline.kafka import Cluster, ensure_topics, kafka_config
+from sowline.cluster import Cluster, ensure_topics
+from sowline.kafka import kafka_config
 from sowline.publisher import Publisher
 from sowline.tether import tether
 from sowline.topics import TopicDefinition, Topics, parse_topics
