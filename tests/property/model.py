@@ -1,0 +1,228 @@
+"""The perfect model: what a partition's log means, with a dict per record and nothing clever.
+
+Written from the contract, not from the core: bodies are parsed with the standard library, filters are Python
+functions, every step copies what it needs.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sowline.command import LogRecord
+from sowline.key import partition_of, sow_key
+
+Body = dict[str, Any]
+Place = tuple[int, int]
+
+FILTERS: dict[str, Callable[[Body], bool]] = {
+    "1=1": lambda body: True,
+    "/q > 5": lambda body: body.get("q", 0) > 5,
+    "/q IN (1,2,3)": lambda body: body.get("q") in (1, 2, 3),
+    "/more/a = 1 OR /q = 9": lambda body: body.get("more", {}).get("a") == 1 or body.get("q") == 9,
+    "/r = 'n' AND NOT /q < 4": lambda body: body.get("r") == "n" and "q" in body and not body["q"] < 4,
+}
+"""Every filter that is used, and what it means."""
+
+COMMANDS = {"publish", "delta_publish", "sow_delete"}
+PUBLISHERS_MAX = 8
+
+
+@dataclass
+class Kept:
+    """What is kept of a record: its body, None once it is deleted, and each publisher's (sequence, time)."""
+
+    body: Body | None
+    numbers: dict[str, tuple[Place, int]]
+
+
+@dataclass
+class Effect:
+    """What one log record did to one record."""
+
+    place: Place
+    key: str
+    before: Body | None
+    now: Body | None
+
+
+class Refused(Exception):
+    """The log record can't be applied; the text is the reason's code."""
+
+
+@dataclass
+class PartitionModel:
+    """The records of one partition after each of its log records, and all that happened on the way."""
+
+    number: int
+    partitions: int
+    domain: bytes
+    bytes_max: int
+    window: int
+    kept: dict[str, Kept] = field(default_factory=dict)
+    effects: list[Effect] = field(default_factory=list)
+    dead: list[tuple[int, str]] = field(default_factory=list)
+    forwards: dict[tuple[int, int], LogRecord] = field(default_factory=dict)
+    states: dict[int, dict[str, Body]] = field(default_factory=dict)
+    time: int = 0
+    seen: set[tuple[int, int]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        """The state before the log is empty."""
+        self.states[-1] = {}
+
+    def replay(self, log: Iterable[LogRecord]) -> None:
+        """Apply a whole log."""
+        for record in log:
+            self.time = max(self.time, record.time)
+            try:
+                self._apply(record)
+            except Refused as refusal:
+                self.dead.append((record.offset, str(refusal)))
+            self.states[record.offset] = self.live
+
+    @property
+    def live(self) -> dict[str, Body]:
+        """The records that are there, by key text."""
+        return {key: kept.body for key, kept in self.kept.items() if kept.body is not None}
+
+    def _apply(self, record: LogRecord) -> None:
+        headers = {name: (value or b"").decode() for name, value in record.headers or []}
+        command = self._command(headers)
+        origin = headers.get("sow.origin")
+        if origin is not None:
+            partition, offset = (int(part) for part in origin.split("@"))
+            if (partition, offset) in self.seen:
+                return
+            self.seen.add((partition, offset))
+        number = None
+        if "sow.publisher" in headers:
+            row, _, part = headers["sow.sequence"].partition(".")
+            number = headers["sow.publisher"], (int(row), int(part or 0))
+        if "sow.filter" in headers or "sow.keys" in headers:
+            self._delete_selected(record, headers, number, origin)
+        elif command == "sow_delete" or record.value is None:
+            self._delete_named(record, number)
+        else:
+            self._publish(record, command, number)
+
+    @staticmethod
+    def _command(headers: dict[str, str]) -> str:
+        command = headers.get("sow.command", "publish")
+        known = {"command", "publisher", "sequence", "filter", "keys", "origin"}
+        bad = command not in COMMANDS or any(
+            name.startswith("sow.") and name[4:] not in known for name in headers
+        )
+        if ("sow.publisher" in headers) != ("sow.sequence" in headers):
+            raise Refused("bad header")
+        if bad or ("sow.filter" in headers and "sow.keys" in headers):
+            raise Refused("bad header")
+        return command
+
+    def _parse(self, value: bytes) -> tuple[str, Body]:
+        if len(value) > self.bytes_max:
+            raise Refused("too large")
+        try:
+            body = json.loads(value)
+        except ValueError:
+            raise Refused("not json") from None
+        if not isinstance(body, dict):
+            raise Refused("not an object")
+        if "id" not in body:
+            raise Refused("key missing")
+        key = body["id"]
+        if key is None:
+            raise Refused("key null")
+        if isinstance(key, float | dict | list):
+            raise Refused("bad key")
+        return ("true" if key else "false") if isinstance(key, bool) else str(key), body
+
+    def _is_mine(self, record: LogRecord, key: str) -> bool:
+        """Tell whether the key belongs here; what does not is to be forwarded."""
+        owner = partition_of(key, self.partitions)
+        if owner != self.number:
+            self.forwards[owner, record.offset] = record
+        return owner == self.number
+
+    def _is_repeat(self, kept: Kept, number: tuple[str, Place] | None) -> bool:
+        if number is None or number[0] not in kept.numbers:
+            return False
+        sequence, time = kept.numbers[number[0]]
+        return self.time - time <= self.window and number[1] <= sequence
+
+    def _numbers(self, kept: Kept, number: tuple[str, Place] | None) -> dict[str, tuple[Place, int]]:
+        numbers = {name: seen for name, seen in kept.numbers.items() if self.time - seen[1] <= self.window}
+        if number is not None:
+            numbers[number[0]] = (number[1], self.time)
+            while len(numbers) > PUBLISHERS_MAX:
+                others = [name for name in numbers if name != number[0]]
+                del numbers[min(others, key=lambda name: (numbers[name][1], name))]
+        return numbers
+
+    def _publish(self, record: LogRecord, command: str, number: tuple[str, Place] | None) -> None:
+        key, body = self._parse(record.value or b"")
+        if not self._is_mine(record, key):
+            return
+        kept = self.kept.get(key, Kept(None, {}))
+        if self._is_repeat(kept, number):
+            return
+        if command == "delta_publish" and kept.body is not None:
+            body = merged(kept.body, body)
+            if len(json.dumps(body, separators=(",", ":"))) > self.bytes_max:
+                raise Refused("too large")
+        self._set(record, 0, key, kept, body, number)
+
+    def _delete_named(self, record: LogRecord, number: tuple[str, Place] | None) -> None:
+        key = self._parse(record.value)[0] if record.value else (record.key or b"").decode()
+        if not key:
+            raise Refused("key missing")
+        if self._is_mine(record, key):
+            self._delete(record, [key], number)
+
+    def _delete_selected(
+        self,
+        record: LogRecord,
+        headers: dict[str, str],
+        number: tuple[str, Place] | None,
+        origin: str | None,
+    ) -> None:
+        if record.value:
+            raise Refused("bad header")
+        if origin is None:
+            for other in range(self.partitions):
+                if other != self.number:
+                    self.forwards[other, record.offset] = record
+        if "sow.filter" in headers:
+            matches = FILTERS[headers["sow.filter"]]
+            keys = [key for key, body in self.live.items() if matches(body)]
+        else:
+            named = headers["sow.keys"].split(",")
+            keys = [key for key in self.live if sow_key(self.domain, key).decode() in named]
+        self._delete(record, sorted(keys, key=lambda key: sow_key(self.domain, key)), number)
+
+    def _delete(self, record: LogRecord, keys: list[str], number: tuple[str, Place] | None) -> None:
+        kept = [(key, self.kept[key]) for key in keys if key in self.kept]
+        live = [(key, k) for key, k in kept if k.body is not None and not self._is_repeat(k, number)]
+        for nth, (key, there) in enumerate(live):
+            self._set(record, nth, key, there, None, number)
+
+    def _set(
+        self,
+        record: LogRecord,
+        nth: int,
+        key: str,
+        kept: Kept,
+        body: Body | None,
+        number: tuple[str, Place] | None,
+    ) -> None:
+        self.effects.append(Effect((record.offset, nth), key, kept.body, body))
+        self.kept[key] = Kept(body, self._numbers(kept, number))
+
+
+def merged(old: Body, delta: Body) -> Body:
+    """Return the old body with the delta laid over it."""
+    result = dict(old)
+    for name, value in delta.items():
+        both = isinstance(value, dict) and isinstance(result.get(name), dict)
+        result[name] = merged(result[name], value) if both else value
+    return result

@@ -1,0 +1,386 @@
+"""The pure core, its recovery, its followers and its subscribers against a perfect model, whatever happens."""
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from fanout.subscription import OOF, PUBLISH, Sighting, Subscription
+from materializer.head import Head
+from materializer.partition import Partition
+from materializer.recovery import Loader, Opened, walk
+from materializer.store import MemoryStore
+from query_service.replica import PartitionReplica, Placed
+from sowline.change import AGAIN, Change
+from sowline.filter import compile_filter
+from sowline.following import Verdict, verdict
+from sowline.key import partition_of, sow_key
+from sowline.position import Position, before_the_log
+from sowline.topics import TopicDefinition
+from tests.property.model import FILTERS, Body, PartitionModel
+from tests.property.world import World, Written, changes_of, dump
+
+WINDOW = 20
+BYTES_MAX = 120
+DOMAIN = b"things\0"
+
+ids = st.sampled_from([1, "1", 2, "b", "ü", True, 33])
+numbers = st.integers(0, 9)
+bodies = st.fixed_dictionaries(
+    {"id": ids},
+    optional={
+        "q": numbers,
+        "r": st.sampled_from(["n", "s"]),
+        "more": st.dictionaries(st.sampled_from("ab"), numbers | st.none(), max_size=2),
+        "tags": st.lists(numbers, max_size=2),
+        "n": st.none(),
+    },
+)
+malformed = st.sampled_from(
+    [
+        b"",
+        b"{",
+        b"[1]",
+        b"3",
+        b"{}",
+        b'{"id":null}',
+        b'{"id":1.5}',
+        b'{"id":{}}',
+        b'{"id":1,"more":"' + b"x" * BYTES_MAX + b'"}',
+    ]
+)
+publishers = st.none() | st.tuples(
+    st.sampled_from("abcdefghij"), st.sampled_from(["1", "2", "2.1", "3", "10"])
+)
+bad_headers = st.sampled_from([("sow.what", b"1"), ("sow.command", b"upsert"), ("sow.sequence", b"1")])
+foreign_headers = st.lists(st.just(("traceparent", b"00-1")), max_size=1)
+
+
+def encoded(body: Body) -> bytes:
+    """Return the body as JSON."""
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def text_of(key: Any) -> str:
+    """Return the key text of an id."""
+    return str(key).lower() if isinstance(key, bool) else str(key)
+
+
+class CoreAgainstModel(RuleBasedStateMachine):
+    """Writers, owners, crashes, lost disks and late writers in any order; then everything must add up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack = ExitStack()
+
+    @initialize(partitions=st.integers(1, 3))
+    def begin(self, partitions: int) -> None:
+        """Define the topic."""
+        self.definition = TopicDefinition.model_validate(
+            {
+                "name": "things",
+                "key": "/id",
+                "partitions": partitions,
+                "record_bytes_max": BYTES_MAX,
+                "repeat_window": f"{WINDOW}ms",
+            }
+        )
+        self.world = World(self.definition)
+        for entered in self.world.patched():
+            self.stack.enter_context(entered)
+
+    # writers
+
+    def _write(
+        self,
+        key: str | None,
+        value: bytes | None,
+        headers: list[tuple[str, bytes]],
+        number: tuple[str, str] | None,
+        misplaced: int | None,
+    ) -> None:
+        if number is not None:
+            headers = [
+                *headers,
+                ("sow.publisher", number[0].encode()),
+                ("sow.sequence", number[1].encode()),
+            ]
+        count = self.definition.partitions
+        partition = partition_of(key, count) if key is not None and misplaced is None else misplaced or 0
+        self.world.write(partition % count, value, None if key is None else key.encode(), headers)
+
+    @rule(
+        body=bodies, delta=st.booleans(), number=publishers, more=foreign_headers, place=st.none() | numbers
+    )
+    def write_record(self, body: Body, delta: bool, number: Any, more: Any, place: int | None) -> None:
+        """Publish a record, whole or a delta, in its partition or elsewhere."""
+        command = [("sow.command", b"delta_publish")] if delta else []
+        self._write(text_of(body["id"]), encoded(body), [*more, *command], number, place)
+
+    @rule(
+        selector=st.sampled_from([("sow.filter", text) for text in FILTERS])
+        | st.lists(ids, min_size=1, max_size=3),
+        number=publishers,
+        place=numbers,
+    )
+    def delete_selected(self, selector: Any, number: Any, place: int) -> None:
+        """Delete what matches a filter, or what SOW keys name."""
+        if isinstance(selector, list):
+            keys = [sow_key(DOMAIN, text_of(key)).decode() for key in selector]
+            selector = ("sow.keys", ",".join([*keys, "77"]))
+        headers = [("sow.command", b"sow_delete"), (selector[0], selector[1].encode())]
+        self._write(None, None, headers, number, place)
+
+    @rule(key=ids, by_data=st.booleans(), number=publishers, place=st.none() | numbers)
+    def delete_named(self, key: Any, by_data: bool, number: Any, place: int | None) -> None:
+        """Delete a record by its data, or by a tombstone."""
+        if by_data:
+            self._write(text_of(key), encoded({"id": key}), [("sow.command", b"sow_delete")], number, place)
+        else:
+            self._write(text_of(key), None, [], number, place)
+
+    @rule(value=malformed, header=st.none() | bad_headers, place=numbers)
+    def write_malformed(self, value: bytes, header: Any, place: int) -> None:
+        """Write what can't be applied."""
+        self._write(None, value, [] if header is None else [header], None, place)
+
+    @rule(ms=st.sampled_from([1, 5, WINDOW, WINDOW + 1, -3]))
+    def pass_time(self, ms: int) -> None:
+        """Let the log's clock go on, or step back."""
+        self.world.time += ms
+
+    # owners
+
+    @rule(place=numbers, size=st.integers(1, 6), intrude=st.integers(0, 3))
+    def work(self, place: int, size: int, intrude: int) -> None:
+        """Apply a batch; what a dead owner had on its way arrives in the midst of it."""
+        self.world.work(place % self.definition.partitions, size, intrude=intrude)
+
+    @rule(place=numbers, size=st.integers(1, 6), cut=st.integers(0, 5))
+    def die_at_work(self, place: int, size: int, cut: int) -> None:
+        """Apply a batch but die before all of its output is written."""
+        self.world.work(place % self.definition.partitions, size, cut=cut)
+
+    @rule(place=numbers, count=st.integers(1, 3))
+    def arrive_late(self, place: int, count: int) -> None:
+        """Some of what a dead owner had on its way arrives."""
+        self.world.arrive_late(place % self.definition.partitions, count)
+
+    @rule(place=numbers, start=numbers, count=st.integers(1, 3))
+    def repeat_old(self, place: int, start: int, count: int) -> None:
+        """A worker that was thought dead writes old changes once more."""
+        changes = self.world.changes[place % self.definition.partitions]
+        own = [event for _, event in changes_of(changes.history) if event.op != AGAIN]
+        for event in own[start : start + count]:
+            changes.append(event)
+
+    @rule(place=numbers, road=st.sampled_from(["lost", "damaged", "changes", "both"]))
+    def lose(self, place: int, road: str) -> None:
+        """Lose the local state, find it damaged, or lose the changes topic, or both."""
+        number = place % self.definition.partitions
+        self.world.owner(number)
+        self.world.crash(number)
+        path = Path(str(number))
+        if road == "damaged":
+            entries = self.world.disk[path]["_entries"]
+            entries[b"1"] = b"x"
+        elif road in ("lost", "both"):
+            del self.world.disk[path]
+        if road in ("changes", "both"):
+            self.world.changes[number].replace()
+            self.world.late[number] = []
+        self.world.owner(number)
+
+    @rule(place=numbers, data=st.data())
+    def compact(self, place: int, data: st.DataObject) -> None:
+        """Kafka compacts the changes, once they are older than the lag: foreign writes were put right by then."""
+        self._settle()
+        changes = self.world.changes[place % self.definition.partitions]
+        changes.compact(lambda: data.draw(st.booleans()))
+
+    def _settle(self) -> None:
+        """Apply everything, and one more record in each partition, so that the last foreign writes are seen."""
+        for number in range(self.definition.partitions):
+            self.world.arrive_late(number)
+        self.world.drain()
+        for number in range(self.definition.partitions):
+            self.world.write(number, b"{", None, [])
+        self.world.drain()
+
+    # everything must add up
+
+    def teardown(self) -> None:
+        """Apply what is left and hold everything against the model."""
+        try:
+            if hasattr(self, "world"):
+                self._settle()
+                for number in range(self.definition.partitions):
+                    self._check(number)
+        finally:
+            self.stack.close()
+
+    def _check(self, number: int) -> None:
+        model = PartitionModel(number, self.definition.partitions, DOMAIN, BYTES_MAX, WINDOW)
+        model.replay(self.world.logs[number])
+        self._check_state(number, model)
+        changes = self._check_following(number, model)
+        self._check_changes(number, model, changes)
+        self._check_other_batches(number, changes)
+        self._check_loading(number)
+        self._check_subscriptions(model, changes)
+
+    def _check_state(self, number: int, model: PartitionModel) -> None:
+        """The store holds the model's records, refused what it refused, and forwarded what it forwarded."""
+        store = self.world.store(number)
+        records = dump(store, 0, 0)
+        live = {r.key_text: json.loads(r.body) for r in records.values() if r.body is not None}
+        assert live == model.live
+        assert self.world.dead[number] == set(model.dead)
+        assert walk(store) == store.tally()
+        forwarded = {
+            (owner, int(origin.split(b"@")[1]))
+            for owner, log in enumerate(self.world.logs)
+            for record in log
+            for name, origin in record.headers or []
+            if name == "sow.origin" and origin.startswith(b"%d@" % number)
+        }
+        assert forwarded == set(model.forwards)
+
+    def _check_following(self, number: int, model: PartitionModel) -> list[tuple[Written, Change]]:
+        """A follower never sees a gap, and at every log record's end it holds the model's records."""
+        held, taken, records = before_the_log(), [], {}
+        for message in self.world.changes[number].history:
+            event = message.event
+            judged = verdict(event, held)
+            assert judged is not Verdict.GAP, (held, event)
+            if judged is Verdict.DROP:
+                continue
+            held = event.position
+            if isinstance(event, Change):
+                assert event.op != AGAIN
+                assert event.previous == records.get(event.sow_key)
+                assert event.after == (taken[-1][1].position if taken else before_the_log())
+                taken.append((message, event))
+                records[event.sow_key] = event.body
+                if event.body is None:
+                    del records[event.sow_key]
+            if not isinstance(event, Change) or event.last:
+                expected = {sow_key(DOMAIN, k): body for k, body in model.states[held.offset].items()}
+                assert {key: json.loads(body) for key, body in records.items()} == expected
+        assert held.offset == len(self.world.logs[number]) - 1
+        return taken
+
+    def _check_changes(
+        self, number: int, model: PartitionModel, changes: list[tuple[Written, Change]]
+    ) -> None:
+        """Each effect of the model is one change, in its place."""
+        assert [(e.position.offset, e.position.nth) for _, e in changes] == [e.place for e in model.effects]
+        for (_, event), effect in zip(changes, model.effects, strict=True):
+            assert event.sow_key == sow_key(DOMAIN, effect.key)
+            assert (event.body and json.loads(event.body)) == effect.now
+
+    def _check_other_batches(self, number: int, changes: list[tuple[Written, Change]]) -> None:
+        """The same log in batches of another size makes the same changes, byte for byte, and the same state."""
+        for size in (1, 1000):
+            store, partition = fresh(self.definition, number)
+            made: list[Change] = []
+            log = self.world.logs[number]
+            for start in range(0, len(log), size):
+                prepared = partition.prepare(log[start : start + size], len(log))
+                made += prepared.step.changes
+                partition.commit(prepared, 0)
+            assert [(e.sow_key, e.body, e.headers()) for e in made] == [
+                (m.name, m.body, m.about) for m, _ in changes
+            ]
+            self._same(number, store, partition.head)
+
+    def _check_loading(self, number: int) -> None:
+        """The changes topic as it is, and compacted to the last of each key, loads to the same state."""
+        changes = self.world.changes[number]
+        for _ in range(2):
+            store = MemoryStore()
+            loader = Loader(store, self.definition)
+            for start in range(0, len(changes.held), 4):
+                loader.load([message.event for message in changes.held[start : start + 4]])
+            assert loader.spoiled == set()
+            self._same(number, store, loader.head(0))
+            self._check_replica(number, changes.held)
+            changes.compact(lambda: False)
+
+    def _same(self, number: int, store: MemoryStore, head: Head) -> None:
+        """A store and its head are those of the partition that did the work."""
+        ours = self.world.owner(number).head
+        assert (head.position, head.last_change, head.time, head.origins, head.complete) == (
+            ours.position,
+            ours.last_change,
+            ours.time,
+            ours.origins,
+            ours.complete,
+        )
+        assert dump(store, ours.time, WINDOW) == dump(self.world.store(number), ours.time, WINDOW)
+        assert walk(store) == store.tally()
+
+    def _check_replica(self, number: int, held: list[Written]) -> None:
+        """A replica that loads the topic, and one that loads a part of it and follows, hold the same records."""
+        expected = {
+            key: (record.body, record.position)
+            for key, record in dump(self.world.store(number), 0, 0).items()
+            if record.body is not None
+        }
+        history = self.world.changes[number].history
+        for loaded, followed in ((held, []), (history[: len(history) // 2], history[len(history) // 2 :])):
+            replica = PartitionReplica(ring_changes_max=5)
+            replica.load([Placed(message.at, message.event) for message in loaded])
+            replica.loaded()
+            replica.apply([Placed(message.at, message.event) for message in followed])
+            found = {key: (entry.body, entry.position) for key, entry in replica.records.items()}
+            assert found == expected
+
+    def _check_subscriptions(self, model: PartitionModel, changes: list[tuple[Written, Change]]) -> None:
+        """A view from a snapshot and the deliveries after it equals the filter over the model, at every instant."""
+        for text, matches in FILTERS.items():
+            for begin in {0, len(changes) // 3, len(changes)}:
+                self._check_view(model, changes, text, matches, begin)
+
+    @staticmethod
+    def _check_view(
+        model: PartitionModel, changes: list[tuple[Written, Change]], text: str, matches: Any, begin: int
+    ) -> None:
+        while 0 < begin < len(changes) and not changes[begin - 1][1].last:
+            begin -= 1
+        at = changes[begin - 1][1].position.offset if begin else -1
+        view = keyed({k: body for k, body in model.states[at].items() if matches(body)})
+        with_oof, without = (Subscription(compile_filter(text), oof) for oof in (True, False))
+        for _, change in changes[begin:]:
+            delivery = with_oof.on_change(Sighting(change))
+            plain = without.on_change(Sighting(change))
+            assert plain == (delivery if delivery and delivery.command == PUBLISH else None)
+            if delivery is not None and delivery.command == OOF:
+                del view[change.sow_key]
+                assert delivery.reason == ("match" if change.body else "deleted")
+                assert delivery.body == (change.body or change.previous)
+            elif delivery is not None:
+                view[change.sow_key] = json.loads(delivery.body)
+            if change.last:
+                state = model.states[change.position.offset]
+                assert view == keyed({k: body for k, body in state.items() if matches(body)})
+
+
+def keyed(records: dict[str, Body]) -> dict[bytes, Body]:
+    """Return the records by SOW key."""
+    return {sow_key(DOMAIN, key): body for key, body in records.items()}
+
+
+def fresh(definition: TopicDefinition, number: int) -> tuple[MemoryStore, Partition]:
+    """Return a partition that has applied nothing."""
+    store = MemoryStore()
+    opened = Opened(store, Head(), Position(0, -1), announce=False, rewrite=False)  # type: ignore[arg-type]
+    return store, Partition(definition, number, opened)
+
+
+CoreAgainstModel.TestCase.settings = settings(max_examples=300, stateful_step_count=40, deadline=None)
+TestCoreAgainstModel = CoreAgainstModel.TestCase

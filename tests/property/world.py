@@ -1,0 +1,252 @@
+"""A Kafka and a disk in memory, around the real partitions: what a worker does with them, step by step.
+
+What a worker writes can be cut short anywhere, and the rest can arrive later, as from a process that was
+thought dead.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from materializer.core import DeadLetter, Forward
+from materializer.partition import Partition, foreign_keys
+from materializer.record import Record, decode_record
+from materializer.recovery import Extent, Recovery
+from materializer.store import MemoryStore, Store
+from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event
+from sowline.command import Headers, LogRecord
+from sowline.topics import TopicDefinition
+
+Disk = dict[Path, dict[str, Any]]
+
+
+class Written(NamedTuple):
+    """A record of a changes partition; quacks like a Kafka message."""
+
+    at: int
+    name: bytes
+    body: bytes | None
+    about: Headers
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self.at
+
+    def key(self) -> bytes:
+        """Return the Kafka key."""
+        return self.name
+
+    def value(self) -> bytes | None:
+        """Return the Kafka value."""
+        return self.body
+
+    def headers(self) -> Headers:
+        """Return the Kafka headers."""
+        return self.about
+
+    @property
+    def event(self) -> Event:
+        """What it says."""
+        return read_event(self.name, self.body, self.about)
+
+
+def written(at: int, event: Event) -> Written:
+    """Return the event as it stands in the changes topic."""
+    if isinstance(event, Progress):
+        return Written(at, PROGRESS_KEY, event.value(), [])
+    return Written(at, event.sow_key, event.body, event.headers())
+
+
+def rocks_in_memory(disk: Disk) -> type[MemoryStore]:
+    """Return a stand-in for `RocksStore` whose files are on a disk in memory."""
+
+    class RocksInMemory(MemoryStore):
+        def __init__(self, path: Path, *, create: bool) -> None:
+            super().__init__()
+            if create:
+                disk[path] = self.__dict__
+            else:
+                self.__dict__ = disk[path]
+
+        @staticmethod
+        def exists(path: Path) -> bool:
+            return "finished" in disk.get(path, {})
+
+        def mark_finished(self) -> None:
+            self.finished = True
+
+    return RocksInMemory
+
+
+@dataclass
+class Topic:
+    """One changes partition: what it still holds, and, apart from it, all that was ever written."""
+
+    held: list[Written] = field(default_factory=list)
+    end: int = 0
+    history: list[Written] = field(default_factory=list)
+
+    def append(self, event: Event) -> None:
+        """Write an event."""
+        self.held.append(written(self.end, event))
+        self.history.append(self.held[-1])
+        self.end += 1
+
+    def compact(self, keeps: Callable[[], bool]) -> None:
+        """Remove those events that are not their key's last and that `keeps` does not spare."""
+        last = {message.name: message.at for message in self.held}
+        self.held = [message for message in self.held if message.at == last[message.name] or keeps()]
+
+    def replace(self) -> None:
+        """Delete the topic and make it again."""
+        self.held, self.end = [], 0
+
+
+Output = tuple[int, Forward | DeadLetter | Event]
+"""What a worker writes, in its order, with the number of the partition whose work it is."""
+
+
+class World:
+    """The logs and changes of one topic, its disk, and the worker's steps."""
+
+    def __init__(self, definition: TopicDefinition) -> None:
+        self.definition = definition
+        count = range(definition.partitions)
+        self.logs: list[list[LogRecord]] = [[] for _ in count]
+        self.changes = [Topic() for _ in count]
+        self.disk: Disk = {}
+        self.owners: dict[int, Partition] = {}
+        self.late: list[list[Output]] = [[] for _ in count]
+        self.dead: list[set[tuple[int, str]]] = [set() for _ in count]
+        self.time = 1000
+
+    def patched(self) -> list[AbstractContextManager[Any]]:
+        """Return what must be entered for `Recovery` to read this world."""
+        return [
+            patch("materializer.recovery.RocksStore", rocks_in_memory(self.disk)),
+            patch("materializer.recovery.read_range", self._read_range),
+            patch("materializer.recovery.log.warning", lambda *_, **__: None),
+        ]
+
+    def _read_range(
+        self, kafka: Any, topic: str, partition: int, start: int, end: int
+    ) -> Iterator[list[Written]]:
+        inside = [message for message in self.changes[partition].held if start <= message.at < end]
+        for at in range(0, len(inside), 3):
+            yield inside[at : at + 3]
+
+    # the log
+
+    def write(self, partition: int, value: bytes | None, key: bytes | None, headers: Headers) -> None:
+        """Append a record to a log."""
+        log = self.logs[partition]
+        log.append(LogRecord(len(log), self.time, key, value, headers))
+
+    def is_behind(self, partition: int) -> bool:
+        """Tell whether a partition has records to apply."""
+        return self.owner(partition).head.next_offset < len(self.logs[partition])
+
+    # the worker
+
+    def owner(self, number: int) -> Partition:
+        """Return the partition at work, opened if it is not."""
+        if number not in self.owners:
+            changes = self.changes[number]
+            start = changes.held[0].at if changes.held else changes.end
+            extent = Extent("log", 0, len(self.logs[number]), start, changes.end)
+            opened = Recovery({}, self.definition, number, Path(str(number)), extent).open()
+            partition = self.owners[number] = Partition(self.definition, number, opened)
+            if opened.rewrite:
+                for events in partition.everything_again(2):
+                    self._write_apart(number, events)
+            if opened.rewrite or opened.announce:
+                self._write_apart(number, partition.announcement(0))
+            self._put_right(number)
+        return self.owners[number]
+
+    def work(self, number: int, size: int, cut: int | None = None, intrude: int = 0) -> None:
+        """Apply a batch; `cut` stops before the cut-th output, `intrude` is where late writers get in."""
+        partition = self.owner(number)
+        start = partition.head.next_offset
+        batch = self.logs[number][start : start + size]
+        if not batch:
+            return
+        prepared = partition.prepare(batch, len(self.logs[number]))
+        outputs: list[Output] = [(number, forward) for forward in prepared.step.forwards]
+        outputs += [(number, letter) for letter in prepared.step.dead]
+        outputs += [(number, event) for event in prepared.events]
+        if cut is not None and cut <= len(outputs):
+            self._output(outputs[:cut])
+            self.late[number] = [*self.late[number], *outputs[cut:]]
+            self.crash(number)
+            return
+        self._output(outputs[:intrude])
+        self.arrive_late(number)
+        self._output(outputs[intrude:])
+        before = after = partition.head.changes_end
+        if prepared.events:
+            after = self.changes[number].end
+        partition.commit(prepared, after)
+        if after - before > len(prepared.events):
+            found = [m.event for m in self.changes[number].held if before <= m.at < after]
+            partition.spoil({PROGRESS_KEY, *foreign_keys(found, prepared.events)})
+        self._put_right(number)
+
+    def _output(self, outputs: Sequence[Output]) -> None:
+        for number, output in outputs:
+            if isinstance(output, Forward):
+                headers = [*(output.record.headers or []), ("sow.origin", str(output.origin).encode())]
+                self.write(output.partition, output.record.value, output.record.key, headers)
+            elif isinstance(output, DeadLetter):
+                self.dead[number].add((output.record.offset, output.reason))
+            else:
+                self.changes[number].append(output)
+
+    def _put_right(self, number: int) -> None:
+        if again := self.owners[number].put_right(len(self.logs[number])):
+            self._write_apart(number, again)
+
+    def _write_apart(self, number: int, events: Sequence[Event]) -> None:
+        for event in events:
+            self.changes[number].append(event)
+        self.owners[number].seen_up_to(self.changes[number].end)
+
+    def arrive_late(self, number: int, count: int | None = None) -> None:
+        """Let what a dead worker had on its way arrive after all."""
+        self._output(self.late[number][:count])
+        self.late[number] = [] if count is None else self.late[number][count:]
+
+    def crash(self, number: int) -> None:
+        """Forget everything that is not on disk."""
+        self.owners.pop(number, None)
+
+    def drain(self, size: int = 5) -> None:
+        """Apply everything that is on the logs."""
+        while behind := [number for number in range(len(self.logs)) if self.is_behind(number)]:
+            for number in behind:
+                self.work(number, size)
+
+    def store(self, number: int) -> Store:
+        """Return the store of a partition at work."""
+        return self.owner(number)._store
+
+
+def dump(store: Store, time: int, window: int) -> dict[bytes, Record]:
+    """Return all records of a store, and of the deleted ones those whose memory can still matter."""
+    records = {key: decode_record(data) for key, data in store.scan()}
+    return {
+        key: record
+        for key, record in records.items()
+        if record.body is not None or time - record.time <= window
+    }
+
+
+def changes_of(messages: Sequence[Written]) -> Iterator[tuple[Written, Change]]:
+    """Yield the changes among the messages."""
+    for message in messages:
+        event = message.event
+        if isinstance(event, Change):
+            yield message, event
