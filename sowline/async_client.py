@@ -108,9 +108,14 @@ class AsyncClient:
         return stream
 
     async def end(self, stream: Stream) -> None:
-        """Unsubscribe, if the stream is still alive."""
+        """Unsubscribe, if the stream is still alive; without a connection there is nothing to unsubscribe from."""
         if self._streams.pop(stream.id, None) is not None:
-            await self._send({"command": "unsubscribe", "command_id": stream.id, "sub_id": stream.id})
+            stream.close()
+            if self._connected.is_set():
+                await self._unsubscribe(stream.id)
+
+    async def _unsubscribe(self, id: str) -> None:
+        await self._send({"command": "unsubscribe", "command_id": id, "sub_id": id, "query_id": id})
 
     async def _iterate(self, stream: Stream) -> AsyncIterator[Message]:
         try:
@@ -209,12 +214,17 @@ class AsyncClient:
     async def _reconnect(self) -> None:
         """Connect again, as often as it takes, and let every subscription go on from its bookmark."""
         self._connection = await self._connect_within(None)
+        asked = []
         for stream in list(self._streams.values()):
             ask = stream.resumed()
             if ask is not None:
+                asked.append(stream.id)
                 with contextlib.suppress(ConnectionClosed):
                     await self._connection.send(orjson.dumps(ask.request(stream.id)).decode())
         self._connected.set()
+        for id in asked:
+            if id not in self._streams:  # its caller left meanwhile
+                await self._unsubscribe(id)
 
     async def _connect_within(self, seconds: float | None) -> ClientConnection:
         for pause in itertools.chain(BACK_OFF_SECONDS, itertools.repeat(BACK_OFF_SECONDS[-1])):

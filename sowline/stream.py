@@ -67,7 +67,7 @@ class Stream:
         else:
             self._waiting.extend(received.messages())
         self._news.set()
-        if len(self._waiting) >= WAITING_MAX:
+        if len(self._waiting) >= WAITING_MAX and not self._ended:
             self._room.clear()
         await self._room.wait()
 
@@ -83,6 +83,13 @@ class Stream:
     def fail(self, error: SowlineError) -> None:
         """End the stream: the caller gets what was received before, then the error."""
         self._error = error
+        self._news.set()
+
+    def close(self) -> None:
+        """End the stream: nobody will read what is waiting, so the client's reader need not wait for room."""
+        self._ended = True
+        self._waiting.clear()
+        self._room.set()
         self._news.set()
 
     def is_to_ask_again(self, received: Received) -> bool:
