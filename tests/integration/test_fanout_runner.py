@@ -1,0 +1,148 @@
+"""A configured subscription on a Kafka topic of its own: the SOW first, then every change, at least once."""
+
+import json
+import random
+import uuid
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import Message
+
+from tests.integration.load import Publishers, model_of, new_seed, write_marks
+from tests.integration.model import Body, Model, Position, Sent
+from tests.integration.services import Service, System, headers_of, positions_of, system, wait_for
+
+FILTER = "/region = 'north'"
+PARTITIONS = 2
+KILLS = 3
+
+
+class Output(NamedTuple):
+    """One message of a fanout's topic."""
+
+    partition: int
+    key: str
+    position: Position
+    after: Position
+    command: str
+    body: Body
+    reason: str | None
+
+
+class Fanout:
+    """A system with a fanout, which is not started yet."""
+
+    def __init__(self, made: System) -> None:
+        self.system = made
+        self.topic = made.topics.topics[0].name
+        self.output = made.topics.fanouts[0].output
+        self.materializer = made.service("materializer").start().wait_ready()
+        self.query = made.service("query_service").start().wait_ready()
+        self.fanout: Service = made.service("fanout")
+
+    def outputs(self) -> list[Output]:
+        """Return what was written, in order."""
+        return [output_of(message, self.topic) for message in self.system.read(self.output)]
+
+    def count(self) -> int:
+        """Return how many messages were written."""
+        return sum(self.system.cluster.ends(self.output, range(PARTITIONS)).values())
+
+    def wait_for(self, marks: dict[int, Position]) -> list[Output]:
+        """Wait until the last record of every partition was written, and return everything."""
+
+        def found() -> list[Output]:
+            outputs = self.outputs()
+            newest = {output.partition: output.position for output in outputs}
+            return outputs if newest == marks else []
+
+        return wait_for(found, "the fanout to be done")
+
+
+def output_of(message: Message, topic: str) -> Output:
+    """Read a message, which names its record and its place as frames do."""
+    about = json.loads(headers_of(message)["sow"])
+    ((partition, position),) = positions_of(about["bookmark"]).items()
+    ((same, after),) = positions_of(about["after"]).items()
+    key, body = message.key(), json.loads(message.value() or b"")
+    assert isinstance(key, bytes)
+    assert partition == same == message.partition()
+    assert about["topic"] == topic
+    assert about["sow_key"] == key.decode()
+    return Output(partition, key.decode(), position, after, about["command"], body, about.get("reason"))
+
+
+def without_repeats(outputs: list[Output]) -> list[Output]:
+    """Drop what is not newer than what came before it in its partition."""
+    held: dict[int, Position] = {}
+    kept = []
+    for output in outputs:
+        if output.position > held.get(output.partition, (-1, 0)):
+            held[output.partition] = output.position
+            kept.append(output)
+    return kept
+
+
+@pytest.fixture
+def fanout(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fanout]:
+    """A system of the test's own."""
+    name = f"t{uuid.uuid4().hex[:12]}-source"
+    topics = [{"name": name, "key": ["/id"], "partitions": PARTITIONS}]
+    fanouts = [{"name": f"{name}-late", "topic": name, "filter": FILTER, "options": "oof"}]
+    with system(kafka, tmp_path_factory.mktemp("fanout"), topics, fanouts) as made:
+        yield Fanout(made)
+
+
+def check(outputs: list[Output], model: Model) -> None:
+    """Compare with the model: the view that a reader builds, and every message after the SOW."""
+    view: dict[str, Body] = {}
+    live: dict[int, list[Sent]] = {partition: [] for partition in range(PARTITIONS)}
+    for output in without_repeats(outputs):
+        if output.command == "oof":
+            del view[output.key]
+        else:
+            view[output.key] = output.body
+        if output.command == "sow":
+            assert not live[output.partition], "the SOW comes first"
+        else:
+            live[output.partition].append(Sent(output.position, output.command, output.key, *output[5:]))
+    assert view == model.sow(FILTER)
+    for partition, messages in live.items():
+        offset, nth = messages[0].position
+        start = {partition: (offset, nth - 1)}
+        assert messages == model.messages(FILTER, True, start, {partition: messages[-1].position})[partition]
+
+
+def test_fanout(fanout: Fanout) -> None:
+    """A new fanout begins with the records that match, each once, and goes on with what happens to them."""
+    fanout.system.write(fanout.topic, *({"id": n % 10, "region": "north", "qty": n} for n in range(40)))
+    fanout.system.write(fanout.topic, {"id": 3, "region": "south"})
+    fanout.system.wait_settled(fanout.query.url, fanout.topic)
+    fanout.fanout.start().wait_ready()
+    wait_for(lambda: fanout.count() == 9, "the SOW to be written")
+    assert {output.command for output in fanout.outputs()} == {"sow"}
+    fanout.system.write(fanout.topic, {"id": 4, "region": "east"}, {"id": 3, "region": "north"})
+    publisher = fanout.system.publisher()
+    publisher.sow_delete(fanout.topic, data={"id": 5})
+    publisher.flush()
+    outputs = fanout.wait_for(write_marks(fanout.system, fanout.query.url, fanout.topic))
+    assert outputs == without_repeats(outputs)
+    check(outputs, model_of(fanout.system, fanout.topic))
+
+
+def test_killed_fanout(fanout: Fanout) -> None:
+    """A fanout that is killed under load repeats messages at most, which their bookmarks tell."""
+    seed = new_seed()
+    dice = random.Random(seed)
+    fanout.fanout.start().wait_ready()
+    with Publishers(fanout.system, fanout.topic, seed, count=2):
+        for _ in range(KILLS):
+            goal = fanout.count() + dice.randrange(50, 300)
+            wait_for(lambda goal=goal: fanout.count() >= goal, "the fanout to move on")
+            fanout.fanout.kill()
+            fanout.fanout.start()
+        goal = fanout.count() + 1
+        wait_for(lambda: fanout.count() >= goal, "the fanout to move on")
+    outputs = fanout.wait_for(write_marks(fanout.system, fanout.query.url, fanout.topic))
+    check(outputs, model_of(fanout.system, fanout.topic))

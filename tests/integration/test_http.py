@@ -1,0 +1,162 @@
+"""HTTP: queries as lines of JSON, topics, and what every service says of itself."""
+
+import json
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+
+from tests.integration.services import Service, System, http_status, http_text, system, wait_for
+from tests.integration.wire import Json
+
+SERVICES = ("materializer", "query_service", "fanout")
+
+
+class Served:
+    """A system with one service of each kind, and ten records."""
+
+    def __init__(self, made: System) -> None:
+        self.topic = made.topics.topics[0].name
+        self.system = made
+        self.services: dict[str, Service] = {name: made.service(name).start() for name in SERVICES}
+        for service in self.services.values():
+            service.wait_ready()
+        self.url = self.services["query_service"].url
+        made.write(self.topic, *({"id": number, "text": "é/ü"} for number in range(10)))
+        made.wait_settled(self.url, self.topic)
+
+
+@pytest.fixture(scope="module")
+def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """All services, over a topic with a slash in its name."""
+    name = f"t{uuid.uuid4().hex[:12]}/http"
+    topics = [{"name": name, "key": "/id", "partitions": 2}]
+    fanouts = [{"name": name.replace("/", "-"), "topic": name}]
+    with system(kafka, tmp_path_factory.mktemp("http"), topics, fanouts) as made:
+        yield Served(made)
+
+
+def ask(url: str, body: bytes | None = None) -> tuple[int, bytes, dict[str, str]]:
+    """Return status, body and headers of a GET, or of a POST of `body`."""
+    try:
+        with urllib.request.urlopen(url, body, timeout=10) as answer:
+            return answer.status, answer.read(), dict(answer.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(), dict(error.headers)
+
+
+@pytest.mark.parametrize("in_body", [True, False])
+def test_query(served: Served, in_body: bool) -> None:
+    """A query answers with a line of JSON for each record, and a header that names its instant."""
+    url, fields = f"{served.url}/v1/topics/{served.topic}/sow", {"filter": "/id >= 7", "options": "timestamp"}
+    if not in_body:
+        url += "?" + "&".join(f"{name}={quote(value)}" for name, value in fields.items())
+    status, body, headers = ask(url, json.dumps(fields).encode() if in_body else b"")
+    records = [json.loads(line) for line in body.splitlines()]
+    assert status == 200
+    assert headers["content-type"] == "application/x-ndjson"
+    assert headers["sowline-bookmark"].startswith(served.topic.replace("/", ".") + ":0@")
+    assert sorted(record["data"]["id"] for record in records) == [7, 8, 9]
+    assert all(record.keys() == {"sow_key", "updated_at", "timestamp", "data"} for record in records)
+
+
+@pytest.mark.parametrize(
+    ("topic", "body", "status", "reason"),
+    [
+        ("nothing", b"", 404, "invalid topic"),
+        (None, b'{"filter": "/id ="}', 400, "bad filter"),
+        (None, b'{"options": "fast"}', 400, "invalid options"),
+        (None, b'{"colour": "red"}', 400, "bad request"),
+        (None, b'{"filter": 1}', 400, "bad request"),
+        (None, b"[]", 400, "bad request"),
+        (None, b"{", 400, "bad request"),
+    ],
+)
+def test_bad_query(served: Served, topic: str | None, body: bytes, status: int, reason: str) -> None:
+    """A query that can't be answered is refused with a status, a reason and a sentence."""
+    found, answer, _ = ask(f"{served.url}/v1/topics/{topic or served.topic}/sow", body)
+    error: Json = json.loads(answer)
+    assert (found, error["reason"]) == (status, reason)
+    assert error["message"].startswith("expected")
+
+
+def test_topics(served: Served) -> None:
+    """The list of topics says what a publisher needs to know, and how far the service is."""
+    about = json.loads(http_text(f"{served.url}/v1/topics"))
+    (topic,) = about["topics"]
+    assert about["kafka"] == served.system.kafka
+    assert topic.pop("bookmark").count("@") == 2
+    assert topic == {
+        "name": served.topic,
+        "message_type": "json",
+        "key": ["/id"],
+        "key_domain": served.topic,
+        "log": served.topic.replace("/", "."),
+        "partitions": 2,
+        "record_bytes_max": 1024 * 1024,
+        "records": 10,
+        "loading": False,
+    }
+
+
+@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("path", ["startupz", "readyz", "healthz"])
+def test_health(served: Served, name: str, path: str) -> None:
+    """Every service that works says so, three times."""
+    assert json.loads(http_text(f"{served.services[name].url}/{path}")) == {"status": "ok"}
+
+
+def test_metrics(served: Served) -> None:
+    """Every service counts what it has done, and answers as often as it is asked."""
+    materializer, query, fanout = (served.services[name] for name in SERVICES)
+    assert materializer.metric("sowline_log_records_total") == 10
+    assert materializer.metric('sowline_changes_total{command="publish"}') == 10
+    assert materializer.metric("sowline_partitions") == 2
+    assert materializer.metric("sowline_behind_records") == 0
+    assert query.metric("sowline_records") == 10
+    assert query.metric("sowline_sessions") == 0
+    wait_for(lambda: fanout.metric("sowline_fanout_messages_total") == 10, "the fanout to write all")
+    for service in (materializer, query, fanout):
+        for _ in range(3):
+            assert "# HELP sowline_" in http_text(f"{service.url}/metrics")
+
+
+def test_unknown_path(served: Served) -> None:
+    """There is nothing elsewhere."""
+    assert http_status(f"{served.url}/v2") == 404
+
+
+def test_stopped_partition(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A materializer that had to stop a partition is alive but not ready, and says why; the others go on."""
+    name = f"t{uuid.uuid4().hex[:12]}-stopped"
+    with system(kafka, tmp_path_factory.mktemp("stopped"), [{"name": name, "key": "/id"}]) as made:
+        first = made.service("materializer").start().wait_ready()
+        made.write(name, {"id": 1})
+        first.stop()
+        made.config.write_text(
+            made.config.read_text().replace("key:\n  - /id", "key: /id").replace("/id", "/other")
+        )
+        second = made.service("materializer").start()
+        assert wait_for_text(second, "readyz")["message"].startswith(
+            f"{name} [0]: topic {name} was defined otherwise"
+        )
+        assert http_status(f"{second.url}/healthz") == 200
+        assert second.metric("sowline_partitions_stopped") == 1
+
+
+def wait_for_text(service: Service, path: str) -> Json:
+    """Return what a service says once it says something about a partition."""
+    found: Json = {}
+
+    def says() -> bool:
+        assert service.running, service.log
+        if service.answers:
+            found.update(json.loads(ask(f"{service.url}/{path}")[1]))
+        return "[0]" in found.get("message", "")
+
+    wait_for(says, "the materializer to say why it is not ready")
+    return found
