@@ -25,12 +25,19 @@ from sowline.errors import SowlineError
 MIB = 1024 * 1024
 HEADROOM_BYTES = 64 * 1024
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+_KAFKA_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
 
 
 def _topic_name(name: str) -> str:
     if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         raise ValueError(f"expected a name of up to 200 letters, digits and . _ - /, got {name!r}")
+    return name
+
+
+def _kafka_name(name: str) -> str:
+    if name and (not _KAFKA_NAME.fullmatch(name) or name in {".", ".."}):
+        raise ValueError(f"expected a Kafka topic of up to 200 letters, digits and . _ -, got {name!r}")
     return name
 
 
@@ -41,6 +48,7 @@ def _key_path(path: str) -> str:
 
 
 TopicName = Annotated[str, AfterValidator(_topic_name)]
+KafkaName = Annotated[str, AfterValidator(_kafka_name)]
 KeyPath = Annotated[str, AfterValidator(_key_path)]
 DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
 
@@ -56,7 +64,7 @@ class TopicDefinition(_Model):
     message_type: Literal["json"] = "json"
     key: tuple[KeyPath, ...] = Field(min_length=1, max_length=16)
     key_domain: str = Field(default="", max_length=200, description="the topic's name if empty")
-    log: str = Field(default="", max_length=200, description="the Kafka topic; the topic's name if empty")
+    log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
     partitions: int = Field(default=1, ge=1, le=1024)
     replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
     expiration: Literal["disabled"] = "disabled"
