@@ -1,0 +1,140 @@
+"""Keys: key text, SOW key and the partition that owns it."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from sowline.errors import SowlineError
+from sowline.key import KEY_BYTES_MAX, key_text, murmur2, partition_of, sow_key
+
+ONE = (("id",),)
+TWO = (("a",), ("b", "c"))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("abc", "abc"),
+        ("", ""),
+        (" 1 ", " 1 "),
+        ("ü", "ü"),
+        (1, "1"),
+        (-7, "-7"),
+        (0, "0"),
+        (18446744073709551615, "18446744073709551615"),
+        (True, "true"),
+        (False, "false"),
+    ],
+)
+def test_one_field_is_its_own_text(value: Any, text: str) -> None:
+    """A string stands for itself, an integer for its decimal digits, a boolean for its name."""
+    assert key_text({"id": value}, ONE) == text
+
+
+def test_one_and_the_string_one_are_one_record() -> None:
+    """`1` and `"1"` have the same key text; `true` and `1` do not."""
+    assert key_text({"id": 1}, ONE) == key_text({"id": "1"}, ONE)
+    assert key_text({"id": True}, ONE) != key_text({"id": 1}, ONE)
+
+
+@pytest.mark.parametrize(
+    ("document", "text"),
+    [
+        ({"a": "a|b", "b": {"c": "c"}}, '["a|b","c"]'),
+        ({"a": 1, "b": {"c": True}}, '["1","true"]'),
+        ({"a": "", "b": {"c": ""}}, '["",""]'),
+        ({"a": "ü", "b": {"c": 'x"'}}, '["ü","x\\""]'),
+    ],
+)
+def test_several_fields_are_an_array_of_their_texts(document: dict[str, Any], text: str) -> None:
+    """Several key fields make a JSON array of strings without spaces."""
+    assert key_text(document, TWO) == text
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (("a|b", "c"), ("a", "b|c")),
+        (('a","b', "c"), ("a", 'b","c')),
+        (("a\0", "b"), ("a", "\0b")),
+        (("1,2", "3"), ("1", "2,3")),
+    ],
+)
+def test_a_separator_in_a_field_does_not_forge_another_key(
+    left: tuple[str, str], right: tuple[str, str]
+) -> None:
+    """Records of different fields have different key texts, whatever the fields contain."""
+    texts = {key_text({"a": a, "b": {"c": c}}, TWO) for a, c in (left, right)}
+    assert len(texts) == 2
+
+
+@pytest.mark.parametrize(
+    ("document", "reason", "said"),
+    [
+        ({}, "key missing", "/id"),
+        ({"ID": 1}, "key missing", "/id"),
+        ({"id": None}, "key null", "null"),
+        ({"id": 1.0}, "bad key", "a fraction"),
+        ({"id": {}}, "bad key", "an object"),
+        ({"id": [1]}, "bad key", "an array"),
+    ],
+)
+def test_what_can_not_be_a_key_is_refused(document: dict[str, Any], reason: str, said: str) -> None:
+    """Fractions, objects, arrays, null and missing fields are refused, and the error says which."""
+    with pytest.raises(SowlineError, match=said) as error:
+        key_text(document, ONE)
+    assert error.value.reason == reason
+
+
+def test_an_integer_beyond_64_bits_is_no_key() -> None:
+    """The parser makes a fraction of such an integer, and two of them may become one: refused."""
+    with pytest.raises(SowlineError, match="a fraction"):
+        key_text(orjson.loads(b'{"id":18446744073709551616}'), ONE)
+
+
+def test_a_path_does_not_go_through_a_scalar() -> None:
+    """A key field inside something that is no object is missing."""
+    with pytest.raises(SowlineError) as error:
+        key_text({"a": "x", "b": "y"}, TWO)
+    assert error.value.reason == "key missing"
+
+
+@pytest.mark.parametrize("letter", ["x", "ü"])
+def test_a_key_has_a_largest_size(letter: str) -> None:
+    """A key text of the limit is a key, in bytes of UTF-8; one more is not."""
+    fits = letter * (KEY_BYTES_MAX // len(letter.encode()))
+    assert key_text({"id": fits}, ONE) == fits
+    with pytest.raises(SowlineError) as error:
+        key_text({"id": fits + letter}, ONE)
+    assert error.value.reason == "bad key"
+
+
+def test_the_sow_key_is_64_bits_of_blake2b_in_decimal() -> None:
+    """The SOW key of a text is the same everywhere and for ever; the domain is part of it."""
+    import hashlib
+
+    digest = hashlib.blake2b(b"orders\x00735", digest_size=8).digest()
+    assert sow_key(b"orders\0", "735") == str(int.from_bytes(digest, "big")).encode()
+    assert sow_key(b"orders\0", "735") != sow_key(b"trades\0", "735")
+
+
+@pytest.mark.parametrize(
+    ("text", "java"),
+    [
+        ("21", -973932308),
+        ("foobar", -790332482),
+        ("a-little-bit-long-string", -985981536),
+        ("a-little-bit-longer-string", -1486304829),
+        ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        ("abc", 479470107),
+    ],
+)
+def test_murmur2_is_kafkas(text: str, java: int) -> None:
+    """The hash is that of Kafka's own tests, made positive as its default partitioner does."""
+    assert murmur2(text.encode()) == java & 0x7FFFFFFF
+
+
+def test_the_owner_of_a_key_is_javas_choice() -> None:
+    """The partition is the hash of the key text modulo the number of partitions."""
+    assert [partition_of("21", n) for n in (1, 2, 7)] == [(-973932308 & 0x7FFFFFFF) % n for n in (1, 2, 7)]

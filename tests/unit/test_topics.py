@@ -1,0 +1,146 @@
+"""`topics.yaml`: what it may say, what is filled in, and where it is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sowline.errors import SowlineError
+from sowline.topics import TopicDefinition, load_topics, parse_topics
+
+
+def define(**given: Any) -> TopicDefinition:
+    """Return the definition of `orders` with what is given."""
+    return TopicDefinition.model_validate({"name": "orders", "key": "/id", **given})
+
+
+def test_a_topic_needs_a_name_and_a_key() -> None:
+    """Everything else has a default: the log and the key domain are the name, changes and dead letters beside."""
+    topic = parse_topics("topics: [{name: orders, key: [/id]}]").named("orders")
+    assert (topic.log, topic.changes, topic.dead) == ("orders", "orders.changes", "orders.dead")
+    assert (topic.partitions, topic.key_domain, topic.key_paths) == (1, "orders", (("id",),))
+    assert (topic.repeat_window, topic.resume_window) == (7 * 86_400_000, 3_600_000)
+
+
+def test_a_key_may_have_several_fields() -> None:
+    """Key fields are paths; one may be written without its list."""
+    assert define(key=["/client/id", "/day"]).key_paths == (("client", "id"), ("day",))
+    assert define(key="/a/b").key_paths == (("a", "b"),)
+
+
+def test_a_slash_in_a_name_is_a_dot_on_kafka() -> None:
+    """Kafka topics have no slashes; the name and the key domain keep theirs."""
+    topic = define(name="eu/orders")
+    assert (topic.log, topic.changes, topic.key_domain) == ("eu.orders", "eu.orders.changes", "eu/orders")
+
+
+def test_durations_are_written_with_their_unit() -> None:
+    """Windows are durations, kept in milliseconds."""
+    assert define(repeat_window="90s").repeat_window == 90_000
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("topics:\n  - name: orders\n", 2, "topics.0.key"),
+        ("topics:\n  - name: orders\n    key: [/id]\n    partitions: 0\n", 4, "partitions"),
+        ("topics:\n  - key: [/id]\n", 2, "name"),
+        (
+            "topics:\n  - name: a\n    key: [/id]\n  - name: b\n    key:\n      - /id\n      - id\n",
+            7,
+            "path of a key field",
+        ),
+        ("topics:\n  - name: a b\n    key: [/id]\n", 2, "expected a name"),
+        ("topics:\n  - name: a\n    key: [/id]\n    colour: red\n", 4, "colour"),
+        ("topics:\n  - name: a\n    key: []\n", 3, "key"),
+        ("topics:\n  - name: a\n    key: /id\n    message_type: xml\n", 4, "json"),
+        ("topics:\n  - name: a\n    key: /id\n    repeat_window: 7\n", 4, "expected a duration"),
+        ("topics:\n  - {name: a, key: /id}\nfanout: []\n", 3, "fanout"),
+        ("topics:\n  - {name: a, key: /id}\nfanouts:\n  - {name: f}\n", 4, "topic"),
+        ("topics:\n  - name: a\n    key: /id\n    log: a:b\n", 4, "expected a Kafka topic"),
+        ("topics:\n  - name: a\n    key: /id\n    log: ..\n", 4, "expected a Kafka topic"),
+        ("topics: 5\n", 1, "topics"),
+        ("- a\n", 1, "file"),
+    ],
+)
+def test_an_error_names_file_line_and_reason(text: str, line: int, said: str) -> None:
+    """Whoever wrote the file is led to the place."""
+    with pytest.raises(SowlineError) as error:
+        parse_topics(text, "my.yaml")
+    assert error.value.reason == "bad configuration"
+    assert error.value.message.startswith(f"my.yaml, line {line}: ")
+    assert said in error.value.message
+
+
+def test_all_errors_are_told_at_once() -> None:
+    """Two mistakes give two sentences."""
+    with pytest.raises(SowlineError) as error:
+        parse_topics("topics:\n  - {name: a}\n  - {key: /id}\n")
+    assert "line 2: topics.0.key" in error.value.message
+    assert "line 3: topics.1.name" in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("topics: [{name: a, key: /id}, {name: a, key: /id, log: b}]", "topic 'a' is used twice"),
+        ("topics: [{name: a, key: /id}, {name: b, key: /id, log: a}]", "Kafka topic 'a' is used twice"),
+        (
+            "topics: [{name: a, key: /id}, {name: a.changes, key: /id}]",
+            "Kafka topic 'a.changes' is used twice",
+        ),
+        ("topics: [{name: a, key: /id}]\nfanouts: [{name: f, topic: b}]", "topic 'b', which is not defined"),
+        (
+            "topics: [{name: a, key: /id}]\nfanouts: [{name: f, topic: a}, {name: f, topic: a}]",
+            "'fanout.f' is used twice",
+        ),
+    ],
+)
+def test_topics_do_not_get_in_each_others_way(text: str, said: str) -> None:
+    """Names and Kafka topics are used once, and fanouts read topics that exist."""
+    with pytest.raises(SowlineError, match=r"used twice|not defined") as error:
+        parse_topics(text)
+    assert said in error.value.message
+
+
+@pytest.mark.parametrize("text", ["topics: [", "a: b: c", "\t"])
+def test_what_is_no_yaml_is_said_to_be_none(text: str) -> None:
+    """A slip in the YAML is told with the file's name."""
+    with pytest.raises(SowlineError, match=r"topics\.yaml: ") as error:
+        parse_topics(text)
+    assert error.value.reason == "bad configuration"
+
+
+def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
+    """The error names the file that was expected."""
+    with pytest.raises(SowlineError, match="expected a file of topics at") as error:
+        load_topics(tmp_path / "none.yaml")
+    assert error.value.reason == "bad configuration"
+
+
+def test_an_unknown_topic_is_answered_with_those_there_are() -> None:
+    """Asking for a topic that is not defined is an error that lists the defined ones."""
+    with pytest.raises(SowlineError, match=r"a, b.*'c'") as error:
+        parse_topics("topics: [{name: a, key: /id}, {name: b, key: /id}]").named("c")
+    assert error.value.reason == "invalid topic"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": "/other"},
+        {"key_domain": "x"},
+        {"partitions": 2},
+        {"record_bytes_max": 1000},
+        {"repeat_window": "1h"},
+    ],
+)
+def test_the_digest_tells_definitions_apart_that_decide_otherwise(change: dict[str, Any]) -> None:
+    """What decides what a log record does is part of the digest."""
+    assert define(**change).digest != define().digest
+
+
+@pytest.mark.parametrize("change", [{"resume_window": "2h"}, {"replication": 3}, {"log": "elsewhere"}])
+def test_the_digest_ignores_what_decides_nothing(change: dict[str, Any]) -> None:
+    """What does not change what a log record does may change at any time."""
+    assert define(**change).digest == define().digest
