@@ -25,4 +25,5 @@ def test_many_brackets_side_by_side_are_not_deep() -> None:
 @pytest.mark.parametrize("text", ["[[{", '\\"[', "\\\\", '[\\\\\\"{', "ü[\n["])
 def test_brackets_in_strings_do_not_count(text: str) -> None:
     """What stands in a string is text, whatever is escaped in it."""
-    check_nesting(('{"a":["%s"],"b":{"[":"%s"}}' % (text, "[" * NESTING_MAX)).encode())
+    brackets = "[" * NESTING_MAX
+    check_nesting(f'{{"a":["{text}"],"b":{{"[":"{brackets}"}}}}'.encode())

@@ -1,0 +1,48 @@
+"""The head of a partition: its form, where to read on, and eras."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from materializer.head import Head
+from sowline.position import Position
+
+positions = st.builds(Position, st.integers(0, 9), st.integers(-1, 2**62), st.integers(0, 99))
+counts = st.integers(0, 2**62)
+
+
+@given(
+    st.builds(
+        Head,
+        positions,
+        positions,
+        counts,
+        st.dictionaries(counts, counts, max_size=3),
+        st.text(max_size=5),
+        st.text(max_size=5),
+        counts,
+        st.booleans(),
+    )
+)
+def test_every_head_reads_back(head: Head) -> None:
+    """What is committed is what the next owner finds."""
+    assert Head.decode(head.encode()) == head
+
+
+def test_a_new_partition_begins_at_the_logs_begin() -> None:
+    """Nothing is applied: the first record is next."""
+    assert Head().next_offset == 0
+
+
+def test_a_log_record_that_was_cut_short_is_read_again() -> None:
+    """Where a recovery found some of a record's changes only, that record is next."""
+    assert Head(Position(0, 7, 2)).next_offset == 8
+    assert Head(Position(0, 7, 2), complete=False).next_offset == 7
+
+
+def test_a_new_era_keeps_the_state_and_begins_its_own_log() -> None:
+    """The last change stays the old era's, the time does not run back, the old log's offsets mean nothing."""
+    old = Head(Position(1, 50, 2), Position(1, 49), 1234, {1: 30}, "d", "old", 99, complete=False)
+    new = old.new_era("new", 5)
+    assert new == Head(Position(2, 4), Position(1, 49), 1234, {}, "d", "new", 99, complete=True)
+    assert new.next_offset == 5
+    assert new.position > old.position

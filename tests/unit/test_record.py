@@ -1,0 +1,32 @@
+"""Records: their form in the store."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from materializer.record import Record, decode_record, encode_record
+from sowline.command import EXPIRATION_SECONDS_MAX
+from sowline.position import Position
+
+times = st.integers(0, 2**53)
+records = st.builds(
+    Record,
+    st.none() | st.binary(max_size=20),
+    st.text(max_size=10),
+    st.builds(Position, st.integers(0, 2**32 - 1), st.integers(-1, 2**63 - 1), st.integers(0, 2**32 - 1)),
+    times,
+    st.none() | times,
+    st.none() | st.dictionaries(st.text(max_size=5), st.tuples(times, times, times), min_size=1, max_size=8),
+    st.none() | st.text(max_size=10),
+)
+
+
+@given(records)
+def test_every_record_reads_back(record: Record) -> None:
+    """What is kept is what comes back, an empty body told apart from a deleted record."""
+    assert decode_record(encode_record(record)) == record
+
+
+def test_the_longest_lifetime_fits() -> None:
+    """A due time at the far end of what a command may ask for has room in the store."""
+    record = Record(b"{}", "1", Position(0, 1), 2**43, 2**43 + EXPIRATION_SECONDS_MAX * 1000)
+    assert decode_record(encode_record(record)) == record

@@ -1,0 +1,191 @@
+"""The store: what both kinds promise, and how damage on disk is found."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from materializer.recovery import walk
+from materializer.store import MemoryStore, RocksStore, Store, StoreDamaged, Tally
+from materializer.view import entry_hash
+
+Make = Callable[[], Store]
+
+
+@pytest.fixture(params=["memory", "rocks"])
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
+    """A maker of new stores of one kind."""
+    if request.param == "memory":
+        return MemoryStore
+    made: list[RocksStore] = []
+
+    def rocks() -> Store:
+        made.append(RocksStore(tmp_path / str(len(made)), create=True))
+        return made[-1]
+
+    return rocks
+
+
+def tally_of(entries: dict[bytes, bytes]) -> Tally:
+    """Return the tally that belongs to these entries."""
+    return Tally(len(entries), sum(entry_hash(k, v) for k, v in entries.items()) & 0xFFFFFFFFFFFFFFFF)
+
+
+def filled(store: Store, count: int) -> dict[bytes, bytes]:
+    """Commit some entries with their tally and return them."""
+    entries = {b"%d" % number: b"body of %d" % number * 20 for number in range(count)}
+    store.commit(dict(entries), tally_of(entries), b"head")
+    return entries
+
+
+def test_a_new_store_is_empty(make: Make) -> None:
+    """Nothing was ever committed: no head, no entries, a tally of nothing."""
+    store = make()
+    assert (store.head(), store.tally(), list(store.scan()), store.get(b"1")) == (None, Tally(), [], None)
+
+
+def test_entries_tally_and_head_are_written_together(make: Make) -> None:
+    """A commit writes and removes entries and replaces tally and head."""
+    store = make()
+    store.commit({b"1": b"a", b"2": b"b"}, Tally(2, 5), b"first")
+    store.commit({b"1": None, b"2": b"c", b"3": b"", b"9": None}, Tally(2, 6), b"second")
+    assert dict(store.scan()) == {b"2": b"c", b"3": b""}
+    assert (store.get(b"1"), store.get(b"2"), store.get(b"3")) == (None, b"c", b"")
+    assert (store.head(), store.tally()) == (b"second", Tally(2, 6))
+
+
+def test_a_scan_is_in_key_order(make: Make) -> None:
+    """Entries come in the order of their keys' bytes; neither head nor tally is among them."""
+    store = make()
+    keys = [b"10", b"9", b"1", b"\xff\xff", b"", b"\x00"]
+    store.commit(dict.fromkeys(keys, b"x"), Tally(), b"head")
+    assert [key for key, _ in store.scan()] == sorted(keys)
+
+
+def test_a_scan_does_not_see_what_is_committed_while_it_runs(make: Make) -> None:
+    """A scan is of the instant at which it began."""
+    store = make()
+    entries = filled(store, 10)
+    scan = store.scan()
+    first = next(scan)
+    store.commit({**dict.fromkeys(entries), b"new": b"x"}, Tally(), b"head")
+    assert dict([first, *scan]) == entries
+
+
+def test_keys_of_any_bytes_do_not_meet_the_head(make: Make) -> None:
+    """A SOW key that looks like the store's own keys is an entry like any other."""
+    store = make()
+    store.commit({b"h": b"1", b"t": b"2", b"r": b"3"}, Tally(3, 1), b"head")
+    assert (store.head(), store.tally().entries, store.get(b"h")) == (b"head", 3, b"1")
+
+
+def test_a_rocks_store_keeps_what_was_committed(tmp_path: Path) -> None:
+    """What was committed before it was closed is there when it is opened again."""
+    store = RocksStore(tmp_path / "s", create=True)
+    entries = filled(store, 100)
+    store.mark_finished()
+    store.close()
+    again = RocksStore(tmp_path / "s", create=False)
+    assert dict(again.scan()) == entries
+    assert walk(again) == again.tally()
+    assert again.head() == b"head"
+    again.close()
+
+
+def test_a_store_is_finished_only_with_its_mark(tmp_path: Path) -> None:
+    """A directory that a crash left half made is none of ours."""
+    assert not RocksStore.exists(tmp_path / "s")
+    store = RocksStore(tmp_path / "s", create=True)
+    assert not RocksStore.exists(tmp_path / "s")
+    store.mark_finished()
+    assert RocksStore.exists(tmp_path / "s")
+    store.close()
+
+
+def test_creating_begins_anew(tmp_path: Path) -> None:
+    """A new store takes the place of whatever lay there."""
+    store = RocksStore(tmp_path / "s", create=True)
+    filled(store, 3)
+    store.mark_finished()
+    store.close()
+    store = RocksStore(tmp_path / "s", create=True)
+    assert (list(store.scan()), store.head(), RocksStore.exists(tmp_path / "s")) == ([], None, False)
+    store.close()
+
+
+def test_opening_what_is_not_there_is_damage(tmp_path: Path) -> None:
+    """Nothing is made by accident where something was expected."""
+    with pytest.raises(StoreDamaged, match="does not open"):
+        RocksStore(tmp_path / "s", create=False)
+
+
+@pytest.fixture
+def closed(tmp_path: Path) -> Path:
+    """The path of a finished store with its entries in a table file."""
+    store = RocksStore(tmp_path / "s", create=True)
+    filled(store, 3000)
+    store.mark_finished()
+    store.close()
+    return tmp_path / "s"
+
+
+def is_sound(path: Path) -> bool:
+    """Open a store and walk through it; tell whether all is as its tally says."""
+    store = RocksStore(path, create=False)
+    try:
+        return walk(store) == store.tally() and store.head() is not None
+    finally:
+        store.close()
+
+
+def test_a_whole_store_is_sound(closed: Path) -> None:
+    """Without damage the walk finds what the tally says."""
+    assert is_sound(closed)
+
+
+@pytest.mark.parametrize("place", [0.1, 0.3, 0.5, 0.7])
+def test_a_flipped_byte_in_a_table_is_found(closed: Path, place: float) -> None:
+    """Wherever a block is damaged, the walk ends with `StoreDamaged`, not early and silently."""
+    table = next(closed.glob("db/*.sst"))
+    data = bytearray(table.read_bytes())
+    data[int(len(data) * place)] ^= 0x55
+    table.write_bytes(bytes(data))
+    with pytest.raises(StoreDamaged):
+        is_sound(closed)
+
+
+@pytest.mark.parametrize("keep", [0, 30, 0.5])
+def test_a_truncated_manifest_is_found(closed: Path, keep: float) -> None:
+    """A store whose list of files was cut opens not at all, or with a tally that does not fit."""
+    manifest = max(closed.glob("db/MANIFEST-*"))
+    data = manifest.read_bytes()
+    manifest.write_bytes(data[: int(keep * len(data)) if keep < 1 else int(keep)])
+    try:
+        sound = is_sound(closed)
+    except StoreDamaged:
+        sound = False
+    assert not sound
+
+
+def test_a_missing_table_is_found(closed: Path) -> None:
+    """A store without one of its files does not open, or does not read."""
+    next(closed.glob("db/*.sst")).unlink()
+    with pytest.raises(StoreDamaged):
+        is_sound(closed)
+
+
+def test_entries_that_went_missing_do_not_fit_the_tally(make: Make) -> None:
+    """A hole, a changed body and a stray entry each show in the walk."""
+    for wrong in ({b"5": None}, {b"5": b"other"}, {b"x": b"stray"}):
+        store = make()
+        entries = filled(store, 10)
+        store.commit(wrong, tally_of(entries), b"head")
+        assert walk(store) != store.tally()
+
+
+def test_a_write_that_fails_is_damage(tmp_path: Path) -> None:
+    """RocksDB refuses to write once it has found damage by itself; that ends the partition, not the process."""
+    store = RocksStore(tmp_path / "s", create=True)
+    store.close()
+    with pytest.raises(StoreDamaged, match="does not write"):
+        store.commit({b"1": b"x"}, Tally(), b"head")

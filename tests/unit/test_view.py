@@ -1,0 +1,78 @@
+"""The view: the store as one batch sees it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from materializer.record import Record, encode_record
+from materializer.recovery import walk
+from materializer.store import MemoryStore, Tally
+from materializer.view import View
+from sowline.position import Position
+
+keys = st.sampled_from([b"1", b"10", b"2", b"3"])
+kinds = st.sampled_from(["live", "gone", "none"])
+
+
+def record(kind: str, offset: int = 0) -> Record | None:
+    """Return a live record, a deleted one's memory, or nothing."""
+    if kind == "none":
+        return None
+    return Record(b"{}" if kind == "live" else None, "k", Position(0, offset), 0)
+
+
+def store_of(entries: dict[bytes, str]) -> MemoryStore:
+    """Return a store with entries of these kinds."""
+    store, view = MemoryStore(), None
+    view = View(store)
+    for key, kind in entries.items():
+        view.get(key)
+        view.put(key, record(kind))
+    store.commit(view.writes(), view.tally_after(Tally(), view.writes()), b"h")
+    return store
+
+
+@given(st.dictionaries(keys, kinds), st.lists(st.tuples(keys, kinds)))
+def test_a_view_is_the_store_with_the_batch_laid_over_it(
+    before: dict[bytes, str], batch: list[tuple[bytes, str]]
+) -> None:
+    """Reads, the scan, the writes and the tally are those of a store to which the batch was applied."""
+    store, expected = store_of(before), {key: record(kind) for key, kind in before.items()}
+    view = View(store)
+    for offset, (key, kind) in enumerate(batch, 1):
+        assert view.get(key) == expected.get(key)
+        view.put(key, record(kind, offset))
+        expected[key] = record(kind, offset)
+    live = [
+        (key, kept) for key, kept in sorted(expected.items()) if kept is not None and kept.body is not None
+    ]
+    assert list(view.scan()) == live
+    writes = view.writes()
+    store.commit(writes, view.tally_after(store.tally(), writes), b"h")
+    assert dict(store.scan()) == {
+        key: encode_record(kept) for key, kept in expected.items() if kept is not None
+    }
+    assert walk(store) == store.tally()
+
+
+def test_several_updates_of_a_record_are_one_read_and_one_write() -> None:
+    """A batch asks the store once for a record and writes it once."""
+    reads = []
+
+    class CountingStore(MemoryStore):
+        def get(self, key: bytes) -> bytes | None:
+            reads.append(key)
+            return super().get(key)
+
+    view = View(CountingStore())
+    for offset in range(3):
+        view.get(b"1")
+        view.put(b"1", record("live", offset))
+    assert reads == [b"1"]
+    assert list(view.writes()) == [b"1"]
+
+
+def test_a_record_is_read_before_it_is_written() -> None:
+    """A blind write would break the tally."""
+    with pytest.raises(AssertionError, match="read before"):
+        View(MemoryStore()).put(b"1", None)
