@@ -1,0 +1,21 @@
+"""The conformance corpus: cases with the answers of the system whose delta language Sowline speaks."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "conformance"
+
+
+def corpus() -> Path | None:
+    """Return the corpus's directory: `SOWLINE_CONFORMANCE`, else beside the clone, else None."""
+    directory = Path(os.environ.get("SOWLINE_CONFORMANCE") or BESIDE_THE_CLONE)
+    return directory if directory.is_dir() else None
+
+
+def cases(directory: Path, name: str) -> Iterator[dict[str, Any]]:
+    """Yield the cases of one file of the corpus."""
+    with (directory / name).open(encoding="utf-8") as lines:
+        yield from (json.loads(line) for line in lines)
