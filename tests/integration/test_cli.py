@@ -1,0 +1,286 @@
+"""The `sowline` command through a shell, and `sowline up`, which leaves nothing behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.services import ROOT, SECONDS_MAX, http_status, wait_for
+
+SOWLINE = Path(sys.executable).with_name("sowline")
+
+
+class Up:
+    """A running `sowline up`, and the processes it has started."""
+
+    def __init__(self, directory: Path, topic: str, *options: str) -> None:
+        self.topic = topic
+        self.log = directory / "up.log"
+        (directory / "topics.yaml").write_text(
+            f"topics: [{{name: {topic}, key: /id, partitions: 2}}]\n"
+            f"fanouts: [{{name: {topic}, topic: {topic}, filter: '/id > 0'}}]\n"
+        )
+        command = [SOWLINE, "up", "--config", "topics.yaml", "--data-dir", "state", "--port", "0", *options]
+        environment = {name: value for name, value in os.environ.items() if name != "SOWLINE_KAFKA"}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command,
+                cwd=directory,
+                env=environment | {"SOWLINE_GROUP": topic, "SOWLINE_SESSION_TIMEOUT_MS": "1500"},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def wait_ready(self) -> dict[str, Any]:
+        """Return what it prints once it is ready."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, self.log.read_text()
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+    def descendants(self) -> set[int]:
+        """Return the ids of all processes below it."""
+        found: set[int] = set()
+        waiting = [self.process.pid]
+        while waiting:
+            children = _children(waiting.pop())
+            waiting += children
+            found |= set(children)
+        return found
+
+    def wait(self) -> int:
+        """Wait for the end and return the exit code."""
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return self.process.wait(SECONDS_MAX)
+
+    def close(self) -> None:
+        """End it, if it has not ended yet."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.wait()
+
+
+def _children(pid: int) -> list[int]:
+    found = []
+    for path in Path("/proc").glob(f"{pid}/task/*/children"):
+        try:
+            found += [int(child) for child in path.read_text().split()]
+        except OSError:  # it has just ended
+            continue
+    return found
+
+
+def alive(pids: set[int]) -> set[int]:
+    """Return which of the processes are still there; what only waits to be collected is not."""
+    return {pid for pid in pids if _state(pid) not in ("", "Z", "X")}
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+@pytest.fixture(scope="module")
+def up(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    """`sowline up` over the tests' Kafka."""
+    made = Up(tmp_path_factory.mktemp("up"), f"t{uuid.uuid4().hex[:12]}-cli", "--kafka", kafka)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def said(up: Up) -> dict[str, Any]:
+    """What it said when it was ready."""
+    return up.wait_ready()
+
+
+class Shell:
+    """Runs command lines as a person would type them, with `sowline` on the path and its service known."""
+
+    def __init__(self, url: str, topic: str) -> None:
+        self._environment = os.environ | {
+            "SOWLINE_URL": url,
+            "TOPIC": topic,
+            "PATH": f"{SOWLINE.parent}:{os.environ['PATH']}",
+        }
+
+    def run(self, line: str) -> subprocess.CompletedProcess[str]:
+        """Run a command line."""
+        return subprocess.run(
+            ["/bin/sh", "-c", line],
+            env=self._environment,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+        )
+
+    def start(self, line: str) -> subprocess.Popen[str]:
+        """Start a command line."""
+        return subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {line}"],
+            env=self._environment,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def lines(self, line: str) -> list[Any]:
+        """Run a command line that must go well, and return the JSON that it prints."""
+        done = self.run(line)
+        assert (done.returncode, done.stderr) == (0, "")
+        return [json.loads(text) for text in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def shell(said: dict[str, Any], up: Up) -> Shell:
+    """A shell that knows the service."""
+    return Shell(said["url"], up.topic)
+
+
+def wait_for_sow(shell: Shell, wanted: list[Any], options: str = "") -> None:
+    """Wait until a query prints these records."""
+    seen: list[Any] = []
+
+    def found() -> bool:
+        seen[:] = sorted(shell.lines(f"sowline sow $TOPIC {options}"), key=lambda body: body["id"])
+        return seen == wanted
+
+    try:
+        wait_for(found, f"the records {wanted}")
+    except AssertionError as error:
+        raise AssertionError(f"{error}, not {seen}") from None
+
+
+def test_up_says_where_it_is(said: dict[str, Any], up: Up, kafka: str) -> None:
+    """One line of JSON says where Kafka and the query service are, once that is ready."""
+    assert said == {"kafka": kafka, "url": said["url"], "pid": up.process.pid}
+    assert http_status(f"{said['url']}/readyz") == 200
+
+
+def test_pipes(shell: Shell) -> None:
+    """Records go in and come out as lines of JSON, by every command."""
+    records = [{"id": n, "qty": n * 10} for n in range(1, 6)]
+    assert shell.lines('seq 1 5 | sed \'s/.*/{"id":&,"qty":&0}/\' | sowline publish $TOPIC') == []
+    wait_for_sow(shell, records)
+    wait_for_sow(shell, records[3:], "-f '/qty >= 40' | grep 0")
+    shell.lines("""sowline delta-publish $TOPIC '{"id":1,"text":"é"}' '{"id":2,"qty":0}'""")
+    wait_for_sow(shell, [{"id": 1, "qty": 10, "text": "é"}, {"id": 2, "qty": 0}, *records[2:]])
+    changes = shell.lines("sowline subscribe $TOPIC -b epoch -f '/id = 1' -n 2")
+    assert changes == [{"id": 1, "qty": 10}, {"id": 1, "qty": 10, "text": "é"}]
+    full = shell.lines("sowline sow-and-subscribe $TOPIC --full -f '/id = 1' -n 3")
+    assert [message["command"] for message in full] == ["group_begin", "sow", "group_end"]
+    shell.lines("sowline delete $TOPIC -f '/qty >= 40'")
+    wait_for_sow(shell, [{"id": 1, "qty": 10, "text": "é"}, {"id": 2, "qty": 0}, records[2]])
+    shell.lines(f"sowline delete $TOPIC --key {full[1]['sow_key']}")
+    shell.lines("""sowline delete $TOPIC -d '{"id":2}'""")
+    wait_for_sow(shell, records[2:3])
+    (topic,) = shell.lines("sowline topics")
+    assert (topic["records"], topic["key"]) == (1, ["/id"])
+    shell.lines("sowline delete $TOPIC -f 1=1")
+    wait_for_sow(shell, [])
+
+
+def test_subscriber_sees_what_is_published(shell: Shell) -> None:
+    """A subscription prints each change as it happens, and Ctrl-C ends it without a word."""
+    subscriber = shell.start("sowline sow-and-subscribe $TOPIC -o oof --full -f '/live = true'")
+    assert subscriber.stdout is not None
+    try:
+        assert subscriber.stdout.readline()
+        assert subscriber.stdout.readline()
+        shell.lines("""echo '{"id":100,"live":true}' | sowline publish $TOPIC""")
+        assert json.loads(subscriber.stdout.readline())["command"] == "publish"
+        shell.lines("""sowline delete $TOPIC -d '{"id":100}'""")
+        assert json.loads(subscriber.stdout.readline())["command"] == "oof"
+        subscriber.send_signal(signal.SIGINT)
+        assert subscriber.communicate(timeout=SECONDS_MAX) == ("", "")
+    finally:
+        subscriber.kill()
+        subscriber.communicate()
+
+
+def test_reader_that_leaves(shell: Shell) -> None:
+    """A pipe whose reader has had enough ends the command without a word."""
+    shell.lines("seq 1 3000 | sed 's/.*/{\"id\":&}/' | sowline publish $TOPIC")
+    assert shell.lines("sowline subscribe $TOPIC -b epoch -f '/id > 5' | head -n 2")
+    shell.lines("sowline delete $TOPIC -f 1=1")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("sowline sow nothing", "invalid topic: expected a topic .*'nothing'"),
+        ("sowline sow $TOPIC -f '/a ='", "bad filter: expected an operand"),
+        ("sowline subscribe $TOPIC -o fast", "invalid options: expected any of"),
+        ("sowline subscribe $TOPIC -b yesterday", "invalid bookmark: expected a bookmark"),
+        ("sowline publish $TOPIC '{'", "not json: record 1: expected a JSON object"),
+        ("""printf '{"id":1}\\n[]\\n' | sowline publish $TOPIC""", "not an object: record 2: expected"),
+        ("""sowline publish $TOPIC '{"qty":1}'""", "key missing: record 1: expected the key field /id"),
+        ("sowline delete $TOPIC", "bad request: expected exactly one"),
+        ("sowline topics -u nowhere", "bad request: expected a URL"),
+        ("sowline up --config /dev/null --data-dir /dev/null/x", "bad configuration: "),
+    ],
+)
+def test_errors(shell: Shell, line: str, sentence: str) -> None:
+    """What can't be done is one sentence on standard error, and exit code 1."""
+    done = shell.run(line)
+    assert done.returncode == 1
+    assert re.fullmatch(sentence + "[^\n]*\n", done.stderr)
+    assert done.stdout == ""
+
+
+def test_services_that_end_are_started_again(shell: Shell, up: Up) -> None:
+    """A service that is killed comes back, and nothing is lost."""
+    before = up.descendants()
+    assert len(before) == 3
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    shell.lines("""sowline publish $TOPIC '{"id":7}'""")
+    wait_for_sow(shell, [{"id": 7}], "-f '/id = 7'")
+    assert not before & up.descendants()
+
+
+def test_killed_up_leaves_nothing_behind(shell: Shell, up: Up) -> None:
+    """However `sowline up` ends, no process stays; started again, it goes on from its state."""
+    wait_for(lambda: len(up.descendants()) == 3, "all services to run")
+    below = up.descendants()
+    up.process.kill()
+    up.wait()
+    wait_for(lambda: not alive(below), "its processes to end")
+
+
+def test_local_broker(tmp_path: Path) -> None:
+    """Without a Kafka it starts its own, and Ctrl-C stops everything in order."""
+    up = Up(tmp_path, "orders")
+    try:
+        said = up.wait_ready()
+        shell = Shell(said["url"], up.topic)
+        shell.lines("""sowline publish $TOPIC '{"id":1}'""")
+        wait_for_sow(shell, [{"id": 1}])
+        below = up.descendants()
+        assert len(below) == 5, "three services, the broker's keeper, and the broker"
+        started = time.monotonic()
+        os.killpg(up.process.pid, signal.SIGINT)
+        assert up.wait() == 0
+        assert time.monotonic() - started < SECONDS_MAX
+        assert not alive(below)
+        assert "Traceback" not in up.log.read_text()
+    finally:
+        up.close()
