@@ -1,0 +1,293 @@
+"""A partition at work: what a batch writes, what is kept, and how foreign writes are put right."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from materializer.head import Head
+from materializer.partition import OUTCOMES_MAX, Partition, foreign_keys
+from materializer.recovery import Loader, Opened, walk
+from materializer.store import MemoryStore
+from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
+from sowline.command import LogRecord
+from sowline.key import sow_key
+from sowline.position import Position
+from sowline.topics import TopicDefinition
+from tests.property.world import dump
+
+DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "repeat_window": "100ms"})
+
+
+def opened(store: MemoryStore, **given: Any) -> Opened:
+    """Return a store as a recovery hands it over."""
+    data = store.head()
+    head = Head(definition=DEFINITION.digest) if data is None else Head.decode(data)
+    fields: dict[str, Any] = {"floor": head.position, "announce": False, "rewrite": False}
+    return Opened(store, head, **(fields | given))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """A new store."""
+    return MemoryStore()
+
+
+@pytest.fixture
+def partition(store: MemoryStore) -> Partition:
+    """A partition that has applied nothing."""
+    return Partition(DEFINITION, 0, opened(store))
+
+
+def record(offset: int, value: bytes | None, time: int = 0, **headers: str) -> LogRecord:
+    """Return a log record with headers of ours."""
+    return LogRecord(offset, time, None, value, [(f"sow.{k}", v.encode()) for k, v in headers.items()])
+
+
+def run(partition: Partition, *records: LogRecord, changes_end: int = 0) -> list[Event]:
+    """Apply and commit a batch; return its events."""
+    prepared = partition.prepare(records, 100)
+    partition.commit(prepared, changes_end)
+    return prepared.events
+
+
+def positions(events: list[Event]) -> list[tuple[str, Position]]:
+    """Return what kind each event is, and where it stands."""
+    return [(type(event).__name__, event.position) for event in events]
+
+
+def test_changes_need_no_progress_event(partition: Partition) -> None:
+    """Where every record of a batch is a change, the changes say it all."""
+    events = run(partition, record(0, b'{"id":1}'), record(1, b'{"id":2}'))
+    assert positions(events) == [("Change", Position(0, 0)), ("Change", Position(0, 1))]
+
+
+def test_a_batch_without_changes_writes_a_progress_event(partition: Partition) -> None:
+    """What came of its commands stands on it, and up to where the log was read."""
+    (progress,) = run(partition, record(0, b"{"), record(1, b"[]"))
+    assert isinstance(progress, Progress)
+    assert (progress.position, progress.after, progress.end) == (Position(0, 1), Position(0, -1), 100)
+    assert progress.outcomes == {"0": "dead:not json", "1": "dead:not an object"}
+    assert progress.definition == DEFINITION.digest
+
+
+def test_a_progress_event_follows_the_changes_it_adds_to(partition: Partition) -> None:
+    """It comes last, at the batch's end, and names the last change before it."""
+    events = run(partition, record(0, b'{"id":1}'), record(1, b"{"))
+    assert positions(events) == [("Change", Position(0, 0)), ("Progress", Position(0, 1))]
+    assert events[1].after == Position(0, 0)
+
+
+def test_a_new_origin_is_told(partition: Partition) -> None:
+    """Compaction may take the change that brought an origin; the progress event keeps it."""
+    events = run(partition, record(0, b'{"id":1}', origin="3@5"))
+    assert isinstance(events[-1], Progress)
+    assert events[-1].origins == {3: 5}
+
+
+def test_many_outcomes_are_split(partition: Partition) -> None:
+    """One progress event carries no more outcomes than its limit."""
+    events = run(partition, *(record(offset, b"{") for offset in range(OUTCOMES_MAX + 1)))
+    assert [len(event.outcomes) for event in events if isinstance(event, Progress)] == [OUTCOMES_MAX, 1]
+
+
+def test_nothing_is_kept_before_the_commit(partition: Partition, store: MemoryStore) -> None:
+    """A batch that was prepared but not committed leaves no trace; prepared again it is the same."""
+    first = partition.prepare([record(0, b'{"id":1}')], 1)
+    assert (list(store.scan()), store.head(), partition.head.next_offset) == ([], None, 0)
+    assert partition.prepare([record(0, b'{"id":1}')], 1).events == first.events
+
+
+def test_records_that_are_applied_already_are_passed_over(partition: Partition) -> None:
+    """A batch that begins before the state's position applies only what is new."""
+    run(partition, record(0, b'{"id":1}'), record(1, b'{"id":2}'))
+    assert positions(run(partition, record(1, b'{"id":2}'), record(2, b'{"id":3}'))) == [
+        ("Change", Position(0, 2))
+    ]
+
+
+def test_changes_that_were_emitted_before_a_crash_are_not_emitted_again(store: MemoryStore) -> None:
+    """Up to the floor a replay changes the state but writes no change."""
+    partition = Partition(DEFINITION, 0, opened(store, floor=Position(0, 1)))
+    events = run(partition, *(record(n, b'{"id":%d}' % n) for n in range(3)))
+    assert positions(events) == [("Change", Position(0, 2))]
+    assert len(list(store.scan())) == 3
+
+
+def test_state_head_and_tally_are_committed_together(partition: Partition, store: MemoryStore) -> None:
+    """After a commit the store says how far it is true and what it must contain."""
+    run(partition, record(0, b'{"id":1}'), record(1, b"{"), changes_end=7)
+    data = store.head()
+    assert data is not None
+    assert Head.decode(data) == partition.head
+    assert (partition.head.position, partition.head.changes_end) == (Position(0, 1), 7)
+    assert walk(store) == store.tally()
+
+
+def test_a_deleted_records_memory_is_cleared_after_the_window(
+    partition: Partition, store: MemoryStore
+) -> None:
+    """Once no number of it can matter any more, a deleted record leaves the store."""
+    run(partition, record(0, b'{"id":1}', 0, publisher="p", sequence="1"))
+    run(partition, record(1, b'{"id":1}', 0, command="sow_delete"))
+    run(partition, record(2, b"{", 100))
+    assert len(list(store.scan())) == 1
+    run(partition, record(3, b"{", 101))
+    assert list(store.scan()) == []
+    assert walk(store) == store.tally()
+
+
+def test_a_memory_is_cleared_by_the_next_owner_too(partition: Partition, store: MemoryStore) -> None:
+    """Whoever opens the store knows what is to be cleared."""
+    run(partition, record(0, b'{"id":1}', 0, publisher="p", sequence="1"))
+    run(partition, record(1, b'{"id":1}', 0, command="sow_delete"))
+    run(Partition(DEFINITION, 0, opened(store)), record(2, b"{", 101))
+    assert list(store.scan()) == []
+
+
+def test_a_record_that_came_back_is_not_cleared(partition: Partition, store: MemoryStore) -> None:
+    """A key that was deleted long ago and published again stays."""
+    run(partition, record(0, b'{"id":1}', 0, publisher="p", sequence="1"))
+    run(partition, record(1, b'{"id":1}', 0, command="sow_delete"))
+    run(partition, record(2, b'{"id":1}', 50))
+    run(partition, record(3, b"{", 500))
+    assert len(list(store.scan())) == 1
+
+
+def test_clearing_a_memory_can_not_be_seen_in_the_changes() -> None:
+    """A plain publish of the key gives the same change, whether the memory was there or cleared."""
+    log = [
+        record(0, b'{"id":1}', 0, publisher="p", sequence="1"),
+        record(1, b'{"id":1}', 0, command="sow_delete"),
+        record(2, b"{", 500),
+        record(3, b'{"id":1}', 500),
+    ]
+    one_by_one = Partition(DEFINITION, 0, opened(MemoryStore()))
+    apart = [event for one in log for event in run(one_by_one, one)]
+    together = run(Partition(DEFINITION, 0, opened(MemoryStore())), *log)
+    assert changes_bytes(apart) == changes_bytes(together)
+
+
+def changes_bytes(events: list[Event]) -> list[Any]:
+    """Return the changes among the events as they are on Kafka."""
+    return [(e.sow_key, e.body, e.headers()) for e in events if isinstance(e, Change)]
+
+
+# foreign writes
+
+
+def change(offset: int, key: bytes = b"1") -> Change:
+    """Return a change at an offset."""
+    return Change(key, b"{}", None, Position(0, offset), Position(0, offset - 1), "publish", 0)
+
+
+@pytest.mark.parametrize(
+    ("found", "ours", "foreign"),
+    [
+        ([change(5), change(6)], [change(5), change(6)], set()),
+        ([change(2, b"2"), change(5)], [change(5)], {b"2"}),
+        ([change(5), change(6, b"2"), change(5)], [change(5), change(6, b"2")], {b"1"}),
+        ([change(5), change(7, b"2")], [change(5)], {b"2"}),
+    ],
+)
+def test_foreign_events_are_those_that_are_not_ours(
+    found: list[Event], ours: list[Event], foreign: set[bytes]
+) -> None:
+    """Old, new or a second copy of one of ours: the keys of all of them are spoiled."""
+    assert foreign_keys(found, ours) == foreign
+
+
+def test_spoiled_keys_are_written_again(partition: Partition) -> None:
+    """The newest event of each is written once more, then where the partition stands; and that only once."""
+    events = run(partition, record(0, b'{"id":1}'), record(1, b'{"id":1,"a":1}'), record(2, b"{"))
+    key = events[0].sow_key if isinstance(events[0], Change) else b""
+    partition.spoil({key, PROGRESS_KEY})
+    again, progress = partition.put_right(9)
+    assert isinstance(again, Change)
+    assert (again.op, again.body, again.position, again.after) == (
+        AGAIN,
+        b'{"id":1,"a":1}',
+        Position(0, 1),
+        Position(0, 1),
+    )
+    assert progress.position == Position(0, 2)
+    assert partition.put_right(9) == []
+
+
+def test_keys_are_put_right_only_once_the_state_is_as_new_as_what_was_emitted(store: MemoryStore) -> None:
+    """Before that, what would be written again might be older than what is there."""
+    partition = Partition(DEFINITION, 0, opened(store, floor=Position(0, 1), spoiled=frozenset({b"1"})))
+    assert partition.put_right(9) == []
+    run(partition, record(0, b'{"id":1}'))
+    assert partition.put_right(9) == []
+    run(partition, record(1, b'{"id":1}'))
+    assert [event.position for event in partition.put_right(9)] == [Position(0, 1), Position(0, 1)]
+
+
+def test_a_partition_amid_a_record_waits_to_put_things_right(store: MemoryStore) -> None:
+    """A progress event amid a log record's changes would show half of it."""
+    head = Head(Position(0, 3), Position(0, 3), complete=False)
+    partition = Partition(DEFINITION, 0, opened(store, spoiled=frozenset({b"1"})))
+    partition.head = head
+    assert partition.put_right(9) == []
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_a_deletion_written_again_loads_by_itself(
+    partition: Partition, store: MemoryStore, numbered: bool
+) -> None:
+    """After compaction only the event written again is left, without a previous body: it is enough."""
+    number = {"publisher": "p", "sequence": "1"} if numbered else {}
+    run(partition, record(0, b'{"id":7}', **number), record(1, b'{"id":7}', command="sow_delete"))
+    partition.spoil([sow_key(b"orders\0", "7")])
+    loaded = MemoryStore()
+    loader = Loader(loaded, DEFINITION)
+    loader.load(partition.put_right(9))
+    assert dump(loaded, 0, 0) == dump(store, 0, 0)
+    head = loader.head(partition.head.changes_end)
+    assert (head.position, head.last_change) == (Position(0, 1), Position(0, 1))
+
+
+def test_everything_can_be_written_again(partition: Partition, store: MemoryStore) -> None:
+    """For a changes topic that was replaced: it loads to the very state, memories included."""
+    run(
+        partition,
+        *(record(n, b'{"id":%d}' % n, publisher="p", sequence="1") for n in range(5)),
+        record(5, b'{"id":3}', command="sow_delete"),
+        record(6, b"{", origin="2@9"),
+    )
+    batches = list(partition.everything_again(2))
+    assert [len(batch) for batch in batches] == [2, 2, 1]
+    loaded = MemoryStore()
+    loader = Loader(loaded, DEFINITION)
+    for batch in batches:
+        loader.load(batch)
+    loader.load(partition.announcement(7))
+    assert dump(loaded, 0, 0) == dump(store, 0, 0)
+    assert loader.head(0) == partition.head
+    assert loader.spoiled == set()
+
+
+def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) -> None:
+    """Up to where the changes partition was read is part of the state."""
+    partition.seen_up_to(42)
+    data = store.head()
+    assert data is not None
+    assert Head.decode(data).changes_end == partition.head.changes_end == 42
+
+
+def test_a_records_state_is_all_that_again_needs(partition: Partition) -> None:
+    """Due time, correlation and numbers are on an event written again."""
+    run(partition, record(0, b'{"id":1}', 5, publisher="p", sequence="2", correlation="c", expiration="1"))
+    (again,) = partition.again([sow_key(b"orders\0", "1")])
+    assert isinstance(again, Change)
+    assert (again.expires, again.correlation, again.numbers, again.time) == (1005, "c", {"p": (2, 0, 5)}, 5)
+    assert orjson.loads(again.headers()[0][1] or b"")["op"] == "again"
+
+
+def test_a_store_is_let_go(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closing a partition closes its store."""
+    closed: list[bool] = []
+    monkeypatch.setattr(store, "close", lambda: closed.append(True))
+    Partition(DEFINITION, 0, opened(store)).close()
+    assert closed == [True]
