@@ -1,0 +1,322 @@
+"""Opening a partition: the three roads, and the eras; over a Kafka and a disk in memory."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from materializer.head import Head
+from materializer.partition import Partition
+from materializer.recovery import Extent, Loader, Opened, Recovery
+from materializer.store import MemoryStore
+from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
+from sowline.command import Origin
+from sowline.errors import SowlineError
+from sowline.position import Position
+from sowline.topics import TopicDefinition
+from tests.property.world import World, dump
+
+DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "partitions": 2})
+PATH = Path("0")
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A world with nothing in it."""
+    world = World(TopicDefinition.model_validate({"name": "orders", "key": "/id"}))
+    with ExitStack() as stack:
+        for entered in world.patched():
+            stack.enter_context(entered)
+        yield world
+
+
+@pytest.fixture
+def worked(world: World) -> World:
+    """A world whose partition has applied four records: two of them live, one deleted, one refused."""
+    for value in (b'{"id":1}', b'{"id":2}', b'{"id":1,"a":1}', b"{"):
+        world.write(0, value, None, [])
+    world.write(0, b'{"id":2}', None, [("sow.command", b"sow_delete")])
+    world.write(0, b'{"id":3}', None, [])
+    world.drain(2)
+    world.crash(0)
+    return world
+
+
+def recover(world: World, accept_loss: bool = False, **found: Any) -> Opened:
+    """Open the partition with what Kafka holds, or is `found` to hold."""
+    changes = world.changes[0]
+    extent: dict[str, Any] = {
+        "log_id": "log",
+        "log_start": 0,
+        "log_end": len(world.logs[0]),
+        "changes_start": changes.held[0].at if changes.held else changes.end,
+        "changes_end": changes.end,
+    }
+    return Recovery({}, world.definition, 0, PATH, Extent(**(extent | found)), accept_loss).open()
+
+
+def state(opened: Opened) -> Any:
+    """Return what all roads must agree on."""
+    head = opened.head
+    return dump(opened.store, 0, 0), head.position, head.last_change, head.time, head.origins, head.complete
+
+
+def damage(world: World) -> None:
+    """Change a record on the disk behind the store's back."""
+    entries = world.disk[PATH]["_entries"]
+    key = next(iter(entries))
+    entries[key] = entries[key][:-1] + b"!"
+
+
+def test_a_whole_store_goes_on_where_it_was(worked: World) -> None:
+    """The first road: nothing is read but the tail of the changes."""
+    opened = recover(worked)
+    assert opened.head.next_offset == len(worked.logs[0])
+    assert (opened.announce, opened.rewrite, opened.spoiled) == (False, False, frozenset())
+    assert opened.floor == opened.head.position
+
+
+@pytest.mark.parametrize("loss", ["gone", "damaged", "unfinished", "headless"])
+def test_the_changes_replace_a_store_that_is_lost(worked: World, loss: str) -> None:
+    """The second road leads to the same state as the first, however the store was lost."""
+    expected = state(recover(worked))
+    if loss == "gone":
+        worked.disk.clear()
+    elif loss == "damaged":
+        damage(worked)
+    elif loss == "unfinished":
+        del worked.disk[PATH]["finished"]
+    else:
+        worked.disk[PATH]["_head"] = None
+    opened = recover(worked)
+    assert state(opened) == expected
+    assert PROGRESS_KEY in opened.spoiled
+    assert state(recover(worked)) == expected
+
+
+def test_the_log_replaces_what_is_lost_with_the_changes(worked: World) -> None:
+    """The third road: the log itself gives the same state, from its begin."""
+    expected = state(recover(worked))
+    worked.disk.clear()
+    worked.changes[0].replace()
+    opened = recover(worked)
+    assert (opened.head.next_offset, opened.announce) == (0, True)
+    worked.drain()
+    worked.crash(0)
+    assert state(recover(worked)) == expected
+
+
+def test_without_its_begin_the_log_is_no_road(worked: World) -> None:
+    """Where store, changes and the log's begin are gone the partition stops with a sentence."""
+    worked.disk.clear()
+    worked.changes[0].replace()
+    with pytest.raises(SowlineError, match=r"orders \[0\] begins at offset 3.*--accept-loss") as error:
+        recover(worked, log_start=3)
+    assert error.value.reason == "log incomplete"
+    opened = recover(worked, log_start=3, accept_loss=True)
+    assert (opened.head.next_offset, opened.announce) == (3, True)
+
+
+def test_a_changes_topic_that_was_replaced_is_filled_again(worked: World) -> None:
+    """With a whole store and a shorter changes topic, everything is to be written again."""
+    worked.changes[0].replace()
+    assert recover(worked).rewrite
+    worked.owner(0)
+    worked.crash(0)
+    expected = state(recover(worked))
+    worked.disk.clear()
+    assert state(recover(worked)) == expected
+
+
+def test_what_was_emitted_but_not_committed_is_not_emitted_again(worked: World) -> None:
+    """The floor is the newest position in the tail of the changes."""
+    worked.write(0, b'{"id":9}', None, [])
+    worked.work(0, 5, cut=1)
+    opened = recover(worked)
+    assert opened.head.next_offset == len(worked.logs[0]) - 1
+    assert opened.floor == Position(0, len(worked.logs[0]) - 1)
+
+
+def test_foreign_events_in_the_tail_are_noted(worked: World) -> None:
+    """What came too late since the last commit is to be put right, once the state is new enough."""
+    old = worked.changes[0].history[1].event
+    assert isinstance(old, Change)
+    worked.changes[0].append(old)
+    opened = recover(worked)
+    assert opened.spoiled == {old.sow_key}
+    assert opened.floor == opened.head.position
+
+
+def test_foreign_events_in_a_load_are_noted(worked: World) -> None:
+    """A load knows which keys' last events are not their newest."""
+    old = worked.changes[0].history[1].event
+    assert isinstance(old, Change)
+    worked.changes[0].append(old)
+    worked.disk.clear()
+    assert recover(worked).spoiled == {old.sow_key, PROGRESS_KEY}
+
+
+def test_another_definition_is_refused(worked: World) -> None:
+    """State made under another definition is not gone on with."""
+    worked.definition = worked.definition.model_copy(update={"key_domain": "x"})
+    worked.definition.__dict__.pop("digest", None)
+    with pytest.raises(SowlineError) as error:
+        recover(worked)
+    assert error.value.reason == "definition changed"
+
+
+# eras
+
+
+def test_a_replaced_log_begins_a_new_era(worked: World) -> None:
+    """The state is kept; the new log's first record is next; the era counts up."""
+    before = recover(worked)
+    opened = recover(worked, log_id="other", log_end=0)
+    assert dump(opened.store, 0, 0) == dump(before.store, 0, 0)
+    assert (opened.head.position, opened.head.next_offset) == (Position(1, -1), 0)
+    assert (opened.head.last_change, opened.head.log_id) == (before.head.last_change, "other")
+    assert (opened.announce, opened.floor) == (True, opened.head.position)
+
+
+def test_a_log_that_ends_before_the_state_begins_a_new_era(worked: World) -> None:
+    """Records that were applied and are gone stay applied; the log goes on from its end."""
+    opened = recover(worked, log_end=2)
+    assert (opened.head.position, opened.head.next_offset) == (Position(1, 1), 2)
+
+
+def test_a_hole_in_the_log_stops_the_partition(worked: World) -> None:
+    """Records that were never applied and are gone: a sentence, or, accepted, a new era."""
+    end = len(worked.logs[0])
+    with pytest.raises(SowlineError, match=rf"offsets {end} to {end + 3} are gone") as error:
+        recover(worked, log_start=end + 4, log_end=end + 9)
+    assert error.value.reason == "log incomplete"
+    opened = recover(worked, accept_loss=True, log_start=end + 4, log_end=end + 9)
+    assert (opened.head.position, opened.announce) == (Position(1, end + 3), True)
+
+
+def test_a_log_cut_up_to_the_state_is_no_hole(worked: World) -> None:
+    """Records that were applied may go."""
+    end = len(worked.logs[0])
+    assert recover(worked, log_start=end).head.position.era == 0
+
+
+@pytest.mark.parametrize(
+    "found", [{"log_id": "other", "log_end": 0}, {"log_start": 8, "log_end": 8}, {"log_end": 7}]
+)
+def test_state_behind_what_was_emitted_gives_way_where_the_log_does_not_lead_on(
+    worked: World, found: dict[str, Any]
+) -> None:
+    """Followers hold what was emitted: the base of a new era must hold it too, so it is loaded from the changes."""
+    end = len(worked.logs[0])
+    assert end == 6
+    for number in (7, 8):
+        worked.write(0, b'{"id":%d}' % number, None, [])
+    worked.work(0, 5, cut=2)
+    opened = recover(worked, accept_loss=True, **found)
+    texts = {record.key_text for record in dump(opened.store, 0, 0).values()}
+    assert texts == {"1", "3", "7", "8"}
+
+
+def test_local_state_of_an_ended_era_gives_way(worked: World) -> None:
+    """A copy that another worker's era has passed by is loaded anew."""
+    old = {path: dict(files) for path, files in worked.disk.items()}
+    with_era = recover(worked, log_id="other", log_end=0)
+    partition = Partition(worked.definition, 0, with_era)
+    for event in partition.announcement(0):
+        worked.changes[0].append(event)
+    worked.disk.clear()
+    worked.disk.update(old)
+    opened = recover(worked, log_id="other", log_end=0)
+    assert (opened.head.position, opened.head.log_id) == (Position(1, -1), "other")
+
+
+# the loader
+
+
+def change(
+    offset: int, key: bytes = b"1", body: bytes | None = b'{"id":1}', era: int = 0, **given: Any
+) -> Change:
+    """Return a change."""
+    place, after = Position(era, offset), Position(era, offset - 1)
+    return Change(key, body, b'{"id":1}', place, after, "publish", 100 + offset, **given)
+
+
+def progress(offset: int, era: int = 0, origins: dict[int, int] | None = None) -> Progress:
+    """Return a progress event."""
+    place = Position(era, offset)
+    return Progress(place, place, 0, origins or {}, DEFINITION.digest, "log", 100 + offset, {})
+
+
+def load(*events: Event) -> tuple[MemoryStore, Loader]:
+    """Load events, each in a batch of its own."""
+    store = MemoryStore()
+    loader = Loader(store, DEFINITION)
+    for event in events:
+        loader.load([event])
+    return store, loader
+
+
+def loaded_positions(store: MemoryStore) -> list[int]:
+    """Return the offsets of the records that were loaded."""
+    return [record.position.offset for record in dump(store, 0, 0).values()]
+
+
+def test_of_each_key_the_newest_event_counts() -> None:
+    """Wherever an older one stands, it changes nothing."""
+    store, loader = load(progress(-1), change(5), change(3), change(7, b"2"), change(6))
+    assert sorted(loaded_positions(store)) == [6, 7]
+    assert loader.head(9) == Head(
+        Position(0, 7), Position(0, 7), 107, {}, DEFINITION.digest, "log", 9, complete=True
+    )
+
+
+def test_a_deletion_is_newer_than_what_it_deletes() -> None:
+    """A record that was deleted does not come back with a stale event."""
+    store, loader = load(progress(-1), change(5), change(6, body=None), change(5))
+    assert loaded_positions(store) == []
+    assert loader.spoiled == {b"1"}
+
+
+def test_an_event_written_again_heals_its_key() -> None:
+    """Once the newest event stands behind the stale one, nothing is spoiled."""
+    _, loader = load(progress(-1), change(5), change(3), change(5)._replace(op=AGAIN))
+    assert loader.spoiled == set()
+
+
+def test_a_record_cut_short_is_next_again() -> None:
+    """If the newest change is not its log record's last, that record is read again."""
+    _, loader = load(progress(-1), change(5, last=False))
+    assert (loader.head(0).next_offset, loader.head(0).complete) == (5, False)
+    _, loader = load(progress(-1), change(5, last=False), progress(6))
+    assert loader.head(0).next_offset == 7
+
+
+def test_the_newest_progress_event_counts() -> None:
+    """Position, definition and log are those of the newest, wherever it stands; the time is the highest."""
+    _, loader = load(progress(8), change(3), progress(4))
+    head = loader.head(0)
+    assert (head.position, head.last_change, head.time) == (Position(0, 8), Position(0, 8), 108)
+
+
+def test_origins_come_from_changes_and_progress_events() -> None:
+    """The highest offset of each origin counts."""
+    _, loader = load(
+        progress(1, origins={1: 5, 2: 9}), change(2, origin=Origin(1, 7)), change(3, origin=Origin(2, 8))
+    )
+    assert loader.head(0).origins == {1: 7, 2: 9}
+
+
+@pytest.mark.parametrize("last", [progress(-1, 1), change(0, b"3", era=1)])
+def test_origins_of_an_ended_era_are_forgotten(last: Event) -> None:
+    """They are offsets of a log that is no more: the new log's records would be taken for repeats."""
+    stale = change(9, b"4", origin=Origin(1, 900))
+    _, loader = load(progress(1, origins={1: 500}), change(2, origin=Origin(1, 501)), last, stale)
+    assert loader.head(0).origins == {}
+
+
+def test_without_a_progress_event_there_is_nothing_to_load(world: World) -> None:
+    """A changes partition begins with one; anything else is not ours, and the log is the road."""
+    world.changes[0].append(change(3))
+    assert recover(world).head.position == Position(0, -1)
