@@ -147,9 +147,15 @@ class PartitionReplica:
 
 
 def whole_records(events: list[Placed]) -> tuple[list[Placed], list[Placed]]:
-    """Split events so that the first part ends where a log record's changes end: between two instants."""
-    for end in range(len(events), 0, -1):
-        event = events[end - 1].event
-        if isinstance(event, Progress) or event.last:
-            return events[:end], events[end:]
-    return [], events
+    """Split events so that the first part ends where a log record's changes end: between two instants.
+
+    The newest event up to there decides: an old one that a dead worker wrote amid a record does not end it.
+    """
+    whole = 0
+    newest: Event | None = None
+    for end, (_, event) in enumerate(events, 1):
+        if newest is None or event.position >= newest.position:
+            newest = event
+        if isinstance(newest, Progress) or newest.last:
+            whole = end
+    return events[:whole], events[whole:]
