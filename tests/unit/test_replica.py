@@ -1,0 +1,200 @@
+"""The replica of a partition: loading, following, and going back."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pytest
+
+from query_service.replica import INDEX_STEP, Entry, GapFound, PartitionReplica, Placed, whole_records
+from sowline.change import Change, Event, Progress
+from sowline.position import Position, before_the_log
+
+
+def change(offset: int, key: int = 1, body: bytes | None = b"{}", nth: int = 0, **given: Any) -> Change:
+    """Return a change that follows the one before it."""
+    fields = {
+        "after": Position(0, offset, nth - 1) if nth else Position(0, offset - 1),
+        "op": "publish",
+    } | given
+    return Change(b"%d" % key, body, None, Position(0, offset, nth), time=1000 + offset, **fields)
+
+
+def progress(offset: int, after: int | None = None) -> Progress:
+    """Return a progress event."""
+    place = Position(0, offset if after is None else after)
+    return Progress(Position(0, offset), place, 0, {}, "", "", 1000 + offset, {})
+
+
+def placed(events: Iterable[Event], start: int = 0) -> list[Placed]:
+    """Return the events at offsets of the changes topic that follow each other."""
+    return [Placed(offset, event) for offset, event in enumerate(events, start)]
+
+
+def replica_of(*events: Event, ring: int = 100) -> PartitionReplica:
+    """Return a replica that has loaded these events."""
+    replica = PartitionReplica(ring)
+    replica.load(placed(events))
+    replica.loaded()
+    return replica
+
+
+def held(replica: PartitionReplica) -> dict[bytes, int]:
+    """Return the offset of each record's last change."""
+    return {key: entry.position.offset for key, entry in replica.records.items()}
+
+
+# loading
+
+
+def test_a_load_takes_the_newest_of_each_key() -> None:
+    """Of a compacted topic the newest event per key counts, by position, wherever it stands."""
+    replica = replica_of(change(5, 1), change(9, 2), change(3, 1), change(7, 3))
+    assert held(replica) == {b"1": 5, b"2": 9, b"3": 7}
+    assert (replica.held, replica.time, replica.next_offset) == (Position(0, 9), 1009, 4)
+
+
+def test_a_record_is_its_body_position_and_time() -> None:
+    """What a query needs of a record is kept as it came."""
+    assert replica_of(change(5, body=b'{ "a": 1.0}')).records == {
+        b"1": Entry(b'{ "a": 1.0}', Position(0, 5), 1005)
+    }
+
+
+def test_a_stale_event_does_not_bring_back_a_deleted_record() -> None:
+    """A deletion counts like any other event of its key."""
+    assert held(replica_of(change(5), change(6, body=None), change(5))) == {}
+    assert held(replica_of(change(6, body=None), change(5), change(7))) == {b"1": 7}
+
+
+def test_the_position_comes_from_the_newest_event_of_any_kind() -> None:
+    """A progress event moves the position; an old one does not move it back."""
+    assert replica_of(change(5), progress(8), progress(2)).held == Position(0, 8)
+
+
+def test_an_empty_topic_is_the_place_before_the_log() -> None:
+    """Nothing was ever written: the replica is true, and empty."""
+    replica = replica_of()
+    assert (replica.held, replica.records, replica.loading) == (before_the_log(), {}, False)
+
+
+# following
+
+
+def test_following_applies_what_is_new() -> None:
+    """New changes are applied and returned; repeats are dropped."""
+    replica = replica_of(change(5))
+    new = [change(6, 2), change(7, 1, None)]
+    assert replica.apply(placed([change(5), change(4), *new], 1)) == new
+    assert (held(replica), replica.held, replica.next_offset) == ({b"2": 6}, Position(0, 7), 5)
+
+
+@pytest.mark.parametrize("event", [change(7), progress(8, 7)])
+def test_a_gap_is_an_error(event: Event) -> None:
+    """Where something between never arrived, following ends; it never goes on."""
+    with pytest.raises(
+        GapFound, match=r"expected what follows 5, got \d after 6|expected what follows 5, got 8 after 7"
+    ):
+        replica_of(change(5)).apply(placed([event]))
+
+
+def test_following_goes_on_from_a_progress_event() -> None:
+    """The change after a progress event comes after an older change: that is no gap."""
+    replica = replica_of(change(5), progress(9, 5))
+    assert len(replica.apply(placed([change(12, after=Position(0, 5))]))) == 1
+
+
+def test_a_new_era_follows_the_old_one() -> None:
+    """Offsets begin anew; the era makes them newer."""
+    replica = replica_of(change(5))
+    first = Change(b"1", b"{}", None, Position(1, 0), Position(0, 5), "publish", 0)
+    assert replica.apply(placed([first])) == [first]
+    assert replica.held == Position(1, 0)
+    assert replica.apply(placed([change(6)])) == []
+
+
+# going back
+
+
+def test_recent_changes_are_kept_for_those_who_come_back() -> None:
+    """From any place that the ring reaches, the changes after it come in order, up to a limit."""
+    replica = replica_of(change(5))
+    replica.apply(placed([change(6), change(7), change(8)]))
+    assert replica.recent(Position(0, 5), 10) == [change(6), change(7), change(8)]
+    assert replica.recent(Position(0, 6), 1) == [change(7)]
+    assert replica.recent(Position(0, 8), 10) == []
+
+
+def test_the_ring_says_where_it_does_not_reach() -> None:
+    """Before its first change it knows nothing, and says so."""
+    replica = replica_of(change(5), ring=2)
+    assert replica.recent(Position(0, 4), 10) is None
+    replica.apply(placed([change(6), change(7), change(8)]))
+    assert replica.recent(Position(0, 5), 10) is None
+    assert replica.recent(Position(0, 6), 10) == [change(7), change(8)]
+
+
+def test_a_place_between_changes_is_reached_too() -> None:
+    """A position at which only a progress event stood, or amid a log record's changes, is one to come back to."""
+    replica = replica_of(change(5), progress(9, 5))
+    many = [
+        change(12, 1, nth=0, after=Position(0, 5), last=False),
+        change(12, 2, nth=1),
+        change(12, 3, nth=2),
+    ]
+    replica.apply(placed([*many, progress(20, 12)]))
+    assert replica.recent(Position(0, 9), 10) == many
+    assert replica.recent(Position(0, 12), 10) == many[1:]
+    assert replica.recent(Position(0, 15), 10) == []
+
+
+def test_the_index_leads_to_where_a_position_was_written() -> None:
+    """Before the offset it gives, nothing newer than the position was written; and it is not far off."""
+    count = 5 * INDEX_STEP
+    events = [change(2 * n, after=Position(0, 2 * n - 2)) for n in range(count)]
+    replica = PartitionReplica(10)
+    replica.load(placed(events[: count // 2], 100))
+    replica.loaded()
+    replica.apply(placed(events[count // 2 :], 100 + count // 2))
+    for offset in (-1, 0, 1, 777, 2 * INDEX_STEP, 2 * count - 2, 9 * count):
+        start = replica.offset_for(Position(0, offset)) - 100
+        newer = next((at for at, event in enumerate(events) if event.position.offset > offset), count)
+        assert max(0, newer - INDEX_STEP - 1) <= start <= newer
+
+
+def test_the_index_is_not_led_astray_by_stale_events() -> None:
+    """An old event that was written late gives no entry."""
+    replica = PartitionReplica(10)
+    replica.load(placed([change(500), *(change(n) for n in range(2 * INDEX_STEP))]))
+    assert replica.offset_for(Position(0, 400)) == 0
+
+
+def test_without_events_the_index_leads_to_the_end() -> None:
+    """An empty topic has nothing to go back to."""
+    assert replica_of().offset_for(Position(0, 5)) == 0
+
+
+# what may be shown
+
+
+@pytest.mark.parametrize(
+    ("events", "shown"),
+    [
+        ([], 0),
+        ([change(1)], 1),
+        ([change(1, last=False)], 0),
+        ([change(1), change(2, last=False), change(2, nth=1, last=False)], 1),
+        ([change(1, last=False), change(1, nth=1), change(2, last=False)], 2),
+        ([change(1), progress(2)], 2),
+    ],
+)
+def test_a_log_records_changes_are_shown_together(events: Sequence[Event], shown: int) -> None:
+    """What may be shown ends where a log record's changes end; the rest waits for them."""
+    assert whole_records(placed(events)) == (placed(events)[:shown], placed(events)[shown:])
+
+
+def test_a_stale_event_amid_a_record_does_not_end_it() -> None:
+    """An old event that a dead worker wrote between a record's changes does not make them whole."""
+    events = placed([change(1), change(5, last=False), change(3, 2)])
+    assert whole_records(events)[0] == events[:1]
+    events = placed([change(1), change(5, last=False), change(3, 2), change(5, nth=1)])
+    assert whole_records(events) == (events, [])

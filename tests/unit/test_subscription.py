@@ -1,0 +1,68 @@
+"""The subscription engine: what one change means to one subscriber."""
+
+import orjson
+import pytest
+
+from fanout.subscription import Delivery, Sighting, Subscription
+from sowline.change import Change
+from sowline.filter import compile_filter
+from sowline.position import Position
+
+NEW_YORK = b'{"buyer":{"id":1,"loc":"NY"}}'
+NEW_YORK_TOO = b'{"buyer":{"id":1,"loc":"NY","age":9}}'
+LONDON = b'{"buyer":{"id":1,"loc":"LN"}}'
+FILTER = '/buyer/loc="NY"'
+
+
+def seen(previous: bytes | None, body: bytes | None) -> Sighting:
+    """Return a change from one body to the next."""
+    op = "publish" if body is not None else "delete"
+    reason = None if body is not None else "deleted"
+    return Sighting(Change(b"1", body, previous, Position(0, 1), Position(0, 0), op, 0, True, reason))
+
+
+@pytest.mark.parametrize(
+    ("previous", "body", "delivery"),
+    [
+        (None, NEW_YORK, Delivery("publish", NEW_YORK)),
+        (NEW_YORK, NEW_YORK_TOO, Delivery("publish", NEW_YORK_TOO)),
+        (LONDON, NEW_YORK, Delivery("publish", NEW_YORK)),
+        (NEW_YORK, LONDON, Delivery("oof", LONDON, "match")),
+        (NEW_YORK, None, Delivery("oof", NEW_YORK, "deleted")),
+        (LONDON, None, None),
+        (None, LONDON, None),
+        (LONDON, LONDON, None),
+        (None, None, None),
+    ],
+)
+def test_a_buyer_moves(previous: bytes | None, body: bytes | None, delivery: Delivery | None) -> None:
+    """Into focus and in it: publish, whole. Out of it: oof with the new record. Gone: oof with the last one."""
+    assert Subscription(compile_filter(FILTER), oof=True).on_change(seen(previous, body)) == delivery
+    published = delivery if delivery is not None and delivery.command == "publish" else None
+    assert Subscription(compile_filter(FILTER)).on_change(seen(previous, body)) == published
+
+
+def test_without_a_filter_only_a_deletion_is_out_of_focus() -> None:
+    """Everything matches; what is gone does not."""
+    everything = Subscription(compile_filter(""), oof=True)
+    assert everything.on_change(seen(NEW_YORK, LONDON)) == Delivery("publish", LONDON)
+    assert everything.on_change(seen(NEW_YORK, None)) == Delivery("oof", NEW_YORK, "deleted")
+
+
+def test_a_change_is_parsed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many subscriptions look at it, each body is parsed at most once, and only if someone asks."""
+    parsed: list[bytes] = []
+    loads = orjson.loads
+
+    def counting(body: bytes) -> object:
+        parsed.append(body)
+        return loads(body)
+
+    monkeypatch.setattr("fanout.subscription.orjson.loads", counting)
+    sighting = seen(NEW_YORK, LONDON)
+    for _ in range(3):
+        Subscription(compile_filter(FILTER)).on_change(sighting)
+    assert parsed == [LONDON]
+    for _ in range(3):
+        Subscription(compile_filter(FILTER), oof=True).on_change(sighting)
+    assert parsed == [LONDON, NEW_YORK]
