@@ -50,11 +50,16 @@ class CatchUp:
                 return
 
     async def run(self, hub: Hub) -> None:
-        """Deliver what is missing; at the instant when nothing is, make the subscription live."""
+        """Deliver what is missing; at the instant when nothing is, make the subscription live.
+
+        Not before the client has room, though: it would be live for one change, and for the next, without end.
+        """
         active = self._active
+        await active.outbox.wait_drained()
         while behind := self._behind():
             for number in behind:
                 await self._advance(number, active.topic.partitions[number])
+            await active.outbox.wait_drained()
         hub.add(active)
 
     def _behind(self) -> list[int]:
