@@ -1,0 +1,414 @@
+"""Sessions: what a client gets for its commands, without Kafka and without a socket."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from sowline.key import sow_key
+from tests.unit.sessions import DOMAIN, Client, Json, Server, settled, view_of
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of one partition, loaded and empty."""
+    server = Server().loaded()
+    with server.patched():
+        yield server
+
+
+def commands(messages: list[Json]) -> list[str]:
+    """Return what kinds of messages came."""
+    return [message["command"] for message in messages]
+
+
+def key_of(number: object) -> str:
+    """Return a record's SOW key."""
+    return sow_key(DOMAIN, str(number)).decode()
+
+
+# queries
+
+
+async def test_a_sow_is_one_group(server: Server) -> None:
+    """A query is its begin, the records, its end with count and hash, all at one bookmark."""
+    server.put({"id": 1, "a": 1})
+    server.put({"id": 2, "a": 2})
+    client = server.connect()
+    client.ask("sow", filter="/a = 2", ack_type="received,processed,completed,stats", query_id="q")
+    messages = await client.read()
+    assert commands(messages) == ["ack", "ack", "group_begin", "sow", "group_end", "ack", "ack"]
+    assert [m["ack_type"] for m in messages if m["command"] == "ack"] == [
+        "received",
+        "processed",
+        "completed",
+        "stats",
+    ]
+    begin, sow, end = messages[2:5]
+    assert begin == {"command": "group_begin", "query_id": "q", "topic": "orders", "bookmark": "orders:0@1"}
+    assert sow["records"] == [{"sow_key": key_of(2), "updated_at": "orders:0@1", "data": {"id": 2, "a": 2}}]
+    assert (end["bookmark"], end["records"], len(end["hash"])) == ("orders:0@1", 1, 16)
+    assert messages[-1] | {"command": ""} == {
+        "command": "",
+        "ack_type": "stats",
+        "command_id": "1",
+        "status": "success",
+        "topic_matches": 2,
+        "matches": 1,
+        "records_returned": 1,
+        "records_deleted": 0,
+    }
+
+
+async def test_records_travel_in_batches(server: Server) -> None:
+    """`batch_size` records go into a message; one by default."""
+    for number in range(5):
+        server.put({"id": number})
+    client = server.connect()
+    client.ask("sow", batch_size=2)
+    client.ask("sow", command_id="2")
+    sizes = [(m["query_id"], len(m["records"])) for m in await client.read() if m["command"] == "sow"]
+    assert sorted(sizes) == [("1", 1), ("1", 2), ("1", 2)] + [("2", 1)] * 5
+
+
+async def test_a_query_is_of_one_instant(server: Server) -> None:
+    """What changes while a query runs is not in its result."""
+    server.put({"id": 1})
+    client = server.connect()
+    client.ask("sow")
+    server.put({"id": 2})
+    server.put(None, key=1)
+    assert view_of(await client.read()) == {key_of(1): {"id": 1}}
+
+
+async def test_options_change_what_is_sent(server: Server) -> None:
+    """The key may be left out and the time asked for."""
+    server.put({"id": 1})
+    client = server.connect()
+    client.ask("sow", options="no_sowkey,timestamp")
+    (record,) = next(m for m in await client.read() if m["command"] == "sow")["records"]
+    assert record == {
+        "updated_at": "orders:0@0",
+        "data": {"id": 1},
+        "timestamp": "1970-01-01T00:00:01.000000Z",
+    }
+
+
+async def test_a_result_has_a_largest_size() -> None:
+    """Too many records are refused with the limit, never cut."""
+    server = Server(records_max=2).loaded()
+    for number in range(3):
+        server.put({"id": number})
+    client = server.connect()
+    client.ask("sow")
+    failure = (await client.read())[-1]
+    assert (failure["status"], failure["reason"], failure["ack_type"]) == (
+        "failure",
+        "result too large",
+        "completed",
+    )
+
+
+# subscriptions
+
+
+async def test_a_sow_and_subscribe_is_one_instant(server: Server) -> None:
+    """The snapshot, then every change after it; none twice, however late the snapshot is sent."""
+    server.put({"id": 1, "a": 1})
+    client = server.connect()
+    client.ask("sow_and_subscribe", filter="/a = 1", options="oof", sub_id="s")
+    server.put({"id": 2, "a": 1})
+    server.put({"id": 1, "a": 2})
+    messages = await client.read()
+    server.put({"id": 3, "a": 1})
+    server.put(None, key=2)
+    messages += await client.read()
+    assert commands(messages) == ["group_begin", "sow", "group_end", "publish", "oof", "publish", "oof"]
+    assert [m["bookmark"] for m in messages if m["command"] != "sow"] == [
+        f"orders:0@{n}" for n in (0, 0, 1, 2, 3, 4)
+    ]
+    assert view_of(messages) == {key_of(3): {"id": 3, "a": 1}}
+    match, deleted = (m for m in messages if m["command"] == "oof")
+    assert (match["reason"], match["data"], match["sids"]) == ("match", {"id": 1, "a": 2}, ["s"])
+    assert (deleted["reason"], deleted["data"]) == ("deleted", {"id": 2, "a": 1})
+
+
+async def test_a_subscribe_begins_now(server: Server) -> None:
+    """Without a snapshot, changes come from the instant of the command, which the ack names."""
+    server.put({"id": 1})
+    client = server.connect()
+    client.ask("subscribe", ack_type="processed")
+    server.put({"id": 2})
+    ack, publish = await client.read()
+    assert (ack["ack_type"], ack["bookmark"], ack["sub_id"]) == ("processed", "orders:0@0", "1")
+    assert (publish["data"], publish["bookmark"]) == ({"id": 2}, "orders:0@1")
+
+
+async def test_without_oof_nobody_is_told_of_what_left(server: Server) -> None:
+    """Only publishes come where `oof` was not asked for."""
+    client = server.connect()
+    client.ask("subscribe", filter="/a = 1")
+    server.put({"id": 1, "a": 1})
+    server.put({"id": 1, "a": 2})
+    assert commands(await client.read()) == ["publish"]
+
+
+async def test_one_client_gets_a_change_once_for_all_its_subscriptions(server: Server) -> None:
+    """Subscriptions of one connection share a message; another form of it comes by itself."""
+    client = server.connect()
+    client.ask("subscribe", sub_id="a")
+    client.ask("subscribe", sub_id="b", filter="/x = 1")
+    client.ask("subscribe", sub_id="c", filter="/x = 2", options="oof")
+    client.ask("subscribe", sub_id="d", options="no_sowkey")
+    await settled()
+    server.put({"id": 1, "x": 2})
+    server.put({"id": 1, "x": 1})
+    told = [(m["command"], m["sids"], "sow_key" in m) for m in await client.read()]
+    assert told == [
+        ("publish", ["a", "c"], True),
+        ("publish", ["d"], False),
+        ("publish", ["a", "b"], True),
+        ("oof", ["c"], True),
+        ("publish", ["d"], False),
+    ]
+
+
+@pytest.mark.parametrize("named", ["s", "x, s", "all"])
+async def test_after_unsubscribe_nothing_comes(server: Server, named: str) -> None:
+    """A subscription ends by its id, in a list, or with all others; its id is free again."""
+    client = server.connect()
+    client.ask("subscribe", sub_id="s")
+    await client.read()
+    client.ask("unsubscribe", sub_id=named, command_id="2", ack_type="processed")
+    server.put({"id": 1})
+    assert commands(await client.read()) == ["ack"]
+    assert server.hub.live == 0
+    client.ask("subscribe", sub_id="s")
+    assert await client.read() == []
+
+
+async def test_a_closed_session_leaves_nothing_behind(server: Server) -> None:
+    """A client that went away is not served any more, whatever it had asked for."""
+    client = server.connect()
+    client.ask("sow_and_subscribe", sub_id="a")
+    client.ask("subscribe", sub_id="b")
+    client.ask("sow", query_id="q")
+    await settled()
+    client.session.close()
+    await settled()
+    assert server.hub.live == 0
+
+
+# coming back
+
+
+@pytest.mark.parametrize("ring", [1000, 3])
+@pytest.mark.parametrize("command", ["subscribe", "sow_and_subscribe"])
+async def test_a_client_comes_back_with_any_bookmark(ring: int, command: str) -> None:
+    """From the ring or from the changes topic: everything after the bookmark, once, and then live."""
+    server = Server(ring=ring).loaded()
+    with server.patched():
+        for number in range(8):
+            server.put({"id": number % 3, "n": number})
+        server.put(None, key=1)
+        for at in range(-1, 9):
+            client = server.connect()
+            client.ask(command, bookmark=f"orders:0@{at}", options="oof")
+            bookmarks = [m["bookmark"] for m in await client.read()]
+            assert bookmarks == [f"orders:0@{n}" for n in range(at + 1, 9)]
+            client.session.close()
+    assert (server.read > 0) == (ring == 3)
+
+
+async def test_the_epoch_is_before_everything(server: Server) -> None:
+    """From `epoch` all changes come that there ever were."""
+    for number in range(3):
+        server.put({"id": number})
+    client = server.connect()
+    client.ask("subscribe", bookmark="epoch")
+    assert [m["data"]["id"] for m in await client.read()] == [0, 1, 2]
+
+
+async def test_partitions_come_back_each_from_its_own_place() -> None:
+    """A bookmark names a position for each partition; one it does not name begins before everything."""
+    server = Server(partitions=2).loaded()
+    for number in range(6):
+        server.put({"id": number}, partition=number % 2)
+    client = server.connect()
+    client.ask("subscribe", bookmark="orders:1@1")
+    assert {m["bookmark"] for m in await client.read()} == {f"orders:0@{n}" for n in range(3)} | {
+        "orders:1@2"
+    }
+
+
+async def expired(options: str = "") -> tuple[Server, Client]:
+    """Return a server that has lost old changes to compaction, and a client that comes back before that."""
+    server = Server(ring=2).loaded()
+    for number in range(6):
+        server.put({"id": 1, "n": number})
+    server.written[0] = server.written[0][3:]
+    client = server.connect()
+    with server.patched():
+        client.ask("subscribe", bookmark="orders:0@1", options=options, ack_type="processed")
+        await client.read()
+    return server, client
+
+
+async def test_a_bookmark_may_have_expired() -> None:
+    """Where changes after it are gone, the answer is `bookmark_expired`, never a part of them."""
+    server, client = await expired()
+    (failure,) = client.received
+    assert (failure["status"], failure["reason"]) == ("failure", "bookmark_expired")
+    assert server.hub.live == 0
+
+
+async def test_reset_asks_for_a_fresh_group_instead() -> None:
+    """With `reset` an expired bookmark is answered with the records as they are, marked as a reset."""
+    server, client = await expired("reset")
+    assert commands(client.received) == ["ack", "group_begin", "sow", "group_end"]
+    assert client.received[1]["reset"] is True
+    server.put({"id": 2})
+    assert commands(await client.read()) == ["publish"]
+
+
+async def test_a_replica_behind_the_bookmark_is_waited_for(server: Server) -> None:
+    """A client that has seen more than this replica is served once the replica has caught up."""
+    server.put({"id": 1})
+    client = server.connect()
+    client.ask("subscribe", bookmark="orders:0@2", ack_type="processed")
+    assert await client.read() == []
+    for number in range(3):
+        server.put({"id": number})
+    ack, publish = await client.read()
+    assert (ack["bookmark"], publish["bookmark"]) == ("orders:0@2", "orders:0@3")
+
+
+async def test_a_replica_far_behind_refuses(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting has a limit; after that the answer is `behind`."""
+    monkeypatch.setattr("query_service.session.BEHIND_SECONDS_MAX", 0)
+    client = server.connect()
+    client.ask("subscribe", bookmark="orders:0@2")
+    (failure,) = await client.read()
+    assert failure["reason"] == "behind"
+
+
+async def test_a_slow_client_gets_everything_at_its_own_pace() -> None:
+    """Once its outbox is full, live messages are held back for it, and come from the ring when it reads again."""
+    server = Server(backlog=300, ring=5).loaded()
+    with server.patched():
+        slow, quick = server.connect(), server.connect()
+        for client in (slow, quick):
+            client.ask("sow_and_subscribe", options="oof")
+        await quick.read()
+        for number in range(30):
+            server.put({"id": number % 4, "n": number})
+            await quick.read()
+        assert len(slow.outbox._messages) < 10
+        await slow.read()
+        server.put({"id": 9})
+        await slow.read()
+        await quick.read()
+    for client in (slow, quick):
+        live = [m["bookmark"] for m in client.received if m["command"] == "publish"]
+        assert live == [f"orders:0@{n}" for n in range(31)]
+
+
+async def test_a_snapshot_waits_for_a_slow_client(server: Server) -> None:
+    """A large result is encoded as the client takes it, and what happens meanwhile comes after it."""
+    server = Server(backlog=200, records_max=10_000).loaded()
+    for number in range(3000):
+        server.put({"id": number})
+    client = server.connect()
+    client.ask("sow_and_subscribe", batch_size=100)
+    await settled()
+    server.put({"id": 0, "late": True})
+    messages = await client.read()
+    assert len(view_of(messages)) == 3000
+    assert commands(messages)[-2:] == ["group_end", "publish"]
+
+
+# refusals
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"command": "dance"}, "unknown command"),
+        ({"command": "sow", "colour": "red"}, "bad request"),
+        ({"command": "sow", "batch_size": "x"}, "bad request"),
+        ({"command": "sow", "batch_size": 0}, "invalid batch size"),
+        ({"command": "sow", "topic": "none"}, "invalid topic"),
+        ({"command": "sow", "filter": "/a >"}, "bad filter"),
+        ({"command": "sow", "options": "off"}, "invalid options"),
+        ({"command": "sow", "ack_type": "all"}, "invalid ack type"),
+        ({"command": "sow", "bookmark": "orders:0@1"}, "not supported"),
+        ({"command": "subscribe", "filter": "("}, "bad filter"),
+        ({"command": "subscribe", "options": "off"}, "invalid options"),
+        ({"command": "subscribe", "bookmark": "yesterday"}, "invalid bookmark"),
+        ({"command": "subscribe", "bookmark": "trades:0@1"}, "invalid bookmark"),
+        ({"command": "subscribe", "bookmark": "orders:1@1"}, "invalid bookmark"),
+        ({"command": "subscribe", "command_id": None}, "invalid subid"),
+        ({"command": "sow_and_subscribe", "topic": "none"}, "invalid topic"),
+        ({"command": "unsubscribe"}, "invalid subid"),
+    ],
+)
+async def test_what_can_not_be_done_is_refused(server: Server, fields: dict[str, Any], reason: str) -> None:
+    """Each refusal has its code and a sentence, names the command, and leaves nothing behind."""
+    client = server.connect()
+    client.ask(**fields)
+    (failure,) = await client.read()
+    assert (failure["status"], failure["reason"]) == ("failure", reason)
+    assert failure.get("command_id") == (None if "command_id" in fields else "1")
+    assert failure["message"]
+    assert server.hub.live == 0
+
+
+async def test_an_id_is_used_once(server: Server) -> None:
+    """A second subscription of the same id is refused, and the first goes on."""
+    client = server.connect()
+    client.ask("subscribe", sub_id="s")
+    client.ask("subscribe", sub_id="s", command_id="2")
+    (failure,) = await client.read()
+    assert (failure["command_id"], failure["reason"]) == ("2", "subid in use")
+    server.put({"id": 1})
+    assert commands(await client.read()) == ["publish"]
+
+
+async def test_a_refused_subscription_leaves_its_id_free(server: Server) -> None:
+    """After a failure the same id may be used again."""
+    client = server.connect()
+    for bad in ({"filter": "("}, {"bookmark": "x"}, {"options": "x"}):
+        client.ask("subscribe", sub_id="s", **bad)
+    client.ask("subscribe", sub_id="s", ack_type="processed")
+    assert (await client.read())[-1]["status"] == "success"
+
+
+async def test_a_topic_that_is_being_loaded_is_not_ready() -> None:
+    """Until a replica is loaded nobody gets a part of it."""
+    client = Server().connect()
+    client.ask("sow")
+    (failure,) = await client.read()
+    assert failure["reason"] == "not ready"
+
+
+@pytest.mark.parametrize(
+    "frame", [b"", b"x", b"5", b"[", b"[" * 100_000, b'[{"command":"sow"', b"\xff", b'"sow"', b"null"]
+)
+async def test_a_frame_that_is_none_is_refused(server: Server, frame: bytes) -> None:
+    """Garbage is answered, and the session goes on."""
+    client = server.connect()
+    client.session.receive(frame)
+    client.ask("heartbeat")
+    failure, heartbeat = await client.read()
+    assert (failure["reason"], heartbeat["command"]) == ("bad request", "heartbeat")
+
+
+async def test_a_frame_may_hold_many_commands(server: Server) -> None:
+    """Each command of an array is answered for itself."""
+    client = server.connect()
+    frame = [{"command": "heartbeat", "command_id": "1"}, {"command": "?", "command_id": "2"}, 3]
+    client.session.receive(json.dumps([*frame, {"command": "heartbeat", "command_id": "4"}]).encode())
+    messages = await client.read()
+    assert [m.get("command_id") for m in messages] == ["1", "2", None, "4"]
+    assert [m.get("reason") for m in messages] == [None, "unknown command", "bad request", None]
