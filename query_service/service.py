@@ -44,6 +44,7 @@ class QueryService:
                 ws="websockets-sansio",
                 ws_max_size=self._settings.frame_bytes_max,
                 ws_per_message_deflate=False,
+                ws_ping_timeout=None,  # a client that reads slowly answers late; one that is gone, TCP tells
                 log_level="warning",
                 access_log=False,
                 timeout_graceful_shutdown=5,

@@ -24,6 +24,7 @@ from sowline.topics import Topics
 CONNECT_SECONDS_MAX = 30.0
 BACK_OFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 ASK_AGAIN_SECONDS = 0.2
+SILENCE_SECONDS_MAX = 20.0
 
 
 class AsyncClient:
@@ -175,22 +176,38 @@ class AsyncClient:
             await self._connection.send(orjson.dumps(request).decode())
 
     async def _read_for_ever(self) -> None:
-        while True:
-            try:
-                await self._read()
-            except ConnectionClosed:
+        try:
+            while True:
+                with contextlib.suppress(ConnectionClosed):
+                    await self._read()
                 self._connected.clear()
                 await self._reconnect()
-            except Exception as error:
-                for stream in self._streams.values():
-                    stream.fail(SowlineError("internal", f"the client could not read a message: {error!r}"))
-                return
+        except Exception as error:
+            for stream in self._streams.values():
+                stream.fail(SowlineError("internal", f"the client could not go on: {error!r}"))
 
     async def _read(self) -> None:
         assert self._connection is not None
         while True:
-            for received in read_frame(await self._connection.recv()):
+            for received in read_frame(await self._receive(self._connection)):
                 await self._dispatch(received)
+
+    @staticmethod
+    async def _receive(connection: ClientConnection) -> str | bytes:
+        """Return the next frame. A silent service is asked for a sign of life, and given up if it gives none.
+
+        Asked only by those who wait for it: while a slow caller keeps us from reading, no answer could arrive.
+        """
+        pong = None
+        while True:
+            try:
+                async with asyncio.timeout(SILENCE_SECONDS_MAX):
+                    return await connection.recv()
+            except TimeoutError:
+                if pong is not None and not pong.done():
+                    connection.transport.abort()
+                else:
+                    pong = asyncio.ensure_future(await connection.ping())
 
     async def _dispatch(self, received: Received) -> None:
         for id in received.streams:
@@ -229,7 +246,8 @@ class AsyncClient:
     async def _connect_within(self, seconds: float | None) -> ClientConnection:
         for pause in itertools.chain(BACK_OFF_SECONDS, itertools.repeat(BACK_OFF_SECONDS[-1])):
             try:
-                return await connect(_websocket_url(self._url), max_size=None, compression=None)
+                url = _websocket_url(self._url)
+                return await connect(url, max_size=None, compression=None, ping_interval=None)
             except (OSError, InvalidHandshake, TimeoutError) as error:
                 if isinstance(error, ssl.SSLError) or (seconds is not None and seconds <= 0):
                     raise SowlineError(
