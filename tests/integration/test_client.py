@@ -1,6 +1,7 @@
 """The Python clients as their users meet them."""
 
 import asyncio
+import signal
 import threading
 import uuid
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from sowline.message import Message
 from sowline.stream import WAITING_MAX, Ask
 from tests.integration.services import SECONDS_MAX, Service, System, system
 
-KINDS = ("sync", "async", "restart", "left", "gone", "asked")
+KINDS = ("sync", "async", "restart", "left", "gone", "asked", "silent")
 
 
 class Served:
@@ -145,6 +146,25 @@ async def test_question_while_the_service_is_away(served: Served, running: Servi
         running.start()
         found = [message async for message in client.sow(topic)]
         assert [message.data for message in found if message.command == "sow"] == [{"id": 1}]
+
+
+async def test_service_that_falls_silent(
+    served: Served, running: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that gives no sign of life is given up, and the subscription goes on once there is one again."""
+    topic = served.names["silent"]
+    monkeypatch.setattr("sowline.async_client.SILENCE_SECONDS_MAX", 0.2)
+    async with AsyncClient(served.url) as client, asyncio.timeout(SECONDS_MAX):
+        changes = client.subscribe(topic, bookmark="epoch")
+        served.system.write(topic, {"id": 1})
+        assert (await anext(changes)).data == {"id": 1}
+        running.signal(signal.SIGSTOP)
+        while client._connected.is_set():
+            await asyncio.sleep(0.01)
+        running.signal(signal.SIGCONT)
+        served.system.write(topic, {"id": 2})
+        assert (await anext(changes)).data == {"id": 2}
+        await changes.aclose()  # type: ignore[attr-defined]
 
 
 def test_leaving_while_the_service_is_away(served: Served, running: Service) -> None:

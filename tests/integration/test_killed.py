@@ -24,7 +24,7 @@ from tests.integration.load import (
 from tests.integration.model import Position
 from tests.integration.services import SECONDS_MAX, Service, System, system, wait_for
 
-KILLS = 4
+KILLS = 3
 
 
 class Served:
