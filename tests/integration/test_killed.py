@@ -125,7 +125,7 @@ async def run(served: Served, service: Service) -> None:
     """Kill a service under load, and compare everything with the model in the end."""
     seed = new_seed()
     async with watching(served) as watchers:
-        with Publishers(served.system, served.topic, seed) as publishers:
+        with Publishers(served.system, served.topic, seed, count=2) as publishers:
             dice = random.Random(seed)
             await asyncio.to_thread(kill_again_and_again, served, service, dice, publishers)
         marks = await asyncio.to_thread(write_marks, served.system, served.query.url, served.topic)
