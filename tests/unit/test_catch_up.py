@@ -1,0 +1,87 @@
+"""Catching up: from where a subscription stands to where its topic stands."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from fanout.subscription import Subscription
+from query_service.catch_up import BookmarkExpired, CatchUp
+from query_service.hub import Active
+from query_service.outbox import Outbox
+from sowline.filter import ALL
+from sowline.options import Options
+from sowline.position import Position
+from tests.unit.sessions import Server, settled
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server whose ring holds little."""
+    server = Server(ring=3).loaded()
+    with server.patched():
+        for number in range(10):
+            server.put({"id": number % 4, "n": number})
+        yield server
+
+
+def standing(server: Server, offset: int, bytes_max: int = 10**6) -> Active:
+    """Return a subscription that stands at an offset."""
+    active = Active(Outbox(bytes_max), "s", server.topic, Subscription(ALL), Options())
+    active.positions = {0: Position(0, offset)}
+    return active
+
+
+def sent(active: Active) -> list[int]:
+    """Return the numbers of the changes that wait to be sent."""
+    return [json.loads(message)["data"]["n"] for message in active.outbox._messages]
+
+
+@pytest.mark.parametrize("offset", range(-1, 10))
+async def test_everything_after_the_position_comes_once(server: Server, offset: int) -> None:
+    """From the ring or the changes topic, in order; then the subscription is live."""
+    active = standing(server, offset)
+    await CatchUp({}, active).check()
+    await CatchUp({}, active).run(server.hub)
+    assert sent(active) == list(range(offset + 1, 10))
+    assert (active.positions, server.hub.live) == ({0: Position(0, 9)}, 1)
+
+
+async def test_what_happens_meanwhile_comes_too(server: Server) -> None:
+    """Changes that are applied while a subscription catches up are neither missed nor sent twice."""
+    active = standing(server, -1)
+    running = asyncio.create_task(CatchUp({}, active).run(server.hub))
+    for number in range(10, 30):
+        await asyncio.sleep(0)
+        server.put({"id": 1, "n": number})
+    await running
+    server.put({"id": 1, "n": 30})
+    assert sent(active) == list(range(31))
+
+
+@pytest.mark.parametrize("first", [3, 5])
+async def test_a_gap_is_an_expired_bookmark(server: Server, first: int) -> None:
+    """Where the next change is gone, nothing is delivered, neither at the check nor in the run."""
+    server.written[0] = server.written[0][first:]
+    for step in (CatchUp({}, active := standing(server, 1)).check(), CatchUp({}, active).run(server.hub)):
+        with pytest.raises(BookmarkExpired) as error:
+            await step
+        assert error.value.reason == "bookmark_expired"
+    assert (sent(active), server.hub.live) == ([], 0)
+
+
+async def test_a_client_without_room_is_waited_for(server: Server) -> None:
+    """Nothing is put into a full outbox, and nobody is live who could not take a message."""
+    active = standing(server, 5, bytes_max=150)
+    running = asyncio.create_task(CatchUp({}, active).run(server.hub))
+    await settled()
+    assert not running.done()
+    assert (sent(active), server.hub.live) == ([6, 7], 0)
+    await active.outbox.take()
+    await settled()
+    assert sent(active) == [8, 9]
+    assert server.hub.live == 0
+    await active.outbox.take()
+    await running
+    assert server.hub.live == 1

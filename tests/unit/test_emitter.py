@@ -1,0 +1,145 @@
+"""The emitter: what goes to Kafka, and when it gives up."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from materializer.core import DeadLetter, Forward
+from materializer.emitter import Emitter, NotWritten
+from sowline.change import PROGRESS_KEY, Change, Progress
+from sowline.command import LogRecord, Origin
+from sowline.position import Position
+from sowline.topics import parse_topics
+
+TOPICS = parse_topics("topics: [{name: orders, key: /id}]").topics
+PLACE = Position(0, 1)
+CHANGE = Change(b"7", b"{}", None, PLACE, Position(0, 0), "publish", 5)
+PROGRESS = Progress(PLACE, PLACE, 2, {}, "d", "l", 5, {})
+
+
+class FakeMessage:
+    """A message as a delivery report names it."""
+
+    def __init__(self, topic: str, partition: int, offset: int) -> None:
+        self._place = topic, partition, offset
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return self._place[0]
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self._place[1]
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self._place[2]
+
+
+class FakeProducer:
+    """Takes what is produced and reports it when it is flushed."""
+
+    def __init__(self) -> None:
+        self.produced: list[tuple[Any, ...]] = []
+        self.reports: list[tuple[Any, FakeMessage]] = []
+        self.error: KafkaError | None = None
+        self.stuck = 0
+
+    def produce(self, topic: str, value: Any, key: Any, partition: int, report: Any, headers: Any) -> None:
+        """Take a message."""
+        self.produced.append((topic, value, key, partition, headers))
+        if report is not None:
+            self.reports.append((report, FakeMessage(topic, partition, len(self.produced) - 1)))
+
+    def poll(self, seconds: float) -> int:
+        """Report nothing."""
+        return 0
+
+    def flush(self, seconds: float) -> int:
+        """Return how many messages are left."""
+        if self.stuck:
+            self.stuck -= 1
+            return 1
+        for report, message in self.reports:
+            report(self.error, message)
+        self.reports = []
+        return 0
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
+    """The producer that an emitter gets."""
+    producer = FakeProducer()
+    monkeypatch.setattr("materializer.emitter.exact_producer", lambda *_, **__: producer)
+    return producer
+
+
+@pytest.fixture
+def emitter(producer: FakeProducer) -> Emitter:
+    """An emitter over the fake producer."""
+    return Emitter({}, TOPICS, lambda: False)
+
+
+def test_events_go_to_their_partition(emitter: Emitter, producer: FakeProducer) -> None:
+    """Changes and progress events are written as the contract says, and the end behind them is known."""
+    emitter.events("orders.changes", 3, [CHANGE, PROGRESS])
+    assert producer.produced == [
+        ("orders.changes", b"{}", b"7", 3, CHANGE.headers()),
+        ("orders.changes", PROGRESS.value(), PROGRESS_KEY, 3, None),
+    ]
+    assert emitter.end("orders.changes", 3) is None
+    emitter.wait()
+    assert (emitter.end("orders.changes", 3), emitter.end("orders.changes", 0)) == (2, None)
+
+
+def test_a_forward_keeps_its_headers(emitter: Emitter, producer: FakeProducer) -> None:
+    """Only the origin is added, behind all others."""
+    record = LogRecord(9, 5, b"k", b"{}", [("x", b"1"), ("sow.origin", b"1@1")])
+    emitter.forwards("orders", [Forward(2, record, Origin(0, 9))])
+    headers = [("x", b"1"), ("sow.origin", b"1@1"), ("sow.origin", b"0@9")]
+    assert producer.produced == [("orders", b"{}", b"k", 2, headers)]
+
+
+def test_a_dead_letter_is_the_record_and_the_reason(emitter: Emitter, producer: FakeProducer) -> None:
+    """Bytes, headers and key as they came; the letter's own key says where the record stood."""
+    letters = [
+        DeadLetter(LogRecord(9, 5, b"\xff", b"{", [("x", None)]), "not json", "expected é"),
+        DeadLetter(LogRecord(10, 5, None, None), "key missing", "\ud800"),
+    ]
+    emitter.dead("orders.dead", 3, letters)
+    (_, value, key, partition, headers), (_, nothing, _, _, bare) = producer.produced
+    assert (value, key, partition, nothing) == (b"{", b"3@9", 0, None)
+    assert headers == [
+        ("x", None),
+        ("sow.original_key", b"\xff"),
+        ("sow.reason", b"not json"),
+        ("sow.message", "expected é".encode()),
+    ]
+    assert bare == [("sow.reason", b"key missing"), ("sow.message", b"?")]
+
+
+def test_a_message_that_kafka_refuses_ends_the_batch(emitter: Emitter, producer: FakeProducer) -> None:
+    """Nothing is committed on what was not written."""
+    producer.error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    emitter.events("orders.changes", 0, [CHANGE])
+    with pytest.raises(NotWritten):
+        emitter.wait()
+    assert emitter.end("orders.changes", 0) is None
+
+
+def test_waiting_goes_on_until_kafka_has_it(emitter: Emitter, producer: FakeProducer) -> None:
+    """A slow Kafka is waited for."""
+    producer.stuck = 3
+    emitter.events("orders.changes", 0, [CHANGE])
+    emitter.wait()
+    assert emitter.end("orders.changes", 0) == 1
+
+
+def test_waiting_ends_when_the_service_is_to_stop(producer: FakeProducer) -> None:
+    """A Kafka that is away does not keep a service from stopping."""
+    emitter = Emitter({}, TOPICS, lambda: True)
+    producer.stuck = 3
+    emitter.events("orders.changes", 0, [CHANGE])
+    with pytest.raises(NotWritten, match="stopping"):
+        emitter.wait()

@@ -1,0 +1,50 @@
+"""The hub: who is live, and what each change is to them."""
+
+import json
+
+from fanout.subscription import Subscription
+from query_service.hub import Active
+from query_service.outbox import Outbox
+from sowline.filter import compile_filter
+from sowline.options import Options
+from sowline.position import Position
+from tests.unit.sessions import Server
+
+
+def live(server: Server, outbox: Outbox, sub_id: str, text: str = "") -> Active:
+    """Return a live subscription."""
+    engine = Subscription(compile_filter(text), oof=True)
+    active = Active(outbox, sub_id, server.topic, engine, Options(oof=True))
+    server.hub.add(active)
+    return active
+
+
+async def test_clients_get_their_own_messages() -> None:
+    """Two clients get one message each; a client without a match gets none."""
+    server, boxes = Server().loaded(), [Outbox(1000) for _ in range(3)]
+    for box, text in zip(boxes, ("", "/a = 1", "/a = 2"), strict=True):
+        live(server, box, "s", text)
+    server.put({"id": 1, "a": 1})
+    assert [len(box._messages) for box in boxes] == [1, 1, 0]
+    assert (server.hub.live, server.hub.messages_sent) == (3, 2)
+    assert json.loads((await boxes[1].take())[0])["sids"] == ["s"]
+
+
+async def test_who_is_removed_is_told_nothing() -> None:
+    """After its removal a subscription gets nothing, and removing it twice does not matter."""
+    server, box = Server().loaded(), Outbox(1000)
+    active = live(server, box, "s")
+    for _ in range(2):
+        server.hub.remove(active)
+    server.put({"id": 1})
+    assert (server.hub.live, len(box._messages)) == (0, 0)
+
+
+async def test_who_is_too_slow_falls_behind_where_it_was_left() -> None:
+    """A full outbox ends being live: the subscription stands at the last change that it was sent."""
+    server, box = Server().loaded(), Outbox(10)
+    active = live(server, box, "s")
+    server.put({"id": 1})
+    server.put({"id": 2})
+    assert (server.hub.live, len(box._messages)) == (0, 1)
+    assert active.positions == {0: Position(0, 0)}

@@ -1,0 +1,157 @@
+"""The publisher: what it writes, and what it refuses before it is written."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from sowline.command import read_command
+from sowline.errors import SowlineError
+from sowline.nesting import NESTING_MAX
+from sowline.publisher import Publisher
+from sowline.topics import parse_topics
+
+TOPICS = parse_topics("topics: [{name: eu/orders, key: /id, record_bytes_max: 2000}]")
+
+
+class FakeProducer:
+    """Takes what is produced; `full` and `error` make it refuse."""
+
+    def __init__(self) -> None:
+        self.produced: list[tuple[Any, ...]] = []
+        self.full = 0
+        self.left = 0
+        self.reports: list[Any] = []
+
+    def produce(self, topic: str, value: Any, key: Any, on_delivery: Any, headers: Any) -> None:
+        """Take a message."""
+        if self.full:
+            self.full -= 1
+            raise BufferError
+        self.produced.append((topic, value, key, read_command(headers)))
+        self.reports.append(on_delivery)
+
+    def poll(self, seconds: float) -> int:
+        """Report nothing."""
+        return 0
+
+    def flush(self, seconds: float) -> int:
+        """Return how many messages are left."""
+        return self.left
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
+    """The producer that a publisher gets."""
+    producer = FakeProducer()
+    monkeypatch.setattr("sowline.publisher.exact_producer", lambda *_, **__: producer)
+    return producer
+
+
+@pytest.fixture
+def publisher(producer: FakeProducer) -> Publisher:
+    """A publisher over the fake producer."""
+    return Publisher({}, TOPICS, publisher="p")
+
+
+def test_commands_go_to_the_log_with_key_and_number(publisher: Publisher, producer: FakeProducer) -> None:
+    """Each command carries the publisher's rising number; records carry their key text as Kafka key."""
+    publisher.publish("eu/orders", {"id": 1}, correlation="c")
+    publisher.delta_publish("eu/orders", b'{ "id": "1" }')
+    publisher.sow_delete("eu/orders", data='{"id":true}')
+    publisher.sow_delete("eu/orders", filter="1=1")
+    publisher.sow_delete("eu/orders", keys=["7", "8"])
+    assert [(topic, value, key) for topic, value, key, _ in producer.produced] == [
+        ("eu.orders", b'{"id":1}', b"1"),
+        ("eu.orders", b'{ "id": "1" }', b"1"),
+        ("eu.orders", b'{"id":true}', b"true"),
+        ("eu.orders", None, None),
+        ("eu.orders", None, None),
+    ]
+    commands = [command for *_, command in producer.produced]
+    assert [command.command for command in commands] == ["publish", "delta_publish"] + ["sow_delete"] * 3
+    assert {command.publisher for command in commands} == {"p"}
+    assert [command.sequence for command in commands] == [(n, 0) for n in range(1, 6)]
+    assert (commands[0].correlation, commands[3].filter, commands[4].keys) == ("c", "1=1", ("7", "8"))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"{", "not json"),
+        ("[]", "not an object"),
+        ({}, "key missing"),
+        ({"id": None}, "key null"),
+        ({"id": 1.5}, "bad key"),
+        ({"id": 1, "a": "x" * 2000}, "too large"),
+        (b'{"id":1,"a":' + b"[" * NESTING_MAX + b"]" * NESTING_MAX + b"}", "too deep"),
+    ],
+)
+def test_what_the_materializer_would_refuse_is_not_written(
+    publisher: Publisher, producer: FakeProducer, data: Any, reason: str
+) -> None:
+    """The caller hears at once what would otherwise be a dead letter."""
+    for write in (publisher.publish, publisher.delta_publish):
+        with pytest.raises(SowlineError) as error:
+            write("eu/orders", data)
+        assert error.value.reason == reason
+    assert producer.produced == []
+
+
+@pytest.mark.parametrize(
+    "selectors",
+    [
+        {},
+        {"filter": "1=1", "keys": ["1"]},
+        {"data": {"id": 1}, "filter": "1=1"},
+        {"keys": []},
+        {"filter": " "},
+    ],
+)
+def test_a_delete_has_exactly_one_selector(
+    publisher: Publisher, producer: FakeProducer, selectors: dict[str, Any]
+) -> None:
+    """None, two or an empty one are refused: nothing is deleted by accident."""
+    with pytest.raises(SowlineError) as error:
+        publisher.sow_delete("eu/orders", **selectors)
+    assert error.value.reason == "bad request"
+    assert producer.produced == []
+
+
+def test_an_unknown_topic_is_refused(publisher: Publisher) -> None:
+    """The error lists the topics there are."""
+    with pytest.raises(SowlineError, match="eu/orders") as error:
+        publisher.publish("orders", {"id": 1})
+    assert error.value.reason == "invalid topic"
+
+
+def test_a_full_queue_is_waited_for(publisher: Publisher, producer: FakeProducer) -> None:
+    """Nothing is dropped where the producer has no room for the moment."""
+    producer.full = 3
+    publisher.publish("eu/orders", {"id": 1})
+    assert len(producer.produced) == 1
+
+
+def test_what_kafka_did_not_take_is_raised_once(publisher: Publisher, producer: FakeProducer) -> None:
+    """The next call says that an earlier command was not written; after that it may be tried again."""
+    publisher.publish("eu/orders", {"id": 1})
+    producer.reports[0](KafkaError(KafkaError._MSG_TIMED_OUT), None)
+    with pytest.raises(SowlineError) as error:
+        publisher.flush()
+    assert error.value.reason == "not written"
+    publisher.flush()
+
+
+def test_a_flush_that_runs_out_of_time_says_what_is_left(
+    publisher: Publisher, producer: FakeProducer
+) -> None:
+    """Commands that are still on their way are counted in the error."""
+    producer.left = 2
+    with pytest.raises(SowlineError, match="2 commands") as error:
+        publisher.flush(0)
+    assert error.value.reason == "not written"
+
+
+def test_each_publisher_has_an_id_of_its_own(producer: FakeProducer) -> None:
+    """Without an id given, no two publishers can take each other's numbers for repeats."""
+    assert Publisher({}, TOPICS).id != Publisher({}, TOPICS).id

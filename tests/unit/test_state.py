@@ -1,0 +1,62 @@
+"""The state of a query service: replicas, and who is told of their changes."""
+
+import asyncio
+
+from sowline.change import Change
+from sowline.position import Position
+from tests.unit.sessions import Server
+
+
+def change(offset: int, after: int) -> Change:
+    """Return a change at an offset."""
+    return Change(b"1", b"{}", None, Position(0, offset), Position(0, after), "publish", 0)
+
+
+def test_nobody_is_told_of_what_is_loaded() -> None:
+    """Listeners hear of a change only once its partition follows."""
+    server, told = Server(partitions=2), list[tuple[int, int]]()
+    server.state.on_changes = lambda topic, number, changes: told.append((number, len(changes)))
+    server.put({"id": 1})
+    assert server.state.loading == ["orders"]
+    server.state.loaded([("orders.changes", 0)])
+    server.put({"id": 2})
+    assert server.state.loading == ["orders"]
+    server.loaded()
+    server.put({"id": 3}, partition=1)
+    assert (told, server.state.loading, server.topic.size) == ([(0, 1), (1, 1)], [], 3)
+
+
+def test_a_gap_breaks_the_state() -> None:
+    """After a gap nothing is applied any more: only a restart can help, and it is said why."""
+    server = Server().loaded()
+    server.put({"id": 1})
+    server.take(change(5, 4))
+    assert server.state.broken is not None
+    assert "orders.changes [0]" in server.state.broken
+    server.take(change(1, 0))
+    assert server.topic.positions == {0: Position(0, 0)}
+
+
+def test_the_followers_end_is_said() -> None:
+    """What ended the following is kept for the health answer."""
+    server = Server().loaded()
+    server.state.failed(ValueError("no more"))
+    assert "no more" in (server.state.broken or "")
+
+
+async def test_a_position_is_waited_for() -> None:
+    """Whoever waits goes on once every partition has reached what was asked for."""
+    server = Server(partitions=2).loaded()
+    wanted = {0: Position(0, 1), 1: Position(0, 0)}
+    waiting = asyncio.create_task(server.state.wait_until_reached(server.topic, wanted, 60))
+    for partition in (0, 1, 0):
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        server.put({"id": 1}, partition=partition)
+    assert await waiting is True
+
+
+async def test_waiting_has_an_end() -> None:
+    """After the time is up the answer is no."""
+    server = Server().loaded()
+    assert await server.state.wait_until_reached(server.topic, {0: Position(0, 1)}, 0) is False

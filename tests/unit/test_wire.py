@@ -1,0 +1,152 @@
+"""The wire: requests as they are read, and messages as they are written."""
+
+import json
+
+import pytest
+
+from sowline.errors import SowlineError
+from sowline.wire import (
+    ack,
+    change_head,
+    change_tail,
+    command_id_of,
+    failure,
+    iso_time,
+    join_frame,
+    message,
+    read_request,
+    sow_batch,
+    sow_record,
+    split_frame,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "bad request"),
+        (b"[]", "bad request"),
+        (b'"sow"', "bad request"),
+        (b'{"command":5}', "bad request"),
+        (b"{}", "bad request"),
+        (b'{"command":"sow","filter":null}', "bad request"),
+        (b'{"command":"sow","batch_size":1.5}', "bad request"),
+        (b'{"command":"sow","colour":"red"}', "bad request"),
+        (b'{"command":"\xff"}', "bad request"),
+        (b'{"command":"sow"} x', "bad request"),
+        (b'{"command":"SOW"}', "unknown command"),
+        (b'{"command":""}', "unknown command"),
+        (b'{"command":"sow","batch_size":0}', "invalid batch size"),
+        (b'{"command":"sow","batch_size":10001}', "invalid batch size"),
+    ],
+)
+def test_a_bad_request_has_a_reason(text: bytes, reason: str) -> None:
+    """Unknown fields, wrong types and unknown commands are errors, not silence."""
+    with pytest.raises(SowlineError, match="expected") as error:
+        read_request(text)
+    assert error.value.reason == reason
+
+
+def test_ids_default_to_the_commands() -> None:
+    """A query and a subscription are named by their command unless they have names of their own."""
+    plain = read_request(b'{"command":"sow","command_id":"7"}')
+    assert (plain.id_of_query, plain.id_of_subscription) == ("7", "7")
+    named = read_request(b'{"command":"sow","command_id":"7","query_id":"q","sub_id":"s"}')
+    assert (named.id_of_query, named.id_of_subscription) == ("q", "s")
+
+
+def test_acks_are_a_list_of_known_kinds() -> None:
+    """Kinds are separated by commas; an unknown one is an error."""
+    assert read_request(b'{"command":"sow","ack_type":"stats, processed,"}').acks == {"stats", "processed"}
+    with pytest.raises(SowlineError) as error:
+        _ = read_request(b'{"command":"sow","ack_type":"all"}').acks
+    assert error.value.reason == "invalid ack type"
+
+
+def test_a_frame_is_one_request_or_an_array() -> None:
+    """An array gives its parts as they stand; anything else is one request."""
+    assert split_frame(b' [{"a": 1}, 2]') == [b'{"a": 1}', b"2"]
+    assert split_frame(b'{"a":[1]}') == [b'{"a":[1]}']
+    assert split_frame(b"[]") == []
+
+
+@pytest.mark.parametrize("frame", [b"[", b"[1", b"[1]]", b"[\xff]", b"[" * 50_000, b"[" * 900 + b"]" * 900])
+def test_an_array_that_is_none_is_refused(frame: bytes) -> None:
+    """Broken arrays, and arrays nested beyond all reason, hold no request."""
+    with pytest.raises(SowlineError) as error:
+        _ = [read_request(part) for part in split_frame(frame)]
+    assert error.value.reason == "bad request"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b'{"command_id":"7"}', "7"),
+        (b'{"command_id":7}', ""),
+        (b"{}", ""),
+        (b"[]", ""),
+        (b"x", ""),
+        (b"", ""),
+    ],
+)
+def test_the_id_of_a_broken_request(text: bytes, found: str) -> None:
+    """A failure names its command wherever an id can be made out."""
+    assert command_id_of(text) == found
+
+
+def test_messages_leave_out_what_is_not_there() -> None:
+    """None and empty text are left out; zero and false are not."""
+    assert json.loads(message("x", a=None, b="", c=0, d=False)) == {"command": "x", "c": 0, "d": False}
+    assert json.loads(ack("stats", "1", matches=0)) == {
+        "command": "ack",
+        "ack_type": "stats",
+        "command_id": "1",
+        "status": "success",
+        "matches": 0,
+    }
+    assert json.loads(failure("1", SowlineError("code", "sentence"))) == {
+        "command": "ack",
+        "ack_type": "processed",
+        "command_id": "1",
+        "status": "failure",
+        "reason": "code",
+        "message": "sentence",
+    }
+
+
+def test_bodies_are_spliced_in_as_they_are() -> None:
+    """The stored bytes go on the wire: numbers, spaces and all."""
+    body = b'{"id": 1, "p": 1.50}'
+    record = sow_record(b"77", "orders:0@1", body, None)
+    assert record == b'{"sow_key":"77","updated_at":"orders:0@1","data":' + body + b"}"
+    batch = json.loads(sow_batch('q"', "orders", [record, sow_record(None, "orders:0@2", b"{}", 1)]))
+    assert (batch["query_id"], len(batch["records"])) == ('q"', 2)
+    assert batch["records"][1] == {"timestamp": iso_time(1), "updated_at": "orders:0@2", "data": {}}
+
+
+def test_a_change_is_a_head_and_a_shared_tail() -> None:
+    """What differs between subscriptions stands in front; the rest is encoded once."""
+    head, tail = (
+        change_head("oof", ["a", "b"], "match"),
+        change_tail("orders", b"77", "orders:0@1", b"{}", None),
+    )
+    assert json.loads(head + tail) == {
+        "command": "oof",
+        "sids": ["a", "b"],
+        "reason": "match",
+        "topic": "orders",
+        "sow_key": "77",
+        "bookmark": "orders:0@1",
+        "data": {},
+    }
+    bare = json.loads(
+        change_head("publish", ["a"], None) + change_tail("orders", None, "orders:0@1", b"{}", 5)
+    )
+    assert "sow_key" not in bare
+    assert bare["timestamp"] == "1970-01-01T00:00:00.005000Z"
+
+
+def test_a_frame_of_one_is_no_array() -> None:
+    """One message goes as it is, several as an array."""
+    assert join_frame([b"{}"]) == b"{}"
+    assert join_frame([b"{}", b"[]"]) == b"[{},[]]"
