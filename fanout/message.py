@@ -29,3 +29,9 @@ def fanout_headers(
     if delivery.reason is not None:
         about["reason"] = delivery.reason
     return [("sow", orjson.dumps(about))]
+
+
+def command_of(headers: Headers) -> str:
+    """Return the command of a message of a fanout topic: `sow`, `publish` or `oof`."""
+    about = next((value for name, value in headers if name == "sow"), None)
+    return str(orjson.loads(about or b"{}").get("command", ""))

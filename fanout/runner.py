@@ -6,19 +6,20 @@ begins with the records that match now.
 """
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from fanout.message import fanout_headers
-from fanout.subscription import Delivery, Sighting, Subscription
-from sowline.change import Change, Event, read_event
+from fanout.message import command_of, fanout_headers
+from fanout.subscription import MATCH, OOF, Delivery, Sighting, Subscription
+from sowline.change import DELETE, DELETED, Change, Event, read_event
 from sowline.cluster import Cluster
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.following import Verdict, verdict
-from sowline.kafka import exact_producer, plain_consumer, poll_batch
+from sowline.kafka import exact_producer, plain_consumer, poll_batch, read_range
 from sowline.options import parse_options
 from sowline.position import Position, before_the_log
 from sowline.settings import Settings
@@ -54,7 +55,8 @@ class Runner:
         self._fanout = fanout
         self._source = source
         self._stop = stop
-        self._cluster = Cluster(settings.kafka_client)
+        self._kafka = settings.kafka_client
+        self._cluster = Cluster(self._kafka)
         options = parse_options(fanout.options)
         self._subscription = Subscription(compile_filter(fanout.filter), options.oof)
         self._producer = exact_producer(settings.kafka_client, source.log_bytes_max, error_cb=self._on_error)
@@ -143,16 +145,48 @@ class Runner:
                     self._produce(number, event, delivery)
 
     def _end_load(self, number: int, following: Following) -> None:
-        """Once all that was there at the start is read, write the records that match."""
+        """Once all that was there at the start is read, write the records that match.
+
+        What an earlier load has written that was cut short, and does not match any more, goes out of focus.
+        """
         if not following.loaded:
             return
-        matches = self._subscription.filter.matches
-        for change in sorted(following.newest.values(), key=lambda change: change.position):
-            now = Sighting(change).now
-            if now is not None and change.body is not None and matches(now):
-                self._produce(number, change, Delivery(SOW, change.body))
+        due = list(self._due_after_load(following, self._written_before(number)))
+        for change, delivery in sorted(due, key=lambda pair: pair[0].position):
+            self._produce(number, change, delivery)
         following.newest.clear()
         following.load_end = None
+
+    def _due_after_load(
+        self, following: Following, written: dict[bytes, bytes]
+    ) -> Iterator[tuple[Change, Delivery]]:
+        """Yield a `sow` for each record that matches, and an `oof` for what was written and does not any more."""
+        matches = self._subscription.filter.matches
+        place = following.position or before_the_log()
+        vanished = {key: Change(key, None, None, place, place, DELETE, 0) for key in written}
+        for key, change in (vanished | following.newest).items():
+            now = Sighting(change).now
+            if change.body is not None and now is not None and matches(now):
+                yield change, Delivery(SOW, change.body)
+            elif key in written and change.body is not None:
+                yield change, Delivery(OOF, change.body, MATCH)
+            elif key in written:
+                yield change, Delivery(OOF, change.previous or written[key], DELETED)
+
+    def _written_before(self, number: int) -> dict[bytes, bytes]:
+        """Return the bodies, by SOW key, that a reader of the fanout's topic holds already."""
+        one = [number]
+        start = self._cluster.starts(self._fanout.output, one)[number]
+        end = self._cluster.ends(self._fanout.output, one)[number]
+        held: dict[bytes, bytes] = {}
+        for messages in read_range(self._kafka, self._fanout.output, number, start, end):
+            for message in messages:
+                key: bytes = message.key() or b""
+                if command_of(message.headers() or []) == OOF:  # type: ignore[arg-type]
+                    held.pop(key, None)
+                else:
+                    held[key] = message.value() or b""
+        return held
 
     def _produce(self, number: int, change: Change, delivery: Delivery) -> None:
         headers = fanout_headers(self._source, number, change, delivery)

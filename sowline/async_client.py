@@ -86,7 +86,7 @@ class AsyncClient:
     async def subscribe(
         self, topic: str, *, filter: str = "", options: str = "", bookmark: str = ""
     ) -> AsyncIterator[Message]:
-        """Yield changes as they happen, from now on or from a bookmark on."""
+        """Yield changes as they happen, from a bookmark on, or from the first step of the iteration on."""
         async for message in self._iterate(
             await self.open(Ask("subscribe", topic, filter, options, bookmark))
         ):
@@ -101,11 +101,20 @@ class AsyncClient:
             yield message
 
     async def open(self, ask: Ask) -> Stream:
-        """Start a query or subscription and return its stream, for those who need its bookmark or batches."""
+        """Start a query or subscription and return its stream once the server has taken it.
+
+        For those who need the stream's bookmark or batches, or must know that it has begun; raises what the
+        server refuses it for.
+        """
         await self._connected.wait()
         stream = Stream(next(self._ids), ask)
         self._streams[stream.id] = stream
-        await self._send(ask.request(stream.id))
+        try:
+            await self._send(ask.request(stream.id))
+            await stream.started()
+        except BaseException:
+            self._streams.pop(stream.id, None)
+            raise
         return stream
 
     async def end(self, stream: Stream) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from sowline.async_client import AsyncClient
 from sowline.message import Message
 from sowline.publisher import Body
-from sowline.stream import Ask
+from sowline.stream import Ask, Stream
 
 T = TypeVar("T")
 
@@ -64,22 +64,25 @@ class Client:
         self, topic: str, *, filter: str = "", options: str = "", batch_size: int = 10
     ) -> Iterator[Message]:
         """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
-        return self._iterate(Ask("sow", topic, filter, options, batch_size=batch_size))
+        return self._open(Ask("sow", topic, filter, options, batch_size=batch_size))
 
     def subscribe(
         self, topic: str, *, filter: str = "", options: str = "", bookmark: str = ""
     ) -> Iterator[Message]:
-        """Yield changes as they happen, from now on or from a bookmark on."""
-        return self._iterate(Ask("subscribe", topic, filter, options, bookmark))
+        """Return the changes as they happen, from this call or from a bookmark on."""
+        return self._open(Ask("subscribe", topic, filter, options, bookmark))
 
     def sow_and_subscribe(
         self, topic: str, *, filter: str = "", options: str = "", bookmark: str = "", batch_size: int = 10
     ) -> Iterator[Message]:
         """Yield the records that match at one instant, then every change after it: no gap, no repeat."""
-        return self._iterate(Ask("sow_and_subscribe", topic, filter, options, bookmark, batch_size))
+        return self._open(Ask("sow_and_subscribe", topic, filter, options, bookmark, batch_size))
 
-    def _iterate(self, ask: Ask) -> Iterator[Message]:
-        stream = self._run(self._client.open(ask))
+    def _open(self, ask: Ask) -> Iterator[Message]:
+        """Start a query or subscription; once this returns, it has begun."""
+        return self._iterate(self._run(self._client.open(ask)))
+
+    def _iterate(self, stream: Stream) -> Iterator[Message]:
         try:
             while batch := self._run(stream.next_batch()):
                 yield from batch

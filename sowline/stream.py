@@ -5,7 +5,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any, Self
 
-from sowline.bookmark import Positions, format_bookmark, lay_over, named_place, parse_bookmark
+from sowline.bookmark import NOW, Positions, format_bookmark, lay_over, named_place, parse_bookmark
 from sowline.errors import SowlineError
 from sowline.message import Message, Received
 
@@ -25,6 +25,11 @@ class Ask:
     options: str = ""
     bookmark: str = ""
     batch_size: int = 10
+
+    @property
+    def has_no_group(self) -> bool:
+        """Whether nothing but changes comes: from now on, or after a bookmark that the caller holds a view at."""
+        return self.command == "subscribe" or named_place(self.bookmark or NOW) != NOW
 
     def request(self, id: str) -> dict[str, Any]:
         """Return the command as it goes on the wire."""
@@ -55,6 +60,7 @@ class Stream:
         self._positions: dict[str, Positions] = {}
         self._whole = False
         self._given = False
+        self._started = asyncio.Event()
         self._error: SowlineError | None = None
         self._ended = False
 
@@ -74,9 +80,11 @@ class Stream:
     def _receive_ack(self, ack: Received) -> None:
         if ack.status == "failure":
             self.fail(SowlineError(ack.reason or "failure", ack.message))
-        elif ack.ack_type == "processed" and self._ask.command == "subscribe" and not self._whole:
-            self._positions = _parse(ack.bookmark)
-            self._whole = True
+        elif ack.ack_type == "processed":
+            self._started.set()
+            if self._ask.has_no_group and not self._whole:
+                self._positions = _parse(ack.bookmark)
+                self._whole = True
         elif ack.ack_type == "completed" and self._ask.command == "sow":
             self._ended = True
 
@@ -84,6 +92,7 @@ class Stream:
         """End the stream: the caller gets what was received before, then the error."""
         self._error = error
         self._news.set()
+        self._started.set()
 
     def close(self) -> None:
         """End the stream: nobody will read what is waiting, so the client's reader need not wait for room."""
@@ -91,6 +100,7 @@ class Stream:
         self._waiting.clear()
         self._room.set()
         self._news.set()
+        self._started.set()
 
     def is_to_ask_again(self, received: Received) -> bool:
         """Tell whether the service refuses what it will do in a moment: it is loading, or behind our bookmark."""
@@ -117,6 +127,12 @@ class Stream:
         return Ask("subscribe", self._ask.topic, self._ask.filter, self._ask.options, self.bookmark or "")
 
     # what the caller uses
+
+    async def started(self) -> None:
+        """Wait until the server has taken the command; raises what it was refused for."""
+        await self._started.wait()
+        if self._error is not None:
+            raise self._error
 
     @property
     def bookmark(self) -> str | None:

@@ -146,3 +146,31 @@ def test_killed_fanout(fanout: Fanout) -> None:
         wait_for(lambda: fanout.count() >= goal, "the fanout to move on")
     outputs = fanout.wait_for(write_marks(fanout.system, fanout.query.url, fanout.topic))
     check(outputs, model_of(fanout.system, fanout.topic))
+
+
+def test_load_that_was_cut_short(fanout: Fanout) -> None:
+    """What a load has written before it was killed, and has stopped to match since, goes out of focus."""
+    fanout.system.write(fanout.topic, {"id": 1, "region": "north"}, {"id": 2, "region": "north"})
+    fanout.system.wait_settled(fanout.query.url, fanout.topic)
+    written = [message for message in fanout.system.read(f"{fanout.topic}.changes") if message.value()]
+    records = [message for message in written if headers_of(message).get("sow")]
+    for message in records:
+        fanout.system.produce(
+            fanout.output,
+            message.value(),
+            message.key(),  # type: ignore[arg-type]
+            message.partition() or 0,
+            [("sow", json.dumps({"command": "sow"}).encode())],
+        )
+    fanout.system.write(fanout.topic, {"id": 1, "region": "south"})
+    publisher = fanout.system.publisher()
+    publisher.sow_delete(fanout.topic, data={"id": 2})
+    publisher.flush()
+    fanout.system.write(fanout.topic, {"id": 3, "region": "north"})
+    fanout.system.wait_settled(fanout.query.url, fanout.topic)
+    before = fanout.count()
+    fanout.fanout.start().wait_ready()
+    wait_for(lambda: fanout.count() == before + 3, "the load to be done")
+    late = [json.loads(headers_of(message)["sow"]) for message in fanout.system.read(fanout.output)]
+    told = {(about["command"], about.get("reason")) for about in late if "bookmark" in about}
+    assert told == {("oof", "match"), ("oof", "deleted"), ("sow", None)}
