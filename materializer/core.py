@@ -265,7 +265,7 @@ class Applier:
         expires: int | None = None,
         outcome: str | None = None,
     ) -> Position:
-        position = Position(self._era, self._offset, self._index)
+        position = Position(self._era, self._offset, self._index) if self._index else self._position
         self._step.changes.append(
             Change(
                 key,

@@ -52,10 +52,10 @@ class Change(NamedTuple):
     def headers(self) -> Headers:
         """Return the Kafka headers; what has its default value is left out."""
         position, after = _number(self.position), _relative(self.after, self.position.era)
-        about = f'"position":"{position}","after":"{after}","op":"{self.op}","time":{self.time}'
         rare = self._rare_fields()
-        more = b"," + orjson.dumps(rare)[1:-1] if rare else b""
-        headers: Headers = [("sow", b"{%b%b}" % (about.encode(), more))]
+        more = "," + orjson.dumps(rare)[1:-1].decode() if rare else ""
+        about = f'{{"position":"{position}","after":"{after}","op":"{self.op}","time":{self.time}{more}}}'
+        headers: Headers = [("sow", about.encode())]
         if self.previous is not None:
             headers.append(("sow.previous", self.previous))
         return headers
