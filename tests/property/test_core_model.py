@@ -160,10 +160,22 @@ class CoreAgainstModel(RuleBasedStateMachine):
         """Apply a batch; what a dead owner had on its way arrives in the midst of it."""
         self.world.work(place % self.definition.partitions, size, intrude=intrude)
 
-    @rule(place=numbers, size=st.integers(1, 6), cut=st.integers(0, 5))
-    def die_at_work(self, place: int, size: int, cut: int) -> None:
-        """Apply a batch but die before all of its output is written."""
-        self.world.work(place % self.definition.partitions, size, cut=cut)
+    @rule(place=numbers, size=st.integers(1, 6), cut=st.integers(0, 5), lost=st.booleans())
+    def die_at_work(self, place: int, size: int, cut: int, lost: bool) -> None:
+        """Apply a batch but die before all of its output is written; the disk may go with the owner."""
+        number = place % self.definition.partitions
+        self.world.work(number, size, cut=cut)
+        self.world.crash(number)
+        if lost:
+            self.world.disk.pop(Path(str(number)), None)
+        self.world.owner(number)
+
+    @rule(place=numbers)
+    def restart(self, place: int) -> None:
+        """Begin again from what was committed."""
+        number = place % self.definition.partitions
+        self.world.crash(number)
+        self.world.owner(number)
 
     @rule(place=numbers, count=st.integers(1, 3))
     def arrive_late(self, place: int, count: int) -> None:
