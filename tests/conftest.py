@@ -14,6 +14,7 @@ TESTS = Path(__file__).parent
 # Directories below tests/, in the order they run: quick ones first. Each gives its tests a marker of its name.
 ROOMS = {
     "unit": "no process but this one",
+    "property": "random input against a perfect model",
     "docs": "the documents do what they say",
     "simulation": "whole services over simulated time and Kafka",
     "chart": "the Helm chart; needs helm and kubeconform",
