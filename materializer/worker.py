@@ -232,9 +232,10 @@ class Worker:
         """Write to the changes topic what it lacks: that a partition begins, or all that it once held."""
         if opened.rewrite:
             for events in partition.everything_again():
-                self._write_apart(place, events) if events else None
+                if events:
+                    partition.seen_up_to(self._write_apart(place, events))
         if opened.rewrite or opened.announce:
-            partition.seen_up_to(self._write_apart(place, partition.announcement(extent.log_end)))
+            partition.spoil({PROGRESS_KEY})
         if again := partition.put_right(extent.log_end):
             partition.seen_up_to(self._write_apart(place, again))
 
