@@ -60,13 +60,18 @@ class DeadLetter:
 
 @dataclass(slots=True)
 class Step:
-    """What a batch of log records leads to, in log order; `outcomes` names what made no change."""
+    """What a batch of log records leads to, in log order; `outcomes` names what made no change.
+
+    `untold` holds heads with the number of changes before them: a forwarded record that made no change came
+    just before, and nothing else says so before the next change.
+    """
 
     head: Head
     changes: list[Change] = field(default_factory=list)
     forwards: list[Forward] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     outcomes: dict[str, str] = field(default_factory=dict)
+    untold: list[tuple[int, Head]] = field(default_factory=list)
     publishers_pushed_out: int = 0
 
 
@@ -86,6 +91,8 @@ class Applier:
         self._offset = -1
         self._index = 0
         self._resumed = False
+        self._noted_origin = False
+        self._untold: Head | None = None
 
     def apply(self, batch: Sequence[LogRecord]) -> Step:
         """Apply the records, which are in log order and newer than the head, and return the step."""
@@ -96,15 +103,23 @@ class Applier:
             except SowlineError as error:
                 self._step.dead.append(DeadLetter(record, error.reason, error.message))
                 self._step.outcomes[str(record.offset)] = f"dead:{error.reason}"
-        self._step.head = replace(
+            if self._noted_origin:
+                self._noted_origin = False
+                self._untold = None if self._index else self._head()
+        if batch:
+            self._step.head = self._head()
+        return self._step
+
+    def _head(self) -> Head:
+        """Return the head behind the record that was just applied."""
+        return replace(
             self._step.head,
             position=self._position,
             last_change=self._last_change,
             time=self._time,
-            origins=self._origins,
-            complete=self._step.head.complete or bool(batch),
+            origins=dict(self._origins),
+            complete=True,
         )
-        return self._step
 
     def _begin(self, record: LogRecord) -> None:
         """Move to the record. Changes of it that the state holds already (a recovery cut short) count on."""
@@ -129,6 +144,7 @@ class Applier:
         if origin.offset < highest or (origin.offset == highest and not self._resumed):
             return False
         self._origins[origin.partition] = origin.offset
+        self._noted_origin = True
         return True
 
     # publish and delta_publish
@@ -265,6 +281,9 @@ class Applier:
         expires: int | None = None,
         outcome: str | None = None,
     ) -> Position:
+        if self._untold is not None:
+            self._step.untold.append((len(self._step.changes), self._untold))
+            self._untold = None
         position = Position(self._era, self._offset, self._index) if self._index else self._position
         self._step.changes.append(
             Change(

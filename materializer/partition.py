@@ -45,9 +45,28 @@ class Partition:
         new = [record for record in batch if record.offset >= self.head.next_offset]
         view = View(self._store)
         step = Applier(self.definition, self.number, self.head, view).apply(new)
-        changes: list[Event] = [change for change in step.changes if change.position > self._floor]
-        progress = self._progress_events(step, log_end) if self._says_more(step) else []
-        return Prepared(view, step, [*changes, *progress], len(new))
+        events = self._events(step, log_end)
+        if self._says_more(step):
+            events += self._progress_events(step, log_end)
+        return Prepared(view, step, events, len(new))
+
+    def _events(self, step: Step, log_end: int) -> list[Event]:
+        """Return the changes that were not emitted yet, and before them what they leave untold.
+
+        Of the events of a batch only the first few may reach Kafka, and the disk may go with the owner: each
+        must stand on all that was before it.
+        """
+        events: list[Event] = []
+        start = 0
+        for end, head in step.untold:
+            events += self._new(step.changes[start:end])
+            if step.changes[end].position > self._floor:
+                events.append(progress_of(head, log_end, {}))
+            start = end
+        return events + self._new(step.changes[start:] if start else step.changes)
+
+    def _new(self, changes: Iterable[Change]) -> list[Event]:
+        return [change for change in changes if change.position > self._floor]
 
     def _says_more(self, step: Step) -> bool:
         """Tell whether the changes alone leave something unsaid: outcomes, origins, or how far the log was read."""

@@ -85,6 +85,28 @@ def test_a_new_origin_is_told(partition: Partition) -> None:
     assert events[-1].origins == {3: 5}
 
 
+def test_an_origin_without_a_change_is_told_before_the_next_change(partition: Partition) -> None:
+    """If only the first events of a batch reach Kafka, they still say which forwards were applied."""
+    events = run(
+        partition,
+        record(0, b'{"id":1}', origin="3@5"),
+        record(1, None, command="sow_delete", keys="7", origin="3@6"),
+        record(2, b"{", origin="4@1"),
+        record(3, b'{"id":2}'),
+        record(4, b'{"id":2}'),
+    )
+    assert positions(events) == [
+        ("Change", Position(0, 0)),
+        ("Progress", Position(0, 2)),
+        ("Change", Position(0, 3)),
+        ("Change", Position(0, 4)),
+        ("Progress", Position(0, 4)),
+    ]
+    told = events[1]
+    assert isinstance(told, Progress)
+    assert (told.origins, told.after) == ({3: 6, 4: 1}, Position(0, 0))
+
+
 def test_many_outcomes_are_split(partition: Partition) -> None:
     """One progress event carries no more outcomes than its limit."""
     events = run(partition, *(record(offset, b"{") for offset in range(OUTCOMES_MAX + 1)))
