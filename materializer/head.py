@@ -1,11 +1,14 @@
 """The head of a partition: how far its state is true, and what else it needs to go on from there."""
 
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 
 import orjson
 
 from sowline.position import Position, before_the_log
+
+EVERYTHING: Final = b""
+"""No SOW key is empty: this one stands for all of them, where a changes topic was replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +20,8 @@ class Head:
     `definition` the digest of the topic's definition, `log_id` Kafka's id of the log topic, `changes_end`
     the offset in the changes partition up to which this state has written or seen it. `complete` is false
     only after a recovery that found some, but not all, of the changes that the last log record makes.
+    `spoiled` are the keys whose last event in the changes partition may not be their newest, and is yet to be
+    put right; `EVERYTHING` among them stands for all.
     """
 
     position: Position = field(default_factory=before_the_log)
@@ -27,6 +32,7 @@ class Head:
     log_id: str = ""
     changes_end: int = 0
     complete: bool = True
+    spoiled: frozenset[bytes] = frozenset()
 
     @property
     def next_offset(self) -> int:
@@ -53,11 +59,24 @@ class Head:
                 self.log_id,
                 self.changes_end,
                 self.complete,
+                [key.decode("latin-1") for key in sorted(self.spoiled)],
             ]
         )
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
         """Read what `encode` wrote."""
-        position, last_change, time, origins, *rest = orjson.loads(data)
-        return cls(Position(*position), Position(*last_change), time, dict(origins), *rest)
+        position, last_change, time, origins, definition, log_id, changes_end, complete, spoiled = (
+            orjson.loads(data)
+        )
+        return cls(
+            Position(*position),
+            Position(*last_change),
+            time,
+            dict(origins),
+            definition,
+            log_id,
+            changes_end,
+            complete,
+            frozenset(key.encode("latin-1") for key in spoiled),
+        )

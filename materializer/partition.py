@@ -1,11 +1,12 @@
 """One partition of a topic at work: its store, its head, and the batch that is on its way to Kafka."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from materializer.core import Applier, Step
-from materializer.head import Head
+from materializer.head import EVERYTHING, Head
 from materializer.record import Record, decode_record
 from materializer.recovery import Opened
 from materializer.store import Store
@@ -37,7 +38,6 @@ class Partition:
         self.head = opened.head
         self._store: Store = opened.store
         self._floor = opened.floor
-        self._spoiled = set(opened.spoiled)
         self._remembered = deque(_remembered(opened.store))
 
     def prepare(self, batch: Iterable[LogRecord], log_end: int) -> Prepared:
@@ -80,7 +80,7 @@ class Partition:
 
     def commit(self, prepared: Prepared, changes_end: int) -> None:
         """Keep what the batch made; Kafka has all its events, the last of them just before `changes_end`."""
-        head = replace(prepared.step.head, changes_end=changes_end)
+        head = replace(prepared.step.head, changes_end=changes_end, spoiled=self.head.spoiled)
         writes = prepared.view.writes() | self._forgotten(prepared.view, head.time)
         self._store.commit(writes, prepared.view.tally_after(self._store.tally(), writes), head.encode())
         self.head = head
@@ -101,19 +101,26 @@ class Partition:
         return forgotten
 
     def spoil(self, keys: Iterable[bytes]) -> None:
-        """Note that somebody else wrote events of these keys, so that compaction may keep the wrong ones."""
-        self._spoiled.update(keys)
+        """Note that somebody else wrote events of these keys, so that compaction may keep the wrong ones.
 
-    def put_right(self, log_end: int) -> list[Event]:
-        """Return what to write again because of foreign events, and where the partition stands.
+        The next commit keeps that with the state, until they are put right.
+        """
+        self.head = replace(self.head, spoiled=self.head.spoiled.union(keys))
 
-        There is nothing to return before the state has reached all that was ever emitted: the newest event
+    def put_right(self, log_end: int, batch_max: int = 1000) -> Iterator[list[Event]]:
+        """Yield in batches what to write again because of foreign events, and where the partition stands.
+
+        There is nothing to write before the state has reached all that was ever emitted: the newest event
         of a key may be one that the state does not have yet.
         """
-        if not self._spoiled or self.head.position < self._floor or not self.head.complete:
-            return []
-        keys, self._spoiled = sorted(self._spoiled), set()
-        return [*self.again(keys), *self.announcement(log_end)]
+        head = self.head
+        if not head.spoiled or head.position < self._floor or not head.complete:
+            return
+        all_keys = (key for key, _ in self._store.scan())
+        keys = all_keys if EVERYTHING in head.spoiled else iter(sorted(head.spoiled - {PROGRESS_KEY}))
+        while batch := list(islice(keys, batch_max)):
+            yield self.again(batch)
+        yield [progress_of(head, log_end, {})]
 
     def again(self, keys: Iterable[bytes]) -> list[Event]:
         """Return the newest event of each SOW key once more, for a changes topic that holds foreign ones.
@@ -122,7 +129,7 @@ class Partition:
         not seen the first writing takes it for the gap that it is.
         """
         view = View(self._store)
-        return [self._again(key, view.get(key)) for key in keys if key != PROGRESS_KEY]
+        return [self._again(key, view.get(key)) for key in keys]
 
     def _again(self, key: bytes, record: Record | None) -> Change:
         if record is None:
@@ -143,24 +150,10 @@ class Partition:
             key_text=record.key_text if record.body is None else None,
         )
 
-    def everything_again(self, batch_max: int = 1000) -> Iterable[list[Event]]:
-        """Yield the newest event of every key, in batches, for a changes topic that was replaced."""
-        batch: list[Event] = []
-        for key, data in self._store.scan():
-            batch.append(self._again(key, decode_record(data)))
-            if len(batch) == batch_max:
-                yield batch
-                batch = []
-        yield batch
-
-    def seen_up_to(self, changes_end: int) -> None:
-        """Note that the changes partition is read, and in order, up to this offset."""
-        self.head = replace(self.head, changes_end=changes_end)
+    def is_right(self, changes_end: int) -> None:
+        """Note that the changes partition, up to this offset, ends with the newest event of each key."""
+        self.head = replace(self.head, changes_end=changes_end, spoiled=frozenset())
         self._store.commit({}, self._store.tally(), self.head.encode())
-
-    def announcement(self, log_end: int) -> list[Event]:
-        """Return the progress event that says where this partition stands, and under which definition."""
-        return [progress_of(self.head, log_end, {})]
 
     def close(self) -> None:
         """Let go of the store."""

@@ -13,7 +13,7 @@ import structlog
 from confluent_kafka import Message
 
 from materializer.core import read_object
-from materializer.head import Head
+from materializer.head import EVERYTHING, Head
 from materializer.record import Record
 from materializer.store import RocksStore, Store, StoreDamaged, Tally
 from materializer.view import View, entry_hash
@@ -30,18 +30,11 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A partition ready to go on: its store, its head, and `floor`, the newest position already emitted.
-
-    `rewrite` asks for the whole state to be written to the changes topic again, because that was replaced.
-    `spoiled` are the keys of events found out of order: their newest must be written again, see `Partition`.
-    """
+    """A partition ready to go on: its store, its head, and `floor`, the newest position already emitted."""
 
     store: RocksStore
     head: Head
     floor: Position
-    announce: bool
-    rewrite: bool
-    spoiled: frozenset[bytes] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +122,12 @@ class Recovery:
             self._warn("the log does not lead from the local state to what was emitted")
             store.close()
             return None
-        head = replace(head, changes_end=self._extent.changes_end)
-        return Opened(store, head, floor, announce=False, rewrite=replaced, spoiled=spoiled)
+        head = replace(head, changes_end=self._extent.changes_end, spoiled=head.spoiled | spoiled)
+        if replaced:
+            self._warn("the changes topic was replaced")
+            head = replace(head, spoiled=head.spoiled | {EVERYTHING})
+            store.commit({}, store.tally(), head.encode())
+        return Opened(store, head, floor)
 
     def _leads_on(self, head: Head, emitted: Position) -> bool:
         """Tell whether the log still holds all records between the state and what was emitted."""
@@ -148,12 +145,15 @@ class Recovery:
             loader.load(events)
         if loader.progress is None:
             store.close()
-            return None
+            raise SowlineError(
+                "changes incomplete",
+                f"{self._definition.changes} [{self._partition}] does not say where its changes stand, and there is "
+                "no local state. Delete that topic: it is made again from the log",
+            )
         head = loader.head(self._extent.changes_end)
         self._finish(store, head)
         self._warn("state loaded from the changes topic")
-        spoiled = frozenset({PROGRESS_KEY, *loader.spoiled})
-        return Opened(store, head, head.position, announce=False, rewrite=False, spoiled=spoiled)
+        return Opened(store, head, head.position)
 
     # road 3
 
@@ -172,9 +172,10 @@ class Recovery:
             definition=self._definition.digest,
             log_id=self._extent.log_id,
             changes_end=self._extent.changes_end,
+            spoiled=frozenset({PROGRESS_KEY}),
         )
         self._finish(store, head)
-        return Opened(store, head, start, announce=True, rewrite=False)
+        return Opened(store, head, start)
 
     def _finish(self, store: RocksStore, head: Head) -> None:
         store.commit({}, store.tally(), head.encode())
@@ -202,7 +203,8 @@ class Recovery:
     def _begin_era(self, opened: Opened, offset: int, why: str) -> Opened:
         self._warn(f"a new era begins: {why}")
         head = opened.head.new_era(self._extent.log_id, offset)
-        return replace(opened, head=head, floor=head.position, announce=True)
+        head = replace(head, spoiled=head.spoiled | {PROGRESS_KEY})
+        return replace(opened, head=head, floor=head.position)
 
     # reading the changes
 
@@ -340,4 +342,5 @@ class Loader:
             self.progress.log_id,
             changes_end,
             not cut_short,
+            frozenset({PROGRESS_KEY, *self.spoiled}),
         )

@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 
 from materializer.emitter import Emitter
 from materializer.partition import Partition, Prepared, foreign_keys
-from materializer.recovery import Extent, Opened, Recovery, as_event, extent_of
+from materializer.recovery import Extent, Recovery, as_event, extent_of
 from sowline.change import PROGRESS_KEY, Event
 from sowline.cluster import Cluster
 from sowline.command import LogRecord
@@ -144,10 +144,10 @@ class Worker:
         start = end = partition.head.changes_end
         if batch.events:
             end = self._acknowledged_end(place)
-        partition.commit(batch, end)
         if end - start > len(batch.events):
             partition.spoil(self._foreign_keys(place, start, end, batch))
-        self._put_right(place)
+        partition.commit(batch, end)
+        self._put_right(place, partition, self._log_end(place))
 
     def _acknowledged_end(self, place: Place) -> int:
         end = self._emitter.end(self._definitions[place[0]].changes, place[1])
@@ -163,11 +163,13 @@ class Worker:
         self.counts.foreign_writes += len(keys)
         return {PROGRESS_KEY, *keys}
 
-    def _put_right(self, place: Place) -> None:
+    def _put_right(self, place: Place, partition: Partition, log_end: int) -> None:
         """Write again the newest events of the keys that foreign writes have spoiled."""
-        partition = self._partitions[place]
-        if again := partition.put_right(self._log_end(place)):
-            partition.seen_up_to(self._write_apart(place, again))
+        end = None
+        for events in partition.put_right(log_end):
+            end = self._write_apart(place, events)
+        if end is not None:
+            partition.is_right(end)
 
     def _write_apart(self, place: Place, events: Sequence[Event]) -> int:
         """Write events that belong to no batch, and return the end of the changes partition behind them."""
@@ -225,19 +227,8 @@ class Worker:
         recovery = Recovery(self._kafka, definition, place[1], path, extent, self._settings.accept_loss)
         opened = recovery.open()
         partition = Partition(definition, place[1], opened)
-        self._say(place, partition, opened, extent)
+        self._put_right(place, partition, extent.log_end)
         return partition
-
-    def _say(self, place: Place, partition: Partition, opened: Opened, extent: Extent) -> None:
-        """Write to the changes topic what it lacks: that a partition begins, or all that it once held."""
-        if opened.rewrite:
-            for events in partition.everything_again():
-                if events:
-                    partition.seen_up_to(self._write_apart(place, events))
-        if opened.rewrite or opened.announce:
-            partition.spoil({PROGRESS_KEY})
-        if again := partition.put_right(extent.log_end):
-            partition.seen_up_to(self._write_apart(place, again))
 
     def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._let_go(places)

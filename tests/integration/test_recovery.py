@@ -154,7 +154,7 @@ class Rig:
         """Return the records that the log makes when it is applied from its begin, in memory."""
         store = MemoryStore()
         start = Head(definition=self.topic.digest)
-        opened = Opened(store, start, start.position, announce=False, rewrite=False)  # type: ignore[arg-type]
+        opened = Opened(store, start, start.position)  # type: ignore[arg-type]
         replay = Partition(self.topic, partition, opened)
         replay.commit(replay.prepare(self.log(partition), 0), 0)
         return dump(store, 0, NEVER)

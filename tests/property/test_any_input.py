@@ -98,7 +98,7 @@ def test_any_input_is_applied_or_refused(log: list[LogRecord]) -> None:
     """Every record has its effect or its reason, and what is written of it can be read again."""
     store, loaded = MemoryStore(), MemoryStore()
     head = Head(definition=DEFINITION.digest)
-    opened = Opened(store, head, head.position, announce=False, rewrite=False)  # type: ignore[arg-type]
+    opened = Opened(store, head, head.position)  # type: ignore[arg-type]
     partition, loader = Partition(DEFINITION, 0, opened), Loader(loaded, DEFINITION)
     for offset, record in enumerate(log):
         prepared = partition.prepare([record._replace(offset=offset)], len(log))

@@ -14,10 +14,11 @@ from unittest.mock import patch
 from materializer.core import DeadLetter, Forward
 from materializer.partition import Partition, foreign_keys
 from materializer.record import Record, decode_record
-from materializer.recovery import Extent, Recovery
+from materializer.recovery import Extent, Opened, Recovery
 from materializer.store import MemoryStore, Store
 from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event
 from sowline.command import Headers, LogRecord
+from sowline.errors import SowlineError
 from sowline.topics import TopicDefinition
 
 Disk = dict[Path, dict[str, Any]]
@@ -83,11 +84,15 @@ def rocks_in_memory(disk: Disk) -> type[MemoryStore]:
 
 @dataclass
 class Topic:
-    """One changes partition: what it still holds, and, apart from it, all that was ever written."""
+    """One changes partition: what it still holds, and, apart from it, all that was ever written.
+
+    `since` is where in that history the topic was made anew.
+    """
 
     held: list[Written] = field(default_factory=list)
     end: int = 0
     history: list[Written] = field(default_factory=list)
+    since: int = 0
 
     def append(self, event: Event) -> None:
         """Write an event."""
@@ -102,7 +107,7 @@ class Topic:
 
     def replace(self) -> None:
         """Delete the topic and make it again."""
-        self.held, self.end = [], 0
+        self.held, self.end, self.since = [], 0, len(self.history)
 
 
 Output = tuple[int, Forward | DeadLetter | Event]
@@ -154,21 +159,30 @@ class World:
     def owner(self, number: int) -> Partition:
         """Return the partition at work, opened if it is not."""
         if number not in self.owners:
-            changes = self.changes[number]
-            start = changes.held[0].at if changes.held else changes.end
-            extent = Extent("log", 0, len(self.logs[number]), start, changes.end)
-            opened = Recovery({}, self.definition, number, Path(str(number)), extent).open()
-            partition = self.owners[number] = Partition(self.definition, number, opened)
-            if opened.rewrite:
-                for events in partition.everything_again(2):
-                    self._write_apart(number, events)
-            if opened.rewrite or opened.announce:
-                self._write_apart(number, partition.announcement(0))
+            try:
+                opened = self._recover(number)
+            except SowlineError as error:
+                if error.reason != "changes incomplete":
+                    raise
+                self.changes[number].replace()
+                opened = self._recover(number)
+            self.owners[number] = Partition(self.definition, number, opened)
             self._put_right(number)
         return self.owners[number]
 
-    def work(self, number: int, size: int, cut: int | None = None, intrude: int = 0) -> None:
-        """Apply a batch; `cut` stops before the cut-th output, `intrude` is where late writers get in."""
+    def _recover(self, number: int) -> Opened:
+        changes = self.changes[number]
+        start = changes.held[0].at if changes.held else changes.end
+        extent = Extent("log", 0, len(self.logs[number]), start, changes.end)
+        return Recovery({}, self.definition, number, Path(str(number)), extent).open()
+
+    def work(
+        self, number: int, size: int, cut: int | None = None, intrude: int = 0, restart: bool = False
+    ) -> None:
+        """Apply a batch; `intrude` is where late writers get in.
+
+        The owner dies before the `cut`-th output, or, if it is to `restart`, right after the commit.
+        """
         partition = self.owner(number)
         start = partition.head.next_offset
         batch = self.logs[number][start : start + size]
@@ -189,10 +203,13 @@ class World:
         before = after = partition.head.changes_end
         if prepared.events:
             after = self.changes[number].end
-        partition.commit(prepared, after)
         if after - before > len(prepared.events):
             found = [m.event for m in self.changes[number].held if before <= m.at < after]
             partition.spoil({PROGRESS_KEY, *foreign_keys(found, prepared.events)})
+        partition.commit(prepared, after)
+        if restart:
+            self.crash(number)
+            return
         self._put_right(number)
 
     def _output(self, outputs: Sequence[Output]) -> None:
@@ -206,13 +223,13 @@ class World:
                 self.changes[number].append(output)
 
     def _put_right(self, number: int) -> None:
-        if again := self.owners[number].put_right(len(self.logs[number])):
-            self._write_apart(number, again)
-
-    def _write_apart(self, number: int, events: Sequence[Event]) -> None:
-        for event in events:
-            self.changes[number].append(event)
-        self.owners[number].seen_up_to(self.changes[number].end)
+        written = False
+        for events in self.owners[number].put_right(len(self.logs[number]), 2):
+            for event in events:
+                self.changes[number].append(event)
+                written = True
+        if written:
+            self.owners[number].is_right(self.changes[number].end)
 
     def arrive_late(self, number: int, count: int | None = None) -> None:
         """Let what a dead worker had on its way arrive after all."""

@@ -21,6 +21,7 @@ counts = st.integers(0, 2**62)
         st.text(max_size=5),
         counts,
         st.booleans(),
+        st.frozensets(st.binary(max_size=5), max_size=3),
     )
 )
 def test_every_head_reads_back(head: Head) -> None:

@@ -1,11 +1,12 @@
 """A partition at work: what a batch writes, what is kept, and how foreign writes are put right."""
 
+from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
 
-from materializer.head import Head
+from materializer.head import EVERYTHING, Head
 from materializer.partition import OUTCOMES_MAX, Partition, foreign_keys
 from materializer.recovery import Loader, Opened, walk
 from materializer.store import MemoryStore
@@ -23,8 +24,8 @@ def opened(store: MemoryStore, **given: Any) -> Opened:
     """Return a store as a recovery hands it over."""
     data = store.head()
     head = Head(definition=DEFINITION.digest) if data is None else Head.decode(data)
-    fields: dict[str, Any] = {"floor": head.position, "announce": False, "rewrite": False}
-    return Opened(store, head, **(fields | given))  # type: ignore[arg-type]
+    floor = given.pop("floor", head.position)
+    return Opened(store, replace(head, **given), floor)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -219,12 +220,17 @@ def test_foreign_events_are_those_that_are_not_ours(
     assert foreign_keys(found, ours) == foreign
 
 
+def put_right(partition: Partition) -> list[Event]:
+    """Return everything that is to be written again."""
+    return [event for batch in partition.put_right(9) for event in batch]
+
+
 def test_spoiled_keys_are_written_again(partition: Partition) -> None:
     """The newest event of each is written once more, then where the partition stands; and that only once."""
     events = run(partition, record(0, b'{"id":1}'), record(1, b'{"id":1,"a":1}'), record(2, b"{"))
     key = events[0].sow_key if isinstance(events[0], Change) else b""
     partition.spoil({key, PROGRESS_KEY})
-    again, progress = partition.put_right(9)
+    again, progress = put_right(partition)
     assert isinstance(again, Change)
     assert (again.op, again.body, again.position, again.after) == (
         AGAIN,
@@ -233,25 +239,34 @@ def test_spoiled_keys_are_written_again(partition: Partition) -> None:
         Position(0, 1),
     )
     assert progress.position == Position(0, 2)
-    assert partition.put_right(9) == []
+    partition.is_right(9)
+    assert put_right(partition) == []
+
+
+def test_what_is_spoiled_outlives_its_owner(partition: Partition, store: MemoryStore) -> None:
+    """Until it is put right, it is committed with the state, and the next owner knows."""
+    partition.spoil({b"1"})
+    run(partition, record(0, b'{"id":1}'), changes_end=5)
+    again, _ = put_right(Partition(DEFINITION, 0, opened(store)))
+    assert isinstance(again, Change)
+    assert again.sow_key == b"1"
 
 
 def test_keys_are_put_right_only_once_the_state_is_as_new_as_what_was_emitted(store: MemoryStore) -> None:
     """Before that, what would be written again might be older than what is there."""
     partition = Partition(DEFINITION, 0, opened(store, floor=Position(0, 1), spoiled=frozenset({b"1"})))
-    assert partition.put_right(9) == []
+    assert put_right(partition) == []
     run(partition, record(0, b'{"id":1}'))
-    assert partition.put_right(9) == []
+    assert put_right(partition) == []
     run(partition, record(1, b'{"id":1}'))
-    assert [event.position for event in partition.put_right(9)] == [Position(0, 1), Position(0, 1)]
+    assert [event.position for event in put_right(partition)] == [Position(0, 1), Position(0, 1)]
 
 
 def test_a_partition_amid_a_record_waits_to_put_things_right(store: MemoryStore) -> None:
     """A progress event amid a log record's changes would show half of it."""
-    head = Head(Position(0, 3), Position(0, 3), complete=False)
-    partition = Partition(DEFINITION, 0, opened(store, spoiled=frozenset({b"1"})))
-    partition.head = head
-    assert partition.put_right(9) == []
+    given = {"position": Position(0, 3), "complete": False, "spoiled": frozenset({b"1"})}
+    partition = Partition(DEFINITION, 0, opened(store, **given))
+    assert put_right(partition) == []
 
 
 @pytest.mark.parametrize("numbered", [True, False])
@@ -264,7 +279,7 @@ def test_a_deletion_written_again_loads_by_itself(
     partition.spoil([sow_key(b"orders\0", "7")])
     loaded = MemoryStore()
     loader = Loader(loaded, DEFINITION)
-    loader.load(partition.put_right(9))
+    loader.load(put_right(partition))
     assert dump(loaded, 0, 0) == dump(store, 0, 0)
     head = loader.head(partition.head.changes_end)
     assert (head.position, head.last_change) == (Position(0, 1), Position(0, 1))
@@ -278,24 +293,27 @@ def test_everything_can_be_written_again(partition: Partition, store: MemoryStor
         record(5, b'{"id":3}', command="sow_delete"),
         record(6, b"{", origin="2@9"),
     )
-    batches = list(partition.everything_again(2))
-    assert [len(batch) for batch in batches] == [2, 2, 1]
+    partition.spoil({EVERYTHING})
+    batches = list(partition.put_right(7, 2))
+    assert [len(batch) for batch in batches] == [2, 2, 1, 1]
     loaded = MemoryStore()
     loader = Loader(loaded, DEFINITION)
     for batch in batches:
         loader.load(batch)
-    loader.load(partition.announcement(7))
+    partition.is_right(0)
     assert dump(loaded, 0, 0) == dump(store, 0, 0)
-    assert loader.head(0) == partition.head
+    assert loader.head(0) == replace(partition.head, spoiled=frozenset({PROGRESS_KEY}))
     assert loader.spoiled == set()
 
 
 def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) -> None:
-    """Up to where the changes partition was read is part of the state."""
-    partition.seen_up_to(42)
+    """Up to where the changes partition is right is part of the state."""
+    partition.spoil({b"1"})
+    partition.is_right(42)
     data = store.head()
     assert data is not None
-    assert Head.decode(data).changes_end == partition.head.changes_end == 42
+    assert Head.decode(data) == partition.head
+    assert (partition.head.changes_end, partition.head.spoiled) == (42, frozenset())
 
 
 def test_a_records_state_is_all_that_again_needs(partition: Partition) -> None:

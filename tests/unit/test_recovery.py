@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from materializer.head import Head
+from materializer.head import EVERYTHING, Head
 from materializer.partition import Partition
 from materializer.recovery import Extent, Loader, Opened, Recovery
 from materializer.store import MemoryStore
@@ -74,7 +74,7 @@ def test_a_whole_store_goes_on_where_it_was(worked: World) -> None:
     """The first road: nothing is read but the tail of the changes."""
     opened = recover(worked)
     assert opened.head.next_offset == len(worked.logs[0])
-    assert (opened.announce, opened.rewrite, opened.spoiled) == (False, False, frozenset())
+    assert opened.head.spoiled == frozenset()
     assert opened.floor == opened.head.position
 
 
@@ -92,7 +92,7 @@ def test_the_changes_replace_a_store_that_is_lost(worked: World, loss: str) -> N
         worked.disk[PATH]["_head"] = None
     opened = recover(worked)
     assert state(opened) == expected
-    assert PROGRESS_KEY in opened.spoiled
+    assert opened.head.spoiled == {PROGRESS_KEY}
     assert state(recover(worked)) == expected
 
 
@@ -102,7 +102,7 @@ def test_the_log_replaces_what_is_lost_with_the_changes(worked: World) -> None:
     worked.disk.clear()
     worked.changes[0].replace()
     opened = recover(worked)
-    assert (opened.head.next_offset, opened.announce) == (0, True)
+    assert (opened.head.next_offset, opened.head.spoiled) == (0, {PROGRESS_KEY})
     worked.drain()
     worked.crash(0)
     assert state(recover(worked)) == expected
@@ -116,13 +116,15 @@ def test_without_its_begin_the_log_is_no_road(worked: World) -> None:
         recover(worked, log_start=3)
     assert error.value.reason == "log incomplete"
     opened = recover(worked, log_start=3, accept_loss=True)
-    assert (opened.head.next_offset, opened.announce) == (3, True)
+    assert (opened.head.next_offset, opened.head.spoiled) == (3, {PROGRESS_KEY})
 
 
 def test_a_changes_topic_that_was_replaced_is_filled_again(worked: World) -> None:
     """With a whole store and a shorter changes topic, everything is to be written again."""
     worked.changes[0].replace()
-    assert recover(worked).rewrite
+    for _ in range(2):
+        opened = recover(worked)
+        assert EVERYTHING in opened.head.spoiled
     worked.owner(0)
     worked.crash(0)
     expected = state(recover(worked))
@@ -145,7 +147,7 @@ def test_foreign_events_in_the_tail_are_noted(worked: World) -> None:
     assert isinstance(old, Change)
     worked.changes[0].append(old)
     opened = recover(worked)
-    assert opened.spoiled == {old.sow_key}
+    assert opened.head.spoiled == {old.sow_key}
     assert opened.floor == opened.head.position
 
 
@@ -155,7 +157,7 @@ def test_foreign_events_in_a_load_are_noted(worked: World) -> None:
     assert isinstance(old, Change)
     worked.changes[0].append(old)
     worked.disk.clear()
-    assert recover(worked).spoiled == {old.sow_key, PROGRESS_KEY}
+    assert recover(worked).head.spoiled == {old.sow_key, PROGRESS_KEY}
 
 
 def test_another_definition_is_refused(worked: World) -> None:
@@ -177,7 +179,7 @@ def test_a_replaced_log_begins_a_new_era(worked: World) -> None:
     assert dump(opened.store, 0, 0) == dump(before.store, 0, 0)
     assert (opened.head.position, opened.head.next_offset) == (Position(1, -1), 0)
     assert (opened.head.last_change, opened.head.log_id) == (before.head.last_change, "other")
-    assert (opened.announce, opened.floor) == (True, opened.head.position)
+    assert (opened.head.spoiled, opened.floor) == ({PROGRESS_KEY}, opened.head.position)
 
 
 def test_a_log_that_ends_before_the_state_begins_a_new_era(worked: World) -> None:
@@ -193,7 +195,7 @@ def test_a_hole_in_the_log_stops_the_partition(worked: World) -> None:
         recover(worked, log_start=end + 4, log_end=end + 9)
     assert error.value.reason == "log incomplete"
     opened = recover(worked, accept_loss=True, log_start=end + 4, log_end=end + 9)
-    assert (opened.head.position, opened.announce) == (Position(1, end + 3), True)
+    assert (opened.head.position, opened.head.spoiled) == (Position(1, end + 3), {PROGRESS_KEY})
 
 
 def test_a_log_cut_up_to_the_state_is_no_hole(worked: World) -> None:
@@ -224,8 +226,9 @@ def test_local_state_of_an_ended_era_gives_way(worked: World) -> None:
     old = {path: dict(files) for path, files in worked.disk.items()}
     with_era = recover(worked, log_id="other", log_end=0)
     partition = Partition(worked.definition, 0, with_era)
-    for event in partition.announcement(0):
-        worked.changes[0].append(event)
+    for events in partition.put_right(0):
+        for event in events:
+            worked.changes[0].append(event)
     worked.disk.clear()
     worked.disk.update(old)
     opened = recover(worked, log_id="other", log_end=0)
@@ -268,7 +271,7 @@ def test_of_each_key_the_newest_event_counts() -> None:
     store, loader = load(progress(-1), change(5), change(3), change(7, b"2"), change(6))
     assert sorted(loaded_positions(store)) == [6, 7]
     assert loader.head(9) == Head(
-        Position(0, 7), Position(0, 7), 107, {}, DEFINITION.digest, "log", 9, complete=True
+        Position(0, 7), Position(0, 7), 107, {}, DEFINITION.digest, "log", 9, True, frozenset({PROGRESS_KEY})
     )
 
 
@@ -316,7 +319,9 @@ def test_origins_of_an_ended_era_are_forgotten(last: Event) -> None:
     assert loader.head(0).origins == {}
 
 
-def test_without_a_progress_event_there_is_nothing_to_load(world: World) -> None:
-    """A changes partition begins with one; anything else is not ours, and the log is the road."""
+def test_changes_that_do_not_say_where_they_stand_are_not_loaded(world: World) -> None:
+    """Without a progress event they may be a part of what is to be there: the partition stops and says so."""
     world.changes[0].append(change(3))
-    assert recover(world).head.position == Position(0, -1)
+    with pytest.raises(SowlineError, match=r"orders\.changes \[0\].*Delete that topic") as error:
+        recover(world)
+    assert error.value.reason == "changes incomplete"
