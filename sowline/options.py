@@ -1,35 +1,139 @@
 """The `options` of a command: words and `name=value` pairs, separated by commas."""
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from sowline.errors import SowlineError
+from sowline.path import Path, PathError, parse_path
+from sowline.select import Select, parse_select
 
-_SPLIT = re.compile(r",(?![^\[]*\])")
+PROJECTION_BYTES_MAX = 64 * 1024
+GROUPING_PATHS_MAX = 16
+
 _WORDS = ("oof", "no_sowkey", "timestamp", "reset")
 _NOT_FOUND = ("fail", "reset")
+_KNOWN = ", ".join((*_WORDS, "bookmark_not_found=fail|reset", "select=[…]", "grouping=[…]", "projection=[…]"))
+
+_INSIDE = re.compile(
+    r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^\[\]'"rR]+|[rR]""",
+    re.DOTALL,
+)
+"""What an option's brackets may hold, a piece at a time: strings and inner brackets hide what closes them."""
+
+_CLOSING = {"[": "]", "'": "'", '"': '"'}
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a read may be asked to do differently; docs/wire.md describes each."""
+    """What a read may be asked to do differently; docs/wire.md describes each.
+
+    `grouping` and `projection` come together or not at all: then the read is aggregated, and `projection` is
+    the text between its brackets.
+    """
 
     oof: bool = False
     no_sowkey: bool = False
     timestamp: bool = False
     reset: bool = False
+    select: Select | None = None
+    grouping: tuple[Path, ...] = ()
+    projection: str = ""
 
 
 def parse_options(text: str) -> Options:
-    """Read an options string; raises `invalid options` for anything that is not known."""
-    given: dict[str, bool] = {}
-    for option in filter(None, (part.strip() for part in _SPLIT.split(text))):
+    """Read an options string; raises `invalid options` for anything that is not known.
+
+    A projection beyond `PROJECTION_BYTES_MAX` is `projection clause too large`.
+    """
+    given: dict[str, Any] = {}
+    for option in _split(text):
         name, equals, value = option.partition("=")
         if option in _WORDS:
             given[option] = True
         elif equals and name == "bookmark_not_found" and value in _NOT_FOUND:
             given["reset"] = value == "reset"
+        elif equals and name in _CLAUSES:
+            if name in given:
+                raise _invalid(f"expected {name}= once, got it twice")
+            given[name] = _CLAUSES[name](value)
         else:
-            known = ", ".join((*_WORDS, "bookmark_not_found=fail|reset"))
-            raise SowlineError("invalid options", f"expected any of {known}, got {option[:100]!r}")
-    return Options(**given)
+            raise _invalid(f"expected any of {_KNOWN}, got {option[:100]!r}")
+    return _consistent(Options(**given))
+
+
+def _consistent(options: Options) -> Options:
+    if bool(options.grouping) is not bool(options.projection):
+        raise _invalid("expected grouping=[…] and projection=[…] together, got one of them")
+    if options.projection and options.select:
+        raise _invalid("expected projection=[…] without select=[…]: it says already what is sent")
+    return options
+
+
+def _grouping(clause: str) -> tuple[Path, ...]:
+    """Read `[/region,/customer/id]`."""
+    texts = [path.strip() for path in _split(_between_brackets("grouping", clause))]
+    if not 1 <= len(texts) <= GROUPING_PATHS_MAX:
+        raise _invalid(f"expected grouping=[…] of 1 to {GROUPING_PATHS_MAX} paths, got {len(texts)}")
+    try:
+        return tuple(dict.fromkeys(parse_path(text) for text in texts))
+    except PathError as error:
+        raise _invalid(f"{error.message}, in grouping") from None
+
+
+def _projection(clause: str) -> str:
+    text = _between_brackets("projection", clause)
+    if len(text.encode()) > PROJECTION_BYTES_MAX:
+        raise SowlineError(
+            "projection clause too large", f"expected a projection of at most {PROJECTION_BYTES_MAX} bytes"
+        )
+    if not text:
+        raise _invalid("expected projection=[…] to hold at least one field, got none")
+    return text
+
+
+def _between_brackets(name: str, clause: str) -> str:
+    if not clause.startswith("[") or _after_bracket(clause, 0) != len(clause):
+        raise _invalid(f"expected {name}=[…], got {clause[:60]!r}")
+    return clause[1:-1].strip()
+
+
+_CLAUSES: dict[str, Callable[[str], Any]] = {
+    "select": parse_select,
+    "grouping": _grouping,
+    "projection": _projection,
+}
+
+
+def _split(text: str) -> Iterator[str]:
+    """Yield the parts between commas that are in no bracket; blank ones are left out."""
+    start = position = 0
+    while position < len(text):
+        if text[position] == "[":
+            position = _after_bracket(text, position)
+            continue
+        if text[position] == ",":
+            if part := text[start:position].strip():
+                yield part
+            start = position + 1
+        position += 1
+    if part := text[start:].strip():
+        yield part
+
+
+def _after_bracket(text: str, opening: int) -> int:
+    """Return the place behind the bracket that closes the one at `opening`."""
+    position = opening + 1
+    while (inside := _INSIDE.match(text, position)) is not None:
+        position = inside.end()
+    if text[position : position + 1] == "]":
+        return position + 1
+    begun = position if position < len(text) else opening
+    raise _invalid(
+        f"expected a closing {_CLOSING[text[begun]]} for the {text[begun]} at column {begun + 1}, got the end"
+    )
+
+
+def _invalid(message: str) -> SowlineError:
+    return SowlineError("invalid options", message)

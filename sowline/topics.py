@@ -16,14 +16,18 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    field_validator,
     model_validator,
 )
 
 from sowline.duration import parse_duration_ms
 from sowline.errors import SowlineError
+from sowline.path import PathError, parse_path
 
 MIB = 1024 * 1024
 HEADROOM_BYTES = 64 * 1024
+INDEXES_MAX = 64
+INDEX_FIELDS_MAX = 16
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 _KAFKA_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
@@ -47,9 +51,18 @@ def _key_path(path: str) -> str:
     return path
 
 
+def _field_path(text: str) -> str:
+    try:
+        return str(parse_path(text))
+    except PathError as error:
+        raise ValueError(error.message) from None
+
+
 TopicName = Annotated[str, AfterValidator(_topic_name)]
 KafkaName = Annotated[str, AfterValidator(_kafka_name)]
 KeyPath = Annotated[str, AfterValidator(_key_path)]
+FieldPath = Annotated[str, AfterValidator(_field_path)]
+HashIndex = Annotated[tuple[FieldPath, ...], Field(min_length=1, max_length=INDEX_FIELDS_MAX)]
 DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
 
 
@@ -75,6 +88,12 @@ class TopicDefinition(_Model):
         validate_default=True,
         description="how long every change is kept, so that clients can resume",
     )
+    indexes: tuple[FieldPath, ...] = Field(
+        default=(), max_length=INDEXES_MAX, description="fields whose memo index is built at start"
+    )
+    hash_indexes: tuple[HashIndex, ...] = Field(
+        default=(), max_length=INDEXES_MAX, description="sets of fields that are looked up by their strings"
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -86,6 +105,20 @@ class TopicDefinition(_Model):
             if isinstance(given.get("key"), str):
                 given["key"] = (given["key"],)
         return given
+
+    @field_validator("indexes")
+    @classmethod
+    def _different(cls, indexes: tuple[str, ...]) -> tuple[str, ...]:
+        _refuse_twice("index", list(indexes))
+        return indexes
+
+    @field_validator("hash_indexes")
+    @classmethod
+    def _different_sets(cls, indexes: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
+        for fields in indexes:
+            _refuse_twice("field of a hash index", list(fields))
+        _refuse_twice("hash index", [" and ".join(sorted(fields)) for fields in indexes])
+        return indexes
 
     @property
     def changes(self) -> str:

@@ -12,10 +12,18 @@ import orjson
 
 from sowline.errors import SowlineError
 from sowline.options import Options, parse_options
+from sowline.order import Order, parse_order
 
 ACK_TYPES = ("received", "processed", "completed", "persisted", "stats")
 BATCH_SIZE_MAX = 10_000
-COMMANDS = ("sow", "subscribe", "sow_and_subscribe", "unsubscribe", "heartbeat")
+SOW_KEYS_MAX = 100_000
+COMMANDS = ("sow", "subscribe", "sow_and_subscribe", "unsubscribe", "heartbeat", "explain")
+
+
+class SowKeys(tuple[str, ...]):
+    """SOW keys as a request lists them: an array of texts, or one text with commas."""
+
+    __slots__ = ()
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -31,6 +39,10 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     batch_size: int = 1
     bookmark: str = ""
     ack_type: str = ""
+    order_by: str = ""
+    top_n: int | None = None
+    skip_n: int = 0
+    sow_keys: SowKeys = SowKeys()
 
     @property
     def acks(self) -> frozenset[str]:
@@ -49,6 +61,11 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
         return parse_options(self.options)
 
     @property
+    def order(self) -> Order:
+        """The order of the records; raises `invalid order by`."""
+        return parse_order(self.order_by)
+
+    @property
     def id_of_subscription(self) -> str:
         """`sub_id`, by default the command's id."""
         return self.sub_id or self.command_id
@@ -59,7 +76,16 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
         return self.query_id or self.command_id
 
 
-_read_request = msgspec.json.Decoder(Request).decode
+def _read_sow_keys(kind: type, given: Any) -> SowKeys:
+    """Return the keys that a request gives, as msgspec read them."""
+    assert kind is SowKeys
+    keys = [key.strip() for key in given.split(",")] if isinstance(given, str) else given
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise ValueError("Expected SOW keys as an array of strings, or as one string with commas")
+    return SowKeys(key for key in keys if key)
+
+
+_read_request = msgspec.json.Decoder(Request, dec_hook=_read_sow_keys).decode
 _read_requests = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
@@ -74,7 +100,7 @@ def split_frame(frame: bytes) -> list[bytes]:
 
 
 def read_request(text: bytes) -> Request:
-    """Read one request; raises `bad request` or `unknown command`."""
+    """Read one request; raises `bad request`, `unknown command`, or the reason of the field that is wrong."""
     try:
         request = _read_request(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -87,7 +113,24 @@ def read_request(text: bytes) -> Request:
         raise SowlineError(
             "invalid batch size", f"expected a batch_size of 1 to {BATCH_SIZE_MAX}, got {request.batch_size}"
         )
+    _check_page(request)
+    if len(request.sow_keys) > SOW_KEYS_MAX:
+        raise SowlineError(
+            "too many keys", f"expected at most {SOW_KEYS_MAX} sow_keys, got {len(request.sow_keys)}"
+        )
     return request
+
+
+def _check_page(request: Request) -> None:
+    """Raise `invalid order by`, `invalid top_n` or `invalid skip_n` if the request asks for no possible page."""
+    if request.order_by:
+        parse_order(request.order_by)
+    if request.top_n is not None and request.top_n < 0:
+        raise SowlineError("invalid top_n", f"expected a top_n of 0 or more, got {request.top_n}")
+    if request.skip_n < 0:
+        raise SowlineError("invalid skip_n", f"expected a skip_n of 0 or more, got {request.skip_n}")
+    if request.skip_n and request.top_n is None:
+        raise SowlineError("invalid skip_n", "expected a top_n together with skip_n, got none")
 
 
 def command_id_of(text: bytes) -> str:

@@ -3,7 +3,9 @@
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.options import Options, parse_options
+from sowline.options import GROUPING_PATHS_MAX, PROJECTION_BYTES_MAX, Options, parse_options
+from sowline.path import parse_path
+from sowline.select import parse_select
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,9 @@ def test_known_options(text: str, options: Options) -> None:
         "oof timestamp",
         "bookmark_not_found",
         "bookmark_not_found=now",
-        "select=[/a,/b]",
+        "Select=[-/]",
+        "select",
+        "[oof]",
         "=",
     ],
 )
@@ -43,3 +47,71 @@ def test_anything_else_is_refused(text: str) -> None:
         parse_options(f"reset,{text}")
     assert error.value.reason == "invalid options"
     assert text.split(",")[0] in error.value.message
+
+
+def test_a_select_list_is_an_option() -> None:
+    """Its commas separate fields, not options."""
+    options = parse_options("oof,select=[-/,+/id,+[/a,b]],timestamp")
+    assert options == Options(oof=True, timestamp=True, select=parse_select("[-/,+/id,+[/a,b]]"))
+
+
+@pytest.mark.parametrize(
+    "projection",
+    [
+        "SUM(/qty) AS /qty",
+        "SUM(/a[0]) AS /x, CONCAT(/b, ',]') AS /y",
+        """CONCAT("it's", /b, "]") AS /y""",
+        r"CONCAT('it\'s ]', /b) AS /y",
+        r"CONCAT(r'a\', ']') AS /y",
+        r"""CONCAT(R"a\", ']') AS /y""",
+        "[/it's] AS [/a, b ']",
+        "COUNT(/bar) AS /bar",
+    ],
+)
+def test_a_projection_is_the_text_between_its_brackets(projection: str) -> None:
+    """Strings and inner brackets may hold commas and brackets of their own."""
+    options = parse_options(f"timestamp, grouping=[/a, [/b, c]/d] ,projection=[ {projection}],oof")
+    grouping = (parse_path("/a"), parse_path("[/b, c]/d"))
+    assert options == Options(oof=True, timestamp=True, grouping=grouping, projection=projection)
+    assert hash(options) == hash(Options(oof=True, timestamp=True, grouping=grouping, projection=projection))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("grouping=[/a]", "together"),
+        ("projection=[COUNT(/a) AS /n]", "together"),
+        ("grouping=[],projection=[/a]", "1 to 16 paths, got 0"),
+        ("grouping=/a,projection=[/a]", r"grouping=\[…\], got '/a'"),
+        ("grouping=[a],projection=[/a]", "expected a path"),
+        ("grouping=[/a],projection=[]", "at least one field"),
+        ("grouping=[/a],projection=[/a]x", r"got '\[/a\]x'"),
+        ("grouping=[/a],projection=[/a],grouping=[/b]", "once, got it twice"),
+        ("grouping=[/a],projection=[/a],select=[-/]", "without select"),
+        ("oof,projection=[SUM(/a)", r"a closing \] for the \[ at column 16"),
+        ("projection=[CONCAT('a, /b)]", "a closing ' for the ' at column 20"),
+        (r"projection=['\']", "a closing ' for the ' at column 13"),
+        ('projection=["]', 'a closing " for the " at column 13'),
+        ("projection=[/a[0]", r"a closing \] for the \[ at column 12"),
+        ("projection=[[/a", r"a closing \] for the \[ at column 13"),
+        ("select=[+a]", "select list"),
+    ],
+)
+def test_a_clause_that_is_none_is_refused(text: str, said: str) -> None:
+    """What is wrong with a clause is said, and where a bracket or a string begins that does not end."""
+    with pytest.raises(SowlineError, match=said) as error:
+        parse_options(text)
+    assert error.value.reason == "invalid options"
+
+
+def test_clauses_have_limits() -> None:
+    """A projection has so many bytes, however few characters; grouping so many paths."""
+    fits = "é" * (PROJECTION_BYTES_MAX // 2)
+    assert parse_options(f"grouping=[/a],projection=[{fits}]").projection == fits
+    with pytest.raises(SowlineError) as error:
+        parse_options(f"grouping=[/a],projection=[{fits}x]")
+    assert error.value.reason == "projection clause too large"
+    many = ",".join(f"/a{n}" for n in range(GROUPING_PATHS_MAX + 1))
+    with pytest.raises(SowlineError, match="1 to 16 paths, got 17") as error:
+        parse_options(f"grouping=[{many}],projection=[/a]")
+    assert error.value.reason == "invalid options"

@@ -59,6 +59,21 @@ def test_durations_are_written_with_their_unit() -> None:
         ("topics:\n  - {name: a, key: /id}\nfanouts:\n  - {name: f}\n", 4, "topic"),
         ("topics:\n  - name: a\n    key: /id\n    log: a:b\n", 4, "expected a Kafka topic"),
         ("topics:\n  - name: a\n    key: /id\n    log: ..\n", 4, "expected a Kafka topic"),
+        ("topics:\n  - name: a\n    key: /id\n    indexes: [/b, price]\n", 4, "expected a path"),
+        ("topics:\n  - name: a\n    key: /id\n    indexes: [/b, /c, [/b]]\n", 4, "indexes"),
+        ("topics:\n  - name: a\n    key: /id\n    indexes: [/b, '[/b]']\n", 4, "index '/b' is used twice"),
+        ("topics:\n  - name: a\n    key: /id\n    hash_indexes: [/b]\n", 4, "hash_indexes.0"),
+        ("topics:\n  - name: a\n    key: /id\n    hash_indexes: [[]]\n", 4, "hash_indexes.0"),
+        (
+            "topics:\n  - name: a\n    key: /id\n    hash_indexes: [[/b, /b]]\n",
+            4,
+            "field of a hash index '/b'",
+        ),
+        (
+            "topics:\n  - name: a\n    key: /id\n    hash_indexes: [[/b, /c], [/c, /b]]\n",
+            4,
+            "hash index '/b and /c' is used twice",
+        ),
         ("topics: 5\n", 1, "topics"),
         ("- a\n", 1, "file"),
     ],
@@ -140,7 +155,36 @@ def test_the_digest_tells_definitions_apart_that_decide_otherwise(change: dict[s
     assert define(**change).digest != define().digest
 
 
-@pytest.mark.parametrize("change", [{"resume_window": "2h"}, {"replication": 3}, {"log": "elsewhere"}])
+def test_indexes_are_paths_of_the_filter_language() -> None:
+    """Any path that a filter may read can be indexed, one by one or as a set that is looked up together."""
+    topic = define(
+        indexes=["/price", "/legs[0]/qty"], hash_indexes=[["/region"], ["/customer", "[/the status]"]]
+    )
+    assert topic.indexes == ("/price", "/legs[0]/qty")
+    assert topic.hash_indexes == (("/region",), ("/customer", "[/the status]"))
+    assert (define().indexes, define().hash_indexes) == ((), ())
+
+
+def test_a_topic_has_so_many_indexes() -> None:
+    """More than 64 of a kind are refused."""
+    paths = [f"/f{number}" for number in range(65)]
+    assert len(define(indexes=paths[:64], hash_indexes=[[path] for path in paths[:64]]).indexes) == 64
+    with pytest.raises(ValueError, match="at most 64"):
+        define(indexes=paths)
+    with pytest.raises(ValueError, match="at most 64"):
+        define(hash_indexes=[[path] for path in paths])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"resume_window": "2h"},
+        {"replication": 3},
+        {"log": "elsewhere"},
+        {"indexes": ["/price"]},
+        {"hash_indexes": [["/region"]]},
+    ],
+)
 def test_the_digest_ignores_what_decides_nothing(change: dict[str, Any]) -> None:
     """What does not change what a log record does may change at any time."""
     assert define(**change).digest == define().digest

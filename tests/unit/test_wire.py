@@ -5,7 +5,9 @@ import json
 import pytest
 
 from sowline.errors import SowlineError
+from sowline.order import parse_order
 from sowline.wire import (
+    SOW_KEYS_MAX,
     ack,
     change_head,
     change_tail,
@@ -38,6 +40,15 @@ from sowline.wire import (
         (b'{"command":""}', "unknown command"),
         (b'{"command":"sow","batch_size":0}', "invalid batch size"),
         (b'{"command":"sow","batch_size":10001}', "invalid batch size"),
+        (b'{"command":"sow","order_by":"/a DOWN"}', "invalid order by"),
+        (b'{"command":"sow","top_n":-1}', "invalid top_n"),
+        (b'{"command":"sow","top_n":"5"}', "bad request"),
+        (b'{"command":"sow","skip_n":-1,"top_n":1}', "invalid skip_n"),
+        (b'{"command":"sow","skip_n":1}', "invalid skip_n"),
+        (b'{"command":"sow","sow_keys":[1]}', "bad request"),
+        (b'{"command":"sow","sow_keys":{"1":"2"}}', "bad request"),
+        (b'{"command":"sow","sow_keys":null}', "bad request"),
+        (b'{"command":"sow","sow_keys":"%s"}' % (b"1," * (SOW_KEYS_MAX + 1)), "too many keys"),
     ],
 )
 def test_a_bad_request_has_a_reason(text: bytes, reason: str) -> None:
@@ -53,6 +64,31 @@ def test_ids_default_to_the_commands() -> None:
     assert (plain.id_of_query, plain.id_of_subscription) == ("7", "7")
     named = read_request(b'{"command":"sow","command_id":"7","query_id":"q","sub_id":"s"}')
     assert (named.id_of_query, named.id_of_subscription) == ("q", "s")
+
+
+def test_a_request_may_ask_for_a_page_in_an_order() -> None:
+    """No `top_n` is no limit; a `top_n` of 0 is a page of nothing, for who only counts."""
+    plain = read_request(b'{"command":"sow"}')
+    assert (plain.order, plain.top_n, plain.skip_n) == (parse_order(""), None, 0)
+    page = read_request(b'{"command":"sow","order_by":"/a desc","top_n":0,"skip_n":5}')
+    assert (page.order, page.top_n, page.skip_n) == (parse_order("/a DESC"), 0, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "keys"),
+    [
+        (b"[]", ()),
+        (b'""', ()),
+        (b'["1","2"]', ("1", "2")),
+        (b'["a,b"," "]', ("a,b", " ")),
+        (b'"1, 2,,"', ("1", "2")),
+        (b'["1",""]', ("1",)),
+    ],
+)
+def test_sow_keys_are_an_array_or_a_text_with_commas(given: bytes, keys: tuple[str, ...]) -> None:
+    """Keys of an array are taken as they are; a text is split, and blanks around its keys go."""
+    assert read_request(b'{"command":"sow","sow_keys":%s}' % given).sow_keys == keys
+    assert read_request(b'{"command":"sow"}').sow_keys == ()
 
 
 def test_acks_are_a_list_of_known_kinds() -> None:

@@ -1,0 +1,180 @@
+"""`order_by`: the order in which records are sorted, as text and as keys that compare.
+
+The order is total, so that a sorted set has one place for each record: NULL comes first, then numbers (TRUE is
+1, FALSE 0) by their exact value, then strings by code point. Nothing is converted, unlike in a filter's
+comparisons: there `'10'` equals 10 and `'10' < '9'`, though `10 > 9`, and what goes in circles can't be sorted.
+With `TEXT` every value counts as its text. `DESC` is the exact reverse of a term. An array counts as its first
+element. Records that all terms hold equal are in ascending order of their SOW keys.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sowline.errors import SowlineError
+from sowline.filter.evaluate import first, to_text
+from sowline.path import Document, Path, PathError, Scalar, Value, parse_path, reader
+
+TERMS_MAX = 16
+ORDER_CHARS_MAX = 4096
+
+SortKey = tuple[Any, ...]
+"""Compares with the other keys of the same order, and with those only."""
+
+_Part = Callable[[Document], tuple[int, Any]]
+"""One term of a key: the rank of the value's kind, then what tells values of that kind apart."""
+
+_NULL, _NUMBER, _NOT_A_NUMBER, _STRING = range(4)
+
+_WORD = re.compile(r"(?:[^\s,\[\]]|\[[^\]]*\])+|\S")
+"""A path, which may hold anything between brackets; a keyword; a comma; or a bracket that has no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One field to sort by; `text` compares texts instead of values."""
+
+    path: Path
+    descending: bool = False
+    text: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.path}{' DESC' if self.descending else ''}{' TEXT' if self.text else ''}"
+
+
+class Order:
+    """The order of a sorted read. Immutable; equal to every order of the same terms; its text is canonical.
+
+    Without a term, records are in the order of their SOW keys.
+    """
+
+    __slots__ = ("_parts", "paths", "terms", "text")
+
+    terms: tuple[Term, ...]
+    paths: frozenset[Path]
+    text: str
+
+    def __init__(self, terms: tuple[Term, ...] = ()) -> None:
+        self.terms = terms
+        self.paths = frozenset(term.path for term in terms)
+        self.text = ", ".join(str(term) for term in terms)
+        self._parts = tuple(_part(term) for term in terms)
+
+    def key(self, document: Document, sow_key: bytes) -> SortKey:
+        """The record's place: of two records, the one with the lower key comes first."""
+        if len(self._parts) == 1:
+            return (*self._parts[0](document), sow_key)
+        key: list[Any] = []
+        for part in self._parts:
+            key += part(document)
+        key.append(sow_key)
+        return tuple(key)
+
+    def __repr__(self) -> str:
+        return f"Order({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Order) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+class _Falling:
+    """A string that sorts the other way round."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __lt__(self, other: "_Falling") -> bool:
+        return other.text < self.text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Falling) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def _part(term: Term) -> _Part:
+    read = reader(term.path)
+    scalar: Callable[[Value], Scalar] = _first_text if term.text else first
+    place = _falling if term.descending else _rising
+    return lambda document: place(scalar(read(document)))
+
+
+def _first_text(value: Value) -> str | None:
+    return to_text(first(value))
+
+
+def _rising(value: Scalar) -> tuple[int, Any]:
+    if isinstance(value, str):
+        return _STRING, value
+    if value is None:
+        return _NULL, 0
+    return (_NUMBER, value) if value == value else (_NOT_A_NUMBER, 0)
+
+
+def _falling(value: Scalar) -> tuple[int, Any]:
+    if isinstance(value, str):
+        return -_STRING, _Falling(value)
+    if value is None:
+        return -_NULL, 0
+    return (-_NUMBER, -value) if value == value else (-_NOT_A_NUMBER, 0)
+
+
+def parse_order(text: str) -> Order:
+    """Read `/a, /b/c DESC, [/d e] ASC TEXT`, keywords in any case; blank is no term. Raises `invalid order by`."""
+    if len(text) > ORDER_CHARS_MAX:
+        raise _invalid(f"expected at most {ORDER_CHARS_MAX} characters, got {len(text)}")
+    if not text.strip():
+        return Order()
+    terms: list[Term] = []
+    words: list[re.Match[str]] = []
+    for word in _WORD.finditer(text):
+        if word[0] != ",":
+            words.append(word)
+            continue
+        terms.append(_term(words, word.start(), "','"))
+        words = []
+    terms.append(_term(words, len(text), "the end"))
+    if len(terms) > TERMS_MAX:
+        raise _invalid(f"expected at most {TERMS_MAX} fields to sort by, got {len(terms)}")
+    return Order(tuple(terms))
+
+
+def _term(words: list[re.Match[str]], end: int, got: str) -> Term:
+    """The term that the words spell; they end before `end`, where `got` stands."""
+    if not words:
+        raise _invalid(f"expected a path at column {end + 1}, got {got}")
+    first_word, *keywords = words
+    path = _path(first_word)
+    direction = _take(keywords, "ASC", "DESC")
+    as_text = _take(keywords, "TEXT")
+    if keywords:
+        raise _invalid(
+            f"expected [ASC|DESC] [TEXT] and a comma after {path} at column {keywords[0].start() + 1},"
+            f" got {keywords[0][0][:60]!r}"
+        )
+    return Term(path, direction == "DESC", as_text is not None)
+
+
+def _path(word: re.Match[str]) -> Path:
+    try:
+        return parse_path(word[0])
+    except PathError as error:
+        raise _invalid(f"{error.message}, at column {word.start() + 1}") from None
+
+
+def _take(words: list[re.Match[str]], *keywords: str) -> str | None:
+    """Take the next word off if it is one of the keywords."""
+    if not words or words[0][0].upper() not in keywords:
+        return None
+    return words.pop(0)[0].upper()
+
+
+def _invalid(message: str) -> SowlineError:
+    return SowlineError("invalid order by", message)

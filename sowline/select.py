@@ -1,0 +1,156 @@
+"""Select lists: which fields of a body a reader is sent. Pure; what is sent keeps its exact text.
+
+`[-/,+/id,+/pocket/left]` is a list of directives: `+` a field and all below it, `-` not. The most specific
+directive that covers a field decides; a field that none covers is sent; of two directives on one field the
+first counts. `/` is the whole body. A select list only leaves out: it never makes up a field.
+"""
+
+import re
+from typing import Any
+
+import msgspec
+
+from sowline.errors import SowlineError
+from sowline.path import Path, PathError, parse_path
+
+DIRECTIVES_MAX = 256
+SELECT_CHARS_MAX = 64 * 1024
+
+_PART = re.compile(r"(?:[^\[,]|\[[^\]]*\]?)+")
+"""What stands between commas; a name in brackets may hold some."""
+
+_OBJECT, _ARRAY = b"{["
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_write = msgspec.json.Encoder().encode
+
+Names = tuple[str, ...]
+
+
+class _Node:
+    """What is said of a field: `sent` (None: what is said of the field around it), and of the fields in it."""
+
+    __slots__ = ("fields", "sent")
+
+    def __init__(self) -> None:
+        self.sent: bool | None = None
+        self.fields: dict[str, _Node] = {}
+
+
+class Select:
+    """A select list. Immutable; equal to every list of the same directives; its text is canonical."""
+
+    __slots__ = ("_root", "text")
+
+    text: str
+
+    def __init__(self, directives: dict[Names, bool]) -> None:
+        """A list of directives: the names that lead to a field, and whether it is sent."""
+        self._root = _Node()
+        for names, sent in directives.items():
+            node = self._root
+            for name in names:
+                node = node.fields.setdefault(name, _Node())
+            node.sent = sent
+        self.text = f"[{','.join(_directive_text(*directive) for directive in sorted(directives.items()))}]"
+
+    def apply(self, body: bytes) -> bytes:
+        """The body without the fields that are not sent; `{}` if none is.
+
+        `body` is a JSON object known to be valid, of at most 500 levels. Fields of objects in arrays are
+        selected through the array. An object or an array that loses all it holds is left out with it, in
+        arrays too; one that was empty before is a value like any other.
+        """
+        selected = _selected(body.lstrip(), self._root, True)
+        return b"{}" if selected is None else bytes(selected)
+
+    def keeps(self, path: Path) -> bool:
+        """Whether a value at the path is sent; a subscript stands for any element."""
+        node, sent = self._root, self._root.sent is not False
+        for step in path.steps:
+            if isinstance(step, str):
+                inner = node.fields.get(step)
+                if inner is None:
+                    break
+                node, sent = inner, sent if inner.sent is None else inner.sent
+        return sent
+
+    def __repr__(self) -> str:
+        return f"Select({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Select) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def _selected(value: bytes | msgspec.Raw, node: _Node, around: bool) -> bytes | msgspec.Raw | None:
+    """What is sent of a value, as JSON; None where nothing is. `around` is what holds without a directive.
+
+    It calls only itself, once per level: a body has up to 500, and Python's stack takes a thousand in all.
+    """
+    sent = around if node.sent is None else node.sent
+    opening = memoryview(value)[0] if node.fields else None
+    kept: Any
+    if opening == _OBJECT:
+        held: Any = _fields(value)
+        kept = {}
+        for name, inner in held.items():
+            below = node.fields.get(name)
+            selected = _selected(inner, below, sent) if below is not None else inner if sent else None
+            if selected is not None:
+                kept[name] = selected
+    elif opening == _ARRAY:
+        held = _elements(value)
+        kept = []
+        for inner in held:
+            selected = _selected(inner, node, around)
+            if selected is not None:
+                kept.append(selected)
+    else:
+        return value if sent else None
+    if not held:
+        return value if sent else None
+    return msgspec.Raw(_write(kept)) if kept else None
+
+
+def parse_select(text: str) -> Select:
+    """Read `[-/,+/id,+/a/b]`; raises `invalid options`."""
+    listed = text.strip()
+    if len(listed) > SELECT_CHARS_MAX:
+        raise _invalid(f"expected a select list of at most {SELECT_CHARS_MAX} characters, got {len(listed)}")
+    parts = [part for part in _PART.findall(listed[1:-1]) if part.strip()]
+    if not parts or not (listed.startswith("[") and listed.endswith("]")):
+        raise _invalid(f"expected a select list like [-/,+/id], got {listed[:60]!r}")
+    if len(parts) > DIRECTIVES_MAX:
+        raise _invalid(f"expected a select list of at most {DIRECTIVES_MAX} fields, got {len(parts)}")
+    directives: dict[Names, bool] = {}
+    for part in parts:
+        directives.setdefault(*_directive(part.strip()))
+    return Select(directives)
+
+
+def _directive(text: str) -> tuple[Names, bool]:
+    sign, path = text[:1], text[1:]
+    if sign not in ("+", "-"):
+        raise _invalid(f"expected + or - before a field of the select list, got {text[:60]!r}")
+    if path == "/":
+        return (), sign == "+"
+    try:
+        steps = parse_path(path).steps
+    except PathError as error:
+        raise _invalid(f"{error.message}, in the select list") from None
+    names = tuple(step for step in steps if isinstance(step, str))
+    if len(names) < len(steps):
+        raise _invalid(f"expected a field of the select list without a subscript, got {path[:60]!r}")
+    return names, sign == "+"
+
+
+def _directive_text(names: Names, sent: bool) -> str:
+    return f"{'+' if sent else '-'}{Path(names) if names else '/'}"
+
+
+def _invalid(message: str) -> SowlineError:
+    return SowlineError("invalid options", message)
