@@ -51,13 +51,23 @@ class Subscription:
 
     def on_change(self, seen: Sighting) -> Delivery | None:
         """Return what the change means to the subscriber; None where it means nothing."""
-        matches, change = self.filter.matches, seen.change
+        matches = self.filter.matches
         if seen.now is not None and matches(seen.now):
-            assert change.body is not None
-            return Delivery(PUBLISH, change.body)
-        if not self.oof or seen.before is None or not matches(seen.before):
-            return None
-        if change.body is not None:
-            return Delivery(OOF, change.body, MATCH)
-        assert change.previous is not None
-        return Delivery(OOF, change.previous, change.reason or DELETED)
+            return in_focus(seen.change)
+        if self.oof and seen.before is not None and matches(seen.before):
+            return out_of_focus(seen.change)
+        return None
+
+
+def in_focus(change: Change) -> Delivery:
+    """The message to those whose filter matches the new record."""
+    assert change.body is not None
+    return Delivery(PUBLISH, change.body)
+
+
+def out_of_focus(change: Change) -> Delivery:
+    """The message to those with `oof` whose filter matched the previous record only."""
+    if change.body is not None:
+        return Delivery(OOF, change.body, MATCH)
+    assert change.previous is not None
+    return Delivery(OOF, change.previous, change.reason or DELETED)

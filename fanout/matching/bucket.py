@@ -1,0 +1,128 @@
+"""The filters that one value leads to, and which of them are TRUE of a document."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanout.matching.columns import Column, RangeColumn, TextColumn
+from fanout.matching.entry import Entry, T
+from sowline.path import Document, Path, Value, reader
+
+PACKED_MIN = 8
+"""Fewer filters are tried one by one sooner than arrays are compared."""
+
+COLUMNS_MAX = 16
+"""Of each kind. Demands on rarer paths are left to the filters, so that memory grows with the filters alone."""
+
+
+class Bucket(Generic[T]):
+    """A set of entries: most of them packed into columns, those added since then tried one by one.
+
+    They are packed anew once as many tries were made of loose and removed entries as packing costs: neither a
+    thousand additions in a row nor a document after each of them costs more than twice the least possible.
+    """
+
+    __slots__ = ("_loose", "_packed", "_tries")
+
+    def __init__(self) -> None:
+        self._loose: dict[Entry[T], None] = {}
+        self._packed: Packed[T] | None = None
+        self._tries = 0
+
+    def __len__(self) -> int:
+        return len(self._loose) + (len(self._packed) if self._packed is not None else 0)
+
+    def add(self, entry: Entry[T]) -> None:
+        """Put an entry in."""
+        self._loose[entry] = None
+
+    def remove(self, entry: Entry[T]) -> None:
+        """Take an entry out that is in."""
+        if entry in self._loose:
+            del self._loose[entry]
+        else:
+            assert self._packed is not None
+            self._packed.remove(entry)
+
+    def true_of(self, document: Document) -> list[Entry[T]]:
+        """The entries whose filter is TRUE of a document, all of whose keys led here."""
+        if len(self._loose) >= PACKED_MIN or self._packed is not None:
+            self._pack_if_due()
+        found = [] if self._packed is None else self._packed.true_of(document)
+        for entry in self._loose:
+            if entry.filter.matches(document):
+                found.append(entry)
+        return found
+
+    def _pack_if_due(self) -> None:
+        removed = 0 if self._packed is None else self._packed.removed
+        self._tries += len(self._loose)
+        if not (self._loose and self._tries >= len(self)) and removed <= len(self):
+            return
+        entries = [*(() if self._packed is None else self._packed), *self._loose]
+        self._tries = 0
+        if len(entries) < PACKED_MIN:
+            self._packed, self._loose = None, dict.fromkeys(entries)
+        else:
+            self._packed, self._loose = Packed(entries), {}
+
+
+class Packed(Generic[T]):
+    """Entries as rows of columns. None is added any more; removed ones stay as empty rows."""
+
+    def __init__(self, entries: Sequence[Entry[T]]) -> None:
+        ranged, texted = _frequent(e.ranges for e in entries), _frequent(e.texts for e in entries)
+        self._columns: list[tuple[Callable[[Document], Value], Column]] = [
+            *((reader(path), RangeColumn([e.ranges.get(path) for e in entries])) for path in ranged),
+            *((reader(path), TextColumn([e.texts.get(path) for e in entries])) for path in texted),
+        ]
+        self._rows: NDArray[Any] = np.fromiter(entries, np.object_, len(entries))
+        self._row_of = {entry: row for row, entry in enumerate(entries)}
+        self._present = np.ones(len(entries), np.bool_)
+        self._whole = np.array([_is_covered(e, ranged, texted) for e in entries], np.bool_)
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        return iter(self._row_of)
+
+    @property
+    def removed(self) -> int:
+        """The number of empty rows."""
+        return len(self._rows) - len(self._row_of)
+
+    def remove(self, entry: Entry[T]) -> None:
+        """Empty the entry's row."""
+        row = self._row_of.pop(entry)
+        self._rows[row] = None
+        self._present[row] = False
+
+    def true_of(self, document: Document) -> list[Entry[T]]:
+        """The entries whose filter is TRUE of a document, all of whose keys led here."""
+        possible, sure = self._present, self._whole
+        for read, column in self._columns:
+            satisfied = column.judge(read(document))
+            if satisfied is None:
+                sure = sure & ~column.bound
+            else:
+                possible = possible & satisfied
+        found: list[Entry[T]] = self._rows[possible & sure].tolist()
+        for entry in self._rows[possible > sure].tolist():
+            if entry.filter.matches(document):
+                found.append(entry)
+        return found
+
+
+def _frequent(demands: Iterable[Iterable[Path]]) -> set[Path]:
+    """The paths that are worth a column."""
+    counted = Counter(path for paths in demands for path in paths)
+    return {path for path, count in counted.most_common(COLUMNS_MAX) if count >= PACKED_MIN}
+
+
+def _is_covered(entry: Entry[T], ranged: set[Path], texted: set[Path]) -> bool:
+    """Tell whether an entry has no demand but those of the columns."""
+    return entry.whole and entry.ranges.keys() <= ranged and entry.texts.keys() <= texted

@@ -1,0 +1,67 @@
+"""What many filters demand of one field, as columns: one comparison of whole arrays judges them all."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fanout.matching.terms import ANY_NUMBER, EXACT_INTEGER_MAX, Range
+from sowline.filter.numbers import parse_number
+from sowline.path import Value
+
+Mask = NDArray[np.bool_]
+
+FREE = -1
+UNKNOWN = -2
+
+
+class Column(Protocol):
+    """One demand per row; None is a row without any."""
+
+    bound: Mask
+    """The rows that have a demand."""
+
+    def judge(self, value: Value) -> Mask | None:
+        """The rows that the value satisfies; None where only the filters themselves can tell."""
+
+
+class RangeColumn:
+    """Ranges of numbers."""
+
+    def __init__(self, ranges: Sequence[Range | None]) -> None:
+        self.bound = np.array([range is not None for range in ranges], np.bool_)
+        self._free = ~self.bound
+        self._low = np.array([(range or ANY_NUMBER)[0] for range in ranges], np.float64)
+        self._high = np.array([(range or ANY_NUMBER)[1] for range in ranges], np.float64)
+
+    def judge(self, value: Value) -> Mask | None:
+        """Plain numbers are compared, NULL satisfies no range, and all else is for the filters."""
+        if value is None:
+            return self._free
+        if value.__class__ is float:
+            return (self._low <= value) & (value <= self._high) if value == value else None
+        if value.__class__ is int and -EXACT_INTEGER_MAX <= value <= EXACT_INTEGER_MAX:
+            return (self._low <= value) & (value <= self._high)
+        return None
+
+
+class TextColumn:
+    """Texts to be equal to."""
+
+    def __init__(self, texts: Sequence[str | None]) -> None:
+        self.bound = np.array([text is not None for text in texts], np.bool_)
+        self._free = ~self.bound
+        self._codes: dict[str, int] = {}
+        codes = (FREE if text is None else self._codes.setdefault(text, len(self._codes)) for text in texts)
+        self._wanted = np.fromiter(codes, np.int32, len(texts))
+        self._spells = any(parse_number(text) is not None for text in self._codes)
+
+    def judge(self, value: Value) -> Mask | None:
+        """Texts are compared, NULL equals none, and a number none that spells no number."""
+        if isinstance(value, str):
+            equal: Mask = self._wanted == self._codes.get(value, UNKNOWN)
+            return self._free | equal
+        if isinstance(value, list):
+            return None
+        return self._free if value is None or not self._spells else None

@@ -1,0 +1,43 @@
+"""One filter in an index: the items that asked for it, and where it was put."""
+
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from fanout.matching.terms import ANY_NUMBER, Equality, Range, Terms, common, point
+from sowline.filter import Filter
+from sowline.path import Path
+
+T = TypeVar("T")
+
+
+@dataclass(eq=False, slots=True)
+class Entry(Generic[T]):
+    """A filter with all items that have it, each with its number in the order of adding.
+
+    It lies in the buckets of `key`, an equality, or in none. What is left to ask there of a document are the
+    `ranges` of plain numbers and the `texts`, one per path; with `whole` there is nothing else to ask.
+    """
+
+    filter: Filter
+    key: Equality | None
+    ranges: dict[Path, Range]
+    texts: dict[Path, str]
+    whole: bool
+    items: dict[T, int] = field(default_factory=dict)
+
+
+def make_entry(filter: Filter, terms: Terms, key: Equality | None) -> Entry[T]:
+    """The entry of a filter that is found by one of its equalities: the others become texts and points."""
+    ranges, texts, whole = dict(terms.ranges), dict[Path, str](), terms.whole
+    for equality in terms.equalities:
+        if equality is key:
+            continue
+        literal = equality.literals[0] if len(equality.literals) == 1 else None
+        if isinstance(literal, str) and texts.setdefault(equality.path, literal) == literal:
+            continue
+        exact = None if literal is None or isinstance(literal, str) else point(literal)
+        if exact is None:
+            whole = False
+        else:
+            ranges[equality.path] = common(exact, ranges.get(equality.path, ANY_NUMBER))
+    return Entry(filter, key, ranges, texts, whole)

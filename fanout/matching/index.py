@@ -1,0 +1,129 @@
+"""Items by their filters: which items have a filter that is TRUE of a document."""
+
+from collections.abc import Iterator
+from itertools import count
+from operator import itemgetter
+from typing import Generic
+
+from fanout.matching.bucket import Bucket
+from fanout.matching.entry import Entry, T, make_entry
+from fanout.matching.terms import Equality, Key, Terms, keys_of, terms_of
+from sowline.filter import Filter
+from sowline.path import Document, Path, reader
+
+
+class SubscriptionIndex(Generic[T]):
+    """Items, each with a filter. Items are hashable; equal filters are kept, and tried, once.
+
+    It is pure and has no lock: one thread, such as an event loop, owns it. Memory grows with the filters
+    only, by about a kilobyte each. Indexes made with the same `numbers` share one order of adding.
+    """
+
+    def __init__(self, numbers: Iterator[int] | None = None) -> None:
+        self._numbers = count() if numbers is None else numbers
+        self._entry_of: dict[T, Entry[T]] = {}
+        self._entries: dict[str, Entry[T]] = {}
+        self._tables: dict[Path, _Table[T]] = {}
+        self._others: Bucket[T] = Bucket()
+
+    def __len__(self) -> int:
+        return len(self._entry_of)
+
+    def add(self, item: T, filter: Filter) -> None:
+        """Put an item in; raises ValueError if it is in."""
+        if item in self._entry_of:
+            raise ValueError(f"expected an item that is not in the index, got {item!r}; remove it first")
+        entry = self._entries.get(filter.text)
+        if entry is None:
+            entry = self._entries[filter.text] = self._enter(filter)
+        entry.items[item] = next(self._numbers)
+        self._entry_of[item] = entry
+
+    def remove(self, item: T) -> None:
+        """Take an item out, if it is in."""
+        entry = self._entry_of.pop(item, None)
+        if entry is None:
+            return
+        del entry.items[item]
+        if not entry.items:
+            del self._entries[entry.filter.text]
+            self._leave(entry)
+
+    def matching(self, document: Document) -> list[T]:
+        """The items whose filter is TRUE of the document, in the order in which they were added."""
+        found = [pair for entry in self.true_of(document) for pair in entry.items.items()]
+        found.sort(key=itemgetter(1))
+        return [item for item, _ in found]
+
+    def true_of(self, document: Document) -> list[Entry[T]]:
+        """The filters that are TRUE of the document, each once, in no order, with their items."""
+        found = self._others.true_of(document)
+        for table in self._tables.values():
+            found += table.true_of(document)
+        return found
+
+    def _enter(self, filter: Filter) -> Entry[T]:
+        terms = terms_of(filter)
+        key = self._best_key(terms)
+        entry: Entry[T] = make_entry(filter, terms, key)
+        if key is None:
+            self._others.add(entry)
+        else:
+            self._tables.setdefault(key.path, _Table(key.path)).add(entry, key)
+        return entry
+
+    def _leave(self, entry: Entry[T]) -> None:
+        if entry.key is None:
+            self._others.remove(entry)
+            return
+        table = self._tables[entry.key.path]
+        table.remove(entry, entry.key)
+        if not table:
+            del self._tables[entry.key.path]
+
+    def _best_key(self, terms: Terms) -> Equality | None:
+        """The equality that leads to the emptiest buckets: no value that most filters want fills up."""
+        return min(terms.equalities, key=self._crowd, default=None)
+
+    def _crowd(self, equality: Equality) -> tuple[int, int]:
+        table = self._tables.get(equality.path)
+        return (0 if table is None else table.crowd(equality)), len(equality.keys)
+
+
+class _Table(Generic[T]):
+    """The buckets of one path, by what its value is to be."""
+
+    def __init__(self, path: Path) -> None:
+        self._read = reader(path)
+        self._buckets: dict[Key, Bucket[T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def crowd(self, equality: Equality) -> int:
+        """The size of the fullest bucket that the equality would lie in."""
+        return max(len(self._buckets.get(key, ())) for key in equality.keys)
+
+    def add(self, entry: Entry[T], equality: Equality) -> None:
+        for key in equality.keys:
+            bucket = self._buckets.get(key)
+            if bucket is None:
+                bucket = self._buckets[key] = Bucket()
+            bucket.add(entry)
+
+    def remove(self, entry: Entry[T], equality: Equality) -> None:
+        for key in equality.keys:
+            bucket = self._buckets[key]
+            bucket.remove(entry)
+            if not bucket:
+                del self._buckets[key]
+
+    def true_of(self, document: Document) -> list[Entry[T]]:
+        keys = keys_of(self._read(document))
+        buckets = [bucket for key in keys if (bucket := self._buckets.get(key)) is not None]
+        if not buckets:
+            return []
+        if len(buckets) == 1:
+            return buckets[0].true_of(document)
+        # An array, or a text that is also wanted as a number, can lead to a filter on several ways.
+        return list(dict.fromkeys(entry for bucket in buckets for entry in bucket.true_of(document)))

@@ -1,0 +1,270 @@
+"""The index of subscriptions: which of many match, in which order, and how few are asked."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+import pytest
+
+from fanout.matching import LiveSubscriptions, SubscriptionIndex
+from fanout.subscription import Delivery, Sighting, Subscription
+from sowline.change import Change
+from sowline.filter import Filter, compile_filter
+from sowline.path import Document
+from sowline.position import Position
+
+
+class Asked:
+    """A filter that counts how often it is asked."""
+
+    times = 0
+
+    def __init__(self, text: str) -> None:
+        self._filter = compile_filter(text)
+        self.tree, self.text = self._filter.tree, self._filter.text
+
+    def matches(self, document: Document) -> bool:
+        """What the filter says."""
+        Asked.times += 1
+        return self._filter.matches(document)
+
+
+@pytest.fixture(autouse=True)
+def _nobody_asked() -> None:
+    Asked.times = 0
+
+
+def index_of(texts: Iterable[str]) -> SubscriptionIndex[str]:
+    """An index of filters that count, each the filter of its own text."""
+    index: SubscriptionIndex[str] = SubscriptionIndex()
+    for text in texts:
+        index.add(text, Asked(text))  # type: ignore[arg-type]
+    return index
+
+
+def seen(before: dict[str, Any] | None, now: dict[str, Any] | None) -> Sighting:
+    """A change from one record to another."""
+    previous, body = (None if side is None else orjson.dumps(side) for side in (before, now))
+    op, reason = ("delete", "expired") if body is None else ("publish", None)
+    return Sighting(Change(b"1", body, previous, Position(0, 1), Position(0, 0), op, 0, True, reason))
+
+
+def test_items_come_in_the_order_of_adding() -> None:
+    """Whichever way each was found: by a value, by a range, by trying, or together with an equal filter."""
+    index: SubscriptionIndex[int] = SubscriptionIndex()
+    texts = [
+        "",
+        "/a = 'x'",
+        "/b > 1",
+        "/a = 'x'",
+        "/a LIKE 'x'",
+        "/a IN ('x', 'y') AND /b > 1",
+        "/a = 'y'",
+        "",
+    ]
+    for number, text in enumerate(texts):
+        index.add(number, compile_filter(text))
+    assert index.matching({"a": "x", "b": 2}) == [0, 1, 2, 3, 4, 5, 7]
+    assert index.matching({"a": ["y", "x"], "b": 1}) == [0, 1, 3, 4, 6, 7]
+    assert index.matching({}) == [0, 7]
+
+
+def test_an_item_is_in_once() -> None:
+    """A second filter for it is refused; once removed it may come again, at the end."""
+    index: SubscriptionIndex[str] = SubscriptionIndex()
+    index.add("one", compile_filter("/a = 1"))
+    index.add("two", compile_filter("/a = 1"))
+    with pytest.raises(ValueError, match="not in the index, got 'one'"):
+        index.add("one", compile_filter("/a = 2"))
+    index.remove("one")
+    index.remove("one")
+    assert index.matching({"a": 1}) == ["two"]
+    index.add("one", compile_filter("/a = 1"))
+    assert (index.matching({"a": 1}), len(index)) == (["two", "one"], 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("/a = '5'", {"a": 5}),
+        ("/a = '5'", {"a": 5.0}),
+        ("/a = 5", {"a": "5.0"}),
+        ("5 = /a", {"a": ["x", "05"]}),
+        ("/a IN ('x', 5)", {"a": "5"}),
+        ("/a IN ('x', NULL)", {"a": "x"}),
+        ("/a = TRUE", {"a": 1}),
+        ("/a/b = 'x'", {"a": [{"b": "y"}, {"b": "x"}]}),
+        ("/a = 10 / 2", {"a": 5}),
+    ],
+)
+def test_an_equality_finds_what_it_equals(text: str, document: dict[str, Any]) -> None:
+    """Strings that spell numbers, numbers, elements of arrays: all lead to the filter, without a try."""
+    index = index_of([text, *(f"/other = {number}" for number in range(20))])
+    assert index.matching(document) == [text]
+    assert index.matching({"a": "z", "other": 3}) == ["/other = 3"]
+
+
+@pytest.mark.parametrize(
+    ("text", "document"), [("/a = '5'", {"a": "5.0"}), ("/a = 'x'", {"a": 5}), ("/a = ''", {"a": ""})]
+)
+def test_an_equality_finds_nothing_else(text: str, document: dict[str, Any]) -> None:
+    """Two strings are equal letter by letter only, and an empty one is NULL."""
+    assert index_of([text]).matching(document) == []
+
+
+def test_only_the_filters_of_a_value_are_asked() -> None:
+    """Of 1,000 equalities one document asks those of its own value."""
+    index = index_of(f"/ticker = 'T{number}' AND /price LIKE '5'" for number in range(1000))
+    assert index.matching({"ticker": "T7", "price": 15}) == ["/ticker = 'T7' AND /price LIKE '5'"]
+    assert index.matching({"ticker": "T9", "price": 16}) == []
+    assert Asked.times == 2
+
+
+def test_a_value_that_most_filters_want_is_not_where_they_lie() -> None:
+    """Of two equalities the rarer one leads to a filter, whichever is written first."""
+    index = index_of(f"/status = 'open' AND /ticker = 'T{number}'" for number in range(1000))
+    assert len(index.matching({"status": "open", "ticker": "T7"})) == 1
+    assert Asked.times <= 2
+
+
+def test_ranges_and_texts_of_a_full_bucket_are_compared_and_not_asked() -> None:
+    """Once a bucket is packed, a plain document is answered from its columns alone."""
+    texts = [f"/t = 'x' AND /p > {low} AND /p <= {low + 2} AND /s = 'S{low % 2}'" for low in range(100)]
+    index = index_of(texts)
+    index.matching({})
+    index.matching({"t": "x"})
+    Asked.times = 0
+    assert index.matching({"t": "x", "p": 7, "s": "S1"}) == [texts[5]]
+    assert index.matching({"t": "x", "p": 7.5, "s": "S0"}) == [texts[6]]
+    assert index.matching({"t": "x", "p": 7, "s": "other"}) == index.matching({"t": "x", "s": "S1"}) == []
+    assert Asked.times == 0
+
+
+@pytest.mark.parametrize("price", ["7", [7], [0, 7], True, 2**53 + 1, float("nan")])
+def test_a_value_that_is_no_plain_number_is_for_the_filters(price: Any) -> None:
+    """Strings, arrays, truths and integers that doubles can't tell apart are compared by the filters."""
+    texts = [f"/p > {low} AND /p < {low + 2}" for low in (-1, 0, 5.5, 6, 2**53 - 1, 2**53, *range(20, 40))]
+    index = index_of(texts)
+    index.matching({})
+    document = {"p": price}
+    assert index.matching(document) == [text for text in texts if compile_filter(text).matches(document)]
+
+
+def test_ends_of_ranges_are_exact() -> None:
+    """Open ends exclude and closed ones include, also at the outermost and the smallest doubles."""
+    largest, smallest = 1.7976931348623157e308, 5e-324
+    texts = [
+        *(
+            f"/p {operator} {end!r}"
+            for operator in ("<", "<=", ">", ">=", "=")
+            for end in (0, smallest, largest)
+        ),
+        f"/p BETWEEN {2**53} AND {2**53 + 1}",
+        f"/p > {2**53 + 1}",
+    ]
+    index = index_of(texts)
+    index.matching({})
+    for value in (
+        0,
+        -0.0,
+        smallest,
+        -smallest,
+        largest,
+        -largest,
+        2**53,
+        2**53 + 1,
+        2.0**53,
+        float("inf"),
+        1,
+    ):
+        document = {"p": value}
+        assert index.matching(document) == [text for text in texts if compile_filter(text).matches(document)]
+
+
+def test_equal_filters_are_asked_once() -> None:
+    """However many items share a filter."""
+    index: SubscriptionIndex[int] = SubscriptionIndex()
+    for number in range(100):
+        index.add(number, Asked("/a LIKE 'x'"))  # type: ignore[arg-type]
+    assert index.matching({"a": "x"}) == list(range(100))
+    assert Asked.times == 1
+
+
+def test_subscribing_between_changes_is_cheap() -> None:
+    """With a change after each of 2,000 additions, far fewer filters are asked than exist at each change."""
+    index: SubscriptionIndex[int] = SubscriptionIndex()
+    for number in range(2000):
+        index.add(number, Asked(f"/p > {number}"))  # type: ignore[arg-type]
+        assert index.matching({"p": 0.5}) == [0]
+    assert Asked.times < 2000 * 100
+
+
+def test_nothing_is_left_of_what_is_gone() -> None:
+    """After all have gone, in any order, the index is as new."""
+    texts = [f"/t = 'T{number % 3}' AND /p > {number}" for number in range(60)] + [
+        "",
+        "/p < 5",
+        "/u IN (1, 'x')",
+    ]
+    index = index_of(texts)
+    index.matching({"t": ["T0", "T1"], "p": 1})
+    for text in texts[::2] + texts[1::2]:
+        index.remove(text)
+    fresh: SubscriptionIndex[str] = SubscriptionIndex()
+    assert (len(index), index._tables, index._entries) == (0, fresh._tables, fresh._entries)
+    assert index.matching({"t": "T0", "p": 100}) == []
+
+
+def test_removed_filters_of_a_packed_bucket_are_not_found() -> None:
+    """Neither before the bucket is packed anew nor after."""
+    texts = [f"/p > {number}" for number in range(50)]
+    index = index_of(texts)
+    assert index.matching({"p": 1000}) == texts
+    for gone in range(40):
+        index.remove(texts[gone])
+        assert index.matching({"p": 1000}) == texts[gone + 1 :]
+
+
+def test_a_change_means_to_all_what_it_means_to_each() -> None:
+    """Those whose filter matches now get it; those with `oof` whose filter did, word of that; in their order."""
+    live: LiveSubscriptions[int] = LiveSubscriptions()
+    asked = [("/a = 1", True), ("/a = 2", False), ("/a = 1", False), ("/a > 0", True), ("/a = 1", True)]
+    for number, (text, oof) in enumerate(asked):
+        live.add(number, Subscription(compile_filter(text), oof))
+    publish, match = Delivery("publish", b'{"a":2}'), Delivery("oof", b'{"a":2}', "match")
+    assert live.on_change(seen({"a": 1}, {"a": 2})) == [(0, match), (1, publish), (3, publish), (4, match)]
+    gone = Delivery("oof", b'{"a":1}', "expired")
+    assert live.on_change(seen({"a": 1}, None)) == [(0, gone), (3, gone), (4, gone)]
+    assert live.on_change(seen(None, None)) == []
+    live.remove(3)
+    live.remove(3)
+    assert (live.on_change(seen({"a": 3}, {"a": 2})), len(live)) == ([(1, publish)], 4)
+
+
+def test_deliveries_are_shared() -> None:
+    """All who get the same message of a change get the same object."""
+    live: LiveSubscriptions[int] = LiveSubscriptions()
+    for number in range(4):
+        live.add(number, Subscription(compile_filter(f"/a < {number + 2}"), oof=number % 2 == 0))
+    deliveries = [delivery for _, delivery in live.on_change(seen(None, {"a": 1}))]
+    assert len(deliveries) == 4
+    assert all(delivery is deliveries[0] for delivery in deliveries)
+
+
+def test_without_oof_nobody_reads_the_previous_record() -> None:
+    """Its body is parsed only if someone wants word of records out of focus."""
+    live: LiveSubscriptions[int] = LiveSubscriptions()
+    live.add(1, Subscription(compile_filter("/a = 1")))
+    sighting = seen({"a": 1}, {"a": 2})
+    assert live.on_change(sighting) == []
+    assert "before" not in sighting.__dict__
+    with pytest.raises(ValueError, match="no subscription yet, got 1"):
+        live.add(1, Subscription(compile_filter("/a = 2"), oof=True))
+
+
+def test_a_long_list_is_asked() -> None:
+    """A list of more literals than an index takes apart is still matched."""
+    long: Filter = compile_filter(f"/a IN ({', '.join(map(str, range(2000)))})")
+    index: SubscriptionIndex[str] = SubscriptionIndex()
+    index.add("long", long)
+    assert (index.matching({"a": 1999}), index.matching({"a": 2000})) == (["long"], [])
