@@ -1,10 +1,24 @@
 """The filter language: text to tree (`parse`), tree to closures (`compile`), tree to text (`printer`).
 
 `compile_filter(text).matches(document)` is all that most callers need; who indexes filters reads
-`Filter.tree`. `docs/filters.md` specifies the language.
+`Filter.tree`. `compile_expression(text).value(document)` is the same language where a value is due, and
+`About` what else may be known of a record. `docs/filters.md` specifies the language.
 """
 
+from sowline.filter.about import UNKNOWN, About
 from sowline.filter.compiled import ALL, Filter, compile_filter
+from sowline.filter.determinism import require_deterministic
 from sowline.filter.errors import FilterError
+from sowline.filter.expression import Expression, compile_expression
 
-__all__ = ["ALL", "Filter", "FilterError", "compile_filter"]
+__all__ = [
+    "ALL",
+    "UNKNOWN",
+    "About",
+    "Expression",
+    "Filter",
+    "FilterError",
+    "compile_expression",
+    "compile_filter",
+    "require_deterministic",
+]

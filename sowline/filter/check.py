@@ -1,8 +1,20 @@
 """What the grammar lets through and no filter may hold: unknown functions, patterns that RE2 refuses."""
 
+from difflib import get_close_matches
+
 from sowline.filter.errors import FilterError
+from sowline.filter.evaluate import to_text
+from sowline.filter.functions import FUNCTIONS
+from sowline.filter.functions.patterns import pattern_search
+from sowline.filter.functions.registry import Function
 from sowline.filter.patterns import PatternError, compile_pattern
-from sowline.filter.tree import Call, Like, Node, walk
+from sowline.filter.tree import Call, Like, Literal, Node, walk
+
+NAME_CHARS_MAX = 40
+"""How much of an unknown function's name an error repeats."""
+
+NEAR = 0.65
+"""How alike, from 0 to 1, an unknown name and the function it is taken for must be."""
 
 
 def check(tree: Node) -> None:
@@ -11,20 +23,62 @@ def check(tree: Node) -> None:
         if isinstance(node, Call):
             _check_call(node)
         elif isinstance(node, Like):
-            _check_pattern(node)
+            _check_like(node)
 
 
 def _check_call(call: Call) -> None:
-    raise FilterError(
-        f"expected a function that exists at column {call.column}, got {call.name}", call.column
-    )
+    function = FUNCTIONS.get(call.name)
+    if function is None:
+        raise FilterError(
+            f"expected a function that exists at column {call.column}, got {_excerpt(call.name)}"
+            f"{_suggestion(call.name)}",
+            call.column,
+        )
+    if not function.takes(len(call.arguments)):
+        raise FilterError(
+            f"expected {_count(function)} for {call.name} at column {call.column}, got {len(call.arguments)}",
+            call.column,
+        )
+    if call.name.startswith("REGEXP_"):
+        _check_regexp(call)
 
 
-def _check_pattern(like: Like) -> None:
+def _excerpt(name: str) -> str:
+    return name if len(name) <= NAME_CHARS_MAX else name[: NAME_CHARS_MAX - 3] + "..."
+
+
+def _suggestion(name: str) -> str:
+    near = get_close_matches(name[:NAME_CHARS_MAX], FUNCTIONS, n=1, cutoff=NEAR)
+    return f" (is it {near[0]}?)" if near else ""
+
+
+def _count(function: Function) -> str:
+    least, most = function.least, function.most
+    if most is None:
+        return f"at least {least} argument{'s' * (least != 1)}"
+    if most == 0:
+        return "no argument"
+    return f"{least if least == most else f'{least} or {most}'} argument{'s' * (most != 1)}"
+
+
+def _check_regexp(call: Call) -> None:
+    pattern = call.arguments[1]
+    if not isinstance(pattern, Literal) or pattern.value in (None, ""):
+        return
+    try:
+        pattern_search(to_text(pattern.value) or "")
+    except PatternError as error:
+        raise _bad_pattern(f"in {call.name}", call.column, error) from None
+
+
+def _check_like(like: Like) -> None:
     try:
         compile_pattern(like.pattern, raw=like.raw)
     except PatternError as error:
-        raise FilterError(
-            f"expected a pattern in RE2's syntax after LIKE at column {like.column}, got one with {error}",
-            like.column,
-        ) from None
+        raise _bad_pattern("after LIKE", like.column, error) from None
+
+
+def _bad_pattern(where: str, column: int, error: PatternError) -> FilterError:
+    return FilterError(
+        f"expected a pattern in RE2's syntax {where} at column {column}, got one with {error}", column
+    )

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from sowline.filter.arithmetic import Operation, signed
-from sowline.filter.arrays import between, compare
-from sowline.filter.evaluate import Verdict, any_true, inverted, truth
-from sowline.filter.predicates import Judge
+from sowline.filter.arrays import between, compare, elements
+from sowline.filter.evaluate import Verdict, any_true, first, inverted, truth
+from sowline.filter.predicates import Affixes, Judge
 from sowline.filter.shortcuts import Test
-from sowline.path import Document, Value
+from sowline.path import Document, Scalar, Value
 
 Evaluate = Callable[[Document], Value]
 Judgement = Callable[[Document], Verdict]
@@ -23,11 +23,11 @@ def always(constant: Constant) -> Callable[[Document], Constant]:
 def all_hold(tests: Sequence[Test]) -> Test:
     """Whether every test holds, asked in order until one doesn't."""
     if len(tests) == 2:
-        first, second = tests
-        return lambda document: first(document) and second(document)
+        one, other = tests
+        return lambda document: one(document) and other(document)
     if len(tests) == 3:
-        first, second, third = tests
-        return lambda document: first(document) and second(document) and third(document)
+        one, other, third = tests
+        return lambda document: one(document) and other(document) and third(document)
 
     def every(document: Document) -> bool:
         for test in tests:  # noqa: SIM110  (a generator would cost as much again)
@@ -41,11 +41,11 @@ def all_hold(tests: Sequence[Test]) -> Test:
 def any_holds(tests: Sequence[Test]) -> Test:
     """Whether some test holds, asked in order until one does."""
     if len(tests) == 2:
-        first, second = tests
-        return lambda document: first(document) or second(document)
+        one, other = tests
+        return lambda document: one(document) or other(document)
     if len(tests) == 3:
-        first, second, third = tests
-        return lambda document: first(document) or second(document) or third(document)
+        one, other, third = tests
+        return lambda document: one(document) or other(document) or third(document)
 
     def some(document: Document) -> bool:
         for test in tests:  # noqa: SIM110  (a generator would cost as much again)
@@ -96,6 +96,38 @@ def containing(operand: Evaluate, items: Sequence[Evaluate]) -> Judgement:
     return contained
 
 
+def affixing(end: str, operand: Evaluate, items: Sequence[Evaluate]) -> Judgement:
+    """BEGINS WITH or ENDS WITH, where an item is no constant."""
+
+    def affixed(document: Document) -> Verdict:
+        affixes = [element for item in items for element in elements(item(document))]
+        return Affixes(end, affixes)(operand(document))
+
+    return affixed
+
+
+def choosing(condition: Test, chosen: Evaluate, otherwise: Evaluate) -> Evaluate:
+    """IF: only what is chosen is evaluated."""
+    return lambda document: first(chosen(document) if condition(document) else otherwise(document))
+
+
+def calling(function: Callable[..., Scalar], arguments: Sequence[Evaluate]) -> Evaluate:
+    """A function of its arguments."""
+    if not arguments:
+        return lambda document: function()
+    if len(arguments) == 1:
+        (only,) = arguments
+        return lambda document: function(only(document))
+    if len(arguments) == 2:
+        one, other = arguments
+        return lambda document: function(one(document), other(document))
+
+    def call(document: Document) -> Value:
+        return function(*[argument(document) for argument in arguments])
+
+    return call
+
+
 def as_truth(operand: Evaluate) -> Judgement:
     """A value where a condition is due."""
     return lambda document: truth(operand(document))
@@ -106,14 +138,14 @@ def signing(sign: str, operand: Evaluate) -> Evaluate:
     return lambda document: signed(sign, operand(document))
 
 
-def calculating(first: Evaluate, steps: Sequence[tuple[Operation, Evaluate]]) -> Evaluate:
+def calculating(start: Evaluate, steps: Sequence[tuple[Operation, Evaluate]]) -> Evaluate:
     """A chain of arithmetic, left to right."""
     if len(steps) == 1:
         operate, second = steps[0]
-        return lambda document: operate(first(document), second(document))
+        return lambda document: operate(start(document), second(document))
 
     def calculate(document: Document) -> Value:
-        result = first(document)
+        result = start(document)
         for operate, operand in steps:
             result = operate(result, operand(document))
         return result

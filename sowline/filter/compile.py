@@ -12,12 +12,15 @@ from sowline.filter.arithmetic import OPERATIONS
 from sowline.filter.closures import (
     Evaluate,
     Judgement,
+    affixing,
     all_hold,
     always,
     any_holds,
     as_truth,
     betweening,
     calculating,
+    calling,
+    choosing,
     comparing,
     containing,
     inverting,
@@ -27,9 +30,11 @@ from sowline.filter.closures import (
     signing,
 )
 from sowline.filter.evaluate import all_true, any_true, truth
+from sowline.filter.functions import FUNCTIONS
 from sowline.filter.predicates import constant, judged
 from sowline.filter.shortcuts import Test, shortcut
 from sowline.filter.tree import (
+    Affixed,
     And,
     Arithmetic,
     Between,
@@ -37,6 +42,7 @@ from sowline.filter.tree import (
     Comparison,
     Field,
     In,
+    IsNaN,
     IsNull,
     Like,
     Literal,
@@ -85,7 +91,7 @@ def verdict(node: Node) -> Judgement:
             return joining(all_true, [verdict(term) for term in terms])
         case Or(terms):
             return joining(any_true, [verdict(term) for term in terms])
-        case Comparison() | Between() | In() | Like() | IsNull():
+        case Comparison() | Between() | In() | Like() | Affixed() | IsNull() | IsNaN():
             return _predicate(node)
         case _:
             return as_truth(value(node))
@@ -103,14 +109,22 @@ def value(node: Node) -> Evaluate:
         case Arithmetic(first, rest):
             return calculating(value(first), [(OPERATIONS[name], value(operand)) for name, operand in rest])
         case Call():
-            raise AssertionError(f"an unchecked call: {node.name}")
-        case Comparison() | Between() | In() | Like() | IsNull() | Not() | And() | Or():
+            return _call(node)
+        case Comparison() | Between() | In() | Like() | Affixed() | IsNull() | IsNaN() | Not() | And() | Or():
             return verdict(node)
         case _:
             assert_never(node)
 
 
-def _predicate(node: Comparison | Between | In | Like | IsNull) -> Judgement:
+def _call(node: Call) -> Evaluate:
+    if node.name == "IF":
+        condition, chosen, otherwise = node.arguments
+        return choosing(holds(condition), value(chosen), value(otherwise))
+    function = FUNCTIONS[node.name].applied_to(len(node.arguments))
+    return calling(function, [value(argument) for argument in node.arguments])
+
+
+def _predicate(node: Comparison | Between | In | Like | Affixed | IsNull | IsNaN) -> Judgement:
     one = judged(node)
     if one is not None:
         operand, judge = one
@@ -122,5 +136,7 @@ def _predicate(node: Comparison | Between | In | Like | IsNull) -> Judgement:
             return betweening(value(operand), value(low), value(high))
         case In(operand, items):
             return containing(value(operand), [value(item) for item in items])
+        case Affixed(end, operand, items):
+            return affixing(end, value(operand), [value(item) for item in items])
         case _:
             raise AssertionError(f"a predicate of one operand without its judge: {node}")

@@ -3,16 +3,17 @@
 from collections.abc import Callable
 from functools import lru_cache
 
+from sowline.filter.about import About
 from sowline.filter.check import check
 from sowline.filter.compile import holds
-from sowline.filter.errors import FilterError
+from sowline.filter.determinism import nondeterministic
+from sowline.filter.envelope import about_facts, needs_about
 from sowline.filter.fold import folded
-from sowline.filter.parse import parse
+from sowline.filter.parse import check_length, parse
 from sowline.filter.printer import text_of
-from sowline.filter.tree import Field, Node, walk
+from sowline.filter.tree import Node, paths_of
 from sowline.path import Document, Path
 
-FILTER_CHARS_MAX = 64 * 1024
 CACHED_FILTERS_MAX = 512
 CACHED_FILTER_CHARS_MAX = 4096
 """Longer filters are compiled anew each time, so that the cache's memory has a limit."""
@@ -21,13 +22,18 @@ CACHED_FILTER_CHARS_MAX = 4096
 class Filter:
     """A compiled filter. Immutable; equal to every filter of the same tree; its text is canonical.
 
-    `matches(document)` is True when the filter is TRUE of the document, False when it is FALSE or NULL. It
-    never raises, and it is safe to call from several threads.
+    `matches(document)` is True when the filter is TRUE of the document, False when it is FALSE or NULL; what is
+    known of the record beside its document is NULL there. `matches_about(document, about)` knows it, and is
+    only needed where `needs_about`. Both never raise, and are safe to call from several threads.
+    `nondeterministic` names the functions used whose answer depends on when, or by whom, they are asked.
     """
 
-    __slots__ = ("matches", "paths", "text", "tree")
+    __slots__ = ("matches", "matches_about", "needs_about", "nondeterministic", "paths", "text", "tree")
 
     matches: Callable[[Document], bool]
+    matches_about: Callable[[Document, About], bool]
+    needs_about: bool
+    nondeterministic: tuple[str, ...]
     paths: frozenset[Path]
     text: str
     tree: Node
@@ -37,8 +43,11 @@ class Filter:
         check(tree)
         self.tree = tree
         self.text = text_of(tree)
-        self.paths = frozenset(node.path for node in walk(tree) if isinstance(node, Field))
+        self.paths = paths_of(tree)
+        self.needs_about = needs_about(tree)
+        self.nondeterministic = nondeterministic(tree)
         self.matches = holds(folded(tree))
+        self.matches_about = about_facts(self.matches, lambda whole: holds(folded(whole)), tree)
 
     def __str__(self) -> str:
         return self.text
@@ -59,11 +68,7 @@ class Filter:
 
 def compile_filter(text: str) -> Filter:
     """The filter that the text spells; a blank text matches everything. Raises `FilterError`."""
-    if len(text) > FILTER_CHARS_MAX:
-        raise FilterError(
-            f"expected a filter of at most {FILTER_CHARS_MAX} characters, got {len(text)}",
-            FILTER_CHARS_MAX + 1,
-        )
+    check_length(text)
     return _cached(text) if len(text) <= CACHED_FILTER_CHARS_MAX else Filter(parse(text))
 
 

@@ -9,15 +9,18 @@ from lark import Lark, Token, Transformer, UnexpectedInput, v_args
 
 from sowline.filter.complaints import complaint
 from sowline.filter.errors import FilterError
+from sowline.filter.functions import canonical_name
 from sowline.filter.literals import unescape
 from sowline.filter.numbers import parse_number
 from sowline.filter.tree import (
+    Affixed,
     Arithmetic,
     Between,
     Call,
     Comparison,
     Field,
     In,
+    IsNaN,
     IsNull,
     Like,
     Literal,
@@ -28,6 +31,8 @@ from sowline.filter.tree import (
     disjunction,
 )
 from sowline.path import PathError, parse_path
+
+FILTER_CHARS_MAX = 64 * 1024
 
 NESTING_MAX = 100
 """Levels of parentheses, operators and NOT within each other. A chain of one operator is one level."""
@@ -41,6 +46,15 @@ class Nested(NamedTuple):
     node: Node
     levels: int
     column: int
+
+
+def check_length(text: str) -> None:
+    """Raise `FilterError` if the text is longer than a filter may be."""
+    if len(text) > FILTER_CHARS_MAX:
+        raise FilterError(
+            f"expected a filter of at most {FILTER_CHARS_MAX} characters, got {len(text)}",
+            FILTER_CHARS_MAX + 1,
+        )
 
 
 def parse(text: str) -> Node:
@@ -127,13 +141,22 @@ class _TreeBuilder(Transformer[Token, Nested]):
             Like(operand.node, pattern[2:-1] if raw else pattern[1:-1], raw, _column(pattern)), (operand,)
         )
 
+    def affixed(self, operand: Nested, end: Token, *items: Nested) -> Nested:
+        which = end.split()[0].upper()
+        return _nest(Affixed(which, operand.node, tuple(item.node for item in items)), (operand, *items))
+
     def is_null(self, operand: Nested, _null: Token) -> Nested:
         return _nest(IsNull(operand.node), (operand,))
+
+    def is_nan(self, operand: Nested, _nan: Token) -> Nested:
+        return _nest(IsNaN(operand.node), (operand,))
 
     not_between = _negated(between)
     not_contained = _negated(contained)
     not_like = _negated(like)
+    not_affixed = _negated(affixed)
     is_not_null = _negated(is_null)
+    is_not_nan = _negated(is_nan)
 
     def sum(self, first: Nested, *rest: Any) -> Nested:
         operators, operands = rest[::2], rest[1::2]
@@ -149,7 +172,7 @@ class _TreeBuilder(Transformer[Token, Nested]):
 
     def call(self, name: Token, *arguments: Nested | None) -> Nested:
         nested = tuple(argument for argument in arguments if argument is not None)
-        node = Call(name.upper(), tuple(argument.node for argument in nested), _column(name))
+        node = Call(canonical_name(name), tuple(argument.node for argument in nested), _column(name))
         return _nest(node, nested, _column(name)) if nested else _leaf(node, name)
 
     def field(self, path: Token) -> Nested:

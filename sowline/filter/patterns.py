@@ -7,10 +7,14 @@ would hang it.
 
 from collections.abc import Callable
 from operator import methodcaller
+from typing import Any
 
 import re2  # type: ignore[import-untyped,unused-ignore]
 
 TextTest = Callable[[str], bool]
+
+Search = Callable[..., Any]
+"""Of an encoded text, and a position to begin at: the first match, or `None`."""
 
 PATTERN_MEMORY_BYTES_MAX = 1 << 20
 
@@ -63,23 +67,30 @@ def _plain_test(text: str, *, at_start: bool, at_end: bool) -> TextTest:
 
 
 def _regex_test(pattern: str) -> TextTest:
+    search = compile_search(pattern)
+
+    def found(value: str) -> bool:
+        return search(encoded(value)) is not None
+
+    return found
+
+
+def compile_search(pattern: str) -> Search:
+    """The search for a pattern in encoded texts, from a position on; raises `PatternError`."""
     options = re2.Options()
     options.max_mem = PATTERN_MEMORY_BYTES_MAX
     options.log_errors = False
     options.never_capture = True
     try:
         # Bytes: with `str` the library would also count characters, to report positions that nobody asks for.
-        search = re2.compile(_encoded(pattern), options).search
+        search: Search = re2.compile(encoded(pattern), options).search
     except re2.error as error:
         raise PatternError(_reason(error)) from None
-
-    def found(value: str) -> bool:
-        return search(_encoded(value)) is not None
-
-    return found
+    return search
 
 
-def _encoded(text: str) -> bytes:
+def encoded(text: str) -> bytes:
+    """The text in UTF-8."""
     # A lone surrogate, which some decoders let through, is no UTF-8; it must not become an exception here.
     return text.encode("utf-8", "surrogatepass")
 

@@ -6,15 +6,18 @@ Nearly all conditions of nearly all filters are of this kind; each becomes one f
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import isnan
+from operator import methodcaller
 
 from sowline.filter.arrays import any_element, between, compare
-from sowline.filter.evaluate import Verdict, any_true, first, to_text
+from sowline.filter.evaluate import Verdict, any_true, first, to_number, to_text
 from sowline.filter.numbers import Number, parse_number
 from sowline.filter.patterns import TextTest, compile_pattern
-from sowline.filter.tree import Between, Comparison, In, IsNull, Like, Literal, Node
+from sowline.filter.tree import Affixed, Between, Comparison, In, IsNaN, IsNull, Like, Literal, Node
 from sowline.path import Scalar, Value
 
 Judge = Callable[[Value], Verdict]
+
+AFFIX_METHODS = {"BEGINS": "startswith", "ENDS": "endswith"}
 
 MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -37,6 +40,11 @@ def judged(node: Node) -> tuple[Node, Judge] | None:
             return operand, _like(compile_pattern(pattern, raw=raw))
         case IsNull(operand):
             return operand, _is_null
+        case IsNaN(operand):
+            return operand, _is_nan
+        case Affixed(end, operand, items):
+            literals = [constant(item) for item in items if isinstance(item, Literal)]
+            return (operand, Affixes(end, literals)) if len(literals) == len(items) else None
         case In(operand, items):
             literals = [constant(item) for item in items if isinstance(item, Literal)]
             return (operand, Membership(literals)) if len(literals) == len(items) else None
@@ -60,6 +68,28 @@ def _like(test: TextTest) -> Judge:
 
 def _is_null(value: Value) -> Verdict:
     return first(value) is None
+
+
+def _is_nan(value: Value) -> Verdict:
+    number = to_number(first(value))
+    return number is not None and isnan(number)
+
+
+class Affixes:
+    """`BEGINS WITH` (or `ENDS WITH`) over constants."""
+
+    def __init__(self, end: str, items: Sequence[Scalar]) -> None:
+        texts = tuple(text for text in map(to_text, items) if text is not None)
+        self.test: TextTest = methodcaller(AFFIX_METHODS[end], texts)
+        self._absent: Verdict = None if None in items else False
+
+    def __call__(self, value: Value) -> Verdict:
+        """The judge."""
+        return any_element(self._judge, value)
+
+    def _judge(self, value: Scalar) -> Verdict:
+        text = to_text(value)
+        return None if text is None else True if self.test(text) else self._absent
 
 
 class Membership:

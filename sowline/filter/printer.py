@@ -4,6 +4,7 @@ from enum import IntEnum
 
 from sowline.filter.literals import quoted, quoted_as_is
 from sowline.filter.tree import (
+    Affixed,
     And,
     Arithmetic,
     Between,
@@ -11,6 +12,7 @@ from sowline.filter.tree import (
     Comparison,
     Field,
     In,
+    IsNaN,
     IsNull,
     Like,
     Literal,
@@ -34,7 +36,7 @@ class _Level(IntEnum):
     PRIMARY = 8
 
 
-_INFIX_NOT = (Between, In, Like, IsNull)
+_INFIX_NOT = (Between, In, Like, Affixed, IsNull, IsNaN)
 
 
 def text_of(node: Node) -> str:
@@ -88,8 +90,12 @@ def _predicate(node: Node, negation: str) -> str:
             return f"{_operand(operand)} {negation}IN ({_list(items)})"
         case Like(operand, pattern, raw):
             return f"{_operand(operand)} {negation}LIKE {_pattern(pattern, raw)}"
+        case Affixed(end, operand, items):
+            return f"{_operand(operand)} {negation}{end} WITH ({_list(items)})"
         case IsNull(operand):
             return f"{_operand(operand)} IS {negation}NULL"
+        case IsNaN(operand):
+            return f"{_operand(operand)} IS {negation}NAN"
         case _:
             raise AssertionError(f"not a predicate: {node}")
 

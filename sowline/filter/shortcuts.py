@@ -11,7 +11,7 @@ from typing import Any
 from sowline.filter.arrays import RELATIONS
 from sowline.filter.evaluate import Relation
 from sowline.filter.patterns import TextTest, compile_pattern
-from sowline.filter.predicates import MIRRORED, Judge, Membership, constant
+from sowline.filter.predicates import MIRRORED, Affixes, Judge, Membership, constant
 from sowline.filter.tree import Between, Comparison, Field, Like, Literal, Node
 from sowline.path import Document, Path, Scalar, value_of
 
@@ -40,6 +40,8 @@ def _of_member(node: Node, name: str, judge: Judge) -> Test:
             return _text_test(name, compile_pattern(pattern, raw=raw), judge)
         case Between(_, Literal(int() | float() as low), Literal(int() | float() as high)):
             return _between_numbers(name, low, high, judge)
+    if isinstance(judge, Affixes):
+        return _text_test(name, judge.test, judge)
     return _membership(name, judge) if isinstance(judge, Membership) else _judged(name, judge)
 
 

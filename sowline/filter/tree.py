@@ -4,8 +4,8 @@ Canonical: `==` is `=`, `<>` is `!=`, `MOD` is `%`, `x NOT IN y` is `Not(In(x, y
 conjunctions is one conjunction, parentheses are gone. Two texts with equal trees mean the same.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from sowline.path import Path, Scalar
 
@@ -87,8 +87,24 @@ class Like:
 
 
 @dataclass(frozen=True, slots=True)
+class Affixed:
+    """`operand BEGINS WITH (items)`, or `ENDS WITH`; `end` is `BEGINS` or `ENDS`. Never without an item."""
+
+    end: str
+    operand: "Node"
+    items: tuple["Node", ...]
+
+
+@dataclass(frozen=True, slots=True)
 class IsNull:
     """`operand IS NULL`."""
+
+    operand: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class IsNaN:
+    """`operand IS NAN`."""
 
     operand: "Node"
 
@@ -124,7 +140,21 @@ class Call:
 
 
 Node = (
-    Literal | Field | Signed | Arithmetic | Comparison | Between | In | Like | IsNull | Not | And | Or | Call
+    Literal
+    | Field
+    | Signed
+    | Arithmetic
+    | Comparison
+    | Between
+    | In
+    | Like
+    | Affixed
+    | IsNull
+    | IsNaN
+    | Not
+    | And
+    | Or
+    | Call
 )
 
 
@@ -155,7 +185,9 @@ def children(node: Node) -> tuple[Node, ...]:
     match node:
         case Literal() | Field():
             return ()
-        case Signed(operand=operand) | Like(operand=operand) | IsNull(operand) | Not(operand):
+        case (
+            Signed(operand=operand) | Like(operand=operand) | IsNull(operand) | IsNaN(operand) | Not(operand)
+        ):
             return (operand,)
         case Arithmetic(first, rest):
             return (first, *(operand for _, operand in rest))
@@ -163,12 +195,35 @@ def children(node: Node) -> tuple[Node, ...]:
             return (left, right)
         case Between(operand, low, high):
             return (operand, low, high)
-        case In(operand, items):
+        case In(operand, items) | Affixed(_, operand, items):
             return (operand, *items)
         case And(terms) | Or(terms):
             return terms
         case Call(arguments=arguments):
             return arguments
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """The node with each of its operands changed; a node without operands is itself."""
+    match node:
+        case Literal() | Field():
+            return node
+        case Signed() | Like() | IsNull() | IsNaN() | Not():
+            return replace(node, operand=change(node.operand))
+        case Arithmetic(first, rest):
+            return Arithmetic(change(first), tuple((name, change(operand)) for name, operand in rest))
+        case Comparison(name, left, right):
+            return Comparison(name, change(left), change(right))
+        case Between(operand, low, high):
+            return Between(change(operand), change(low), change(high))
+        case In() | Affixed():
+            return replace(node, operand=change(node.operand), items=tuple(map(change, node.items)))
+        case And(terms):
+            return conjunction(map(change, terms))
+        case Or(terms):
+            return disjunction(map(change, terms))
+        case Call():
+            return replace(node, arguments=tuple(map(change, node.arguments)))
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -178,3 +233,8 @@ def walk(node: Node) -> Iterator[Node]:
         node = pending.pop()
         yield node
         pending.extend(reversed(children(node)))
+
+
+def paths_of(node: Node) -> frozenset[Path]:
+    """The paths that the node mentions."""
+    return frozenset(part.path for part in walk(node) if isinstance(part, Field))

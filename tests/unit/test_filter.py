@@ -9,8 +9,7 @@ import pytest
 
 from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter, FilterError, compile_filter
-from sowline.filter.compiled import FILTER_CHARS_MAX
-from sowline.filter.parse import NESTING_MAX, parse
+from sowline.filter.parse import FILTER_CHARS_MAX, NESTING_MAX, parse
 from sowline.filter.tree import (
     And,
     Arithmetic,
@@ -346,8 +345,8 @@ def test_a_filter_error_is_a_sowline_error() -> None:
         ("/a IN ()", 8, "expected an operand after ("),
         ("/a IN (1", 9, "expected ',' or ')' after 1"),
         ("/a IN (1,", 10, "expected an operand after ,"),
-        ("/a NOT 5", 8, "expected IN, LIKE, BETWEEN or NULL after NOT"),
-        ("/a IS 5", 7, "expected NULL or NOT NULL after IS"),
+        ("/a NOT 5", 8, "expected IN, LIKE, BETWEEN, BEGINS WITH, ENDS WITH or NULL after NOT"),
+        ("/a IS 5", 7, "expected NULL, NAN, NOT NULL or NOT NAN after IS"),
         ("/a LIKE 5", 9, "expected a quoted pattern after LIKE"),
         ("/a = 'x\\'", 6, "expected a closing '"),
         ('/a = "x', 6, 'expected a closing "'),

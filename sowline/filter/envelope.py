@@ -1,0 +1,55 @@
+"""Filters of a record and its facts: an envelope is a document that holds the record's own, and each fact.
+
+A message function is a field of the envelope, and a path of the document is one level further down in it. So
+what compiles filters of documents compiles these too, short roads included, and nothing is shared by calls.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from sowline.filter.about import About
+from sowline.filter.functions import FUNCTIONS
+from sowline.filter.tree import Call, Field, Node, rebuilt, walk
+from sowline.path import Document, Path
+
+_DOCUMENT = "document"
+
+_HASHED = {"sow_key_hash": "sow_key"}
+"""Facts that are the hash of another."""
+
+Result = TypeVar("Result")
+
+
+def needs_about(tree: Node) -> bool:
+    """Whether the tree asks for facts beside the document."""
+    return any(isinstance(node, Call) and FUNCTIONS[node.name].fact for node in walk(tree))
+
+
+def about_facts(
+    of_document: Callable[[Document], Result],
+    compiled: Callable[[Node], Callable[[Document], Result]],
+    tree: Node,
+) -> Callable[[Document, About], Result]:
+    """The closure of a document and what is known about it; `of_document` is the tree's own closure."""
+    if not needs_about(tree):
+        return lambda document, about: of_document(document)
+    of_envelope = compiled(_enveloped(tree))
+
+    def of_both(document: Document, about: About) -> Result:
+        envelope = about._asdict()
+        envelope[_DOCUMENT] = document
+        return of_envelope(envelope)
+
+    return of_both
+
+
+def _enveloped(node: Node) -> Node:
+    """The same tree, of an envelope."""
+    if isinstance(node, Field):
+        return Field(Path((_DOCUMENT, *node.path.steps)))
+    fact = FUNCTIONS[node.name].fact if isinstance(node, Call) else None
+    if fact is None:
+        return rebuilt(node, _enveloped)
+    if fact in _HASHED:
+        return Call("CRC64", (Field(Path((_HASHED[fact],))),))
+    return Field(Path((fact,)))

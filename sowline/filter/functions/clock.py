@@ -1,0 +1,48 @@
+"""The functions that ask the world outside: the time, and chance. All others are functions of a record.
+
+`clock` and `entropy` are the only ways there; a test may put its own in their place.
+"""
+
+import os
+from datetime import UTC, datetime
+from uuid import UUID
+
+from sowline.filter.functions.dates import date_of
+from sowline.filter.functions.registry import Function, text
+from sowline.path import Scalar
+
+
+def clock() -> float:
+    """Seconds since 1970, to the microsecond."""
+    return datetime.now(UTC).timestamp()
+
+
+def entropy(size: int) -> bytes:
+    """So many random bytes."""
+    return os.urandom(size)
+
+
+def unix_timestamp() -> float:
+    """The time now."""
+    return clock()
+
+
+def today(zone: str = "Z") -> Scalar:
+    """The date now, in UTC unless another offset is given."""
+    return date_of(clock(), zone)
+
+
+def uuid7() -> str:
+    """A new UUID of version 7: milliseconds since 1970, then chance."""
+    milliseconds = int(clock() * 1000) & (1 << 48) - 1
+    bits = milliseconds << 80 | int.from_bytes(entropy(10))
+    version, variant = 0x7 << 76, 0b10 << 62
+    return str(UUID(int=bits & ~(0xF << 76) & ~(0b11 << 62) | version | variant))
+
+
+FUNCTIONS = (
+    Function("UNIX_TIMESTAMP", (), unix_timestamp, deterministic=False),
+    Function("UUID7", (), uuid7, deterministic=False),
+    Function("TODAY", (text,), today, optional=1, deterministic=False),
+    Function("TODAY_UTC", (), today, deterministic=False),
+)

@@ -1,0 +1,52 @@
+"""Functions of timestamps: seconds since 1970 in UTC, in a double exact to the microsecond.
+
+Where no zone is named it is UTC. A zone is an offset; there are no zones by place, whose rules change.
+"""
+
+from sowline.filter.functions.instants import instant, offset_of
+from sowline.filter.functions.registry import Function, number, text
+from sowline.filter.functions.strftime import strftime
+from sowline.filter.functions.strptime import strptime
+from sowline.filter.numbers import Number
+
+
+def date_of(timestamp: Number, zone: str = "Z") -> str | None:
+    """The date, as `2026-11-21`."""
+    moment = instant(timestamp, zone)
+    return None if moment is None else moment.date().isoformat()
+
+
+def year(timestamp: Number, zone: str = "Z") -> int | None:
+    """The year."""
+    moment = instant(timestamp, zone)
+    return None if moment is None else moment.year
+
+
+def month(timestamp: Number, zone: str = "Z") -> int | None:
+    """The month, from 1."""
+    moment = instant(timestamp, zone)
+    return None if moment is None else moment.month
+
+
+def day(timestamp: Number, zone: str = "Z") -> int | None:
+    """The day of the month, from 1."""
+    moment = instant(timestamp, zone)
+    return None if moment is None else moment.day
+
+
+def formatted(form: str, timestamp: Number) -> str | None:
+    """The timestamp as the format says, in UTC."""
+    moment = instant(timestamp)
+    return None if moment is None else strftime(form, moment)
+
+
+FUNCTIONS = (
+    Function("STRFTIME", (text, number), formatted),
+    Function("STRPTIME", (text, text), strptime),
+    Function("TIMEZONEOFFSET", (text,), offset_of),
+    Function("YEAR", (number, text), year, optional=1),
+    Function("MONTH", (number, text), month, optional=1),
+    Function("DAY", (number, text), day, optional=1),
+    Function("DATE", (number, text), date_of, optional=1),
+    Function("DATE_UTC", (number,), date_of),
+)

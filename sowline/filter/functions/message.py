@@ -1,0 +1,31 @@
+"""Functions of what is known of a record beside its document: each gives one member of `About`.
+
+None of them computes: a filter that uses them is a filter of an envelope, in which each fact is a field (see
+`sowline.filter.envelope`).
+"""
+
+from sowline.filter.functions.registry import Function
+from sowline.path import Scalar
+
+
+def _unknown() -> Scalar:
+    """Without a record there is no fact."""
+    return None
+
+
+def _fact(name: str, member: str, *, deterministic: bool = True) -> Function:
+    return Function(name, (), _unknown, fact=member, deterministic=deterministic)
+
+
+FUNCTIONS = (
+    _fact("MESSAGE_SIZE", "size"),
+    _fact("CORRELATION_ID", "correlation"),
+    _fact("LAST_UPDATED", "updated"),
+    _fact("LAST_READ", "last_read", deterministic=False),
+    _fact("TOPIC_NAME", "topic"),
+    _fact("BOOKMARK", "bookmark"),
+    _fact("SOW_KEY", "sow_key"),
+    _fact("SOW_KEY_HASH", "sow_key_hash"),
+    _fact("INSTANCE_NAME", "instance"),
+    _fact("GROUP_NAME", "group"),
+)

@@ -1,0 +1,156 @@
+"""Functions of numbers: NaN of NaN, NaN outside the function's domain, NULL at a pole.
+
+A result beyond a double is infinite. Integers stay exact where the function keeps them whole.
+"""
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
+from fractions import Fraction
+from functools import partial
+
+from sowline.filter.functions.registry import Function, comparable, double, number, scalar, whole
+from sowline.filter.numbers import Number
+from sowline.path import Scalar
+
+PLACES_MAX = 400
+"""No double has a digit further out, before its point or behind it."""
+
+EARTH_RADIUS_METRES = 6_371_008.8
+
+_WIDE = Context(prec=3 * PLACES_MAX)
+_NAN = math.nan
+
+
+def absolute(value: Number) -> Number:
+    """Without its sign."""
+    return abs(value)
+
+
+def sign(value: Number) -> Number:
+    """-1, 0 or 1."""
+    return _NAN if math.isnan(value) else (value > 0) - (value < 0)
+
+
+def extreme(pick: Callable[[list[Number]], Number], *values: Scalar) -> Number:
+    """The greatest (or least) of the values that are numbers; NaN if none is."""
+    numbers = [found for found in map(comparable, values) if found is not None]
+    return pick(numbers) if numbers else _NAN
+
+
+def integral(towards: Callable[[Number], int], value: Number) -> Number:
+    """The integer next to a number, up or down."""
+    return towards(value) if math.isfinite(value) else value
+
+
+def rounded(value: Number, places: int = 0) -> Number:
+    """To so many decimal places, as written: halves go away from zero."""
+    if not math.isfinite(value) or places > PLACES_MAX:
+        return value
+    if places < -PLACES_MAX:
+        return 0
+    written = Decimal(value) if isinstance(value, int) else Decimal(repr(value))
+    result = written.quantize(Decimal((0, (1,), -places)), ROUND_HALF_UP, _WIDE)
+    return int(result) if places <= 0 or isinstance(value, int) else float(result)
+
+
+def smooth(compute: Callable[[float], float], value: float) -> float:
+    """A function of the `math` module: NaN outside its domain, infinity beyond a double."""
+    try:
+        return compute(value)
+    except ValueError:
+        return _NAN
+    except OverflowError:
+        return math.inf
+
+
+def logarithm(compute: Callable[[float], float], value: float) -> float | None:
+    """A logarithm, whose pole is 0."""
+    return None if value == 0 else smooth(compute, value)
+
+
+def hyperbolic_sine(value: float) -> float:
+    """SINH, whose sign is that of its operand, however far out."""
+    return math.copysign(smooth(math.sinh, abs(value)), value)
+
+
+def cotangent(value: float) -> float | None:
+    """COT, whose pole is 0."""
+    if value == 0:
+        return None
+    return smooth(lambda angle: 1 / math.tan(angle), value)
+
+
+def power(base: float, exponent: float) -> float | None:
+    """BASE to the power of EXPONENT; 0 to a negative power is a pole."""
+    if base == 0 and exponent < 0:
+        return None
+    try:
+        return math.pow(base, exponent)
+    except ValueError:
+        return _NAN
+    except OverflowError:
+        return -math.inf if base < 0 and math.fmod(exponent, 2) != 0 else math.inf
+
+
+def width_bucket(value: Number, low: Number, high: Number, count: int) -> int | None:
+    """In which of so many equal parts of the range the value is, from 1; 0 is below, one more is above.
+
+    Where `low` is greater than `high` the parts are numbered from the top.
+    """
+    if math.isnan(value) or not (math.isfinite(low) and math.isfinite(high)) or low == high or count < 1:
+        return None
+    if low > high:
+        value, low, high = -value, -low, -high
+    if value < low:
+        return 0
+    if value >= high:
+        return count + 1
+    start = Fraction(low)
+    return math.floor(count * (Fraction(value) - start) / (Fraction(high) - start)) + 1
+
+
+def geo_distance(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
+    """Metres along the great circle between two points in degrees, on a sphere (haversine)."""
+    angles = [latitude, longitude, other_latitude, other_longitude]
+    if not all(map(math.isfinite, angles)):
+        return _NAN
+    one, west, other, east = map(math.radians, angles)
+    chord = math.sin((other - one) / 2) ** 2
+    chord += math.cos(one) * math.cos(other) * math.sin((east - west) / 2) ** 2
+    return 2 * EARTH_RADIUS_METRES * math.asin(math.sqrt(min(1.0, max(0.0, chord))))
+
+
+_SMOOTH: dict[str, Callable[[float], float]] = {
+    "EXP": math.exp,
+    "SQRT": math.sqrt,
+    "RADIANS": math.radians,
+    "DEGREES": math.degrees,
+    "ACOS": math.acos,
+    "ASIN": math.asin,
+    "ATAN": math.atan,
+    "COS": math.cos,
+    "COSH": math.cosh,
+    "SIN": math.sin,
+    "TAN": math.tan,
+    "TANH": math.tanh,
+}
+_LOGARITHMS: dict[str, Callable[[float], float]] = {"LN": math.log, "LOG2": math.log2, "LOG10": math.log10}
+
+FUNCTIONS = (
+    Function("ABS", (number,), absolute),
+    Function("SIGN", (number,), sign),
+    Function("GREATEST", (scalar,), partial(extreme, max), repeats=True, takes_null=True),
+    Function("LEAST", (scalar,), partial(extreme, min), repeats=True, takes_null=True),
+    Function("CEILING", (number,), partial(integral, math.ceil)),
+    Function("FLOOR", (number,), partial(integral, math.floor)),
+    Function("ROUND", (number, whole), rounded, optional=1),
+    *(Function(name, (double,), partial(smooth, compute)) for name, compute in _SMOOTH.items()),
+    *(Function(name, (double,), partial(logarithm, compute)) for name, compute in _LOGARITHMS.items()),
+    Function("SINH", (double,), hyperbolic_sine),
+    Function("COT", (double,), cotangent),
+    Function("POWER", (double, double), power),
+    Function("ATAN2", (double, double), math.atan2),
+    Function("WIDTH_BUCKET", (number, number, number, whole), width_bucket),
+    Function("GEO_DISTANCE", (double, double, double, double), geo_distance),
+)

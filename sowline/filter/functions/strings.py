@@ -1,0 +1,111 @@
+"""Functions of texts. Positions and lengths count characters (code points), never bytes.
+
+What could grow beyond all bounds is measured before it is made.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from sowline.filter.functions.patterns import first_match, with_replaced
+from sowline.filter.functions.registry import TEXT_CHARS_MAX, Function, text, whole
+
+
+def concat(*parts: str | None) -> str | None:
+    """All texts one after another; NULL adds nothing."""
+    return joined([part for part in parts if part is not None], "")
+
+
+def joined(parts: list[str], delimiter: str) -> str | None:
+    """The texts with the delimiter between them, unless they are too long for a result."""
+    length = sum(map(len, parts)) + len(delimiter) * (len(parts) - 1)
+    return delimiter.join(parts) if length <= TEXT_CHARS_MAX else None
+
+
+def replace(source: str | None, match: str | None, replacement: str | None) -> str | None:
+    """Every occurrence replaced, from the left; a NULL replacement removes it."""
+    if source is None or match is None:
+        return None
+    new = replacement or ""
+    if len(source) + source.count(match) * (len(new) - len(match)) > TEXT_CHARS_MAX:
+        return None
+    return source.replace(match, new)
+
+
+def substr(source: str, start: int, length: int | None = None) -> str:
+    """From the 1-based start (from the end, where negative) on; at most so many characters."""
+    begin = start - 1 if start > 0 else max(0, len(source) + start) if start else 0
+    return source[begin:] if length is None else source[begin : begin + max(0, length)]
+
+
+def left(source: str, count: int) -> str:
+    """The first characters."""
+    return source[: max(0, count)]
+
+
+def right(source: str, count: int) -> str:
+    """The last characters."""
+    return source[max(0, len(source) - count) :] if count > 0 else ""
+
+
+def stripped(strip: Callable[[str, str], str], source: str, characters: str = " ") -> str:
+    """The text without these characters at its ends, as `strip` has it."""
+    return strip(source, characters)
+
+
+def position(source: str, wanted: str) -> int:
+    """Where the text first stands, from 1; 0 if nowhere."""
+    return source.find(wanted) + 1
+
+
+def caseless(source: str) -> str:
+    """The text with each character in its one form for comparing; as long as before."""
+    folded = source.casefold()
+    # Folding may lengthen a text ('ß' is 'ss'), and positions must stay.
+    return folded if len(folded) == len(source) else "".join(map(_caseless_character, source))
+
+
+def _caseless_character(character: str) -> str:
+    folded = character.casefold()
+    return folded if len(folded) == 1 else character
+
+
+def position_caseless(source: str, wanted: str) -> int:
+    """INSTR, upper and lower case alike."""
+    return position(caseless(source), caseless(wanted))
+
+
+def equal_caseless(one: str, other: str) -> bool:
+    """Whether the texts are equal, upper and lower case alike."""
+    return caseless(one) == caseless(other)
+
+
+def reversed_text(source: str) -> str:
+    """The characters from last to first."""
+    return source[::-1]
+
+
+def character(code: int) -> str | None:
+    """The character of that code point."""
+    return chr(code) if 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else None
+
+
+FUNCTIONS = (
+    Function("CONCAT", (text,), concat, repeats=True, takes_null=True),
+    Function("UPPER", (text,), str.upper),
+    Function("LOWER", (text,), str.lower),
+    Function("REPLACE", (text, text, text), replace, takes_null=True),
+    Function("REGEXP_REPLACE", (text, text, text), with_replaced, takes_null=True),
+    Function("REGEXP_MATCH", (text, text), first_match),
+    Function("SUBSTR", (text, whole, whole), substr, optional=1),
+    Function("TRIM", (text, text), partial(stripped, str.strip), optional=1),
+    Function("LTRIM", (text, text), partial(stripped, str.lstrip), optional=1),
+    Function("RTRIM", (text, text), partial(stripped, str.rstrip), optional=1),
+    Function("LEFT", (text, whole), left),
+    Function("RIGHT", (text, whole), right),
+    Function("REVERSE", (text,), reversed_text),
+    Function("LENGTH", (text,), len),
+    Function("INSTR", (text, text), position),
+    Function("INSTR_I", (text, text), position_caseless),
+    Function("STREQUAL_I", (text, text), equal_caseless),
+    Function("CHAR_VALUE", (whole,), character),
+)

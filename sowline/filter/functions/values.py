@@ -1,0 +1,26 @@
+"""Functions that choose among values, and constants that have no literal."""
+
+from math import nan
+
+from sowline.filter.evaluate import truth
+from sowline.filter.functions.registry import Function, scalar
+from sowline.path import Scalar
+
+
+def coalesce(*values: Scalar) -> Scalar:
+    """The first value that isn't NULL."""
+    return next((value for value in values if value is not None), None)
+
+
+def choose(condition: Scalar, chosen: Scalar, otherwise: Scalar) -> Scalar:
+    """IF. A compiled filter evaluates no more than the argument chosen (see `closures.choosing`)."""
+    return chosen if truth(condition) else otherwise
+
+
+FUNCTIONS = (
+    Function("COALESCE", (scalar,), coalesce, repeats=True, takes_null=True),
+    Function("IF", (scalar, scalar, scalar), choose, takes_null=True),
+    Function("TRUE_VALUE", (), lambda: True),
+    Function("FALSE_VALUE", (), lambda: False),
+    Function("NAN_VALUE", (), lambda: nan),
+)
