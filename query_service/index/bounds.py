@@ -1,0 +1,55 @@
+"""Comparing a column's numbers with any constant: first to a double that divides them the same way."""
+
+from math import inf, isnan, nextafter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sowline.filter.arrays import RELATIONS
+from sowline.filter.numbers import Number, parse_number
+from sowline.path import Scalar
+
+INVERSE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+
+Bound = tuple[str, float]
+"""An operator and a double. Of finite numbers, `= inf` holds of none and `!= inf` of all."""
+
+_NONE_HOLDS: Bound = ("=", inf)
+_ALL_HOLD: Bound = ("!=", inf)
+_BELOW = {"<": "<=", ">=": ">"}
+
+
+def bound(operator: str, constant: Scalar) -> Bound | None:
+    """How to ask `number operator constant` of finite doubles; `None` if that is NULL.
+
+    A string that spells no number is above all numbers. An integer that no double holds lies between two:
+    the lower one stands for it.
+    """
+    if constant is None:
+        return None
+    number = _number(constant)
+    if isnan(number):
+        return _ALL_HOLD if operator == "!=" else _NONE_HOLDS
+    double = float(number)
+    if double == number:
+        return operator, double
+    if operator in ("=", "!="):
+        return _ALL_HOLD if operator == "!=" else _NONE_HOLDS
+    lower = double if double < number else nextafter(double, -inf)
+    return _BELOW.get(operator, operator), lower
+
+
+def _number(constant: bool | int | float | str) -> Number:
+    if not isinstance(constant, str):
+        return constant
+    number = parse_number(constant)
+    return inf if number is None else number
+
+
+def related_to(numbers: NDArray[np.float64], relation: Bound) -> NDArray[np.bool_]:
+    """Which numbers are in the relation; a NaN, which is no number, never is."""
+    name, double = relation
+    if name == "!=":
+        return (numbers < double) | (numbers > double)
+    found: NDArray[np.bool_] = RELATIONS[name](numbers, double)
+    return found

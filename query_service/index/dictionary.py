@@ -1,0 +1,63 @@
+"""The distinct strings of a column, numbered from 1 in the order of arrival. Code 0 is "no string"."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+BYTES_PER_ENTRY = 100
+"""What a string costs besides itself: a place in the hash table and one in the list."""
+
+
+class _Codes(dict[Any, int]):
+    """String to code; a string that isn't there gets the next code by being asked for."""
+
+    __slots__ = ("bytes_of_texts", "texts")
+
+    def __init__(self, missing: Iterable[object]) -> None:
+        super().__init__(dict.fromkeys(missing, 0))
+        self.texts: list[str] = [""]
+        self.bytes_of_texts = 0
+
+    def __missing__(self, text: str) -> int:
+        code = self[text] = len(self.texts)
+        self.texts.append(text)
+        self.bytes_of_texts += sys.getsizeof(text)
+        return code
+
+
+class Dictionary:
+    """Strings and their codes. Grows as `codes[text]` is asked for; `rebuild` forgets what is in no row."""
+
+    __slots__ = ("_missing", "codes", "generation")
+
+    def __init__(self, missing: Iterable[object]) -> None:
+        """`missing`: what counts as no string where strings are asked for by the batch."""
+        self._missing = ("", *missing)
+        self.codes = _Codes(self._missing)
+        self.generation = 0
+        """Changes when codes change their meaning."""
+
+    def __len__(self) -> int:
+        """The codes in use, 0 included."""
+        return len(self.codes.texts)
+
+    @property
+    def texts(self) -> list[str]:
+        """The strings by code; `''` stands for code 0."""
+        return self.codes.texts
+
+    def code_of(self, text: str) -> int:
+        """The string's code, 0 if it isn't here; never adds it."""
+        return self.codes.get(text, 0)
+
+    def rebuild(self, texts: Iterable[str]) -> None:
+        """Hold just these distinct strings, coded 1, 2, … in this order."""
+        self.codes = _Codes(self._missing)
+        for text in texts:
+            self.codes[text]
+        self.generation += 1
+
+    @property
+    def nbytes(self) -> int:
+        """An estimate of the memory it takes."""
+        return self.codes.bytes_of_texts + BYTES_PER_ENTRY * len(self)

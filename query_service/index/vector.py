@@ -1,0 +1,145 @@
+"""Filters evaluated over columns: all rows at once, in blocks that stay in the processor's cache.
+
+A filter's top-level conjuncts are told apart: those that ask only for fields and constants are evaluated
+here; the rest is left to the filter's closure, and so is every row whose value a column can't hold.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from query_service.index.cells import HARD, NO_ROW
+from query_service.index.column import Column
+from query_service.index.masks import Mask, RowTest, all_of, any_of, nowhere, row_test
+from sowline.filter.evaluate import truth
+from sowline.filter.fold import folded
+from sowline.filter.predicates import constant
+from sowline.filter.tree import (
+    And,
+    Between,
+    Comparison,
+    Field,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Node,
+    Not,
+    Or,
+    children,
+    conjunction,
+    walk,
+)
+from sowline.path import Path
+
+BLOCK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Masks of the rows of which all terms are TRUE, and of those for the closure to decide, if any."""
+
+    certain: Mask
+    undecided: Mask | None
+
+
+def split(tree: Node) -> tuple[list[Node], Node | None]:
+    """The conjuncts that `evaluate` takes, and the conjunction of the others."""
+    simple = folded(tree)
+    terms = simple.terms if isinstance(simple, And) else (simple,)
+    taken = [term for term in terms if _is_vectorisable(term) and needed_paths([term])]
+    rest = [term for term in terms if term not in taken]
+    return taken, conjunction(rest) if rest else None
+
+
+def _is_vectorisable(node: Node) -> bool:
+    match node:
+        case Not() | And() | Or():
+            return all(map(_is_vectorisable, children(node)))
+        case Literal() | Field():
+            return True
+        case Comparison(_, Field(), Literal()) | Comparison(_, Literal(), Field()):
+            return True
+        case Between(Field(), Literal(), Literal()) | Like(Field()) | IsNull(Field()):
+            return True
+        case In(Field(), items):
+            return all(isinstance(item, Literal) for item in items)
+    return False
+
+
+def needed_paths(terms: Iterable[Node]) -> frozenset[Path]:
+    """The paths whose columns `evaluate` needs."""
+    return frozenset(node.path for term in terms for node in walk(term) if isinstance(node, Field))
+
+
+def evaluate(terms: Sequence[Node], columns: Mapping[Path, Column], rows: int) -> Matches:
+    """Which of rows 0 to `rows - 1` match all the terms; `terms` are of `split`, and at least one.
+
+    Rows that hold no record never match, and are never undecided.
+    """
+    if not terms:
+        raise ValueError("expected at least one term, got none: what has no terms matches every row")
+    columns = {path: columns[path] for path in needed_paths(terms)}
+    for column in columns.values():
+        column.reserve(rows)
+    tests = [_row_test(term, columns, wanted=True) for term in terms]
+    hard = [_hard_test([columns[path] for path in needed_paths([term])]) for term in terms]
+    certain = np.zeros(rows, np.bool_)
+    undecided = np.zeros(rows, np.bool_) if any(hard) else None
+    for start in range(0, rows, BLOCK_ROWS):
+        block = slice(start, min(start + BLOCK_ROWS, rows))
+        if undecided is None:
+            _all_hold(tests, block, certain)
+        else:
+            _hold_or_may(tests, hard, block, certain, undecided)
+    return Matches(certain, undecided)
+
+
+def _all_hold(tests: Sequence[RowTest], block: slice, certain: Mask) -> None:
+    found = tests[0](block)
+    for test in tests[1:]:
+        if not found.any():
+            return
+        found = found & test(block)
+    certain[block] = found
+
+
+def _hold_or_may(
+    tests: Sequence[RowTest], hard: Sequence[RowTest | None], block: slice, certain: Mask, undecided: Mask
+) -> None:
+    """The same where values may be hard: what a term can't decide may hold, unless another term fails."""
+    sure, possible = ~nowhere(block), ~nowhere(block)
+    for test, hard_test in zip(tests, hard, strict=True):
+        found = test(block)
+        unknown = nowhere(block) if hard_test is None else hard_test(block)
+        sure &= found & ~unknown
+        possible &= found | unknown
+    certain[block] = sure
+    undecided[block] = possible & ~sure
+
+
+def _hard_test(columns: Sequence[Column]) -> RowTest | None:
+    kinds = [column.kinds for column in columns if column.may_have_hard]
+    tests: list[RowTest] = [lambda rows, some=some: some[rows] == HARD for some in kinds]  # type: ignore[misc]
+    return any_of(tests) if tests else None
+
+
+def _row_test(node: Node, columns: Mapping[Path, Column], *, wanted: bool) -> RowTest:
+    """The rows of which the condition is TRUE, or FALSE where that is wanted. So NULL needs no mask."""
+    match node:
+        case Not(operand):
+            return _row_test(operand, columns, wanted=not wanted)
+        case And(terms) | Or(terms):
+            tests = [_row_test(term, columns, wanted=wanted) for term in terms]
+            return all_of(tests) if isinstance(node, And) is wanted else any_of(tests)
+        case Literal():
+            return _constant_test(columns, truth(constant(node)) is wanted)
+    (path,) = needed_paths([node])
+    return row_test(node, columns[path], wanted)
+
+
+def _constant_test(columns: Mapping[Path, Column], holds: bool) -> RowTest:
+    """All rows that hold a record, or none: any column can tell."""
+    kinds = next(iter(columns.values())).kinds
+    return (lambda rows: kinds[rows] != NO_ROW) if holds else nowhere
