@@ -1,8 +1,6 @@
 """Live subscriptions: each change, as it is applied, goes to all that it means something to."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
 
 from fanout.subscription import Sighting, Subscription
 from query_service.outbox import Outbox
@@ -10,14 +8,15 @@ from query_service.state import TopicState
 from sowline.bookmark import Positions, format_position
 from sowline.change import Change
 from sowline.options import Options
+from sowline.select import Select
 from sowline.wire import change_head, change_tail
 
-Form = tuple[bool, bool]
-"""What differs in the tail of a message: without SOW key, with timestamp."""
+Form = tuple[bool, bool, Select | None]
+"""What differs in the tail of a message: without SOW key, with timestamp, with which fields."""
 
 
 class Active:
-    """One subscription of one session: where it stands, unless it is live, and the task that serves it."""
+    """One session's subscription to one topic, and where it stands unless it is live."""
 
     def __init__(
         self, outbox: Outbox, sub_id: str, topic: TopicState, engine: Subscription, options: Options
@@ -26,19 +25,14 @@ class Active:
         self.sub_id = sub_id
         self.topic = topic
         self.engine = engine
-        self.form: Form = (options.no_sowkey, options.timestamp)
+        self.form: Form = (options.no_sowkey, options.timestamp, options.select)
         self.positions: Positions = {}
         self._behind = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self, run: Coroutine[Any, Any, None]) -> None:
-        """Begin to serve the subscription."""
-        self._task = asyncio.get_running_loop().create_task(run)
-
-    def stop(self) -> None:
-        """Stop serving it; from inside its own task it just ends."""
-        if self._task is not None and self._task is not asyncio.current_task():
-            self._task.cancel()
+    @property
+    def log(self) -> str:
+        """The Kafka topic that its bookmarks name."""
+        return self.topic.definition.log
 
     def fall_behind(self) -> None:
         """Note that the client is too slow for live messages: it goes on from here at its own pace."""
@@ -105,7 +99,8 @@ def deliver(topic: TopicState, partition: int, change: Change, subscriptions: li
 
 
 def _tail(topic: TopicState, partition: int, change: Change, body: bytes, form: Form) -> bytes:
-    no_sowkey, timestamp = form
+    no_sowkey, timestamp, select = form
     bookmark = format_position(topic.definition.log, partition, change.position)
     key = None if no_sowkey else change.sow_key
+    body = body if select is None else select.apply(body)
     return change_tail(topic.definition.name, key, bookmark, body, change.time if timestamp else None)

@@ -1,72 +1,205 @@
-"""A query: the records of one consistent instant that match, as the messages of one group."""
+"""A query: the records of one consistent instant that match, in the order and number that was asked for."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from hashlib import blake2b
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-import orjson
+import numpy as np
 
-from query_service.replica import Entry
+from query_service.ordering import in_order
+from query_service.part import Part
+from query_service.rows import RowNumbers
 from query_service.state import TopicState
-from sowline.bookmark import Positions, format_position
+from sowline.bookmark import Positions, format_bookmark
 from sowline.errors import SowlineError
-from sowline.filter import Filter
+from sowline.filter import ALL, Filter
 from sowline.options import Options
+from sowline.order import Order
 from sowline.wire import sow_record
-
-Snapshot = list[tuple[int, list[tuple[bytes, Entry]]]]
 
 CHUNK = 1000
 """Records looked at before others get a turn."""
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records, in which order, how many of them, and in what form."""
+
+    filter: Filter = ALL
+    options: Options = field(default_factory=Options)
+    order: Order = field(default_factory=Order)
+    top_n: int | None = None
+    skip_n: int = 0
+    sow_keys: tuple[bytes, ...] = ()
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order matters; the first so many are those by SOW key where no order is given."""
+        return bool(self.order.terms) or self.top_n is not None
+
+    @property
+    def end(self) -> int | None:
+        """The number in the order before which the last record stands."""
+        return None if self.top_n is None else self.skip_n + self.top_n
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one query may cost: records and bytes returned, and seconds of work."""
+
+    records_max: int = 10_000_000
+    bytes_max: int = 1 << 40
+    seconds_max: float = 3600.0
+
+
 @dataclass(slots=True)
 class Result:
-    """What a query has found so far; `hash` is the XOR of the 8-byte BLAKE2b of each SOW key."""
+    """What a query has found; `hash` is the XOR of the 8-byte BLAKE2b of the SOW key of each record returned."""
 
     topic_matches: int = 0
     matches: int = 0
+    returned: int = 0
+    bytes: int = 0
     hash: int = 0
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """The counts of a `stats` acknowledgement."""
+        return {
+            "topic_matches": self.topic_matches,
+            "matches": self.matches,
+            "records_returned": self.returned,
+            "records_deleted": 0,
+        }
 
 
 class Query:
-    """One run of a filter over a topic. The records are those of the instant at which it was made."""
+    """One run over one topic or several: `begin` it once, then iterate over `records` once."""
 
-    def __init__(self, topic: TopicState, filter: Filter, options: Options, records_max: int) -> None:
-        self.topic = topic
-        self.positions: Positions = topic.positions
+    def __init__(self, topics: Sequence[TopicState], selection: Selection, limits: Limits) -> None:
+        self.positions: dict[str, Positions] = {}
+        """By log: the instant of the query."""
+        self.parts: list[Part] = []
         self.result = Result()
-        self._snapshot: Snapshot = topic.snapshot()
-        self._matches = filter.matches
-        self._options = options
-        self._records_max = records_max
+        self._topics = topics
+        self._selection = selection
+        self._limits = limits
+        self._worked = 0.0
 
     @property
     def bookmark(self) -> str:
         """The instant of the query."""
-        return self.topic.bookmark(self.positions)
+        return format_bookmark(self.positions)
 
-    def chunks(self) -> Iterator[list[bytes]]:
-        """Yield the matching records as they go on the wire; a chunk may be empty: let others have a turn."""
-        for partition, records in self._snapshot:
-            for start in range(0, len(records), CHUNK):
-                yield self._chunk(partition, records[start : start + CHUNK])
-            records.clear()
+    def begin_now(self) -> bool:
+        """Take the instant now, if all indexes are at hand; tell whether they are."""
+        select = self._selection
+        if not self.parts and all(t.indexes.at_hand(select.filter, select.order) for t in self._topics):
+            began = time.monotonic()
+            self.positions = {topic.definition.log: topic.positions for topic in self._topics}
+            self.parts = [
+                Part.of(topic, select.filter, select.sow_keys, select.order) for topic in self._topics
+            ]
+            self.result.topic_matches = sum(part.records for part in self.parts)
+            self._work(time.monotonic() - began)
+        return bool(self.parts)
 
-    def _chunk(self, partition: int, records: list[tuple[bytes, Entry]]) -> list[bytes]:
-        matches, log = self._matches, self.topic.definition.log
-        self.result.topic_matches += len(records)
-        found = [(key, entry) for key, entry in records if matches(orjson.loads(entry.body))]
-        for key, _ in found:
-            self.result.hash ^= int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
-        self.result.matches += len(found)
-        if self.result.matches > self._records_max:
+    async def begin(self) -> None:
+        """Take the instant as soon as all indexes are at hand: it is that at which this returns."""
+        select = self._selection
+        while not self.begin_now():
+            for topic in self._topics:
+                await topic.indexes.build(select.filter, select.order, self._work)
+
+    async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
+        """Yield records as they go on the wire, some of one topic at a time; others get turns in between.
+
+        Raises `result too large` and `query too long` where a limit is met.
+        """
+        async for part, places in self._ordered() if self._selection.is_ordered else self.matches():
+            for start in range(0, len(places), CHUNK):
+                began = time.monotonic()
+                written = self._written(part, places[start : start + CHUNK])
+                self._work(time.monotonic() - began)
+                yield part.name, written
+                await asyncio.sleep(0)
+
+    async def explained(self) -> list[dict[str, Any]]:
+        """Run the query without returning its records; say of each topic which road it took, and the counts."""
+        await self.begin()
+        explained = []
+        for part in self.parts:
+            before = self.result.matches
+            async for _ in self._matches(part):
+                pass
+            explained.append(part.explained() | {"matches": self.result.matches - before})
+        return explained
+
+    async def matches(self) -> AsyncIterator[tuple[Part, RowNumbers]]:
+        """Yield the records that match as places in their parts, in no order."""
+        for part in self.parts:
+            async for places in self._matches(part):
+                yield part, places
+
+    async def _ordered(self) -> AsyncIterator[tuple[Part, RowNumbers]]:
+        found = []
+        for part in self.parts:
+            chunks = [places async for places in self._matches(part)]
+            found.append((part, np.concatenate([np.empty(0, np.int64), *chunks])))
+        select = self._selection
+        for part, places in await in_order(found, select.order, select.skip_n, select.end):
+            yield part, places
+
+    async def _matches(self, part: Part) -> AsyncIterator[RowNumbers]:
+        """Yield the places of the records that match."""
+        self.result.matches += len(part.decided)
+        if len(part.decided):
+            yield part.decided
+        for places, filter in part.checks:
+            for start in range(0, len(places), CHUNK):
+                began = time.monotonic()
+                found = part.holding(filter, places[start : start + CHUNK])
+                self._work(time.monotonic() - began)
+                self.result.matches += len(found)
+                if len(found):
+                    yield found
+                await asyncio.sleep(0)
+
+    def _written(self, part: Part, places: RowNumbers) -> list[bytes]:
+        """The records as they go on the wire, counted."""
+        captured, options = part.captured, self._selection.options
+        bodies = [captured.bodies[at] for at in places.tolist()]
+        if options.select is not None:
+            bodies = [options.select.apply(body) for body in bodies]
+        keys = [None if options.no_sowkey else captured.keys[at] for at in places.tolist()]
+        times = captured.times[places].tolist() if options.timestamp else [None] * len(keys)
+        columns = zip(keys, captured.places(places), bodies, times, strict=True)
+        written = [sow_record(key, f"{part.log}:{at}", body, time) for key, at, body, time in columns]
+        self._returned(len(written), sum(map(len, written)), captured.hash(places))
+        return written
+
+    def _returned(self, records: int, size: int, hash: int) -> None:
+        result, limits = self.result, self._limits
+        result.returned += records
+        result.bytes += size
+        result.hash ^= hash
+        if result.returned > limits.records_max:
             raise SowlineError(
-                "result too large", f"expected at most {self._records_max} records; make the filter narrower"
+                "result too large",
+                f"expected at most {limits.records_max} records; make the filter narrower, or ask for top_n",
             )
-        return [self._encode(log, partition, key, entry) for key, entry in found]
+        if result.bytes > limits.bytes_max:
+            raise SowlineError(
+                "result too large",
+                f"expected at most {limits.bytes_max} bytes; make the filter narrower, or select fewer fields",
+            )
 
-    def _encode(self, log: str, partition: int, key: bytes, entry: Entry) -> bytes:
-        updated_at = format_position(log, partition, entry.position)
-        timestamp = entry.time if self._options.timestamp else None
-        return sow_record(None if self._options.no_sowkey else key, updated_at, entry.body, timestamp)
+    def _work(self, seconds: float) -> None:
+        self._worked += seconds
+        if self._worked > self._limits.seconds_max:
+            raise SowlineError(
+                "query too long",
+                f"expected at most {self._limits.seconds_max:g} seconds of work; make the filter narrower",
+            )

@@ -1,4 +1,4 @@
-"""The replica of one topic's partition: its records, its position, and its most recent changes. Pure.
+"""The replica of one partition: its part of the topic's rows, its position, its most recent changes. Pure.
 
 Loading comes first: of the compacted changes topic the newest event per key counts, up to the end that was
 seen at the start. Then it follows, and a gap is an error, never a silent hole.
@@ -10,20 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from query_service.rows import Rows
 from sowline.change import Change, Event, Progress
 from sowline.following import Verdict, verdict
 from sowline.position import Position, before_the_log
 
 INDEX_STEP = 500
 """Events between two entries of the index from positions to offsets."""
-
-
-class Entry(NamedTuple):
-    """A record as queries see it: its body, its last change's position and log time in ms."""
-
-    body: bytes
-    position: Position
-    time: int
 
 
 class Placed(NamedTuple):
@@ -40,8 +33,9 @@ class GapFound(Exception):
 class PartitionReplica:
     """One partition. All of it is used from one thread; `apply` is one instant for whoever looks between calls."""
 
-    def __init__(self, ring_changes_max: int) -> None:
-        self.records: dict[bytes, Entry] = {}
+    def __init__(self, number: int, rows: Rows, ring_changes_max: int) -> None:
+        self.number = number
+        self._rows = rows
         self.position: Position | None = None
         self.time = 0
         self.next_offset = 0
@@ -69,8 +63,7 @@ class PartitionReplica:
             self.next_offset = offset + 1
 
     def _load_change(self, event: Change) -> None:
-        held = self.records.get(event.sow_key)
-        newest = held.position if held is not None else self._gone.get(event.sow_key)
+        newest = self._rows.position(event.sow_key) or self._gone.get(event.sow_key)
         if newest is None or newest < event.position:
             self._keep(event)
             if event.body is None:
@@ -102,9 +95,11 @@ class PartitionReplica:
 
     def _keep(self, event: Change) -> None:
         if event.body is None:
-            self.records.pop(event.sow_key, None)
+            self._rows.remove(event.sow_key)
         else:
-            self.records[event.sow_key] = Entry(event.body, event.position, event.time)
+            self._rows.put(
+                event.sow_key, event.body, self.number, event.position, event.time, event.correlation
+            )
 
     def _advance(self, event: Event) -> None:
         if self.position is None or event.position > self.position:

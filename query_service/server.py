@@ -12,35 +12,36 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from query_service.hub import Hub
+from query_service.asking import selection_of, topics_of
+from query_service.backend import Backend
 from query_service.outbox import Outbox
 from query_service.query import Query
 from query_service.session import Session
-from query_service.state import State, TopicState
+from query_service.state import TopicState
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
 from sowline.health import Service, health_routes
-from sowline.options import parse_options
 from sowline.settings import Settings
-from sowline.wire import join_frame
+from sowline.wire import join_frame, read_request
 
 GOING_AWAY = 1001
-SOW_FIELDS = ("filter", "options")
+SOW_FIELDS = ("filter", "options", "order_by", "top_n", "skip_n", "sow_keys")
+NUMBERS = ("top_n", "skip_n")
 
 
 class Server:
     """The application over one state: sessions come and go, the state stays."""
 
-    def __init__(self, settings: Settings, state: State, hub: Hub, service: Service) -> None:
+    def __init__(self, settings: Settings, backend: Backend, service: Service) -> None:
         self._settings = settings
-        self._state = state
-        self._hub = hub
+        self._backend = backend
+        self._state = backend.state
         self._sockets: set[WebSocket] = set()
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1", self._websocket),
                 Route("/v1/topics", self._topics),
                 Route("/v1/topics/{topic:path}/sow", self._sow, methods=["POST"]),
+                Route("/v1/topics/{topic:path}/explain", self._explain, methods=["POST"]),
                 *health_routes(service),
             ]
         )
@@ -55,8 +56,7 @@ class Server:
     async def _websocket(self, socket: WebSocket) -> None:
         await socket.accept()
         outbox = Outbox(self._settings.backlog_bytes_max)
-        kafka = self._settings.kafka_client
-        session = Session(self._state, self._hub, kafka, outbox, self._settings.result_records_max)
+        session = Session(self._backend, outbox)
         writer = asyncio.get_running_loop().create_task(_write(socket, outbox))
         self._sockets.add(socket)
         try:
@@ -83,25 +83,30 @@ class Server:
     async def _sow(self, request: HttpRequest) -> Response:
         """Stream the records that match as NDJSON, one a line; the header Sowline-Bookmark names the instant."""
         try:
-            query = self._query(request.path_params["topic"], await _fields(request))
-            chunks = query.chunks()
-            first = next(chunks, [])
+            query = await self._query(request)
+            await query.begin()
+            lines = _lines(query)
+            first = await anext(lines, b"")
         except SowlineError as error:
-            return JSONResponse({"reason": error.reason, "message": error.message}, _status(error))
+            return _refused(error)
         headers = {"Sowline-Bookmark": query.bookmark}
-        return StreamingResponse(_lines(first, chunks), media_type="application/x-ndjson", headers=headers)
+        body = _with_first(first, lines)
+        return StreamingResponse(body, media_type="application/x-ndjson", headers=headers)
 
-    def _query(self, name: str, fields: dict[str, str]) -> Query:
-        topic = self._state.topics.get(name)
-        if topic is None:
-            known = ", ".join(self._state.topics) or "none"
-            raise SowlineError("invalid topic", f"expected a topic ({known}), got {name!r}")
-        if topic.loading:
-            raise SowlineError("not ready", f"topic {name} is still being loaded; try again shortly")
-        options = parse_options(fields.get("options", ""))
-        return Query(
-            topic, compile_filter(fields.get("filter", "")), options, self._settings.result_records_max
-        )
+    async def _explain(self, request: HttpRequest) -> Response:
+        """Say which road a query would take in each topic, and what it would find there."""
+        try:
+            query = await self._query(request)
+            roads = await query.explained()
+        except SowlineError as error:
+            return _refused(error)
+        return JSONResponse({"bookmark": query.bookmark, "roads": roads})
+
+    async def _query(self, request: HttpRequest) -> Query:
+        fields = await _fields(request)
+        asked = read_request(orjson.dumps({"command": "sow", "topic": request.path_params["topic"]} | fields))
+        topics = topics_of(self._state, asked.topic)
+        return Query(topics, selection_of(asked), self._backend.limits)
 
 
 async def _read(socket: WebSocket, session: Session) -> None:
@@ -122,9 +127,12 @@ async def _write(socket: WebSocket, outbox: Outbox) -> None:
             await socket.send_text(join_frame(await outbox.take()).decode())
 
 
-async def _fields(request: HttpRequest) -> dict[str, str]:
+async def _fields(request: HttpRequest) -> dict[str, Any]:
     """Read a query's fields from the URL and the JSON body; raises `bad request` for unknown ones."""
-    fields: dict[str, Any] = dict(request.query_params)
+    fields: dict[str, Any] = {
+        name: int(text) if name in NUMBERS and text.isdecimal() else text
+        for name, text in request.query_params.items()
+    }
     if body := await request.body():
         try:
             given = orjson.loads(body)
@@ -133,21 +141,25 @@ async def _fields(request: HttpRequest) -> dict[str, str]:
         if not isinstance(given, dict):
             raise SowlineError("bad request", "expected a JSON object as the body")
         fields |= given
-    for name, value in fields.items():
-        if name not in SOW_FIELDS or not isinstance(value, str):
-            raise SowlineError(
-                "bad request", f"expected the text fields {', '.join(SOW_FIELDS)}, got {name!r}"
-            )
+    if unknown := fields.keys() - SOW_FIELDS:
+        known = ", ".join(SOW_FIELDS)
+        raise SowlineError("bad request", f"expected the fields {known}, got {', '.join(sorted(unknown))}")
     return fields
 
 
-async def _lines(first: list[bytes], chunks: Any) -> AsyncIterator[bytes]:
-    for records in (first, *()):
-        yield b"".join(record + b"\n" for record in records)
-    for records in chunks:
-        if records:
-            yield b"".join(record + b"\n" for record in records)
-        await asyncio.sleep(0)
+async def _lines(query: Query) -> AsyncIterator[bytes]:
+    async for _, records in query.records():
+        yield b"".join([record + b"\n" for record in records])
+
+
+async def _with_first(first: bytes, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for more in lines:
+        yield more
+
+
+def _refused(error: SowlineError) -> Response:
+    return JSONResponse({"reason": error.reason, "message": error.message}, _status(error))
 
 
 def _status(error: SowlineError) -> int:

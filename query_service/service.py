@@ -9,8 +9,10 @@ import structlog
 import uvicorn
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from query_service.backend import Backend
 from query_service.follower import Follower
 from query_service.hub import Hub
+from query_service.query import Limits
 from query_service.server import Server
 from query_service.state import State
 from sowline.cluster import ensure_topics
@@ -31,7 +33,9 @@ class QueryService:
         self._topics = topics
         self._state = State(topics, settings.ring_changes_max)
         self._hub = Hub()
-        self._server = Server(settings, self._state, self._hub, self)
+        limits = Limits(settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max)
+        backend = Backend(self._state, self._hub, settings.kafka_client, limits)
+        self._server = Server(settings, backend, self)
         self._state.on_changes = self._hub.on_changes
 
     async def run(self, stop: threading.Event) -> None:

@@ -6,9 +6,12 @@ from collections.abc import Callable
 import structlog
 
 from query_service.follower import Batches, Place
-from query_service.replica import Entry, GapFound, PartitionReplica
+from query_service.indexes import Indexes
+from query_service.replica import GapFound, PartitionReplica
+from query_service.rows import Rows
 from sowline.bookmark import Positions, format_bookmark
 from sowline.change import Change
+from sowline.filter.about import About
 from sowline.topics import TopicDefinition, Topics
 
 log = structlog.get_logger()
@@ -17,11 +20,16 @@ OnChanges = Callable[["TopicState", int, list[Change]], None]
 
 
 class TopicState:
-    """The replicas of one topic's partitions."""
+    """One topic: its records in rows, and the replicas of its partitions, which keep them."""
 
     def __init__(self, definition: TopicDefinition, ring_changes_max: int) -> None:
         self.definition = definition
-        self.partitions = [PartitionReplica(ring_changes_max) for _ in range(definition.partitions)]
+        self.rows = Rows()
+        self.indexes = Indexes(definition, self.rows)
+        self.about = About(topic=definition.name)
+        self.partitions = [
+            PartitionReplica(number, self.rows, ring_changes_max) for number in range(definition.partitions)
+        ]
 
     @property
     def loading(self) -> bool:
@@ -37,14 +45,10 @@ class TopicState:
         """Return the positions as a bookmark of this topic's log."""
         return format_bookmark({self.definition.log: positions})
 
-    def snapshot(self) -> list[tuple[int, list[tuple[bytes, Entry]]]]:
-        """Return all records of each partition as they are at this instant; they stay so."""
-        return [(number, list(partition.records.items())) for number, partition in enumerate(self.partitions)]
-
     @property
     def size(self) -> int:
         """The number of records."""
-        return sum(len(partition.records) for partition in self.partitions)
+        return len(self.rows)
 
 
 class State:

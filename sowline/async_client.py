@@ -6,8 +6,8 @@ import itertools
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import Any, Self
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Self, Unpack
+from urllib.parse import quote, urlsplit, urlunsplit
 
 import httpx2
 import orjson
@@ -18,13 +18,15 @@ from sowline.errors import SowlineError
 from sowline.kafka import kafka_config
 from sowline.message import Message, Received, read_frame
 from sowline.publisher import Body, Publisher
-from sowline.stream import Ask, Stream
+from sowline.stream import Ask, Reading, Stream
 from sowline.topics import Topics
 
 CONNECT_SECONDS_MAX = 30.0
 BACK_OFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 ASK_AGAIN_SECONDS = 0.2
 SILENCE_SECONDS_MAX = 20.0
+EXPLAIN_SECONDS_MAX = 120.0
+EXPLAINED = ("filter", "options", "order_by", "top_n", "skip_n", "sow_keys")
 
 
 class AsyncClient:
@@ -75,30 +77,31 @@ class AsyncClient:
 
     # reading
 
-    async def sow(
-        self, topic: str, *, filter: str = "", options: str = "", batch_size: int = 10
-    ) -> AsyncIterator[Message]:
+    async def sow(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
         """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
-        stream = await self.open(Ask("sow", topic, filter, options, batch_size=batch_size))
-        async for message in self._iterate(stream):
+        async for message in self._iterate(await self.open(Ask("sow", topic, **reading))):
             yield message
 
-    async def subscribe(
-        self, topic: str, *, filter: str = "", options: str = "", bookmark: str = ""
-    ) -> AsyncIterator[Message]:
+    async def subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
         """Yield changes as they happen, from a bookmark on, or from the first step of the iteration on."""
-        async for message in self._iterate(
-            await self.open(Ask("subscribe", topic, filter, options, bookmark))
-        ):
+        async for message in self._iterate(await self.open(Ask("subscribe", topic, **reading))):
             yield message
 
-    async def sow_and_subscribe(
-        self, topic: str, *, filter: str = "", options: str = "", bookmark: str = "", batch_size: int = 10
-    ) -> AsyncIterator[Message]:
+    async def sow_and_subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
         """Yield the records that match at one instant, then every change after it: no gap, no repeat."""
-        stream = await self.open(Ask("sow_and_subscribe", topic, filter, options, bookmark, batch_size))
-        async for message in self._iterate(stream):
+        async for message in self._iterate(await self.open(Ask("sow_and_subscribe", topic, **reading))):
             yield message
+
+    async def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
+        """Return which road a query would take in each topic, and what it would find there."""
+        fields = Ask("sow", topic, **reading).request("")
+        asked = {name: fields[name] for name in EXPLAINED if name in fields}
+        async with httpx2.AsyncClient(timeout=EXPLAIN_SECONDS_MAX) as http:
+            response = await http.post(f"{self._url}/v1/topics/{quote(topic)}/explain", json=asked)
+            answer = dict(orjson.loads(response.content))
+        if response.status_code != 200:
+            raise SowlineError(answer["reason"], answer["message"])
+        return answer
 
     async def open(self, ask: Ask) -> Stream:
         """Start a query or subscription and return its stream once the server has taken it.

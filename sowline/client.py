@@ -4,12 +4,12 @@ import asyncio
 import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from sowline.async_client import AsyncClient
 from sowline.message import Message
 from sowline.publisher import Body
-from sowline.stream import Ask, Stream
+from sowline.stream import Ask, Reading, Stream
 
 T = TypeVar("T")
 
@@ -60,23 +60,21 @@ class Client:
         self._thread.join()
         self._loop.close()
 
-    def sow(
-        self, topic: str, *, filter: str = "", options: str = "", batch_size: int = 10
-    ) -> Iterator[Message]:
+    def sow(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
         """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
-        return self._open(Ask("sow", topic, filter, options, batch_size=batch_size))
+        return self._open(Ask("sow", topic, **reading))
 
-    def subscribe(
-        self, topic: str, *, filter: str = "", options: str = "", bookmark: str = ""
-    ) -> Iterator[Message]:
+    def subscribe(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
         """Return the changes as they happen, from this call or from a bookmark on."""
-        return self._open(Ask("subscribe", topic, filter, options, bookmark))
+        return self._open(Ask("subscribe", topic, **reading))
 
-    def sow_and_subscribe(
-        self, topic: str, *, filter: str = "", options: str = "", bookmark: str = "", batch_size: int = 10
-    ) -> Iterator[Message]:
+    def sow_and_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
         """Yield the records that match at one instant, then every change after it: no gap, no repeat."""
-        return self._open(Ask("sow_and_subscribe", topic, filter, options, bookmark, batch_size))
+        return self._open(Ask("sow_and_subscribe", topic, **reading))
+
+    def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
+        """Return which road a query would take in each topic, and what it would find there."""
+        return self._run(self._client.explain(topic, **reading))
 
     def _open(self, ask: Ask) -> Iterator[Message]:
         """Start a query or subscription; once this returns, it has begun."""

@@ -43,6 +43,15 @@ class Settings(BaseSettings):
         default=6000, ge=1000, le=300_000, description="until a silent worker's partitions move to another"
     )
     result_records_max: int = Field(default=10_000_000, ge=1, description="records that one query may return")
+    result_bytes_max: int = Field(default=1 << 30, ge=1024, description="bytes that one query may return")
+    query_seconds_max: float = Field(
+        default=60.0,
+        gt=0,
+        description="seconds of work that one query may take, its client's pace not counted",
+    )
+    index_bytes_max: int = Field(
+        default=1 << 30, ge=0, description="memory for the indexes of all topics; the least used go first"
+    )
     backlog_bytes_max: int = Field(
         default=16 * 1024 * 1024,
         ge=1024,

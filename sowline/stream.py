@@ -2,8 +2,9 @@
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypedDict
 
 from sowline.bookmark import NOW, Positions, format_bookmark, lay_over, named_place, parse_bookmark
 from sowline.errors import SowlineError
@@ -12,7 +13,18 @@ from sowline.message import Message, Received
 WAITING_MAX = 10_000
 """Messages that wait for the caller before the client stops reading from its connection."""
 
-_GROUPS = {"sow", "sow_and_subscribe"}
+
+class Reading(TypedDict, total=False):
+    """What a query or subscription may be asked for beside its topic; docs/client.md describes each."""
+
+    filter: str
+    options: str
+    bookmark: str
+    batch_size: int
+    order_by: str
+    top_n: int
+    skip_n: int
+    sow_keys: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,15 @@ class Ask:
     options: str = ""
     bookmark: str = ""
     batch_size: int = 10
+    order_by: str = ""
+    top_n: int | None = None
+    skip_n: int | None = None
+    sow_keys: Sequence[str] = ()
+
+    @property
+    def is_view(self) -> bool:
+        """Whether what comes is a page of a sorted set, or groups: not the changes of records by themselves."""
+        return self.skip_n is not None or "projection=" in self.options
 
     @property
     def has_no_group(self) -> bool:
@@ -40,11 +61,14 @@ class Ask:
             "filter": self.filter,
             "options": self.options,
             "bookmark": self.bookmark,
+            "batch_size": self.batch_size,
+            "order_by": self.order_by,
+            "top_n": self.top_n,
+            "skip_n": self.skip_n,
+            "sow_keys": list(self.sow_keys),
             "ack_type": "processed,completed",
         }
-        if self.command in _GROUPS:
-            fields["batch_size"] = self.batch_size  # type: ignore[assignment]
-        return {name: value for name, value in fields.items() if value != ""}
+        return {name: value for name, value in fields.items() if value not in ("", None, [])}
 
 
 class Stream:
@@ -124,7 +148,8 @@ class Stream:
         """Return what to ask for so that the caller gets what comes next."""
         if self._ask.command == "sow" or not self._whole:
             return self._ask
-        return Ask("subscribe", self._ask.topic, self._ask.filter, self._ask.options, self.bookmark or "")
+        command = "sow_and_subscribe" if self._ask.is_view else "subscribe"
+        return replace(self._ask, command=command, bookmark=self.bookmark or "")
 
     # what the caller uses
 

@@ -5,7 +5,16 @@ import sys
 import click
 
 from sowline import __version__
-from sowline.cli.data import delete, delta_publish, publish, sow, sow_and_subscribe, subscribe, topics
+from sowline.cli.data import (
+    delete,
+    delta_publish,
+    explain,
+    publish,
+    sow,
+    sow_and_subscribe,
+    subscribe,
+    topics,
+)
 from sowline.cli.services import fanout, materializer, query_service, up
 from sowline.errors import SowlineError
 
@@ -42,5 +51,6 @@ for command in (
     sow,
     subscribe,
     sow_and_subscribe,
+    explain,
 ):
     main.add_command(command)

@@ -14,19 +14,29 @@ from sowline.message import Message
 Command = Callable[..., None]
 
 
-def _reading(command: Command) -> Command:
+def _selecting(command: Command) -> Command:
     options = (
         click.argument("topic"),
         click.option(
             "--filter", "-f", default="", help="Only records that match, e.g. \"/status = 'open'\"."
         ),
         click.option("--options", "-o", default="", help="Options as on the wire, e.g. oof,timestamp."),
-        click.option("--full", is_flag=True, help="Whole messages instead of bodies only."),
+        click.option("--order-by", default="", help='The order of the records, e.g. "/qty DESC, /id".'),
+        click.option("--top-n", type=click.IntRange(0), help="Only the first so many records."),
+        click.option("--skip-n", type=click.IntRange(0), help="Without so many records before them."),
+        click.option(
+            "--key", "sow_keys", multiple=True, help="Only the record with this SOW key; repeatable."
+        ),
         _url,
     )
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _reading(command: Command) -> Command:
+    full = click.option("--full", is_flag=True, help="Whole messages instead of bodies only.")
+    return _selecting(full(command))
 
 
 _url = click.option(
@@ -53,39 +63,39 @@ def topics(url: str) -> None:
 @click.command()
 @_reading
 @click.option("--batch-size", default=100, show_default=True, help="Records a message on the wire.")
-def sow(topic: str, filter: str, options: str, full: bool, url: str, batch_size: int) -> None:
-    """Print the records of TOPIC that match, as they are at one instant."""
+def sow(topic: str, full: bool, url: str, **reading: Any) -> None:
+    """Print the records of TOPIC that match, as they are at one instant; `^…` is a pattern of topics."""
     with Client(url) as client:
-        messages = client.sow(topic, filter=filter, options=options, batch_size=batch_size)
-        _print(_lines(messages, full, {"sow"}))
+        _print(_lines(client.sow(topic, **reading), full, {"sow"}))
 
 
 @click.command()
 @_reading
 @_bookmark
 @_count
-def subscribe(
-    topic: str, filter: str, options: str, full: bool, url: str, bookmark: str, count: int | None
-) -> None:
+def subscribe(topic: str, full: bool, url: str, count: int | None, **reading: Any) -> None:
     """Print the changes of TOPIC as they happen, from now or from a bookmark on."""
     with Client(url) as client:
-        messages = client.subscribe(topic, filter=filter, options=options, bookmark=bookmark)
-        _print(_lines(messages, full, {"publish", "oof"}), count)
+        _print(_lines(client.subscribe(topic, **reading), full, {"publish", "oof"}), count)
 
 
 @click.command("sow-and-subscribe")
 @_reading
 @_bookmark
 @_count
-def sow_and_subscribe(
-    topic: str, filter: str, options: str, full: bool, url: str, bookmark: str, count: int | None
-) -> None:
+def sow_and_subscribe(topic: str, full: bool, url: str, count: int | None, **reading: Any) -> None:
     """Print the records of TOPIC that match, then every change after that instant."""
     with Client(url) as client:
-        messages = client.sow_and_subscribe(
-            topic, filter=filter, options=options, bookmark=bookmark, batch_size=100
-        )
+        messages = client.sow_and_subscribe(topic, batch_size=100, **reading)
         _print(_lines(messages, full, {"sow", "publish", "oof"}), count)
+
+
+@click.command()
+@_selecting
+def explain(topic: str, url: str, **reading: Any) -> None:
+    """Print which road a query of TOPIC takes over its indexes, and what it counts, as a line of JSON."""
+    with Client(url) as client:
+        _print([orjson.dumps(client.explain(topic, **reading))])
 
 
 @click.command()

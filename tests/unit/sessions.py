@@ -7,8 +7,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from query_service.backend import Backend
 from query_service.hub import Hub
 from query_service.outbox import Outbox
+from query_service.query import Limits
 from query_service.replica import Placed
 from query_service.session import Session
 from query_service.state import State, TopicState
@@ -26,16 +28,21 @@ class Server:
     """One topic `orders` of some partitions, and its changes topic, in memory."""
 
     def __init__(
-        self, partitions: int = 1, ring: int = 1000, records_max: int = 1000, backlog: int = 1 << 20
+        self,
+        partitions: int = 1,
+        ring: int = 1000,
+        backlog: int = 1 << 20,
+        limits: Limits = Limits(),  # noqa: B008
+        more: str = "",
     ) -> None:
-        self.topics = parse_topics(f"topics: [{{name: orders, key: /id, partitions: {partitions}}}]")
+        self.topics = parse_topics(f"topics: [{{name: orders, key: /id, partitions: {partitions}{more}}}]")
         self.state = State(self.topics, ring)
         self.hub = Hub()
         self.state.on_changes = self.hub.on_changes
         self.written: list[list[Written]] = [[] for _ in range(partitions)]
         self.last = [before_the_log()] * partitions
         self.bodies: dict[bytes, bytes] = {}
-        self._records_max = records_max
+        self.limits = limits
         self._backlog = backlog
         self.read = 0
 
@@ -52,7 +59,7 @@ class Server:
     def connect(self) -> "Client":
         """Return a new client."""
         outbox = Outbox(self._backlog)
-        return Client(self, Session(self.state, self.hub, {}, outbox, self._records_max), outbox)
+        return Client(self, Session(Backend(self.state, self.hub, {}, self.limits), outbox), outbox)
 
     def put(self, body: Json | None, key: object = None, partition: int = 0, step: int = 1) -> Position:
         """Apply one change: a record's new body, or the end of the record named `key`."""

@@ -1,77 +1,155 @@
-"""Queries: the records of one instant that match."""
+"""Queries: the records of one instant that match, in the order and number that was asked for."""
 
 from hashlib import blake2b
+from typing import Any
 
 import orjson
 import pytest
 
-from query_service.query import CHUNK, Query
+from query_service.query import CHUNK, Limits, Query, Selection
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.key import sow_key
-from sowline.options import Options
+from sowline.options import parse_options
+from sowline.order import parse_order
 from tests.unit.sessions import DOMAIN, Server
 
 
-def query(server: Server, text: str = "", records_max: int = 10**6) -> Query:
+def query(server: Server, text: str = "", limits: Limits = Limits(), **given: Any) -> Query:  # noqa: B008
     """Return a query of this instant."""
-    return Query(server.topic, compile_filter(text), Options(), records_max)
+    order = parse_order(given.pop("order_by", ""))
+    asked = Query([server.topic], Selection(compile_filter(text), order=order, **given), limits)
+    assert asked.begin_now()
+    return asked
 
 
-def found(asked: Query) -> list[int]:
-    """Return the ids that a query finds."""
-    return sorted(orjson.loads(record)["data"]["id"] for chunk in asked.chunks() for record in chunk)
+async def found(asked: Query) -> list[int]:
+    """Return the ids that a query finds, in its order."""
+    return [orjson.loads(record)["data"]["id"] async for _, records in asked.records() for record in records]
 
 
-def test_what_changes_later_is_not_found() -> None:
+def filled(*bodies: dict[str, Any], partitions: int = 1) -> Server:
+    """Return a server with these records, which are numbered from 0."""
+    server = Server(partitions=partitions).loaded()
+    for number, body in enumerate(bodies):
+        server.put({"id": number} | body, partition=number % partitions)
+    return server
+
+
+async def test_what_changes_later_is_not_found() -> None:
     """The records and the bookmark are those of the instant at which the query was made."""
-    server = Server(partitions=2).loaded()
-    server.put({"id": 1}, partition=0)
-    server.put({"id": 2}, partition=1)
+    server = filled({}, {}, partitions=2)
     asked = query(server)
     server.put({"id": 3})
-    server.put(None, key=2, partition=1)
+    server.put(None, key=1, partition=1)
     assert asked.bookmark == "orders:0@0,1@0"
-    assert found(asked) == [1, 2]
+    assert sorted(await found(asked)) == [0, 1]
 
 
-def test_the_hash_is_that_of_the_keys() -> None:
-    """It is the XOR of the 8-byte BLAKE2b of each SOW key found, whatever their order."""
-    server = Server().loaded()
-    for number in range(5):
-        server.put({"id": number, "n": number})
-    asked = query(server, "/n >= 3")
-    assert found(asked) == [3, 4]
+async def test_the_hash_is_that_of_the_keys_returned() -> None:
+    """It is the XOR of the 8-byte BLAKE2b of each SOW key returned, whatever their order."""
+    asked = query(filled(*({"n": n} for n in range(5))), "/n >= 2", top_n=2, order_by="/n DESC")
+    assert await found(asked) == [4, 3]
     hashes = [blake2b(sow_key(DOMAIN, str(n)), digest_size=8).digest() for n in (3, 4)]
     assert asked.result.hash == int.from_bytes(hashes[0], "big") ^ int.from_bytes(hashes[1], "big")
-    assert (asked.result.topic_matches, asked.result.matches) == (5, 2)
+    assert asked.result.stats == {
+        "topic_matches": 5,
+        "matches": 3,
+        "records_returned": 2,
+        "records_deleted": 0,
+    }
 
 
-def test_others_get_a_turn_between_chunks() -> None:
-    """A chunk looks at so many records at most, and may be empty."""
-    server = Server().loaded()
-    for number in range(2 * CHUNK + 1):
-        server.put({"id": number})
-    chunks = [len(chunk) for chunk in query(server, f"/id >= {2 * CHUNK}").chunks()]
-    assert chunks == [0, 0, 1]
+async def test_a_chunk_is_so_many_records_at_most() -> None:
+    """Others get a turn between chunks."""
+    asked = query(filled(*({} for _ in range(2 * CHUNK + 1))))
+    assert [len(records) async for _, records in asked.records()] == [CHUNK, CHUNK, 1]
 
 
-def test_a_body_comes_as_it_is_stored() -> None:
+async def test_a_body_comes_as_it_is_stored() -> None:
     """Bodies are spliced in, not written anew."""
-    server = Server().loaded()
-    server.put({"id": 1})
-    entry = server.topic.partitions[0].records[sow_key(DOMAIN, "1")]
-    server.topic.partitions[0].records[sow_key(DOMAIN, "1")] = entry._replace(body=b'{ "id":1, "p": 1.50 }')
-    ((record,),) = query(server).chunks()
-    assert record.endswith(b'"data":{ "id":1, "p": 1.50 }}')
+    server = filled({})
+    key = sow_key(DOMAIN, "0")
+    place = server.topic.rows.position(key)
+    assert place is not None
+    server.topic.rows.put(key, b'{ "id":0, "p": 1.50 }', 0, place, 0)
+    ((_, (record,)),) = [step async for step in query(server).records()]
+    assert record.endswith(b'"updated_at":"orders:0@0","data":{ "id":0, "p": 1.50 }}')
 
 
-def test_a_result_has_a_largest_size() -> None:
-    """One more than the limit is an error; the limit is none."""
-    server = Server().loaded()
-    for number in range(3):
-        server.put({"id": number})
-    assert len(found(query(server, records_max=3))) == 3
+async def test_a_result_has_a_largest_number_of_records() -> None:
+    """One more than the limit is an error; the limit is none; top_n keeps within it."""
+    server = filled({}, {}, {})
+    assert len(await found(query(server, limits=Limits(records_max=3)))) == 3
+    assert len(await found(query(server, limits=Limits(records_max=2), top_n=2))) == 2
     with pytest.raises(SowlineError) as error:
-        found(query(server, records_max=2))
+        await found(query(server, limits=Limits(records_max=2)))
     assert error.value.reason == "result too large"
+
+
+async def test_a_result_has_a_largest_size() -> None:
+    """Bytes are counted as they go on the wire."""
+    server = filled({}, {"pad": "x" * 1000})
+    assert len(await found(query(server, limits=Limits(bytes_max=1300)))) == 2
+    with pytest.raises(SowlineError) as error:
+        await found(query(server, limits=Limits(bytes_max=1000)))
+    assert error.value.reason == "result too large"
+
+
+async def test_a_query_may_work_for_so_long() -> None:
+    """What takes longer is ended, and says so."""
+    with pytest.raises(SowlineError) as error:
+        await found(query(filled({}), limits=Limits(seconds_max=1e-9)))
+    assert error.value.reason == "query too long"
+
+
+PAGES: list[dict[str, int]] = [
+    {},
+    {"top_n": 0},
+    {"top_n": 2},
+    {"top_n": 2, "skip_n": 1},
+    {"top_n": 9, "skip_n": 4},
+    {"top_n": 9, "skip_n": 5},
+]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("order_by", ["", "/n", "/n DESC", "/g DESC, /n", "/n TEXT", "/no/such"])
+async def test_order(order_by: str, page: dict[str, int], partitions: int) -> None:
+    """Sorted by the order's keys, ties by SOW key; `skip_n` are left out before `top_n` are returned."""
+    bodies = [{"n": n, "g": number % 2} for number, n in enumerate(("b", 2, "a", None, 2))]
+    order = parse_order(order_by)
+    keys = [order.key({"id": n} | body, sow_key(DOMAIN, str(n))) for n, body in enumerate(bodies)]
+    expected = sorted(range(5), key=keys.__getitem__)
+    skip, end = page.get("skip_n", 0), page.get("skip_n", 0) + page.get("top_n", 5)
+    got = await found(query(filled(*bodies, partitions=partitions), order_by=order_by, **page))
+    if order_by or page:
+        assert got == expected[skip:end]
+    else:
+        assert sorted(got) == sorted(expected)
+
+
+async def test_sow_keys_restrict() -> None:
+    """Records of these keys only, and of them those that match; unknown keys are simply absent."""
+    server = filled({"a": 1}, {"a": 2}, {"a": 1})
+    keys = (sow_key(DOMAIN, "0"), sow_key(DOMAIN, "1"), b"1", sow_key(DOMAIN, "0"))
+    asked = query(server, "/a = 1", sow_keys=keys)
+    assert await found(asked) == [0]
+    assert (asked.result.topic_matches, asked.result.matches) == (2, 1)
+
+
+async def test_a_select_list_leaves_out() -> None:
+    """What is left keeps its exact text; the filter sees all of it."""
+    server = filled({"a": {"b": 1, "c": 2}, "d": 1.5})
+    asked = query(server, "/d = 1.5", options=parse_options("select=[-/,+/id,+/a/b]"))
+    ((_, (record,)),) = [step async for step in asked.records()]
+    assert record.endswith(b'"data":{"id":0,"a":{"b":1}}}')
+
+
+async def test_a_filter_may_ask_about_the_record() -> None:
+    """Its size, its key, its time: of the record as it was at the query's instant."""
+    server = filled({}, {"pad": "x" * 50})
+    assert await found(query(server, "MESSAGE_SIZE() > 50")) == [1]
+    assert await found(query(server, f"SOW_KEY() = '{sow_key(DOMAIN, '0').decode()}'")) == [0]
+    assert await found(query(server, "LAST_UPDATED() = 1.001 AND TOPIC_NAME() = 'orders'")) == [1]

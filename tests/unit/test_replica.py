@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from query_service.replica import INDEX_STEP, Entry, GapFound, PartitionReplica, Placed, whole_records
+from query_service.replica import INDEX_STEP, GapFound, PartitionReplica, Placed, whole_records
+from query_service.rows import Rows
 from sowline.change import Change, Event, Progress
 from sowline.position import Position, before_the_log
 
@@ -32,7 +33,7 @@ def placed(events: Iterable[Event], start: int = 0) -> list[Placed]:
 
 def replica_of(*events: Event, ring: int = 100) -> PartitionReplica:
     """Return a replica that has loaded these events."""
-    replica = PartitionReplica(ring)
+    replica = PartitionReplica(3, Rows(), ring)
     replica.load(placed(events))
     replica.loaded()
     return replica
@@ -40,7 +41,7 @@ def replica_of(*events: Event, ring: int = 100) -> PartitionReplica:
 
 def held(replica: PartitionReplica) -> dict[bytes, int]:
     """Return the offset of each record's last change."""
-    return {key: entry.position.offset for key, entry in replica.records.items()}
+    return {key: place.offset for key in replica._rows.numbers if (place := replica._rows.position(key))}
 
 
 # loading
@@ -55,9 +56,10 @@ def test_a_load_takes_the_newest_of_each_key() -> None:
 
 def test_a_record_is_its_body_position_and_time() -> None:
     """What a query needs of a record is kept as it came."""
-    assert replica_of(change(5, body=b'{ "a": 1.0}')).records == {
-        b"1": Entry(b'{ "a": 1.0}', Position(0, 5), 1005)
-    }
+    rows = replica_of(change(5, body=b'{ "a": 1.0}', correlation="c"))._rows
+    held = rows.capture(rows.all())
+    assert (held.keys, held.bodies, held.position(0)) == ([b"1"], [b'{ "a": 1.0}'], Position(0, 5))
+    assert (held.times.tolist(), held.partitions.tolist(), held.correlations) == ([1005], [3], {0: "c"})
 
 
 def test_a_stale_event_does_not_bring_back_a_deleted_record() -> None:
@@ -74,7 +76,7 @@ def test_the_position_comes_from_the_newest_event_of_any_kind() -> None:
 def test_an_empty_topic_is_the_place_before_the_log() -> None:
     """Nothing was ever written: the replica is true, and empty."""
     replica = replica_of()
-    assert (replica.held, replica.records, replica.loading) == (before_the_log(), {}, False)
+    assert (replica.held, held(replica), replica.loading) == (before_the_log(), {}, False)
 
 
 # following
@@ -151,7 +153,7 @@ def test_the_index_leads_to_where_a_position_was_written() -> None:
     """Before the offset it gives, nothing newer than the position was written; and it is not far off."""
     count = 5 * INDEX_STEP
     events = [change(2 * n, after=Position(0, 2 * n - 2)) for n in range(count)]
-    replica = PartitionReplica(10)
+    replica = PartitionReplica(0, Rows(), 10)
     replica.load(placed(events[: count // 2], 100))
     replica.loaded()
     replica.apply(placed(events[count // 2 :], 100 + count // 2))
@@ -163,7 +165,7 @@ def test_the_index_leads_to_where_a_position_was_written() -> None:
 
 def test_the_index_is_not_led_astray_by_stale_events() -> None:
     """An old event that was written late gives no entry."""
-    replica = PartitionReplica(10)
+    replica = PartitionReplica(0, Rows(), 10)
     replica.load(placed([change(500), *(change(n) for n in range(2 * INDEX_STEP))]))
     assert replica.offset_for(Position(0, 400)) == 0
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from query_service.query import Limits
 from sowline.key import sow_key
 from tests.unit.sessions import DOMAIN, Client, Json, Server, settled, view_of
 
@@ -97,7 +98,7 @@ async def test_options_change_what_is_sent(server: Server) -> None:
 
 async def test_a_result_has_a_largest_size() -> None:
     """Too many records are refused with the limit, never cut."""
-    server = Server(records_max=2).loaded()
+    server = Server(limits=Limits(records_max=2)).loaded()
     for number in range(3):
         server.put({"id": number})
     client = server.connect()
@@ -286,7 +287,7 @@ async def test_a_replica_behind_the_bookmark_is_waited_for(server: Server) -> No
 
 async def test_a_replica_far_behind_refuses(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting has a limit; after that the answer is `behind`."""
-    monkeypatch.setattr("query_service.session.BEHIND_SECONDS_MAX", 0)
+    monkeypatch.setattr("query_service.serving.BEHIND_SECONDS_MAX", 0)
     client = server.connect()
     client.ask("subscribe", bookmark="orders:0@2")
     (failure,) = await client.read()
@@ -316,7 +317,7 @@ async def test_a_slow_client_gets_everything_at_its_own_pace() -> None:
 
 async def test_a_snapshot_waits_for_a_slow_client(server: Server) -> None:
     """A large result is encoded as the client takes it, and what happens meanwhile comes after it."""
-    server = Server(backlog=200, records_max=10_000).loaded()
+    server = Server(backlog=200).loaded()
     for number in range(3000):
         server.put({"id": number})
     client = server.connect()

@@ -149,12 +149,15 @@ async def test_a_caller_who_does_not_read_holds_up_the_connection() -> None:
 
 
 async def test_an_ask_is_sent_as_it_is() -> None:
-    """Empty fields are left out; only groups have a batch size."""
+    """What was not asked for is left out."""
     assert Ask("subscribe", "orders", bookmark="b").request("1") == {
         "command": "subscribe",
         "command_id": "1",
         "topic": "orders",
         "bookmark": "b",
+        "batch_size": 10,
         "ack_type": "processed,completed",
     }
-    assert Ask("sow", "orders", batch_size=5).request("1")["batch_size"] == 5
+    page = Ask("sow", "orders", batch_size=5, order_by="/a", top_n=0, skip_n=0, sow_keys=("1",)).request("1")
+    given = ("batch_size", "order_by", "top_n", "skip_n", "sow_keys")
+    assert [page[name] for name in given] == [5, "/a", 0, 0, ["1"]]

@@ -1,0 +1,81 @@
+"""What a request asks for: its topics, which of their records, and from where on."""
+
+import re2  # type: ignore[import-untyped,unused-ignore]
+
+from query_service.query import Selection
+from query_service.state import State, TopicState
+from sowline.bookmark import EPOCH, NOW, Positions, named_place, parse_bookmark
+from sowline.errors import SowlineError
+from sowline.filter import compile_filter
+from sowline.position import before_the_log
+from sowline.wire import Request
+
+Places = dict[str, Positions]
+"""By log: a position of each partition."""
+
+
+def topics_of(state: State, name: str) -> list[TopicState]:
+    """Return the topic of that name, or where it begins with `^` all whose whole names match the pattern.
+
+    Raises `invalid topic`, `bad regex topic`, and `not ready` while one of them is being loaded.
+    """
+    chosen = (
+        _matching(state, name)
+        if name.startswith("^")
+        else [state.topics[name]]
+        if name in state.topics
+        else []
+    )
+    if not chosen:
+        known = ", ".join(state.topics) or "none"
+        raise SowlineError("invalid topic", f"expected a topic ({known}), got {name!r}")
+    for topic in chosen:
+        if topic.loading:
+            raise SowlineError(
+                "not ready", f"topic {topic.definition.name} is still being loaded; try again shortly"
+            )
+    return chosen
+
+
+def _matching(state: State, pattern: str) -> list[TopicState]:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        matches = re2.compile(pattern, options).fullmatch
+    except re2.error as error:
+        raise SowlineError(
+            "bad regex topic", f"expected a pattern in RE2's syntax, got {pattern!r}: {error}"
+        ) from None
+    return [topic for name, topic in state.topics.items() if matches(name)]
+
+
+def selection_of(request: Request) -> Selection:
+    """Return which records the request is about; raises the reason of whatever is wrong with it."""
+    return Selection(
+        filter=compile_filter(request.filter),
+        options=request.parsed_options,
+        order=request.order,
+        top_n=request.top_n,
+        skip_n=request.skip_n or 0,
+        sow_keys=tuple(key.encode() for key in request.sow_keys),
+    )
+
+
+def places_of(request: Request, topics: list[TopicState]) -> Places | None:
+    """Return where a subscription begins; None for now."""
+    place = named_place(request.bookmark) if request.bookmark else NOW
+    if place == NOW:
+        return None
+    logs = {topic.definition.log: len(topic.partitions) for topic in topics}
+    given = {log: {} for log in logs} if place == EPOCH else parse_bookmark(request.bookmark)
+    if set(given) != set(logs):
+        raise SowlineError(
+            "invalid bookmark", f"expected a bookmark of {', '.join(logs)}, got one of {', '.join(given)}"
+        )
+    for log, positions in given.items():
+        if beyond := [number for number in positions if number >= logs[log]]:
+            raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
+    return {
+        log: {number: given[log].get(number, before_the_log()) for number in range(count)}
+        for log, count in logs.items()
+    }

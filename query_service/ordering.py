@@ -1,0 +1,87 @@
+"""Putting what a query found in order: by numbers where columns give them, else by what the bodies hold."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from heapq import nsmallest
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import orjson
+
+from query_service.part import Part
+from query_service.rows import RowNumbers
+from sowline.order import Order
+
+Found = list[tuple[Part, RowNumbers]]
+"""Parts of a query, and the places in them of records that match."""
+
+CHUNK = 1000
+LARGE = 20_000
+"""So many records are put in order in a thread, so that others get a turn."""
+
+
+async def in_order(found: Found, order: Order, first: int, end: int | None) -> Found:
+    """Return those from number `first` up to `end` of the order, as runs of records of one part."""
+    total = sum(len(places) for _, places in found)
+    end = total if end is None else min(end, total)
+    if first >= end:
+        return []
+    if len(found) == 1 and found[0][0].ranks is not None:
+        ((part, places),) = found
+        return [(part, (await _apart(_by_ranks, total, part, places, end))[first:])]
+    keys = [key async for key in _keys(found, order)]
+    chosen = await _apart(_smallest, total, keys, end)
+    return list(_runs(found, chosen[first:]))
+
+
+async def _apart(work: Callable[..., Any], size: int, *arguments: Any) -> Any:
+    return await asyncio.to_thread(work, *arguments) if size > LARGE else work(*arguments)
+
+
+def _by_ranks(part: Part, places: RowNumbers, end: int) -> RowNumbers:
+    """The first `end` of the places by the part's ranks; where these are equal, by SOW key."""
+    ranks = [rank[places] for rank in part.ranks or ()]
+    if ranks and end < len(places):
+        inside = np.flatnonzero(ranks[0] <= np.partition(ranks[0], end - 1)[end - 1])
+        places, ranks = places[inside], [rank[inside] for rank in ranks]
+    if ranks:
+        sorting = np.lexsort(ranks[::-1])
+        places, ranks = places[sorting], [rank[sorting] for rank in ranks]
+    keys = part.captured.keys
+    for start, stop in _ties(ranks, len(places)):
+        if start >= end:
+            break
+        run = nsmallest(end - start, places[start:stop].tolist(), key=keys.__getitem__)
+        places[start : start + len(run)] = run
+    return places[:end]
+
+
+def _ties(ranks: Sequence[Any], length: int) -> Iterator[tuple[int, int]]:
+    """Where runs of two and more equal places begin and end."""
+    same = np.ones(max(0, length - 1), bool)
+    for rank in ranks:
+        same &= rank[1:] == rank[:-1]
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
+    for start, stop in edges.reshape(-1, 2).tolist():
+        yield start, stop + 1
+
+
+async def _keys(found: Found, order: Order) -> Any:
+    """Yield the sort key, the number of its part, and the place of each record."""
+    for number, (part, places) in enumerate(found):
+        keys, bodies = part.captured.keys, part.captured.bodies
+        for start in range(0, len(places), CHUNK):
+            for at in places[start : start + CHUNK].tolist():
+                document = orjson.loads(bodies[at]) if order.terms else {}
+                yield order.key(document, keys[at]), number, at
+            await asyncio.sleep(0)
+
+
+def _smallest(keys: list[tuple[Any, int, int]], end: int) -> list[tuple[Any, int, int]]:
+    return nsmallest(end, keys) if end < len(keys) else sorted(keys)
+
+
+def _runs(found: Found, chosen: list[tuple[Any, int, int]]) -> Iterator[tuple[Part, RowNumbers]]:
+    for number, run in groupby(chosen, key=lambda entry: entry[1]):
+        yield found[number][0], np.array([at for _, _, at in run], np.int64)

@@ -1,0 +1,39 @@
+"""Roads: which records of a topic a query need look at, and what is already known of them. Pure.
+
+Every road leads to the same records; `explain` says which one was taken.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from query_service.rows import RowNumbers
+from sowline.filter import Filter
+
+KEYS = "sow keys"
+KEY = "key"
+HASH_INDEX = "hash index"
+MEMO_INDEX = "memo index"
+SCAN = "scan"
+
+NO_ROWS: RowNumbers = np.empty(0, np.int64)
+
+
+@dataclass(slots=True)
+class Road:
+    """Rows known to match, and rows of which a filter must still be asked; no row is in two of them."""
+
+    name: str
+    decided: RowNumbers = field(default_factory=lambda: NO_ROWS)
+    checks: list[tuple[RowNumbers, Filter]] = field(default_factory=list)
+    index: str = ""
+    """The fields of the index that was used."""
+    indexed: str = ""
+    """The part of the filter that the index has answered."""
+    note: str = ""
+    """Why no better road was there."""
+
+    @property
+    def rows(self) -> RowNumbers:
+        """All rows to be captured: those decided, then those of each check."""
+        return np.concatenate([self.decided, *(rows for rows, _ in self.checks)])

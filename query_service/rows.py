@@ -1,0 +1,203 @@
+"""A topic's records, each in a numbered row, so that indexes can be columns over the rows. Pure.
+
+A row keeps its number as long as its record lives; a number that has become free is given to a later record.
+"""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import compress
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sowline.position import Position
+
+RowNumbers = NDArray[np.int64]
+
+GATHER_SHARE = 8
+"""Above one in so many of all rows, it is quicker to copy whole columns than to gather the rows asked for."""
+
+
+class Rows:
+    """The records by SOW key, and their columns: body, partition, position, log time in ms."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[bytes, int] = {}
+        """The row of each SOW key."""
+        self.keys: list[bytes | None] = []
+        self.bodies: list[bytes | None] = []
+        self.correlations: dict[int, str] = {}
+        """The correlation of the last update, by row, where there is one."""
+        self.changed: set[int] | None = None
+        """Rows that indexes may not have seen as they are now; a set as soon as somebody keeps indexes."""
+        self._partitions = array("H")
+        self._eras = array("q")
+        self._offsets = array("q")
+        self._nths = array("i")
+        self._times = array("q")
+        self._digests = array("Q")
+        self._read_at = array("d")
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def end(self) -> int:
+        """One more than the highest row number in use, free rows in between included."""
+        return len(self.keys)
+
+    def put(
+        self,
+        key: bytes,
+        body: bytes,
+        partition: int,
+        position: Position,
+        time: int,
+        correlation: str | None = None,
+    ) -> None:
+        """Insert the record or replace it."""
+        row = self.numbers.get(key)
+        if row is None:
+            row = self.numbers[key] = self._new_row(key)
+        self.bodies[row] = body
+        self._partitions[row] = partition
+        self._eras[row], self._offsets[row], self._nths[row] = position
+        self._times[row] = time
+        if correlation is not None:
+            self.correlations[row] = correlation
+        elif self.correlations:
+            self.correlations.pop(row, None)
+        if self.changed is not None:
+            self.changed.add(row)
+
+    def _new_row(self, key: bytes) -> int:
+        digest = int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
+        if self._free:
+            row = self._free.pop()
+            self.keys[row] = key
+            self._digests[row] = digest
+            self._read_at[row] = 0.0
+            return row
+        self.keys.append(key)
+        self.bodies.append(None)
+        for column in (self._partitions, self._eras, self._offsets, self._nths, self._times):
+            column.append(0)
+        self._digests.append(digest)
+        self._read_at.append(0.0)
+        return len(self.keys) - 1
+
+    def remove(self, key: bytes) -> None:
+        """Take the record out, if it is in."""
+        row = self.numbers.pop(key, None)
+        if row is not None:
+            self.keys[row] = self.bodies[row] = None
+            self.correlations.pop(row, None)
+            if self.changed is not None:
+                self.changed.add(row)
+            self._free.append(row)
+
+    def position(self, key: bytes) -> Position | None:
+        """The position of the record's last change; None where there is no record."""
+        row = self.numbers.get(key)
+        return None if row is None else Position(self._eras[row], self._offsets[row], self._nths[row])
+
+    def body(self, key: bytes) -> bytes | None:
+        """The record's body; None where there is no record."""
+        row = self.numbers.get(key)
+        return None if row is None else self.bodies[row]
+
+    def found(self, keys: Iterable[bytes]) -> RowNumbers:
+        """The rows of the keys, without those that have no record, each once."""
+        numbers = self.numbers
+        return np.array(sorted({numbers[key] for key in keys if key in numbers}), np.int64)
+
+    def read(self, rows: RowNumbers, digests: NDArray[np.uint64], seconds: float) -> None:
+        """Note when records were read by a query, in seconds since 1970, where they are still in their rows."""
+        still = np.frombuffer(self._digests, np.uint64)[rows] == digests
+        np.frombuffer(self._read_at)[rows[still]] = seconds
+
+    def all(self) -> RowNumbers:
+        """The rows of all records."""
+        rows = np.arange(self.end, dtype=np.int64)
+        return np.delete(rows, self._free) if self._free else rows
+
+    def capture(self, rows: RowNumbers) -> "Captured":
+        """The records in those rows, in ascending order, as they are at this instant: they stay so."""
+        chosen = slice(None) if len(rows) == self.end else rows
+        return Captured(
+            rows=rows,
+            keys=_gathered(self.keys, rows),
+            bodies=_gathered(self.bodies, rows),
+            partitions=_copied(self._partitions, np.uint16, chosen),
+            eras=_copied(self._eras, np.int64, chosen),
+            offsets=_copied(self._offsets, np.int64, chosen),
+            nths=_copied(self._nths, np.int32, chosen),
+            times=_copied(self._times, np.int64, chosen),
+            read_at=_copied(self._read_at, np.float64, chosen),
+            digests=_copied(self._digests, np.uint64, chosen),
+            correlations={row: self.correlations[row] for row in rows.tolist() if row in self.correlations}
+            if self.correlations
+            else {},
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Captured:
+    """Records of one instant; column by column, in the order of `rows`."""
+
+    rows: RowNumbers
+    keys: list[bytes]
+    bodies: list[bytes]
+    partitions: NDArray[np.uint16]
+    eras: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    nths: NDArray[np.int32]
+    times: NDArray[np.int64]
+    read_at: NDArray[np.float64]
+    digests: NDArray[np.uint64]
+    """The 8-byte BLAKE2b of each SOW key."""
+    correlations: dict[int, str]
+    """By row, where there is one."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def position(self, at: int) -> Position:
+        """The position of the last change of one of the records."""
+        return Position(int(self.eras[at]), int(self.offsets[at]), int(self.nths[at]))
+
+    def places(self, chosen: RowNumbers) -> Iterator[str]:
+        """The position of the last change of each chosen record, as `partition@position`."""
+        columns = (self.partitions, self.eras, self.offsets, self.nths)
+        for partition, era, offset, nth in zip(*(column[chosen].tolist() for column in columns), strict=True):
+            if era or nth:
+                yield f"{partition}@{Position(era, offset, nth)}"
+            else:
+                yield f"{partition}@{offset}"
+
+    def hash(self, chosen: RowNumbers) -> int:
+        """The XOR of the digests of the chosen records' SOW keys."""
+        return int(np.bitwise_xor.reduce(self.digests[chosen]))
+
+
+def _gathered(column: list[Any], rows: RowNumbers) -> list[Any]:
+    """The column's values in those rows, which are in ascending order where they are many."""
+    if len(rows) == len(column):
+        return column[:]
+    if len(rows) * GATHER_SHARE > len(column):
+        kept = bytearray(len(column))
+        np.frombuffer(kept, np.uint8)[rows] = 1
+        return list(compress(column, kept))
+    return (
+        [column[row] for row in rows.tolist()] if len(rows) < 2 else list(itemgetter(*rows.tolist())(column))
+    )
+
+
+def _copied(column: "array[Any]", kind: Any, chosen: RowNumbers | slice) -> NDArray[Any]:
+    values: NDArray[Any] = np.frombuffer(column, kind)
+    return values.copy() if isinstance(chosen, slice) else values[chosen]
