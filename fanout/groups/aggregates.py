@@ -1,0 +1,60 @@
+"""The aggregates: what a multiset of values comes to, kept while values come and go.
+
+A result depends on the values alone, never on the order in which they came: what was kept through any number
+of changes equals, to the last bit, what is computed afresh. So sums are exact until the last step, and where
+one value must stand for several the choice is fixed. Aggregates of one argument may share a state: SUM and
+AVG are two results of one `Sums`.
+"""
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter, methodcaller
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
+
+from fanout.groups.ranks import Distinct, Ranks, Texts
+from fanout.groups.sums import Count, Squares, Sums
+from sowline.path import Scalar
+
+DELIMITER: Final = ","
+"""What GROUP_CONCAT puts between values if it isn't told."""
+
+
+class State(Protocol):
+    """What is kept of the values of one argument in one group. A NULL never changes it."""
+
+    def add(self, value: Scalar) -> None:
+        """Take a value in."""
+
+    def remove(self, value: Scalar) -> None:
+        """Take out a value that is in."""
+
+
+class Aggregate(NamedTuple):
+    """An aggregate: a new state for it, and how to read its result from the state."""
+
+    state: Callable[[], State]
+    result: Callable[[Any], Scalar]
+
+
+AGGREGATES: Final[Mapping[str, Aggregate]] = MappingProxyType(
+    {
+        "ANY": Aggregate(Ranks, Ranks.smallest),
+        "AVG": Aggregate(Sums, Sums.average),
+        "COUNT": Aggregate(Count, attrgetter("count")),
+        "COUNT_DISTINCT": Aggregate(Distinct, attrgetter("count")),
+        "GROUP_CONCAT": Aggregate(Texts, methodcaller("joined", DELIMITER)),
+        "MAX": Aggregate(Ranks, Ranks.largest),
+        "MIN": Aggregate(Ranks, Ranks.smallest),
+        "STDDEV_POP": Aggregate(Squares, Squares.of_population),
+        "STDDEV_SAMP": Aggregate(Squares, Squares.of_sample),
+        "SUM": Aggregate(Sums, Sums.sum),
+        "UNIQUE": Aggregate(Distinct, Distinct.unique),
+    }
+)
+
+
+def aggregate(name: str, delimiter: str = DELIMITER) -> Aggregate:
+    """The aggregate of that name; the delimiter is that of GROUP_CONCAT."""
+    if name == "GROUP_CONCAT":
+        return Aggregate(Texts, methodcaller("joined", delimiter))
+    return AGGREGATES[name]

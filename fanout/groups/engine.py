@@ -1,0 +1,154 @@
+"""The groups of a topic's records, kept up to date change by change: events in, changed groups out. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from fanout.groups.latest import Order
+from fanout.groups.layout import Group, Layout, Reading
+from sowline.errors import SowlineError
+from sowline.key import sow_key as hashed
+from sowline.path import Document, Path
+from sowline.projection import Projection
+
+
+class GroupChange(NamedTuple):
+    """One group's step from one result to the next.
+
+    `body` is the result now, `previous` the one before: None where there is no such group (any more, or yet).
+    They are equal where the group was updated without a difference in its result.
+    """
+
+    sow_key: bytes
+    body: bytes | None
+    previous: bytes | None
+
+
+class Groups:
+    """The groups of the records that are in: those that match the filter, if there is one.
+
+    The result is a function of those records and the order of their last changes, and of nothing else that
+    happened before. What a record brought to its group isn't remembered but read again from `before`: it has
+    to be the document that the last change of that record gave as `now`. Both are of the same log, so they
+    are; and a document costs far more memory than the results. Only where the projection has a field that is
+    neither grouped by nor aggregated, such fields and the order are kept for each record.
+    """
+
+    def __init__(
+        self, topic: str, grouping: Sequence[Path], projection: Projection, *, groups_max: int
+    ) -> None:
+        """Groups without a record. `groups_max` is how many there may be at a time."""
+        self._domain = f"{topic} by {','.join(map(str, grouping))}\0".encode()
+        self._layout = Layout(grouping, projection)
+        self._groups_max = groups_max
+        self._groups: dict[bytes, Group] = {}
+        self._orders: dict[bytes, Order] = {}
+        """When each record last changed, where the projection asks for the latest."""
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def load(self, records: Iterable[tuple[bytes, Document, Order]]) -> None:
+        """Let in records that are new, each with its SOW key, document and order, and tell nobody.
+
+        Raises `too many groups`; what came before the record that is one too many is in.
+        """
+        for sow_key, document, order in records:
+            reading = self._layout.read(document)
+            self._check_room(None, reading)
+            self._add(sow_key, reading, order)
+
+    def change(
+        self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
+    ) -> list[GroupChange]:
+        """Take in a change of the record: what becomes of its group, or of the two if it moves, the old first.
+
+        None stands for a record that isn't in. An update that makes no difference is an update of its group.
+        Raises `too many groups`, and then has changed nothing.
+        """
+        left = None if before is None else self._layout.read(before)
+        entered = None if now is None else self._layout.read(now)
+        if left is not None and entered is not None and left.key == entered.key:
+            return [self._replace(sow_key, left, entered, order)]
+        if entered is not None:
+            self._check_room(left, entered)
+        changes = [] if left is None else [self._take_out(sow_key, left)]
+        if entered is not None:
+            changes.append(self._take_in(sow_key, entered, order))
+        return changes
+
+    def records(self) -> Iterator[tuple[bytes, bytes]]:
+        """The SOW key and the result of every group, in the order of their SOW keys."""
+        for group in sorted(self._groups.values(), key=lambda group: group.sow_key):
+            yield group.sow_key, self._body(group)
+
+    def _replace(self, sow_key: bytes, left: Reading, entered: Reading, order: Order) -> GroupChange:
+        group = self._group_of(left)
+        previous = self._body(group)
+        for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
+            old, new = left.arguments[argument], entered.arguments[argument]
+            if old.__class__ is not new.__class__ or old != new:
+                state.remove(old)
+                state.add(new)
+                group.body = None
+        if self._layout.tells_latest:
+            group.latest.remove(self._orders[sow_key], sow_key)
+            group.latest.add(order, sow_key, entered.others)
+            self._orders[sow_key] = order
+            group.body = None
+        return GroupChange(group.sow_key, self._body(group), previous)
+
+    def _take_out(self, sow_key: bytes, left: Reading) -> GroupChange:
+        group = self._group_of(left)
+        previous = self._body(group)
+        group.body = None
+        group.records -= 1
+        if not group.records:
+            del self._groups[left.key]
+        for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
+            state.remove(left.arguments[argument])
+        if self._layout.tells_latest:
+            group.latest.remove(self._orders.pop(sow_key), sow_key)
+        return GroupChange(group.sow_key, self._body(group) if group.records else None, previous)
+
+    def _take_in(self, sow_key: bytes, entered: Reading, order: Order) -> GroupChange:
+        group = self._groups.get(entered.key)
+        previous = None if group is None else self._body(group)
+        group = self._add(sow_key, entered, order)
+        return GroupChange(group.sow_key, self._body(group), previous)
+
+    def _add(self, sow_key: bytes, entered: Reading, order: Order) -> Group:
+        """Add a record to its group, which begins to be if it has to."""
+        group = self._groups.get(entered.key)
+        if group is None:
+            key = hashed(self._domain, entered.key.decode())
+            group = self._groups[entered.key] = self._layout.new_group(entered.key, key)
+        group.body = None
+        group.records += 1
+        for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
+            state.add(entered.arguments[argument])
+        if self._layout.tells_latest:
+            group.latest.add(order, sow_key, entered.others)
+            self._orders[sow_key] = order
+        return group
+
+    def _check_room(self, left: Reading | None, entered: Reading) -> None:
+        """Raise if the record would begin one group too many; the one that it leaves may end with that."""
+        if entered.key in self._groups:
+            return
+        ends = left is not None and self._group_of(left).records == 1
+        if len(self._groups) - ends >= self._groups_max:
+            raise SowlineError(
+                "too many groups",
+                f"expected at most {self._groups_max} groups, got one more"
+                " (group by a field with fewer values, or filter the records)",
+            )
+
+    def _group_of(self, left: Reading) -> Group:
+        group = self._groups.get(left.key)
+        assert group is not None, f"a record leaves group {left.key!r}, in which none is"
+        return group
+
+    def _body(self, group: Group) -> bytes:
+        if group.body is None:
+            group.body = self._layout.body(group)
+        return group.body

@@ -1,0 +1,33 @@
+"""The records of a group by the order of their last changes, for the fields that the latest one tells."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from sortedcontainers import SortedDict
+
+from sowline.path import Value
+
+Order = tuple[Any, ...]
+"""When a record last changed, such as (time, partition, position); orders compare."""
+
+
+class Latest:
+    """What every record of a group says of the fields that are neither grouped by nor aggregated."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values = SortedDict()
+
+    def add(self, order: Order, sow_key: bytes, values: Sequence[Value]) -> None:
+        """Let a record in."""
+        self._values[order, sow_key] = values
+
+    def remove(self, order: Order, sow_key: bytes) -> None:
+        """Let a record go that is in with that order."""
+        del self._values[order, sow_key]
+
+    def values(self) -> Sequence[Value]:
+        """The fields of the record that changed last; there is one."""
+        values: Sequence[Value] = self._values.peekitem(-1)[1]
+        return values

@@ -1,0 +1,147 @@
+"""A grouping and a projection, compiled: what is read of a record, what is kept of a group, and its body.
+
+The expressions of a group are evaluated over a document of slots: one for each value it is grouped by, for the
+result of each aggregate, and for each field that is neither and so is the latest record's.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import orjson
+
+from fanout.groups.aggregates import State, aggregate
+from fanout.groups.latest import Latest
+from sowline.filter.evaluate import first
+from sowline.filter.expression import compile_tree
+from sowline.filter.numbers import INT64_MIN, UINT64_MAX
+from sowline.filter.tree import Call, Field, Literal, Node, rebuilt
+from sowline.path import Document, Path, Scalar, Value, reader
+from sowline.projection import Projection, is_aggregate
+
+Evaluate = Callable[[Document], Value]
+
+
+class Reading(NamedTuple):
+    """What a record brings to its group: the group's key text, the aggregates' arguments, the other fields."""
+
+    key: bytes
+    arguments: list[Scalar]
+    others: list[Value]
+
+
+class Group:
+    """The records with the same values in the fields that are grouped by."""
+
+    __slots__ = ("body", "latest", "records", "slots", "sow_key", "states")
+
+    def __init__(self, sow_key: bytes, slots: dict[str, Scalar], states: list[State]) -> None:
+        self.sow_key = sow_key
+        self.slots = slots
+        """The values grouped by, in their slots."""
+        self.states = states
+        self.latest = Latest()
+        self.records = 0
+        self.body: bytes | None = None
+        """The projection, where it has been written since the last change."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """An aggregate's result: which state it is read from, how, and the slot it goes to."""
+
+    slot: str
+    state: int
+    read: Callable[[Any], Scalar]
+
+
+class _Slots:
+    """Gives every aggregate and every field of a projection its slot; equal ones share theirs."""
+
+    def __init__(self, grouping: Sequence[Path]) -> None:
+        self.names: dict[Node, str] = {Field(path): f"group {n}" for n, path in enumerate(grouping)}
+        self.aggregates: dict[Call, str] = {}
+        self.others: dict[Field, str] = {}
+
+    def slotted(self, node: Node) -> Node:
+        """The tree with slots in place of aggregates and fields."""
+        if isinstance(node, Field) and node not in self.names:
+            self.names[node] = self.others[node] = f"other {len(self.others)}"
+        elif isinstance(node, Call) and is_aggregate(node) and node not in self.names:
+            self.names[node] = self.aggregates[node] = f"aggregate {len(self.aggregates)}"
+        name = self.names.get(node)
+        return rebuilt(node, self.slotted) if name is None else Field(Path((name,)))
+
+
+class Layout:
+    """How the groups of one grouping and projection are made."""
+
+    def __init__(self, grouping: Sequence[Path], projection: Projection) -> None:
+        slots = _Slots(grouping)
+        self._fields = [
+            (field.output[:-1], field.output[-1], compile_tree(slots.slotted(field.expression)))
+            for field in projection.fields
+        ]
+        self._grouping = [reader(path) for path in grouping]
+        self._group_slots = [slots.names[Field(path)] for path in grouping]
+        self._others = [reader(field.path) for field in slots.others]
+        self._other_slots = list(slots.others.values())
+        self._lay_out_states(slots)
+
+    def _lay_out_states(self, slots: _Slots) -> None:
+        arguments: dict[Node, int] = {}
+        states: dict[tuple[Callable[[], State], int], int] = {}
+        self._results: list[_Result] = []
+        for call, slot in slots.aggregates.items():
+            new_state, read = aggregate(call.name, *_literals(call.arguments[1:]))
+            argument = arguments.setdefault(call.arguments[0], len(arguments))
+            state = states.setdefault((new_state, argument), len(states))
+            self._results.append(_Result(slot, state, read))
+        self._arguments = [compile_tree(tree) for tree in arguments]
+        self.states = list(states)
+        """Of each state of a group: how to make it, and the number of the argument that it is fed with."""
+
+    @property
+    def tells_latest(self) -> bool:
+        """Whether some field is neither grouped by nor aggregated."""
+        return bool(self._others)
+
+    def read(self, document: Document) -> Reading:
+        """What the record brings to its group."""
+        return Reading(
+            orjson.dumps([_grouped(read(document)) for read in self._grouping]),
+            [first(evaluate(document)) for evaluate in self._arguments],
+            [read(document) for read in self._others],
+        )
+
+    def new_group(self, key: bytes, sow_key: bytes) -> Group:
+        """A group without records yet."""
+        values = dict(zip(self._group_slots, orjson.loads(key), strict=True))
+        return Group(sow_key, values, [new_state() for new_state, _ in self.states])
+
+    def body(self, group: Group) -> bytes:
+        """The projection of the group. What has no value, or none that JSON can write, is null."""
+        slots: Document = dict(group.slots)
+        for result in self._results:
+            slots[result.slot] = result.read(group.states[result.state])
+        if self._others:
+            slots.update(zip(self._other_slots, group.latest.values(), strict=True))
+        document: Document = {}
+        for above, name, evaluate in self._fields:
+            node = document
+            for step in above:
+                node = node.setdefault(step, {})
+            node[name] = evaluate(slots)
+        return orjson.dumps(document)
+
+
+def _literals(nodes: Sequence[Node]) -> list[Any]:
+    return [node.value for node in nodes if isinstance(node, Literal)]
+
+
+def _grouped(value: Value) -> Scalar:
+    """The value in its one form for grouping: 1.0 is 1, as they are equal."""
+    scalar = first(value)
+    if isinstance(scalar, float) and scalar.is_integer() and INT64_MIN <= scalar <= UINT64_MAX:
+        return int(scalar)
+    return scalar

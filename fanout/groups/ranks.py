@@ -1,0 +1,174 @@
+"""Values in order, and values that are equal: what MIN, MAX, ANY, UNIQUE and the two of distinct values ask."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from sortedcontainers import SortedList
+
+from sowline.filter.evaluate import to_text
+from sowline.filter.numbers import Number, parse_number
+from sowline.path import Scalar
+
+CONCAT_CHARS_MAX: Final = 64 * 1024
+CUT: Final = "…"
+"""Stands at the end of a GROUP_CONCAT that would be longer."""
+
+Rank = tuple[int, Number, int, str]
+"""A value's place in the order of MIN and MAX; it tells the value, too."""
+
+_INTEGER, _DOUBLE, _BOOLEAN, _TEXT = range(4)
+
+
+class Ranks:
+    """The values in order; NaN has no place in it."""
+
+    __slots__ = ("_counts", "order")
+
+    def __init__(self) -> None:
+        self._counts: dict[Rank, int] = {}
+        self.order = SortedList()
+        """The rank of each value, each once."""
+
+    def add(self, value: Scalar) -> None:
+        """Take a value in."""
+        if value is not None and value == value:
+            place = rank(value)
+            if _counted(self._counts, place):
+                self.order.add(place)
+
+    def remove(self, value: Scalar) -> None:
+        """Take a value out."""
+        if value is not None and value == value:
+            place = rank(value)
+            if _discounted(self._counts, place):
+                self.order.remove(place)
+
+    def smallest(self) -> Scalar:
+        """The first value; of none, NULL."""
+        return ranked(self.order[0]) if self.order else None
+
+    def largest(self) -> Scalar:
+        """The last value; of none, NULL."""
+        return ranked(self.order[-1]) if self.order else None
+
+
+class Texts:
+    """The values as texts, each once, in order."""
+
+    __slots__ = ("_ranks",)
+
+    def __init__(self) -> None:
+        self._ranks = Ranks()
+
+    def add(self, value: Scalar) -> None:
+        """Take a value in."""
+        if value == value:
+            self._ranks.add(to_text(value))
+
+    def remove(self, value: Scalar) -> None:
+        """Take a value out."""
+        if value == value:
+            self._ranks.remove(to_text(value))
+
+    def joined(self, delimiter: str) -> str | None:
+        """The texts with the delimiter between them, cut at `CONCAT_CHARS_MAX`; of no value, NULL."""
+        texts: list[str] = []
+        chars_left = CONCAT_CHARS_MAX + len(delimiter)
+        for *_, text in self._ranks.order:
+            chars_left -= len(text) + len(delimiter)
+            if chars_left < 0:
+                texts.append(CUT)
+                break
+            texts.append(text)
+        return delimiter.join(texts) if texts else None
+
+
+class Distinct:
+    """How many values there are of which no two are equal.
+
+    Equality is the language's, and 1 equals '1' and '01', which differ. So the strings that spell a number
+    stand for it, each for itself; if none does, the number stands once, be it 1, 1.0 or TRUE.
+    """
+
+    __slots__ = ("_counts", "_spellings", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._counts: dict[Rank, int] = {}
+        self._spellings: dict[Number, int] = {}
+        """How many strings spell a number."""
+
+    def add(self, value: Scalar) -> None:
+        """Take a value in."""
+        if value is not None and value == value:
+            place = rank(value)
+            if place in self._counts:
+                self._counts[place] += 1
+            else:
+                self._change(place, _counted)
+
+    def remove(self, value: Scalar) -> None:
+        """Take a value out."""
+        if value is not None and value == value:
+            place = rank(value)
+            if self._counts[place] > 1:
+                self._counts[place] -= 1
+            else:
+                self._change(place, _discounted)
+
+    def _change(self, place: Rank, change: Callable[[dict[Any, int], Any], bool]) -> None:
+        """Let a value appear or disappear."""
+        is_other, number, kind, _ = place
+        before = 0 if is_other else self._standing_for(number)
+        change(self._counts, place)
+        if is_other:
+            self.count += 1 if place in self._counts else -1
+            return
+        if kind == _TEXT:
+            change(self._spellings, number)
+        self.count += self._standing_for(number) - before
+
+    def _standing_for(self, number: Number) -> int:
+        """How many values stand for a number and what spells it."""
+        return self._spellings.get(number) or any(
+            (0, number, kind, "") in self._counts for kind in (_INTEGER, _DOUBLE, _BOOLEAN)
+        )
+
+    def unique(self) -> Scalar:
+        """The first value in order if all are equal; else, and of none, NULL."""
+        return ranked(min(self._counts)) if self.count == 1 else None
+
+
+def rank(value: Scalar) -> Rank:
+    """Where a value stands: numbers and what spells them by number, then all other strings by code point.
+
+    Of equal numbers integers stand first, then doubles, booleans and strings. The value is not NULL or NaN.
+    """
+    if isinstance(value, str):
+        number = parse_number(value)
+        return (1, 0, _TEXT, value) if number is None else (0, number, _TEXT, value)
+    if isinstance(value, float):
+        return 0, value + 0.0, _DOUBLE, ""  # -0.0 is 0.0: equal values have one form
+    assert value is not None
+    return (0, int(value), _BOOLEAN, "") if isinstance(value, bool) else (0, value, _INTEGER, "")
+
+
+def ranked(place: Rank) -> Scalar:
+    """The value that stands there."""
+    _, number, kind, text = place
+    return text if kind == _TEXT else bool(number) if kind == _BOOLEAN else number
+
+
+def _counted(counts: dict[Any, int], key: Any) -> bool:
+    """Count one more of it; return whether it is the first."""
+    count = counts[key] = counts.get(key, 0) + 1
+    return count == 1
+
+
+def _discounted(counts: dict[Any, int], key: Any) -> bool:
+    """Count one less of it; return whether it was the last."""
+    if counts[key] > 1:
+        counts[key] -= 1
+        return False
+    del counts[key]
+    return True

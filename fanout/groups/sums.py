@@ -1,0 +1,174 @@
+"""Sums that are exact until the last step, so that no order of coming and going leaves a trace in them."""
+
+from math import inf, isfinite, isnan, isqrt, nan
+from typing import Final
+
+from sowline.filter.evaluate import to_number
+from sowline.filter.numbers import Number, narrow
+from sowline.path import Scalar
+
+SCALE_BITS: Final = 1074
+"""Every finite double is a whole multiple of 2 to the power of minus this."""
+
+ROOT_BITS: Final = 60
+"""How many bits of a square root are computed, about: a double's 53, and some that tell how to round."""
+
+
+class Count:
+    """How many values there are, NULLs aside."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, value: Scalar) -> None:
+        """Take a value in."""
+        if value is not None:
+            self.count += 1
+
+    def remove(self, value: Scalar) -> None:
+        """Take a value out."""
+        if value is not None:
+            self.count -= 1
+
+
+class Sums:
+    """The exact sum: of integers as an integer, of doubles as a whole multiple of 2⁻¹⁰⁷⁴."""
+
+    __slots__ = (
+        "_count",
+        "_doubles",
+        "_integers",
+        "_nans",
+        "_negative_infinities",
+        "_positive_infinities",
+        "_scaled",
+    )
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._doubles = 0
+        """How many of the values make the sum a double: all but integers and booleans."""
+        self._integers = self._scaled = 0
+        self._nans = self._positive_infinities = self._negative_infinities = 0
+
+    def add(self, value: Scalar) -> None:
+        """Take a value in."""
+        if value is not None:
+            self._take(value, 1)
+
+    def remove(self, value: Scalar) -> None:
+        """Take a value out."""
+        if value is not None:
+            self._take(value, -1)
+
+    def _take(self, value: Scalar, times: int) -> None:
+        self._count += times
+        number = to_number(value)
+        assert number is not None
+        if isinstance(value, float | str):
+            self._doubles += times
+        if isinstance(number, int):
+            self._integers += number * times
+        elif isfinite(number):
+            significand, shift = _binary(number)
+            self._scaled += (significand << shift) * times
+        elif isnan(number):
+            self._nans += times
+        elif number > 0:
+            self._positive_infinities += times
+        else:
+            self._negative_infinities += times
+
+    def sum(self) -> Number | None:
+        """An integer if all values are and 64 bits hold it, else the nearest double; of no value, NULL."""
+        if not self._count:
+            return None
+        return self._over(1) if self._doubles else narrow(self._integers)
+
+    def average(self) -> float | None:
+        """The double nearest to the mean; of no value, NULL."""
+        return self._over(self._count) if self._count else None
+
+    def _over(self, divisor: int) -> float:
+        if self._nans or (self._positive_infinities and self._negative_infinities):
+            return nan
+        if self._positive_infinities or self._negative_infinities:
+            return inf if self._positive_infinities else -inf
+        if not self._scaled:
+            return _ratio(self._integers, divisor)
+        return _ratio((self._integers << SCALE_BITS) + self._scaled, divisor << SCALE_BITS)
+
+
+class Squares:
+    """The exact sums of the values and of their squares, from which the deviations follow."""
+
+    __slots__ = ("_count", "_not_finite", "_squares", "_values")
+
+    def __init__(self) -> None:
+        self._count = self._not_finite = 0
+        self._values = self._squares = 0
+
+    def add(self, value: Scalar) -> None:
+        """Take a value in."""
+        if value is not None:
+            self._take(value, 1)
+
+    def remove(self, value: Scalar) -> None:
+        """Take a value out."""
+        if value is not None:
+            self._take(value, -1)
+
+    def _take(self, value: Scalar, times: int) -> None:
+        number = to_number(value)
+        assert number is not None
+        self._count += times
+        if not isfinite(number):
+            self._not_finite += times
+            return
+        significand, shift = _binary(number)
+        self._values += (significand << shift) * times
+        self._squares += (significand * significand << 2 * shift) * times
+
+    def of_population(self) -> float | None:
+        """STDDEV_POP; of no value, NULL."""
+        return self._deviation(self._count) if self._count else None
+
+    def of_sample(self) -> float | None:
+        """STDDEV_SAMP; of fewer than two values, NULL."""
+        return self._deviation(self._count - 1) if self._count > 1 else None
+
+    def _deviation(self, divisor: int) -> float:
+        if self._not_finite:
+            return nan
+        spread = self._count * self._squares - self._values * self._values
+        return _root_of_ratio(spread, self._count * divisor << 2 * SCALE_BITS)
+
+
+def _binary(number: Number) -> tuple[int, int]:
+    """A finite number as an integer and the bits to shift it left to count it in units of 2⁻¹⁰⁷⁴."""
+    numerator, denominator = number.as_integer_ratio()
+    return numerator, SCALE_BITS + 1 - denominator.bit_length()
+
+
+def _ratio(numerator: int, denominator: int) -> float:
+    """The nearest double, infinite if need be."""
+    try:
+        return numerator / denominator
+    except OverflowError:
+        return inf if numerator > 0 else -inf
+
+
+def _root_of_ratio(numerator: int, denominator: int) -> float:
+    """The double nearest to the square root.
+
+    The integer root has more bits than a double; setting its last one where something is left over makes the
+    final rounding go as it would for the true root.
+    """
+    bits = numerator.bit_length() - denominator.bit_length()
+    shift = max(0, ROOT_BITS - bits // 2)
+    quotient, rest = divmod(numerator << 2 * shift, denominator)
+    root = isqrt(quotient)
+    inexact = rest > 0 or root * root != quotient
+    return _ratio(root | inexact, 1 << shift)
