@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from sowline.change import DELETED, Change
-from sowline.filter import Filter
+from sowline.filter import UNKNOWN, About, Filter
 
 PUBLISH = "publish"
 OOF = "oof"
@@ -15,12 +15,17 @@ MATCH = "match"
 
 
 class Sighting:
-    """A change as all subscriptions look at it: both bodies are parsed at most once."""
+    """A change as all subscriptions look at it: both bodies are parsed at most once.
 
-    __slots__ = ("__dict__", "change")
+    `topic` holds what is known of every record of the topic. Of the record before, the change does not say when
+    and with which correlation it was written: those facts are NULL.
+    """
 
-    def __init__(self, change: Change) -> None:
+    __slots__ = ("__dict__", "change", "topic")
+
+    def __init__(self, change: Change, topic: About = UNKNOWN) -> None:
         self.change = change
+        self.topic = topic
 
     @cached_property
     def before(self) -> dict[str, Any] | None:
@@ -31,6 +36,23 @@ class Sighting:
     def now(self) -> dict[str, Any] | None:
         """The record after the change; None where it is gone."""
         return None if self.change.body is None else orjson.loads(self.change.body)
+
+    @cached_property
+    def about_before(self) -> About:
+        """What is known beside the document of the record before the change."""
+        change = self.change
+        return self.topic._replace(sow_key=change.sow_key.decode(), size=len(change.previous or b""))
+
+    @cached_property
+    def about_now(self) -> About:
+        """What is known beside the document of the record after the change."""
+        change = self.change
+        return self.topic._replace(
+            sow_key=change.sow_key.decode(),
+            size=len(change.body or b""),
+            updated=change.time / 1000,
+            correlation=change.correlation,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +73,25 @@ class Subscription:
 
     def on_change(self, seen: Sighting) -> Delivery | None:
         """Return what the change means to the subscriber; None where it means nothing."""
-        matches = self.filter.matches
-        if seen.now is not None and matches(seen.now):
+        if self._matches_now(seen):
             return in_focus(seen.change)
-        if self.oof and seen.before is not None and matches(seen.before):
-            return out_of_focus(seen.change)
-        return None
+        return out_of_focus(seen.change) if self.oof and self._matched_before(seen) else None
+
+    def _matches_now(self, seen: Sighting) -> bool:
+        if seen.now is None:
+            return False
+        filter = self.filter
+        return (
+            filter.matches_about(seen.now, seen.about_now) if filter.needs_about else filter.matches(seen.now)
+        )
+
+    def _matched_before(self, seen: Sighting) -> bool:
+        if seen.before is None:
+            return False
+        filter, before = self.filter, seen.before
+        return (
+            filter.matches_about(before, seen.about_before) if filter.needs_about else filter.matches(before)
+        )
 
 
 def in_focus(change: Change) -> Delivery:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fanout.matching.columns import Column, RangeColumn, TextColumn
 from fanout.matching.entry import Entry, T
+from sowline.filter import About
 from sowline.path import Document, Path, Value, reader
 
 PACKED_MIN = 8
@@ -47,13 +48,13 @@ class Bucket(Generic[T]):
             assert self._packed is not None
             self._packed.remove(entry)
 
-    def true_of(self, document: Document) -> list[Entry[T]]:
-        """The entries whose filter is TRUE of a document, all of whose keys led here."""
+    def true_of(self, document: Document, about: About) -> list[Entry[T]]:
+        """The entries, of all that the document leads to, whose filter is TRUE of it."""
         if len(self._loose) >= PACKED_MIN or self._packed is not None:
             self._pack_if_due()
-        found = [] if self._packed is None else self._packed.true_of(document)
+        found = [] if self._packed is None else self._packed.true_of(document, about)
         for entry in self._loose:
-            if entry.filter.matches(document):
+            if entry.filter.matches_about(document, about):
                 found.append(entry)
         return found
 
@@ -101,8 +102,8 @@ class Packed(Generic[T]):
         self._rows[row] = None
         self._present[row] = False
 
-    def true_of(self, document: Document) -> list[Entry[T]]:
-        """The entries whose filter is TRUE of a document, all of whose keys led here."""
+    def true_of(self, document: Document, about: About) -> list[Entry[T]]:
+        """The entries, of all that the document leads to, whose filter is TRUE of it."""
         possible, sure = self._present, self._whole
         for read, column in self._columns:
             satisfied = column.judge(read(document))
@@ -112,7 +113,7 @@ class Packed(Generic[T]):
                 possible = possible & satisfied
         found: list[Entry[T]] = self._rows[possible & sure].tolist()
         for entry in self._rows[possible > sure].tolist():
-            if entry.filter.matches(document):
+            if entry.filter.matches_about(document, about):
                 found.append(entry)
         return found
 

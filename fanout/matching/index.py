@@ -8,7 +8,7 @@ from typing import Generic
 from fanout.matching.bucket import Bucket
 from fanout.matching.entry import Entry, T, make_entry
 from fanout.matching.terms import Equality, Key, Terms, keys_of, terms_of
-from sowline.filter import Filter
+from sowline.filter import UNKNOWN, About, Filter
 from sowline.path import Document, Path, reader
 
 
@@ -25,9 +25,15 @@ class SubscriptionIndex(Generic[T]):
         self._entries: dict[str, Entry[T]] = {}
         self._tables: dict[Path, _Table[T]] = {}
         self._others: Bucket[T] = Bucket()
+        self._needing_about = 0
 
     def __len__(self) -> int:
         return len(self._entry_of)
+
+    @property
+    def needs_about(self) -> bool:
+        """Whether some filter asks for facts of the record beside its document."""
+        return self._needing_about > 0
 
     def add(self, item: T, filter: Filter) -> None:
         """Put an item in; raises ValueError if it is in."""
@@ -49,20 +55,21 @@ class SubscriptionIndex(Generic[T]):
             del self._entries[entry.filter.text]
             self._leave(entry)
 
-    def matching(self, document: Document) -> list[T]:
-        """The items whose filter is TRUE of the document, in the order in which they were added."""
-        found = [pair for entry in self.true_of(document) for pair in entry.items.items()]
+    def matching(self, document: Document, about: About = UNKNOWN) -> list[T]:
+        """The items whose filter is TRUE of the record, in the order in which they were added."""
+        found = [pair for entry in self.true_of(document, about) for pair in entry.items.items()]
         found.sort(key=itemgetter(1))
         return [item for item, _ in found]
 
-    def true_of(self, document: Document) -> list[Entry[T]]:
-        """The filters that are TRUE of the document, each once, in no order, with their items."""
-        found = self._others.true_of(document)
+    def true_of(self, document: Document, about: About) -> list[Entry[T]]:
+        """The filters that are TRUE of the record, each once, in no order, with their items."""
+        found = self._others.true_of(document, about)
         for table in self._tables.values():
-            found += table.true_of(document)
+            found += table.true_of(document, about)
         return found
 
     def _enter(self, filter: Filter) -> Entry[T]:
+        self._needing_about += filter.needs_about
         terms = terms_of(filter)
         key = self._best_key(terms)
         entry: Entry[T] = make_entry(filter, terms, key)
@@ -73,6 +80,7 @@ class SubscriptionIndex(Generic[T]):
         return entry
 
     def _leave(self, entry: Entry[T]) -> None:
+        self._needing_about -= entry.filter.needs_about
         if entry.key is None:
             self._others.remove(entry)
             return
@@ -118,12 +126,12 @@ class _Table(Generic[T]):
             if not bucket:
                 del self._buckets[key]
 
-    def true_of(self, document: Document) -> list[Entry[T]]:
+    def true_of(self, document: Document, about: About) -> list[Entry[T]]:
         keys = keys_of(self._read(document))
         buckets = [bucket for key in keys if (bucket := self._buckets.get(key)) is not None]
         if not buckets:
             return []
         if len(buckets) == 1:
-            return buckets[0].true_of(document)
+            return buckets[0].true_of(document, about)
         # An array, or a text that is also wanted as a number, can lead to a filter on several ways.
-        return list(dict.fromkeys(entry for bucket in buckets for entry in bucket.true_of(document)))
+        return list(dict.fromkeys(entry for bucket in buckets for entry in bucket.true_of(document, about)))

@@ -1,5 +1,6 @@
 """What a change means to each of many subscriptions, without asking each."""
 
+from collections.abc import Iterable
 from itertools import count
 from operator import itemgetter
 from typing import Generic
@@ -7,6 +8,7 @@ from typing import Generic
 from fanout.matching.entry import Entry, T
 from fanout.matching.index import SubscriptionIndex
 from fanout.subscription import Delivery, Sighting, Subscription, in_focus, out_of_focus
+from sowline.filter import UNKNOWN
 
 
 class LiveSubscriptions(Generic[T]):
@@ -43,16 +45,17 @@ class LiveSubscriptions(Generic[T]):
         staying: list[Entry[T]] = []
         found: list[tuple[int, T, Delivery]] = []
         if seen.now is not None:
-            staying = self._with_oof.true_of(seen.now)
-            found = _addressed(self._plain.true_of(seen.now) + staying, in_focus(seen.change))
+            about = seen.about_now if self._plain.needs_about or self._with_oof.needs_about else UNKNOWN
+            staying = self._with_oof.true_of(seen.now, about)
+            found = _addressed(self._plain.true_of(seen.now, about) + staying, in_focus(seen.change))
         if len(self._with_oof) and seen.before is not None:
-            stays = set(staying)
-            leaving = [entry for entry in self._with_oof.true_of(seen.before) if entry not in stays]
+            about = seen.about_before if self._with_oof.needs_about else UNKNOWN
+            leaving = set(self._with_oof.true_of(seen.before, about)).difference(staying)
             if leaving:
                 found += _addressed(leaving, out_of_focus(seen.change))
         found.sort(key=itemgetter(0))
         return [(item, delivery) for _, item, delivery in found]
 
 
-def _addressed(entries: list[Entry[T]], delivery: Delivery) -> list[tuple[int, T, Delivery]]:
+def _addressed(entries: Iterable[Entry[T]], delivery: Delivery) -> list[tuple[int, T, Delivery]]:
     return [(number, item, delivery) for entry in entries for item, number in entry.items.items()]

@@ -46,7 +46,8 @@ class Terms:
 
 def terms_of(filter: Filter) -> Terms:
     """Read a filter's tree."""
-    tree = folded(filter.tree)
+    # To fold is to work out what no document decides; facts of the record beside its document are not that.
+    tree = filter.tree if filter.needs_about else folded(filter.tree)
     equalities: list[Equality] = []
     ranges: dict[Path, Range] = {}
     whole = True

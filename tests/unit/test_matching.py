@@ -9,7 +9,7 @@ import pytest
 from fanout.matching import LiveSubscriptions, SubscriptionIndex
 from fanout.subscription import Delivery, Sighting, Subscription
 from sowline.change import Change
-from sowline.filter import Filter, compile_filter
+from sowline.filter import About, Filter, compile_filter
 from sowline.path import Document
 from sowline.position import Position
 
@@ -21,12 +21,16 @@ class Asked:
 
     def __init__(self, text: str) -> None:
         self._filter = compile_filter(text)
-        self.tree, self.text = self._filter.tree, self._filter.text
+        self.tree, self.text, self.needs_about = (
+            self._filter.tree,
+            self._filter.text,
+            self._filter.needs_about,
+        )
 
-    def matches(self, document: Document) -> bool:
+    def matches_about(self, document: Document, about: About) -> bool:
         """What the filter says."""
         Asked.times += 1
-        return self._filter.matches(document)
+        return self._filter.matches_about(document, about)
 
 
 @pytest.fixture(autouse=True)
@@ -260,6 +264,28 @@ def test_without_oof_nobody_reads_the_previous_record() -> None:
     assert "before" not in sighting.__dict__
     with pytest.raises(ValueError, match="no subscription yet, got 1"):
         live.add(1, Subscription(compile_filter("/a = 2"), oof=True))
+
+
+def test_facts_beside_the_document_are_known() -> None:
+    """A filter of message functions is asked of each record's own facts, whether found by a value or not."""
+    texts = [
+        "MESSAGE_SIZE() > 8",
+        "/a = 1 AND SOW_KEY() = '1'",
+        "/a IN (5, MESSAGE_SIZE())",
+        "LAST_UPDATED() = 2",
+    ]
+    index: SubscriptionIndex[int] = SubscriptionIndex()
+    live: LiveSubscriptions[int] = LiveSubscriptions()
+    for number, text in enumerate(texts):
+        index.add(number, compile_filter(text))
+        live.add(number, Subscription(compile_filter(text), oof=True))
+    assert index.matching({"a": 7}, About(size=7)) == [2]
+    assert (index.matching({"a": 5}), index.matching({"a": 1}, About(sow_key="1"))) == ([2], [1])
+    given = [(number, delivery.command) for number, delivery in live.on_change(seen({"a": 1}, {"a": 123}))]
+    assert given == [(0, "publish"), (1, "oof")]
+    for number in range(len(texts)):
+        index.remove(number)
+    assert not index.needs_about
 
 
 def test_a_long_list_is_asked() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from fanout.subscription import Delivery, Sighting, Subscription
 from sowline.change import Change
-from sowline.filter import compile_filter
+from sowline.filter import About, compile_filter
 from sowline.position import Position
 
 NEW_YORK = b'{"buyer":{"id":1,"loc":"NY"}}'
@@ -66,3 +66,18 @@ def test_a_change_is_parsed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> Non
     for _ in range(3):
         Subscription(compile_filter(FILTER), oof=True).on_change(sighting)
     assert parsed == [LONDON, NEW_YORK]
+
+
+def test_a_filter_knows_the_facts_of_each_record() -> None:
+    """Message functions give those of the new record or of the previous one, and of the topic."""
+    change = Change(
+        b"7", LONDON, NEW_YORK_TOO, Position(0, 1), Position(0, 0), "publish", 1500, correlation="c"
+    )
+    sighting = Sighting(change, About(topic="people"))
+    assert sighting.about_now == About("7", "people", size=len(LONDON), updated=1.5, correlation="c")
+    assert sighting.about_before == About("7", "people", size=len(NEW_YORK_TOO))
+    larger = Subscription(compile_filter(f"MESSAGE_SIZE() > {len(LONDON)}"), oof=True)
+    assert larger.on_change(sighting) == Delivery("oof", LONDON, "match")
+    people = Subscription(compile_filter("TOPIC_NAME() = 'people' AND CORRELATION_ID() = 'c'"))
+    assert people.on_change(sighting) == Delivery("publish", LONDON)
+    assert people.on_change(Sighting(change)) is None
