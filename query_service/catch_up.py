@@ -4,12 +4,15 @@ From the replica's recent changes in memory where they reach back far enough, el
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 
 from confluent_kafka import Message
 
+from fanout.subscription import Sighting
 from query_service.hub import Active, Hub, deliver
 from query_service.replica import PartitionReplica
+from query_service.state import TopicState
+from sowline.bookmark import Positions
 from sowline.change import Change, read_event
 from sowline.errors import SowlineError
 from sowline.following import Verdict, verdict
@@ -30,83 +33,51 @@ class BookmarkExpired(SowlineError):
         )
 
 
-class CatchUp:
-    """Brings one subscription to its topic's position, at the pace of its client."""
+class ChangesAfter:
+    """The changes of a topic after a place. `positions` moves on as they are handed out."""
 
-    def __init__(self, kafka: KafkaConfig, active: Active) -> None:
+    def __init__(self, kafka: KafkaConfig, topic: TopicState, positions: Positions) -> None:
         self._kafka = kafka
-        self._active = active
+        self._topic = topic
+        self.positions = positions
+
+    def behind(self) -> list[int]:
+        """The partitions of which there is more."""
+        partitions = enumerate(self._topic.partitions)
+        return [number for number, partition in partitions if self.positions[number] < partition.held]
 
     async def check(self) -> None:
-        """Raise `BookmarkExpired` if the next change is no longer to be had, before anything is delivered."""
-        for number in self._behind():
-            partition = self._active.topic.partitions[number]
-            if partition.recent(self._active.positions[number], 1) is None:
-                await self._first_after(number, partition)
+        """Raise `BookmarkExpired` if the next change is no longer to be had."""
+        for number in self.behind():
+            partition = self._topic.partitions[number]
+            if partition.recent(self.positions[number], 1) is None:
+                async for messages in self._changes_topic(number, partition):
+                    if any(self._following(number, messages)):
+                        break
 
-    async def _first_after(self, number: int, partition: PartitionReplica) -> None:
-        async for messages in self._changes_topic(number, partition):
-            if any(self._following(number, messages)):
-                return
-
-    async def run(self, hub: Hub) -> None:
-        """Deliver what is missing; at the instant when nothing is, make the subscription live.
-
-        Not before the client has room, though: it would be live for one change, and for the next, without end.
-        """
-        active = self._active
-        await active.outbox.wait_drained()
-        while behind := self._behind():
-            for number in behind:
-                await self._advance(number, active.topic.partitions[number])
-            await active.outbox.wait_drained()
-        hub.add(active)
-
-    def _behind(self) -> list[int]:
-        positions = self._active.positions
-        return [
-            n for n, partition in enumerate(self._active.topic.partitions) if positions[n] < partition.held
-        ]
-
-    async def _advance(self, number: int, partition: PartitionReplica) -> None:
-        """Deliver the next changes of one partition."""
-        held = self._active.positions[number]
+    async def of(self, number: int) -> AsyncIterator[list[Change]]:
+        """Yield changes of one partition, in steps; in between, whoever takes them moves the position to the last."""
+        partition = self._topic.partitions[number]
         now = partition.held
-        recent = partition.recent(held, BATCH_MAX)
+        recent = partition.recent(self.positions[number], BATCH_MAX)
         if recent is None:
-            await self._read_back(number, partition)
-            return
-        await self._deliver(number, recent)
-        if len(recent) < BATCH_MAX:
-            self._moved_to(number, now)
+            async for messages in self._changes_topic(number, partition):
+                yield list(self._following(number, messages))
+        else:
+            yield recent
+        if recent is None or len(recent) < BATCH_MAX:
+            self.positions[number] = max(now, self.positions[number])
         await asyncio.sleep(0)
 
-    def _moved_to(self, number: int, position: Position) -> None:
-        self._active.positions[number] = max(position, self._active.positions[number])
-
-    async def _deliver(self, number: int, changes: Iterable[Change]) -> None:
-        active = self._active
-        for change in changes:
-            await active.outbox.wait_drained()
-            deliver(active.topic, number, change, [active])
-            active.positions[number] = change.position
-
-    async def _read_back(self, number: int, partition: PartitionReplica) -> None:
-        """Deliver changes from the changes topic, up to where the replica has applied it."""
-        now = partition.held
-        async for messages in self._changes_topic(number, partition):
-            await self._deliver(number, list(self._following(number, messages)))
-        self._moved_to(number, now)
-
     def _changes_topic(self, number: int, partition: PartitionReplica) -> AsyncIterator[list[Message]]:
-        """Read what was written after the subscription's position, as far as the replica has applied it."""
-        start = partition.offset_for(self._active.positions[number])
-        topic = self._active.topic.definition.changes
+        """Read what was written after the position, as far as the replica has applied it."""
+        start = partition.offset_for(self.positions[number])
+        topic = self._topic.definition.changes
         return _in_thread(read_range(self._kafka, topic, number, start, partition.next_offset, BATCH_MAX))
 
     def _following(self, number: int, messages: list[Message]) -> Iterator[Change]:
         """Yield the new changes among the messages; raises `BookmarkExpired` at a gap."""
-        held = self._active.positions[number]
+        held = self.positions[number]
         for message in messages:
             event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
             judged = verdict(event, held)
@@ -116,6 +87,61 @@ class CatchUp:
                 held = event.position
                 if isinstance(event, Change):
                     yield event
+
+
+async def changes_since(
+    kafka: KafkaConfig, topic: TopicState, positions: Positions, limit: int
+) -> list[tuple[int, Change]]:
+    """Return all changes after a place, with their partitions, up to the instant at which this returns.
+
+    Raises `BookmarkExpired` where they are not to be had, or are more than `limit`.
+    """
+    after = ChangesAfter(kafka, topic, dict(positions))
+    found: list[tuple[int, Change]] = []
+    while behind := after.behind():
+        for number in behind:
+            async for changes in after.of(number):
+                found += [(number, change) for change in changes]
+                if changes:
+                    after.positions[number] = changes[-1].position
+                if len(found) > limit:
+                    raise BookmarkExpired(positions[number])
+    return found
+
+
+class CatchUp:
+    """Brings one subscription to its topic's position, at the pace of its client."""
+
+    def __init__(self, kafka: KafkaConfig, active: Active) -> None:
+        self._active = active
+        self._after = ChangesAfter(kafka, active.topic, active.positions)
+
+    async def check(self) -> None:
+        """Raise `BookmarkExpired` if the next change is no longer to be had, before anything is delivered."""
+        await self._after.check()
+
+    async def run(self, hub: Hub) -> None:
+        """Deliver what is missing; at the instant when nothing is, make the subscription live.
+
+        Not before the client has room, though: it would be live for one change, and for the next, without end.
+        """
+        outbox = self._active.outbox
+        await outbox.wait_drained()
+        while behind := self._after.behind():
+            for number in behind:
+                async for changes in self._after.of(number):
+                    await self._deliver(number, changes)
+            await outbox.wait_drained()
+        hub.add(self._active)
+
+    async def _deliver(self, number: int, changes: list[Change]) -> None:
+        active = self._active
+        for change in changes:
+            await active.outbox.wait_drained()
+            delivery = active.engine.on_change(Sighting(change))
+            if delivery is not None:
+                deliver(active.topic, number, change, [(active, delivery)])
+            active.positions[number] = change.position
 
 
 async def _in_thread(batches: Iterator[list[Message]]) -> AsyncIterator[list[Message]]:

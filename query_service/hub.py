@@ -1,8 +1,10 @@
 """Live subscriptions: each change, as it is applied, goes to all that it means something to."""
 
 import asyncio
+from typing import Protocol
 
-from fanout.subscription import Sighting, Subscription
+from fanout.matching import LiveSubscriptions
+from fanout.subscription import Delivery, Sighting, Subscription
 from query_service.outbox import Outbox
 from query_service.state import TopicState
 from sowline.bookmark import Positions, format_position
@@ -13,6 +15,20 @@ from sowline.wire import change_head, change_tail
 
 Form = tuple[bool, bool, Select | None]
 """What differs in the tail of a message: without SOW key, with timestamp, with which fields."""
+
+
+ViewName = tuple[str, ...]
+"""What makes two views the same: kind, filter, order or grouping and projection."""
+
+
+class LiveView(Protocol):
+    """What is shared by the subscribers of one page or one aggregation."""
+
+    def __len__(self) -> int:
+        """The number of live subscribers."""
+
+    def apply(self, partition: int, seen: Sighting) -> int:
+        """Take a change in, tell the subscribers, and return how many messages that took."""
 
 
 class Active:
@@ -49,52 +65,70 @@ class Hub:
     """Who is live, by topic; told of every batch of changes at the instant it is applied."""
 
     def __init__(self) -> None:
-        self._live: dict[str, dict[int, Active]] = {}
+        self._live: dict[str, LiveSubscriptions[Active]] = {}
+        self._views: dict[str, dict[ViewName, LiveView]] = {}
         self.messages_sent = 0
 
     def add(self, active: Active) -> None:
         """Make a subscription live: it stands exactly where its topic stands now."""
-        self._live.setdefault(active.topic.definition.name, {})[id(active)] = active
+        live = self._live.setdefault(active.topic.definition.name, LiveSubscriptions())
+        live.add(active, active.engine)
 
     def remove(self, active: Active) -> None:
         """Take a subscription out, if it is in."""
-        self._live.get(active.topic.definition.name, {}).pop(id(active), None)
+        live = self._live.get(active.topic.definition.name)
+        if live is not None:
+            live.remove(active)
 
     @property
     def live(self) -> int:
         """The number of live subscriptions."""
-        return sum(len(subscriptions) for subscriptions in self._live.values())
+        views = (view for views in self._views.values() for view in views.values())
+        return sum(map(len, self._live.values())) + sum(map(len, views))
+
+    def view(self, topic: str, name: ViewName) -> "LiveView | None":
+        """The view of that topic that goes by the name, if somebody looks at it."""
+        return self._views.get(topic, {}).get(name)
+
+    def add_view(self, topic: str, name: ViewName, view: "LiveView") -> None:
+        """Tell a view of every change of a topic from now on."""
+        self._views.setdefault(topic, {})[name] = view
+
+    def remove_view(self, topic: str, name: ViewName) -> None:
+        """Tell a view of nothing more."""
+        self._views.get(topic, {}).pop(name, None)
 
     def on_changes(self, topic: TopicState, partition: int, changes: list[Change]) -> None:
         """Send what a batch of changes means to each live subscription; those too slow for it fall behind."""
-        subscriptions = self._live.get(topic.definition.name)
-        if not subscriptions:
-            return
-        live = list(subscriptions.values())
-        for change in changes:
-            self.messages_sent += deliver(topic, partition, change, live)
-        for active in live:
+        name = topic.definition.name
+        live, views = self._live.get(name), list(self._views.get(name, {}).values())
+        reached: dict[Active, None] = {}
+        for change in changes if live or views else ():
+            seen = Sighting(change)
+            if live:
+                found = live.on_change(seen)
+                self.messages_sent += deliver(topic, partition, change, found)
+                reached.update((active, None) for active, _ in found)
+            for view in views:
+                self.messages_sent += view.apply(partition, seen)
+        for active in reached:
             if active.outbox.full:
                 self.remove(active)
                 active.fall_behind()
 
 
-def deliver(topic: TopicState, partition: int, change: Change, subscriptions: list[Active]) -> int:
-    """Put what the change means into the outboxes; subscriptions of one client share a message if it is the same."""
-    seen = Sighting(change)
-    due: dict[tuple[int, str, Form], tuple[Outbox, list[str], str | None, bytes]] = {}
-    for active in subscriptions:
-        delivery = active.engine.on_change(seen)
-        if delivery is not None:
-            slot = (id(active.outbox), delivery.command, active.form)
-            entry = due.setdefault(slot, (active.outbox, [], delivery.reason, delivery.body))
-            entry[1].append(active.sub_id)
+def deliver(topic: TopicState, partition: int, change: Change, found: list[tuple[Active, Delivery]]) -> int:
+    """Put what a change means into the outboxes; subscriptions of one client share a message if it is the same."""
+    due: dict[tuple[int, str, Form], tuple[Outbox, list[str], Delivery]] = {}
+    for active, delivery in found:
+        slot = (id(active.outbox), delivery.command, active.form)
+        due.setdefault(slot, (active.outbox, [], delivery))[1].append(active.sub_id)
     tails: dict[tuple[Form, str], bytes] = {}
-    for (_, command, form), (outbox, sids, reason, body) in due.items():
+    for (_, command, form), (outbox, sids, delivery) in due.items():
         tail = tails.get((form, command))
         if tail is None:
-            tail = tails[form, command] = _tail(topic, partition, change, body, form)
-        outbox.put(change_head(command, sids, reason) + tail)
+            tail = tails[form, command] = _tail(topic, partition, change, delivery.body, form)
+        outbox.put(change_head(command, sids, delivery.reason) + tail)
     return len(due)
 
 
