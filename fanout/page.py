@@ -1,0 +1,203 @@
+"""Pages: windows on a sorted set of records, kept live. Pure.
+
+A paginated subscription sees `top` records behind the first `skip` of all that match, in an order. One
+`SortedSet` serves every subscription of the same topic, filter and order; each `Window` on it is told what a
+change means to it from the place the record had and the place it has, at the cost of a look-up or two.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Final, Generic, Protocol, TypeVar
+
+from sortedcontainers import SortedList
+
+from fanout.subscription import MATCH, OOF, PUBLISH, Delivery
+from sowline.change import DELETED, Change
+from sowline.order import SortKey
+
+Held = TypeVar("Held")
+"""What a set keeps of a record besides its place: the caller's."""
+
+OUTSIDE: Final = inf
+"""The place of a record that is not in the set: behind all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The `top` records of a set that follow its first `skip`; both are 0 or more."""
+
+    skip: int
+    top: int
+
+
+@dataclass(frozen=True, slots=True)
+class Left(Generic[Held]):
+    """A record is in the window no longer. `held` is what the set keeps, or what it kept of one that left it too."""
+
+    sow_key: bytes
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class Entered(Generic[Held]):
+    """A record is in the window that was not."""
+
+    sow_key: bytes
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class Updated(Generic[Held]):
+    """A record that stays in the window has changed."""
+
+    sow_key: bytes
+    held: Held
+
+
+Event = Left[Held] | Entered[Held] | Updated[Held]
+
+
+@dataclass(frozen=True, slots=True)
+class _Move(Generic[Held]):
+    """A record's step from one place to another; either may be `OUTSIDE`."""
+
+    sow_key: bytes
+    held: Held
+    before: float
+    now: float
+
+
+class SortedSet(Generic[Held]):
+    """The records that match a filter, in an order.
+
+    A record's sort key is `Order.key` of it: it ends with the record's SOW key, so that no two are equal.
+    """
+
+    def __init__(self, records: Iterable[tuple[SortKey, Held]] = ()) -> None:
+        """A set of records that are there already."""
+        self._records: dict[bytes, tuple[SortKey, Held]] = {record[0][-1]: record for record in records}
+        self._keys: SortedList = SortedList(sort_key for sort_key, _ in self._records.values())
+        self._windows: Counter[Window] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    @property
+    def windows(self) -> frozenset[Window]:
+        """The windows that are open."""
+        return frozenset(self._windows)
+
+    def open(self, window: Window) -> list[tuple[bytes, Held]]:
+        """Open a window, once more if it is open; return what it shows, by SOW key and in order."""
+        assert window.skip >= 0 <= window.top, window
+        self._windows[window] += 1
+        return [self._at(place) for place in range(window.skip, min(window.skip + window.top, len(self)))]
+
+    def close(self, window: Window) -> None:
+        """Close a window that was opened; it stays open for those who opened it too."""
+        assert self._windows[window] > 0, window
+        self._windows[window] -= 1
+        if not self._windows[window]:
+            del self._windows[window]
+
+    def put(self, sort_key: SortKey, held: Held) -> dict[Window, list[Event[Held]]]:
+        """Put a record where its sort key belongs, also if it is elsewhere in the set, or not in it yet.
+
+        Returns what that means to each open window to which it means anything: who leaves it, then who enters
+        it or is updated in it. It takes O(log n), and as much again for each of these windows.
+        """
+        sow_key: bytes = sort_key[-1]
+        old = self._records.get(sow_key)
+        if old is not None and old[0] == sort_key:
+            self._records[sow_key] = old[0], held
+            place = self._keys.index(sort_key)
+            return self._events(_Move(sow_key, held, place, place))
+        before = OUTSIDE if old is None else self._taken_out(old[0])
+        self._records[sow_key] = sort_key, held
+        self._keys.add(sort_key)
+        return self._events(_Move(sow_key, held, before, self._keys.index(sort_key)))
+
+    def remove(self, sow_key: bytes) -> dict[Window, list[Event[Held]]]:
+        """Remove a record, if the set has it; returns the same as `put`."""
+        old = self._records.pop(sow_key, None)
+        if old is None:
+            return {}
+        sort_key, held = old
+        return self._events(_Move(sow_key, held, self._taken_out(sort_key), OUTSIDE))
+
+    def _taken_out(self, sort_key: SortKey) -> int:
+        place: int = self._keys.index(sort_key)
+        del self._keys[place]
+        return place
+
+    def _at(self, place: int) -> tuple[bytes, Held]:
+        sow_key: bytes = self._keys[place][-1]
+        return sow_key, self._records[sow_key][1]
+
+    def _events(self, move: _Move[Held]) -> dict[Window, list[Event[Held]]]:
+        """What a move means to each window; the move is made already.
+
+        A window between whose start and end nothing was, is or passed is not looked at further.
+        """
+        first, last = min(move.before, move.now), max(move.before, move.now)
+        touched = [
+            window
+            for window in self._windows
+            if window.top and last >= window.skip and first < window.skip + window.top
+        ]
+        seen = [(window, self._seen_from(window, move)) for window in touched]
+        return {window: events for window, events in seen if events}
+
+    def _seen_from(self, window: Window, move: _Move[Held]) -> list[Event[Held]]:
+        """What a move means to a window that it touches.
+
+        Only the moved record and the records at the window's two ends can leave or enter. One that moves down
+        draws up all that it passes; one that moves up pushes them down. So at the end that it comes from, or
+        passes first, the window loses a record, and at the other it gains one.
+        """
+        start, end = window.skip, window.skip + window.top
+        before, now = move.before, move.now
+        was_in, is_in = start <= before < end, start <= now < end
+        pushed_out, drawn_in = (start - 1, end - 1) if before < now else (end, start)
+        events: list[Event[Held]] = []
+        if was_in:
+            events += [] if is_in else [Left(move.sow_key, move.held)]
+        elif pushed_out < len(self):
+            events.append(Left(*self._at(pushed_out)))
+        if is_in:
+            events.append((Updated if was_in else Entered)(move.sow_key, move.held))
+        elif drawn_in < len(self):
+            events.append(Entered(*self._at(drawn_in)))
+        return events
+
+
+class HasBody(Protocol):
+    """What a set must keep of its records to make messages of them."""
+
+    @property
+    def body(self) -> bytes:
+        """The record's body."""
+
+
+HeldBody = TypeVar("HeldBody", bound=HasBody)
+
+
+def deliveries(events: Sequence[Event[HeldBody]], change: Change, oof: bool) -> list[tuple[bytes, Delivery]]:
+    """Return the messages, by SOW key and in order, that a subscriber gets of what a change did to its window.
+
+    What enters the window or is updated in it is published. What leaves it goes out of focus, if that was
+    asked for: a record that is gone with its last body, any other with its present one and reason `match`.
+    """
+    return [
+        (event.sow_key, _delivery(event, change)) for event in events if oof or not isinstance(event, Left)
+    ]
+
+
+def _delivery(event: Event[HeldBody], change: Change) -> Delivery:
+    changed = event.sow_key == change.sow_key
+    if changed and change.body is None:
+        return Delivery(OOF, event.held.body, change.reason or DELETED)
+    body = change.body if changed and change.body is not None else event.held.body
+    return Delivery(OOF, body, MATCH) if isinstance(event, Left) else Delivery(PUBLISH, body)
