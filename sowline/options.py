@@ -6,18 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from sowline.errors import SowlineError
-from sowline.path import Path, PathError, parse_path
+from sowline.path import Path
+from sowline.projection import parse_grouping
 from sowline.select import Select, parse_select
 
+OPTIONS_CHARS_MAX = 256 * 1024
 PROJECTION_BYTES_MAX = 64 * 1024
-GROUPING_PATHS_MAX = 16
 
 _WORDS = ("oof", "no_sowkey", "timestamp", "reset")
 _NOT_FOUND = ("fail", "reset")
 _KNOWN = ", ".join((*_WORDS, "bookmark_not_found=fail|reset", "select=[…]", "grouping=[…]", "projection=[…]"))
 
+_PLAIN = re.compile(r"[^,\[]*")
 _INSIDE = re.compile(
-    r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\[[^\]]*\]|[^\[\]'"rR]+|[rR]""",
+    r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|\[[^\]]*\]|[^\[\]'"rR]+|[rR]""",
     re.DOTALL,
 )
 """What an option's brackets may hold, a piece at a time: strings and inner brackets hide what closes them."""
@@ -45,8 +47,11 @@ class Options:
 def parse_options(text: str) -> Options:
     """Read an options string; raises `invalid options` for anything that is not known.
 
-    A projection beyond `PROJECTION_BYTES_MAX` is `projection clause too large`.
+    A grouping that is none is an `invalid grouping`, a projection beyond `PROJECTION_BYTES_MAX` a
+    `projection clause too large`; what it says is not looked at.
     """
+    if len(text) > OPTIONS_CHARS_MAX:
+        raise _invalid(f"expected at most {OPTIONS_CHARS_MAX} characters of options, got {len(text)}")
     given: dict[str, Any] = {}
     for option in _split(text):
         name, equals, value = option.partition("=")
@@ -66,20 +71,13 @@ def parse_options(text: str) -> Options:
 def _consistent(options: Options) -> Options:
     if bool(options.grouping) is not bool(options.projection):
         raise _invalid("expected grouping=[…] and projection=[…] together, got one of them")
-    if options.projection and options.select:
+    if options.projection and options.select is not None:
         raise _invalid("expected projection=[…] without select=[…]: it says already what is sent")
     return options
 
 
 def _grouping(clause: str) -> tuple[Path, ...]:
-    """Read `[/region,/customer/id]`."""
-    texts = [path.strip() for path in _split(_between_brackets("grouping", clause))]
-    if not 1 <= len(texts) <= GROUPING_PATHS_MAX:
-        raise _invalid(f"expected grouping=[…] of 1 to {GROUPING_PATHS_MAX} paths, got {len(texts)}")
-    try:
-        return tuple(dict.fromkeys(parse_path(text) for text in texts))
-    except PathError as error:
-        raise _invalid(f"{error.message}, in grouping") from None
+    return parse_grouping(_between_brackets("grouping", clause))
 
 
 def _projection(clause: str) -> str:
@@ -110,14 +108,13 @@ def _split(text: str) -> Iterator[str]:
     """Yield the parts between commas that are in no bracket; blank ones are left out."""
     start = position = 0
     while position < len(text):
-        if text[position] == "[":
+        position = _PLAIN.match(text, position).end()  # type: ignore[union-attr]
+        if text[position : position + 1] == "[":
             position = _after_bracket(text, position)
             continue
-        if text[position] == ",":
-            if part := text[start:position].strip():
-                yield part
-            start = position + 1
-        position += 1
+        if part := text[start:position].strip():
+            yield part
+        start = position = position + 1
     if part := text[start:].strip():
         yield part
 
