@@ -1,11 +1,13 @@
 """Comparing a column's numbers with any constant: first to a double that divides them the same way."""
 
+import operator
+from collections.abc import Callable
 from math import inf, isnan, nextafter
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sowline.filter.arrays import RELATIONS
 from sowline.filter.numbers import Number, parse_number
 from sowline.path import Scalar
 
@@ -14,13 +16,21 @@ INVERSE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 Bound = tuple[str, float]
 """An operator and a double. Of finite numbers, `= inf` holds of none and `!= inf` of all."""
 
-_NONE_HOLDS: Bound = ("=", inf)
+_COMPARISONS: dict[str, Callable[[Any, float], NDArray[np.bool_]]] = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+NONE_HOLDS: Bound = ("=", inf)
 _ALL_HOLD: Bound = ("!=", inf)
 _BELOW = {"<": "<=", ">=": ">"}
 
 
-def bound(operator: str, constant: Scalar) -> Bound | None:
-    """How to ask `number operator constant` of finite doubles; `None` if that is NULL.
+def bound(name: str, constant: Scalar) -> Bound | None:
+    """How to ask `number name constant` of finite doubles; `None` if that is NULL.
 
     A string that spells no number is above all numbers. An integer that no double holds lies between two:
     the lower one stands for it.
@@ -29,14 +39,14 @@ def bound(operator: str, constant: Scalar) -> Bound | None:
         return None
     number = _number(constant)
     if isnan(number):
-        return _ALL_HOLD if operator == "!=" else _NONE_HOLDS
+        return _ALL_HOLD if name == "!=" else NONE_HOLDS
     double = float(number)
     if double == number:
-        return operator, double
-    if operator in ("=", "!="):
-        return _ALL_HOLD if operator == "!=" else _NONE_HOLDS
+        return name, double
+    if name in ("=", "!="):
+        return _ALL_HOLD if name == "!=" else NONE_HOLDS
     lower = double if double < number else nextafter(double, -inf)
-    return _BELOW.get(operator, operator), lower
+    return _BELOW.get(name, name), lower
 
 
 def _number(constant: bool | int | float | str) -> Number:
@@ -51,5 +61,4 @@ def related_to(numbers: NDArray[np.float64], relation: Bound) -> NDArray[np.bool
     name, double = relation
     if name == "!=":
         return (numbers < double) | (numbers > double)
-    found: NDArray[np.bool_] = RELATIONS[name](numbers, double)
-    return found
+    return _COMPARISONS[name](numbers, double)

@@ -4,6 +4,9 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 BYTES_PER_ENTRY = 100
 """What a string costs besides itself: a place in the hash table and one in the list."""
 
@@ -28,7 +31,7 @@ class _Codes(dict[Any, int]):
 class Dictionary:
     """Strings and their codes. Grows as `codes[text]` is asked for; `rebuild` forgets what is in no row."""
 
-    __slots__ = ("_missing", "codes", "generation")
+    __slots__ = ("_missing", "_ranks", "_sorted", "codes", "generation")
 
     def __init__(self, missing: Iterable[object]) -> None:
         """`missing`: what counts as no string where strings are asked for by the batch."""
@@ -36,6 +39,8 @@ class Dictionary:
         self.codes = _Codes(self._missing)
         self.generation = 0
         """Changes when codes change their meaning."""
+        self._sorted: list[int] = []
+        self._ranks = np.zeros(1)
 
     def __len__(self) -> int:
         """The codes in use, 0 included."""
@@ -56,8 +61,20 @@ class Dictionary:
         for text in texts:
             self.codes[text]
         self.generation += 1
+        self._sorted, self._ranks = [], np.zeros(1)
+
+    def ranks(self) -> NDArray[np.float64]:
+        """By code, the place of its string among all, in the order of code points: 1, 2, …, and 0 for none."""
+        known = len(self._sorted) + 1
+        if known < len(self):
+            # What is sorted already stays together: the sort looks at each of those once.
+            self._sorted.extend(range(known, len(self)))
+            self._sorted.sort(key=self.texts.__getitem__)
+            self._ranks = np.zeros(len(self))
+            self._ranks[self._sorted] = np.arange(1, len(self))
+        return self._ranks
 
     @property
     def nbytes(self) -> int:
         """An estimate of the memory it takes."""
-        return self.codes.bytes_of_texts + BYTES_PER_ENTRY * len(self)
+        return self.codes.bytes_of_texts + BYTES_PER_ENTRY * len(self) + self._ranks.nbytes

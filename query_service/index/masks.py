@@ -11,12 +11,12 @@ from operator import and_, or_
 import numpy as np
 from numpy.typing import NDArray
 
-from query_service.index.bounds import INVERSE, Bound, bound, related_to
+from query_service.index.bounds import INVERSE, NONE_HOLDS, Bound, bound, related_to
 from query_service.index.cells import BOOLEAN, DOUBLE, INTEGER, NULL
 from query_service.index.column import Column, Rows
 from sowline.filter.evaluate import truth
 from sowline.filter.predicates import MIRRORED, Judge, Membership, constant, judged
-from sowline.filter.tree import Between, Comparison, Field, In, IsNull, Literal, Node
+from sowline.filter.tree import Between, Comparison, Field, In, IsNaN, IsNull, Literal, Node
 from sowline.path import Scalar
 
 Mask = NDArray[np.bool_]
@@ -31,10 +31,12 @@ NUMBERS_COMPARED_MAX = 8
 
 def row_test(node: Node, column: Column, wanted: bool) -> RowTest:
     """The rows of which a predicate of the column's field is TRUE, or FALSE if that is wanted."""
-    if isinstance(node, IsNull):
-        return _null_test(column, wanted)
     judge = truth if isinstance(node, Field) else _judge(node)
-    tests = [_text_test(node, judge, column, wanted), _number_test(node, judge, column, wanted)]
+    tests = [
+        _text_test(node, judge, column, wanted),
+        _number_test(node, judge, column, wanted),
+        _null_test(column) if judge(None) is wanted else None,
+    ]
     return any_of([test for test in tests if test is not None])
 
 
@@ -62,9 +64,9 @@ def _judge(node: Node) -> Judge:
     return one[1]
 
 
-def _null_test(column: Column, wanted: bool) -> RowTest:
+def _null_test(column: Column) -> RowTest:
     kinds = column.kinds
-    return (lambda rows: kinds[rows] == NULL) if wanted else (lambda rows: kinds[rows] > NULL)
+    return lambda rows: kinds[rows] == NULL
 
 
 # --- strings ---
@@ -86,6 +88,8 @@ def _text_test(node: Node, judge: Judge, column: Column, wanted: bool) -> RowTes
 def _texts_equalled(node: Node, judge: Judge) -> tuple[Sequence[str], bool] | None:
     """For `=` and `IN` over strings: the strings, and whether another string makes it FALSE (else NULL)."""
     match node, judge:
+        case IsNull(), _:
+            return [], True
         case Comparison("="), _:
             value = _constant_of(node)
             return ([value], True) if isinstance(value, str) else None
@@ -143,6 +147,8 @@ def _number_test(node: Node, judge: Judge, column: Column, wanted: bool) -> RowT
             return _bound_test(column, bound(name, _constant_of(node)), wanted)
         case Field(), _:
             return _bound_test(column, bound("!=", 0), wanted)
+        case ((IsNull() | IsNaN()), _):
+            return _bound_test(column, NONE_HOLDS, wanted)
         case Between(_, low, high), _:
             ends = bound(">=", _value(low)), bound("<=", _value(high))
             return _both_ends_test(column, ends, wanted)

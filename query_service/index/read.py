@@ -1,6 +1,7 @@
 """From bodies to the values of a few paths, without parsing the rest of each body."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -23,42 +24,43 @@ def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Value
     called with some hundreds of bodies at once.
     """
     names = list(dict.fromkeys(str(path.steps[0]) for path in paths))
-    raws = [attrgetter(f"member_{number}") for number in range(len(names))]
     finishers = [(names.index(str(path.steps[0])), _finisher(path)) for path in paths]
-    members = _members_decoder(names)
+    members_of = _members_reader(names)
 
     def read(bodies: Sequence[bytes | None]) -> Values:
-        found = [members(body) for body in bodies if body is not None]
-        # One array of all values of a member: the same parser as for whole bodies, called once.
-        parsed = [orjson.loads(b"[%b]" % b",".join(map(raw, found))) for raw in raws]
-        values = [finish(parsed[number]) for number, finish in finishers]
-        return values if len(found) == len(bodies) else [_with_gaps(bodies, column) for column in values]
+        present = [body for body in bodies if body is not None]
+        members = members_of(present)
+        values = [finish(members[number]) for number, finish in finishers]
+        return values if len(present) == len(bodies) else [_with_gaps(bodies, column) for column in values]
 
     return read
 
 
-def _members_decoder(names: Sequence[str]) -> Callable[[bytes], Any]:
-    """A body's members of those names, not parsed yet."""
+def _members_reader(names: Sequence[str]) -> Callable[[Sequence[bytes]], Values]:
+    """A function that gives the bodies' members by name; null where there is none."""
     fields = [(f"member_{number}", msgspec.Raw, _NULL) for number in range(len(names))]
     rename = {f"member_{number}": name for number, name in enumerate(names)}
-    decode = msgspec.json.Decoder(msgspec.defstruct("Members", fields, rename=rename, gc=False)).decode
+    raws = [attrgetter(field) for field, _, _ in fields]
+    try:
+        decode = msgspec.json.Decoder(msgspec.defstruct("Members", fields, rename=rename, gc=False)).decode
+    except ValueError:
+        # A name that JSON writes with a backslash.
+        return partial(_parsed_whole, names)
 
-    def members(body: bytes) -> Any:
+    def read(bodies: Sequence[bytes]) -> Values:
         try:
-            return decode(body)
-        except (msgspec.MsgspecError, RecursionError, UnicodeError):
-            document = orjson.loads(body)
-            return _Parsed([orjson.dumps(document.get(name)) for name in names])
+            found = list(map(decode, bodies))
+        except (msgspec.MsgspecError, RecursionError):
+            return _parsed_whole(names, bodies)
+        # One array of all values of a member: the same parser as for whole bodies, called once.
+        return [orjson.loads(b"[%b]" % b",".join(map(raw, found))) for raw in raws]
 
-    return members
+    return read
 
 
-class _Parsed:
-    """The members of a body that only `orjson` takes."""
-
-    def __init__(self, members: Sequence[bytes]) -> None:
-        for number, member in enumerate(members):
-            setattr(self, f"member_{number}", member)
+def _parsed_whole(names: Sequence[str], bodies: Sequence[bytes]) -> Values:
+    documents = [orjson.loads(body) for body in bodies]
+    return [[document.get(name) for document in documents] for name in names]
 
 
 def _finisher(path: Path) -> Callable[[list[Any]], list[Any]]:

@@ -16,11 +16,13 @@ from sowline.filter.evaluate import truth
 from sowline.filter.fold import folded
 from sowline.filter.predicates import constant
 from sowline.filter.tree import (
+    Affixed,
     And,
     Between,
     Comparison,
     Field,
     In,
+    IsNaN,
     IsNull,
     Like,
     Literal,
@@ -29,7 +31,7 @@ from sowline.filter.tree import (
     Or,
     children,
     conjunction,
-    walk,
+    paths_of,
 )
 from sowline.path import Path
 
@@ -48,7 +50,7 @@ def split(tree: Node) -> tuple[list[Node], Node | None]:
     """The conjuncts that `evaluate` takes, and the conjunction of the others."""
     simple = folded(tree)
     terms = simple.terms if isinstance(simple, And) else (simple,)
-    taken = [term for term in terms if _is_vectorisable(term) and needed_paths([term])]
+    taken = [term for term in terms if _is_vectorisable(term) and paths_of(term)]
     rest = [term for term in terms if term not in taken]
     return taken, conjunction(rest) if rest else None
 
@@ -61,16 +63,16 @@ def _is_vectorisable(node: Node) -> bool:
             return True
         case Comparison(_, Field(), Literal()) | Comparison(_, Literal(), Field()):
             return True
-        case Between(Field(), Literal(), Literal()) | Like(Field()) | IsNull(Field()):
+        case Between(Field(), Literal(), Literal()) | Like(Field()) | IsNull(Field()) | IsNaN(Field()):
             return True
-        case In(Field(), items):
+        case In(Field(), items) | Affixed(_, Field(), items):
             return all(isinstance(item, Literal) for item in items)
     return False
 
 
 def needed_paths(terms: Iterable[Node]) -> frozenset[Path]:
     """The paths whose columns `evaluate` needs."""
-    return frozenset(node.path for term in terms for node in walk(term) if isinstance(node, Field))
+    return frozenset[Path]().union(*map(paths_of, terms))
 
 
 def evaluate(terms: Sequence[Node], columns: Mapping[Path, Column], rows: int) -> Matches:
@@ -84,7 +86,7 @@ def evaluate(terms: Sequence[Node], columns: Mapping[Path, Column], rows: int) -
     for column in columns.values():
         column.reserve(rows)
     tests = [_row_test(term, columns, wanted=True) for term in terms]
-    hard = [_hard_test([columns[path] for path in needed_paths([term])]) for term in terms]
+    hard = [_hard_test([columns[path] for path in paths_of(term)]) for term in terms]
     certain = np.zeros(rows, np.bool_)
     undecided = np.zeros(rows, np.bool_) if any(hard) else None
     for start in range(0, rows, BLOCK_ROWS):
@@ -135,7 +137,7 @@ def _row_test(node: Node, columns: Mapping[Path, Column], *, wanted: bool) -> Ro
             return all_of(tests) if isinstance(node, And) is wanted else any_of(tests)
         case Literal():
             return _constant_test(columns, truth(constant(node)) is wanted)
-    (path,) = needed_paths([node])
+    (path,) = paths_of(node)
     return row_test(node, columns[path], wanted)
 
 
