@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fanout.matching.columns import Column, RangeColumn, TextColumn
 from fanout.matching.entry import Entry, T
-from sowline.filter import About
+from sowline.filter import UNKNOWN, About
 from sowline.path import Document, Path, Value, reader
 
 PACKED_MIN = 8
@@ -53,10 +53,7 @@ class Bucket(Generic[T]):
         if len(self._loose) >= PACKED_MIN or self._packed is not None:
             self._pack_if_due()
         found = [] if self._packed is None else self._packed.true_of(document, about)
-        for entry in self._loose:
-            if entry.filter.matches_about(document, about):
-                found.append(entry)
-        return found
+        return found + _asked(self._loose, document, about)
 
     def _pack_if_due(self) -> None:
         removed = 0 if self._packed is None else self._packed.removed
@@ -112,10 +109,14 @@ class Packed(Generic[T]):
             else:
                 possible = possible & satisfied
         found: list[Entry[T]] = self._rows[possible & sure].tolist()
-        for entry in self._rows[possible > sure].tolist():
-            if entry.filter.matches_about(document, about):
-                found.append(entry)
-        return found
+        return found + _asked(self._rows[possible > sure].tolist(), document, about)
+
+
+def _asked(entries: Iterable[Entry[T]], document: Document, about: About) -> list[Entry[T]]:
+    """Those that match, by asking each filter."""
+    if about is UNKNOWN:
+        return [entry for entry in entries if entry.filter.matches(document)]
+    return [entry for entry in entries if entry.filter.matches_about(document, about)]
 
 
 def _frequent(demands: Iterable[Iterable[Path]]) -> set[Path]:

@@ -34,16 +34,21 @@ class RangeColumn:
         self._free = ~self.bound
         self._low = np.array([(range or ANY_NUMBER)[0] for range in ranges], np.float64)
         self._high = np.array([(range or ANY_NUMBER)[1] for range in ranges], np.float64)
+        self._endless: Mask = np.isposinf(self._high)
 
     def judge(self, value: Value) -> Mask | None:
-        """Plain numbers are compared, NULL satisfies no range, and all else is for the filters."""
-        if value is None:
+        """Numbers that doubles hold exactly are compared; arrays and larger integers are for the filters."""
+        if isinstance(value, str):
+            spelled = parse_number(value)
+            if spelled is None:
+                # What spells no number is above all numbers.
+                return self._endless
+            value = spelled
+        if value is None or value != value:
             return self._free
-        if value.__class__ is float:
-            return (self._low <= value) & (value <= self._high) if value == value else None
-        if value.__class__ is int and -EXACT_INTEGER_MAX <= value <= EXACT_INTEGER_MAX:
-            return (self._low <= value) & (value <= self._high)
-        return None
+        if isinstance(value, list) or not (isinstance(value, float) or abs(value) <= EXACT_INTEGER_MAX):
+            return None
+        return (self._low <= value) & (value <= self._high)
 
 
 class TextColumn:
