@@ -1,12 +1,14 @@
 """The specification, docs/filters.md, is true: each line of its tables is run."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sowline.filter import FilterError, compile_filter
+from sowline.filter import About, FilterError, compile_expression, compile_filter
+from sowline.filter.functions import FUNCTIONS
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "filters.md"
 
@@ -15,7 +17,8 @@ def rows(*headings: str) -> Iterator[list[str]]:
     """The rows of all tables with these headings, code marks removed."""
     in_table = False
     for line in DOCUMENTATION.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.replace(r"\|", "\0").strip("|").split("|")]
+        inner = line.replace(r"\|", "\0").removeprefix("|").removesuffix("|")
+        cells = [cell.strip() for cell in inner.split("|")]
         if not line.startswith("|"):
             in_table = False
         elif tuple(cells) == headings:
@@ -25,6 +28,10 @@ def rows(*headings: str) -> Iterator[list[str]]:
 
 
 EXAMPLES = list(rows("filter", "document", "result"))
+VALUES = list(rows("expression", "document", "value"))
+FACTS = list(rows("expression", "about", "value"))
+SIGNATURES = list(rows("function", "value", "NULL, and what else to know"))
+DETERMINISM = list(rows("filter", "not deterministic"))
 ERRORS = list(rows("filter", "error"))
 
 
@@ -37,6 +44,47 @@ def test_example(text: str, document: str, result: str) -> None:
     assert (is_true, is_false) == (result == "TRUE", result == "FALSE")
 
 
+@pytest.mark.parametrize(("text", "document", "value"), VALUES)
+def test_value(text: str, document: str, value: str) -> None:
+    """An expression shown with a document has of it the value, of the kind, that the table says."""
+    found = compile_expression(text).value(json.loads(document))
+    assert repr(found) == repr(json.loads(value))
+
+
+@pytest.mark.parametrize(("text", "about", "value"), FACTS)
+def test_fact(text: str, about: str, value: str) -> None:
+    """An expression shown with what is known about a record has the value that the table says."""
+    found = compile_expression(text).value_about({}, About(**json.loads(about)))
+    assert repr(found) == repr(json.loads(value))
+
+
+def test_each_function_is_specified_once() -> None:
+    """The tables of functions list each function, each once."""
+    assert sorted(signature.partition("(")[0] for signature, _, _ in SIGNATURES) == sorted(FUNCTIONS)
+
+
+@pytest.mark.parametrize("signature", [row[0] for row in SIGNATURES])
+def test_signature(signature: str) -> None:
+    """A function takes as many arguments as its line says: those in brackets are optional, … is any number."""
+    function = FUNCTIONS[signature.partition("(")[0]]
+    required = re.sub(r"\[.*\]|, …", "", signature)
+    assert function.least == len(re.findall(r"\w+(?=[ ,)])", required))
+    most = None if "…" in signature else len(re.findall(r"\w+(?=[ ,)\]])", signature))
+    assert function.most == most
+
+
+@pytest.mark.parametrize("name", sorted(FUNCTIONS))
+def test_each_function_has_an_example(name: str) -> None:
+    """No function is without a line that is run."""
+    assert any(re.search(rf"\b{name}\(", text) for text, _, _ in VALUES + FACTS)
+
+
+@pytest.mark.parametrize(("text", "names"), DETERMINISM)
+def test_determinism(text: str, names: str) -> None:
+    """A filter names the functions it uses that the record doesn't determine."""
+    assert list(compile_filter(text).nondeterministic) == re.findall(r"\w+", names)
+
+
 @pytest.mark.parametrize(("text", "message"), ERRORS)
 def test_error(text: str, message: str) -> None:
     """A text shown with an error is refused with exactly that sentence."""
@@ -46,7 +94,8 @@ def test_error(text: str, message: str) -> None:
 
 
 def test_all_tables_are_found() -> None:
-    """No table of the specification escapes: each table row is an example, an error, or a heading."""
+    """No table of the specification escapes: each table row is of a known kind, or a heading."""
     lines = DOCUMENTATION.read_text(encoding="utf-8").splitlines()
     tables = sum(line.startswith("|---") for line in lines)
-    assert sum(line.startswith("|") for line in lines) == len(EXAMPLES) + len(ERRORS) + 2 * tables
+    found = sum(map(len, (EXAMPLES, VALUES, FACTS, SIGNATURES, DETERMINISM, ERRORS)))
+    assert sum(line.startswith("|") for line in lines) == found + 2 * tables

@@ -81,4 +81,8 @@ def _next_character(source: bytes, position: int) -> int:
 
 
 def _decoded(found: bytes) -> str:
-    return found.decode("utf-8", "surrogatepass")
+    try:
+        return found.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        # The pattern cut a character in two: RE2's `\C` matches one byte.
+        return found.decode("utf-8", "replace")

@@ -3,7 +3,6 @@
 What could grow beyond all bounds is measured before it is made.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 from sowline.filter.functions.patterns import first_match, with_replaced
@@ -47,9 +46,16 @@ def right(source: str, count: int) -> str:
     return source[max(0, len(source) - count) :] if count > 0 else ""
 
 
-def stripped(strip: Callable[[str, str], str], source: str, characters: str = " ") -> str:
-    """The text without these characters at its ends, as `strip` has it."""
-    return strip(source, characters)
+def trim(source: str, characters: str = " ", *, at_start: bool = True, at_end: bool = True) -> str:
+    """The text without these characters at its ends."""
+    # `str.strip` looks each character up by going through all of them: too long a way for a long list.
+    unwanted = set(characters)
+    begin, end = 0, len(source)
+    while at_start and begin < end and source[begin] in unwanted:
+        begin += 1
+    while at_end and begin < end and source[end - 1] in unwanted:
+        end -= 1
+    return source[begin:end]
 
 
 def position(source: str, wanted: str) -> int:
@@ -97,9 +103,9 @@ FUNCTIONS = (
     Function("REGEXP_REPLACE", (text, text, text), with_replaced, takes_null=True),
     Function("REGEXP_MATCH", (text, text), first_match),
     Function("SUBSTR", (text, whole, whole), substr, optional=1),
-    Function("TRIM", (text, text), partial(stripped, str.strip), optional=1),
-    Function("LTRIM", (text, text), partial(stripped, str.lstrip), optional=1),
-    Function("RTRIM", (text, text), partial(stripped, str.rstrip), optional=1),
+    Function("TRIM", (text, text), trim, optional=1),
+    Function("LTRIM", (text, text), partial(trim, at_end=False), optional=1),
+    Function("RTRIM", (text, text), partial(trim, at_start=False), optional=1),
     Function("LEFT", (text, whole), left),
     Function("RIGHT", (text, whole), right),
     Function("REVERSE", (text,), reversed_text),
