@@ -40,12 +40,14 @@ GROUPING_PATHS_MAX = 16
 OUTPUT_LEVELS_MAX = 32
 
 _TOKEN = re.compile(
-    r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")          # a raw string
-      | '(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*"   # a string
-      | /@?\w[\w.:\-]* | \[[^\]]*\]             # a path's name, or what stands in brackets
+    r"""(?<!\w)[rR](?:'[^']*(?:'|\Z)|"[^"]*(?:"|\Z))                  # a raw string
+      | '(?:[^'\\]|\\.)*(?:'|\\?\Z) | "(?:[^"\\]|\\.)*(?:"|\\?\Z)   # a string
+      | /@?\w[\w.:\-]* | \[[^\]]*(?:\]|\Z)                          # a path's name, or what brackets hold
       | (?P<word>\w+) | (?P<mark>[(),]) | .""",
     re.VERBOSE | re.DOTALL,
 )
+"""What commas and AS hide in is one token; what isn't closed goes on to the end, for the parser to refuse."""
+
 _COUNTS_ALL = re.compile(r"COUNT\s*\(\s*\*\Z", re.IGNORECASE)
 
 
@@ -152,11 +154,7 @@ def _parts(text: str, refusal: _Refusal) -> list[_Part]:
     """The parts between the commas that are in no string, path or parentheses."""
     if len(text) > CHARS_MAX:
         raise refusal(f"expected at most {CHARS_MAX} characters, got {len(text)}", CHARS_MAX + 1)
-    parts = list(_split(text))
-    for part in parts:
-        if part.begin == part.end:
-            raise refusal(f"expected a field at column {part.begin + 1}, got nothing", part.begin + 1)
-    return parts
+    return list(_split(text))
 
 
 def _split(text: str) -> Iterator[_Part]:
@@ -182,7 +180,8 @@ def _field(text: str, part: _Part) -> ProjectedField:
     begin, end = part.begin, part.as_begin if part.as_begin is not None else part.end
     expression = _expression(text, begin, end)
     if part.as_end is not None:
-        return ProjectedField(expression, _output(text, part.as_end, part.end))
+        begin = part.end - len(text[part.as_end : part.end].lstrip())
+        return ProjectedField(expression, _output(text, begin, part.end))
     if not isinstance(expression, Field):
         raise ProjectionError(
             f"expected AS and a path at column {end + 1}, behind the expression, got nothing", end + 1
@@ -192,9 +191,7 @@ def _field(text: str, part: _Part) -> ProjectedField:
 
 def _expression(text: str, begin: int, end: int) -> Node:
     if not text[begin:end].strip():
-        raise ProjectionError(
-            f"expected an expression before AS at column {begin + 1}, got nothing", begin + 1
-        )
+        raise ProjectionError(f"expected an expression at column {begin + 1}, got nothing", begin + 1)
     try:
         # Blanks in place of the fields before it: so the parser's columns are the whole text's.
         tree = parse(" " * begin + text[begin:end])

@@ -90,7 +90,7 @@ class Groups:
                 state.remove(old)
                 state.add(new)
                 group.body = None
-        if self._layout.tells_latest:
+        if group.latest is not None:
             group.latest.remove(self._orders[sow_key], sow_key)
             group.latest.add(order, sow_key, entered.others)
             self._orders[sow_key] = order
@@ -106,7 +106,7 @@ class Groups:
             del self._groups[left.key]
         for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
             state.remove(left.arguments[argument])
-        if self._layout.tells_latest:
+        if group.latest is not None:
             group.latest.remove(self._orders.pop(sow_key), sow_key)
         return GroupChange(group.sow_key, self._body(group) if group.records else None, previous)
 
@@ -126,7 +126,7 @@ class Groups:
         group.records += 1
         for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
             state.add(entered.arguments[argument])
-        if self._layout.tells_latest:
+        if group.latest is not None:
             group.latest.add(order, sow_key, entered.others)
             self._orders[sow_key] = order
         return group

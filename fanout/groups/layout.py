@@ -35,12 +35,15 @@ class Group:
 
     __slots__ = ("body", "latest", "records", "slots", "sow_key", "states")
 
-    def __init__(self, sow_key: bytes, slots: dict[str, Scalar], states: list[State]) -> None:
+    def __init__(
+        self, sow_key: bytes, slots: dict[str, Scalar], states: list[State], latest: Latest | None
+    ) -> None:
         self.sow_key = sow_key
         self.slots = slots
         """The values grouped by, in their slots."""
         self.states = states
-        self.latest = Latest()
+        self.latest = latest
+        """Where the projection has a field that the latest record tells."""
         self.records = 0
         self.body: bytes | None = None
         """The projection, where it has been written since the last change."""
@@ -101,11 +104,6 @@ class Layout:
         self.states = list(states)
         """Of each state of a group: how to make it, and the number of the argument that it is fed with."""
 
-    @property
-    def tells_latest(self) -> bool:
-        """Whether some field is neither grouped by nor aggregated."""
-        return bool(self._others)
-
     def read(self, document: Document) -> Reading:
         """What the record brings to its group."""
         return Reading(
@@ -117,14 +115,15 @@ class Layout:
     def new_group(self, key: bytes, sow_key: bytes) -> Group:
         """A group without records yet."""
         values = dict(zip(self._group_slots, orjson.loads(key), strict=True))
-        return Group(sow_key, values, [new_state() for new_state, _ in self.states])
+        states = [new_state() for new_state, _ in self.states]
+        return Group(sow_key, values, states, Latest() if self._others else None)
 
     def body(self, group: Group) -> bytes:
         """The projection of the group. What has no value, or none that JSON can write, is null."""
         slots: Document = dict(group.slots)
         for result in self._results:
             slots[result.slot] = result.read(group.states[result.state])
-        if self._others:
+        if group.latest is not None:
             slots.update(zip(self._other_slots, group.latest.values(), strict=True))
         document: Document = {}
         for above, name, evaluate in self._fields:

@@ -1,0 +1,84 @@
+"""The specification, docs/aggregation.md, is true: each line of its tables is run."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from fanout.groups import Groups
+from sowline.projection import AGGREGATES, GroupingError, ProjectionError, parse_grouping, parse_projection
+
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "aggregation.md"
+
+
+def rows(*headings: str) -> Iterator[list[str]]:
+    """The rows of all tables with these headings, code marks removed."""
+    in_table = False
+    for line in DOCUMENTATION.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            in_table = False
+        elif tuple(cells) == headings:
+            in_table = True
+        elif in_table and not cells[0].startswith("---"):
+            yield [cell.removeprefix("`").removesuffix("`") for cell in cells]
+
+
+GROUPED = list(rows("grouping", "projection", "records", "results"))
+AGGREGATED = list(rows("aggregate", "values", "result"))
+PROJECTION_ERRORS = list(rows("projection", "error"))
+GROUPING_ERRORS = list(rows("grouping", "error"))
+
+
+def results(grouping: str, projection: str, records: str) -> set[str]:
+    """The bodies of the groups, as JSON texts."""
+    groups = Groups("orders", parse_grouping(grouping), parse_projection(projection), groups_max=100)
+    groups.load((b"%d" % n, document, (n,)) for n, document in enumerate(orjson.loads(records)))
+    return {body.decode() for _, body in groups.records()}
+
+
+@pytest.mark.parametrize(("grouping", "projection", "records", "expected"), GROUPED)
+def test_grouped(grouping: str, projection: str, records: str, expected: str) -> None:
+    """Records shown with a grouping and a projection have the results that the table says."""
+    wanted = {json.dumps(result, separators=(",", ":")) for result in json.loads(expected)}
+    assert results(grouping, projection, records) == wanted
+
+
+@pytest.mark.parametrize(("aggregate", "values", "result"), AGGREGATED)
+def test_aggregate(aggregate: str, values: str, result: str) -> None:
+    """An aggregate of the values shown is what the table says, down to the kind of number."""
+    records = orjson.dumps([{"v": value} for value in orjson.loads(values)]).decode()
+    (body,) = results("/k", f"{aggregate} AS /r", records)
+    assert body == f'{{"r":{result}}}'
+
+
+@pytest.mark.parametrize(("text", "message"), PROJECTION_ERRORS)
+def test_projection_error(text: str, message: str) -> None:
+    """A text shown with an error is refused with exactly that sentence."""
+    with pytest.raises(ProjectionError) as error:
+        parse_projection(text)
+    assert (error.value.reason, str(error.value)) == ("invalid projection", message)
+
+
+@pytest.mark.parametrize(("text", "message"), GROUPING_ERRORS)
+def test_grouping_error(text: str, message: str) -> None:
+    """A text shown with an error is refused with exactly that sentence."""
+    with pytest.raises(GroupingError) as error:
+        parse_grouping(text)
+    assert (error.value.reason, str(error.value)) == ("invalid grouping", message)
+
+
+@pytest.mark.parametrize("name", AGGREGATES)
+def test_every_aggregate_is_specified(name: str) -> None:
+    """There is an example of every aggregate."""
+    assert any(aggregate.startswith(f"{name}(") for aggregate, _, _ in AGGREGATED)
+
+
+def test_all_tables_are_found() -> None:
+    """No table escapes: each table row is an example, an error, or a heading."""
+    lines = DOCUMENTATION.read_text(encoding="utf-8").splitlines()
+    tables = sum(line.startswith("|---") for line in lines)
+    found = len(GROUPED) + len(AGGREGATED) + len(PROJECTION_ERRORS) + len(GROUPING_ERRORS)
+    assert sum(line.startswith("|") for line in lines) == found + 2 * tables
