@@ -20,7 +20,10 @@ DELIMITER: Final = ","
 
 
 class State(Protocol):
-    """What is kept of the values of one argument in one group. A NULL never changes it."""
+    """What is kept of the values of one argument in one group.
+
+    A NULL never changes it. Two values that are equal and of one type are the same value, -0.0 and 0.0 too.
+    """
 
     def add(self, value: Scalar) -> None:
         """Take a value in."""

@@ -62,13 +62,11 @@ class Texts:
 
     def add(self, value: Scalar) -> None:
         """Take a value in."""
-        if value == value:
-            self._ranks.add(to_text(value))
+        self._ranks.add(_text(value))
 
     def remove(self, value: Scalar) -> None:
         """Take a value out."""
-        if value == value:
-            self._ranks.remove(to_text(value))
+        self._ranks.remove(_text(value))
 
     def joined(self, delimiter: str) -> str | None:
         """The texts with the delimiter between them, cut at `CONCAT_CHARS_MAX`; of no value, NULL."""
@@ -151,6 +149,11 @@ def rank(value: Scalar) -> Rank:
         return 0, value + 0.0, _DOUBLE, ""  # -0.0 is 0.0: equal values have one form
     assert value is not None
     return (0, int(value), _BOOLEAN, "") if isinstance(value, bool) else (0, value, _INTEGER, "")
+
+
+def _text(value: Scalar) -> str | None:
+    """The value's text; NULL and NaN have none."""
+    return None if value is None or value != value else to_text(ranked(rank(value)))
 
 
 def ranked(place: Rank) -> Scalar:

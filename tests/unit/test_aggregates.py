@@ -239,6 +239,16 @@ def test_concatenation_is_distinct_and_in_order() -> None:
     assert result("GROUP_CONCAT", ["b", "a", "a"], "a", "c", delimiter=" | ") == "a | b"
 
 
+def test_zero_has_one_sign() -> None:
+    """-0.0 is 0.0, in whichever order they come and go."""
+    for name in NAMES:
+        assert same(result(name, [-0.0, 1.5]), result(name, [0.0, 1.5], 0.0))
+        state = AGGREGATES[name].state()
+        state.add(-0.0)
+        state.remove(0.0)
+        assert same(AGGREGATES[name].result(state), result(name, []))
+
+
 def test_concatenation_has_a_limit() -> None:
     """What fits exactly is whole; of more, a mark tells that something is left out."""
     half = CONCAT_CHARS_MAX // 2
