@@ -74,10 +74,10 @@ class HashIndex:
 
         It asks so by conjuncts `field = 'string'` and `field IN ('string', …)`, beside whatever others.
         """
-        asked = _strings_by_path(tree)
+        asked = strings_by_path(tree)
         if any(path not in asked for path in self.paths):
             return None
-        choices = [_spellings(asked[path]) for path in self.paths]
+        choices = [spellings(asked[path]) for path in self.paths]
         if prod(map(len, choices)) > COMBINATIONS_MAX:
             return None
         found = list(self._odd)
@@ -128,7 +128,7 @@ def _key(values: Sequence[Any]) -> Key:
     return _ODD if any(isinstance(value, list) for value in key) else key
 
 
-def _strings_by_path(tree: Node) -> dict[Path, frozenset[str]]:
+def strings_by_path(tree: Node) -> dict[Path, frozenset[str]]:
     """For each field that a conjunct wants equal to strings: those strings, the fewest if asked twice."""
     asked: dict[Path, frozenset[str]] = {}
     for term in tree.terms if isinstance(tree, And) else (tree,):
@@ -154,6 +154,6 @@ def _strings(term: Node) -> tuple[Path, frozenset[str]] | None:
     return (path, frozenset(texts)) if len(texts) == len(items) else None
 
 
-def _spellings(texts: frozenset[str]) -> frozenset[Any]:
+def spellings(texts: frozenset[str]) -> frozenset[Any]:
     """All values that equal one of the strings, but arrays."""
     return texts | {number for number in map(parse_number, texts) if number is not None}

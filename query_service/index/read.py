@@ -1,9 +1,10 @@
 """From bodies to the values of a few paths, without parsing the rest of each body."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import orjson
@@ -16,6 +17,9 @@ Values = list[list[Any]]
 
 _NULL = msgspec.Raw(b"null")
 
+_PLAIN = None | bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float | str
+"""What both parsers read the same; of a larger integer one makes a double."""
+
 
 def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Values]:
     """A function that reads JSON bodies, each of which `orjson.loads` takes for an object.
@@ -24,38 +28,74 @@ def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Value
     called with some hundreds of bodies at once.
     """
     names = list(dict.fromkeys(str(path.steps[0]) for path in paths))
+    containers = {str(path.steps[0]) for path in paths if len(path.steps) > 1}
+    roads = _roads(names, containers)
     finishers = [(names.index(str(path.steps[0])), _finisher(path)) for path in paths]
-    members_of = _members_reader(names)
 
     def read(bodies: Sequence[bytes | None]) -> Values:
         present = [body for body in bodies if body is not None]
-        members = members_of(present)
+        members = _first_to_arrive(roads, present)
         values = [finish(members[number]) for number, finish in finishers]
         return values if len(present) == len(bodies) else [_with_gaps(bodies, column) for column in values]
 
     return read
 
 
-def _members_reader(names: Sequence[str]) -> Callable[[Sequence[bytes]], Values]:
-    """A function that gives the bodies' members by name; null where there is none."""
-    fields = [(f"member_{number}", msgspec.Raw, _NULL) for number in range(len(names))]
-    rename = {f"member_{number}": name for number, name in enumerate(names)}
-    raws = [attrgetter(field) for field, _, _ in fields]
+_Reader = Callable[[Sequence[bytes]], Values]
+"""From bodies to their members by name; null where there is none."""
+
+
+def _roads(names: Sequence[str], containers: Set[str]) -> Sequence[_Reader]:
+    """The quickest first; the last takes every body."""
     try:
-        decode = msgspec.json.Decoder(msgspec.defstruct("Members", fields, rename=rename, gc=False)).decode
+        return [
+            _decoder(names, containers),
+            _decoder(names, frozenset(names)),
+            partial(_parsed_whole, names),
+        ]
     except ValueError:
         # A name that JSON writes with a backslash.
-        return partial(_parsed_whole, names)
+        return [partial(_parsed_whole, names)]
+
+
+def _first_to_arrive(roads: Sequence[_Reader], bodies: Sequence[bytes]) -> Values:
+    *quicker, surest = roads
+    for read in quicker:
+        with suppress(msgspec.MsgspecError, RecursionError):
+            return read(bodies)
+    return surest(bodies)
+
+
+def _decoder(names: Sequence[str], containers: Set[str]) -> _Reader:
+    """Read the members that are no containers as scalars (arrays and huge integers won't do), the others apart."""
+    fields: list[tuple[str, Any, Any]] = []
+    finishers: list[Callable[[list[Any]], list[Any]]] = []
+    for number, name in enumerate(names):
+        get = attrgetter(f"member_{number}")
+        if name in containers:
+            fields.append((f"member_{number}", msgspec.Raw, _NULL))
+            finishers.append(partial(_parsed_apart, get))
+        else:
+            fields.append((f"member_{number}", _PLAIN, None))
+            finishers.append(partial(_gathered, get))
+    rename = {f"member_{number}": name for number, name in enumerate(names)}
+    decode = msgspec.json.Decoder(msgspec.defstruct("Members", fields, rename=rename, gc=False)).decode
 
     def read(bodies: Sequence[bytes]) -> Values:
-        try:
-            found = list(map(decode, bodies))
-        except (msgspec.MsgspecError, RecursionError):
-            return _parsed_whole(names, bodies)
-        # One array of all values of a member: the same parser as for whole bodies, called once.
-        return [orjson.loads(b"[%b]" % b",".join(map(raw, found))) for raw in raws]
+        found = list(map(decode, bodies))
+        return [finish(found) for finish in finishers]
 
     return read
+
+
+def _gathered(get: Callable[[Any], Any], found: list[Any]) -> list[Any]:
+    return list(map(get, found))
+
+
+def _parsed_apart(get: Callable[[Any], Any], found: list[Any]) -> list[Any]:
+    """One array of all values of a member: the same parser as for whole bodies, called once."""
+    values: list[Any] = orjson.loads(b"[%b]" % b",".join(map(get, found)))
+    return values
 
 
 def _parsed_whole(names: Sequence[str], bodies: Sequence[bytes]) -> Values:
