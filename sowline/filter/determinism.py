@@ -16,7 +16,10 @@ class HasTree(Protocol):
 
 
 def nondeterministic(tree: Node) -> tuple[str, ...]:
-    """The functions used that aren't functions of the record and what is known about it, each once, in order."""
+    """The functions used that aren't functions of the record and what is known about it, each once, in order.
+
+    A function that isn't in the language (one of aggregation, say) doesn't count.
+    """
     return tuple(dict.fromkeys(call.name for call in _calls(tree)))
 
 
@@ -34,5 +37,5 @@ def require_deterministic(compiled: HasTree, where: str) -> None:
 
 
 def _calls(tree: Node) -> list[Call]:
-    calls = (node for node in walk(tree) if isinstance(node, Call))
+    calls = (node for node in walk(tree) if isinstance(node, Call) and node.name in FUNCTIONS)
     return [call for call in calls if not FUNCTIONS[call.name].deterministic]

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 def needs_about(tree: Node) -> bool:
     """Whether the tree asks for facts beside the document."""
-    return any(isinstance(node, Call) and FUNCTIONS[node.name].fact for node in walk(tree))
+    return any(_fact(node) for node in walk(tree))
 
 
 def about_facts(
@@ -47,9 +47,14 @@ def _enveloped(node: Node) -> Node:
     """The same tree, of an envelope."""
     if isinstance(node, Field):
         return Field(Path((_DOCUMENT, *node.path.steps)))
-    fact = FUNCTIONS[node.name].fact if isinstance(node, Call) else None
+    fact = _fact(node)
     if fact is None:
         return rebuilt(node, _enveloped)
     if fact in _HASHED:
         return Call("CRC64", (Field(Path((_HASHED[fact],))),))
     return Field(Path((fact,)))
+
+
+def _fact(node: Node) -> str | None:
+    """The fact that the node gives, if it is a message function."""
+    return FUNCTIONS[node.name].fact if isinstance(node, Call) and node.name in FUNCTIONS else None
