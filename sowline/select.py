@@ -6,7 +6,8 @@ first counts. `/` is the whole body. A select list only leaves out: it never mak
 """
 
 import re
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -21,7 +22,6 @@ _PART = re.compile(r"(?:[^\[,]|\[[^\]]*\]?)+")
 
 _OBJECT, _ARRAY = b"{["
 
-_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _elements = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _write = msgspec.json.Encoder().encode
 
@@ -29,13 +29,37 @@ Names = tuple[str, ...]
 
 
 class _Node:
-    """What is said of a field: `sent` (None: what is said of the field around it), and of the fields in it."""
+    """A field that a directive names, or names a field in: whether it is sent, and what is said of fields in it."""
 
-    __slots__ = ("fields", "sent")
+    __slots__ = ("_read", "fields", "sent")
 
-    def __init__(self) -> None:
-        self.sent: bool | None = None
+    def __init__(self, sent: bool) -> None:
+        self.sent = sent
         self.fields: dict[str, _Node] = {}
+        self._read: Callable[[bytes | msgspec.Raw], dict[str, msgspec.Raw]] | None = None
+
+    def read(self, value: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
+        """The fields of an object; of those that are not sent, most are passed over while it is read.
+
+        The reader is made for the first object: a list may name many fields that no object has.
+        """
+        if self._read is None:
+            self._read = msgspec.json.Decoder(_all() if self.sent else _only(self.fields)).decode
+        return self._read(value)
+
+
+def _all() -> Any:
+    """A type of dicts with all fields that an object has."""
+    return dict[str, msgspec.Raw]
+
+
+def _only(names: Iterable[str]) -> Any:
+    """A type of dicts without fields of other names.
+
+    msgspec does not find fields of a `TypedDict` whose names are not ASCII; with these, all fields are read.
+    """
+    fields = dict.fromkeys(names, msgspec.Raw)
+    return TypedDict("fields", fields, total=False) if all(map(str.isascii, fields)) else _all()  # type: ignore[operator]
 
 
 class Select:
@@ -47,11 +71,12 @@ class Select:
 
     def __init__(self, directives: dict[Names, bool]) -> None:
         """A list of directives: the names that lead to a field, and whether it is sent."""
-        self._root = _Node()
-        for names, sent in directives.items():
+        self._root = _Node(True)
+        # The shortest first: what a directive says of a field holds for those in it, until another says more.
+        for names, sent in sorted(directives.items(), key=lambda directive: len(directive[0])):
             node = self._root
             for name in names:
-                node = node.fields.setdefault(name, _Node())
+                node = node.fields.setdefault(name, _Node(node.sent))
             node.sent = sent
         self.text = f"[{','.join(_directive_text(*directive) for directive in sorted(directives.items()))}]"
 
@@ -62,19 +87,18 @@ class Select:
         selected through the array. An object or an array that loses all it holds is left out with it, in
         arrays too; one that was empty before is a value like any other.
         """
-        selected = _selected(body.lstrip(), self._root, True)
+        selected = _selected(body.lstrip(), self._root)
         return b"{}" if selected is None else bytes(selected)
 
     def keeps(self, path: Path) -> bool:
         """Whether a value at the path is sent; a subscript stands for any element."""
-        node, sent = self._root, self._root.sent is not False
+        node = self._root
         for step in path.steps:
             if isinstance(step, str):
-                inner = node.fields.get(step)
-                if inner is None:
+                if step not in node.fields:
                     break
-                node, sent = inner, sent if inner.sent is None else inner.sent
-        return sent
+                node = node.fields[step]
+        return node.sent
 
     def __repr__(self) -> str:
         return f"Select({self.text!r})"
@@ -86,33 +110,32 @@ class Select:
         return hash(self.text)
 
 
-def _selected(value: bytes | msgspec.Raw, node: _Node, around: bool) -> bytes | msgspec.Raw | None:
-    """What is sent of a value, as JSON; None where nothing is. `around` is what holds without a directive.
+def _selected(value: bytes | msgspec.Raw, node: _Node) -> bytes | msgspec.Raw | None:
+    """What is sent of a value, as JSON; None where nothing is.
 
     It calls only itself, once per level: a body has up to 500, and Python's stack takes a thousand in all.
     """
-    sent = around if node.sent is None else node.sent
     opening = memoryview(value)[0] if node.fields else None
     kept: Any
     if opening == _OBJECT:
-        held: Any = _fields(value)
+        held: Any = node.read(value)
         kept = {}
         for name, inner in held.items():
             below = node.fields.get(name)
-            selected = _selected(inner, below, sent) if below is not None else inner if sent else None
+            selected = _selected(inner, below) if below is not None else inner if node.sent else None
             if selected is not None:
                 kept[name] = selected
     elif opening == _ARRAY:
         held = _elements(value)
         kept = []
         for inner in held:
-            selected = _selected(inner, node, around)
+            selected = _selected(inner, node)
             if selected is not None:
                 kept.append(selected)
     else:
-        return value if sent else None
+        return value if node.sent else None
     if not held:
-        return value if sent else None
+        return value if node.sent else None
     return msgspec.Raw(_write(kept)) if kept else None
 
 

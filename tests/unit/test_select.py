@@ -80,6 +80,26 @@ def test_what_is_sent_keeps_its_text(text: str) -> None:
     assert parse_select("[+/,-/nothing]").apply(b'{"a":%s}' % text.encode()).decode() == f'{{"a":{text}}}'
 
 
+@pytest.mark.parametrize("select", ["[-/,+/a]", "[-/b]"])
+def test_of_a_field_named_twice_the_last_counts(select: str) -> None:
+    """As where the body is parsed."""
+    assert parse_select(select).apply(b'{"a":1,"b":0,"a":{"x":2.0},"b":1}') == b'{"a":{"x":2.0}}'
+
+
+@pytest.mark.parametrize(
+    "name", ["a", "é", "\U0001f600", "a b", 'a"b', "\\", "class", "self", "__name__", ""]
+)
+def test_names_are_any_text(name: str) -> None:
+    """Names of other alphabets, names that are no identifiers, and names of Python's own, however written."""
+    select = Select({(): False, (name,): True, ("é",): True, ("x", name): True})
+    alone = Select({(): False, (name,): True})
+    for escaped in (True, False):
+        body = json.dumps({name: 1, "é": 2, "x": {name: 3, "y": 4}, "y": 5}, ensure_ascii=escaped).encode()
+        assert json.loads(select.apply(body)) == {name: 1, "é": 2, "x": {name: 3}}
+        assert json.loads(alone.apply(body)) == {name: 2 if name == "é" else 1}
+    assert alone.apply(b'{"\\u0061":1}') == (b'{"a":1}' if name == "a" else b"{}")
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -145,7 +165,7 @@ def test_what_is_no_select_list_is_refused(text: str, said: str) -> None:
 
 GONE = object()
 
-names = st.sampled_from("abc")
+names = st.sampled_from("abé")
 paths = st.lists(names, max_size=3).map(tuple)
 selects = st.dictionaries(paths, st.booleans(), min_size=1, max_size=5)
 values = st.recursive(
@@ -174,7 +194,8 @@ def reference(node: Any, directives: dict[tuple[str, ...], bool], path: tuple[st
 
 
 @given(selects, bodies)
-@example({(): False, ("a", "b"): True}, {"a": [{"b": [{}, [], {"c": 1}]}, 1]})
+@example({(): False, ("a", "b"): True}, {"a": [{"b": [{}, [], {"é": 1}]}, 1]})
+@example({(): False, ("é",): True}, {"é": 1})
 def test_a_selection_is_what_leaf_by_leaf_remains(directives: dict[tuple[str, ...], bool], body: Any) -> None:
     """Whatever the body and the list, what is sent parses to what the reference keeps."""
     kept = reference(body, directives)
