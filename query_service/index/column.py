@@ -135,4 +135,4 @@ class Column:
             self.codes = renumbered[self.codes].astype(np.min_scalar_type(len(used)))
             texts = self.dictionary.texts
             self.dictionary.rebuild(texts[code] for code in used.tolist())
-        self._rebuild_at = 2 * len(self.dictionary) + SPARE_TEXTS
+        self._rebuild_at = max(SPARE_TEXTS, 2 * len(self.dictionary))

@@ -69,6 +69,7 @@ def top(
     falls = descending[0]
     place = len(values) - count if falls else count - 1
     last = np.partition(values, place)[place]
-    first = rows[values > last] if falls else rows[values < last]
-    ties = rows[values == last]
+    near = np.flatnonzero(values >= last if falls else values <= last)
+    is_tie = values[near] == last
+    first, ties = rows[near[~is_tie]], rows[near[is_tie]]
     return np.concatenate((first, top(ties, terms[1:], descending[1:], count - len(first))))

@@ -1,0 +1,102 @@
+"""Ranks: numbers that sort as values do, and the first few rows."""
+
+from typing import Any
+
+import numpy as np
+
+from query_service.index.column import Column
+from query_service.index.ranks import ranks, top
+from sowline.path import parse_path
+
+
+def column_of(*values: Any) -> Column:
+    """A column that holds these."""
+    column = Column(parse_path("/a"))
+    column.put_rows(slice(0, len(values)), values)
+    return column
+
+
+def in_order(*values: Any) -> list[Any]:
+    """The values sorted by their ranks."""
+    ranked = ranks(column_of(*values), len(values))
+    assert ranked is not None
+    assert ranked.hard is None
+    return [values[row] for row in np.argsort(ranked.values, kind="stable")]
+
+
+def test_null_comes_first_then_numbers_then_strings() -> None:
+    """Booleans are numbers; nothing is converted."""
+    assert in_order("b", 10, None, "10", 9, True, "a", -1.5) == [None, -1.5, True, 9, 10, "10", "a", "b"]
+    assert in_order(3, None, 1, 1e300, -1e300) == [None, -1e300, 1, 3, 1e300]
+    assert in_order("b", None, "é", "Z", "a") == [None, "Z", "a", "b", "é"]
+
+
+def test_a_column_of_numbers_is_its_own_ranks() -> None:
+    """No copy is made."""
+    column = column_of(3, 1, 2)
+    ranked = ranks(column, 3)
+    assert ranked is not None
+    assert np.shares_memory(ranked.values, column.numbers)
+
+
+def test_texts_rank_as_texts_and_numbers_do_not() -> None:
+    """`10` comes before `9` as a text: a column of numbers can't tell."""
+    ranked = ranks(column_of("b", None, "a"), 3, text=True)
+    assert ranked is not None
+    assert ranked.values.tolist() == [2, 0, 1]
+    assert ranks(column_of(1, 2), 2, text=True) is None
+
+
+def test_hard_rows_are_named() -> None:
+    """Their rank means nothing."""
+    ranked = ranks(column_of(1, [2], 3), 3)
+    assert ranked is not None
+    assert ranked.hard is not None
+    assert ranked.hard.tolist() == [False, True, False]
+
+
+def test_new_strings_take_their_place() -> None:
+    """Also after the dictionary was sorted once."""
+    column = column_of("m", "z")
+    ranks(column, 2)
+    column.put_rows(slice(2, 4), ["a", "n"])
+    ranked = ranks(column, 4)
+    assert ranked is not None
+    assert ranked.values.tolist() == [2, 4, 1, 3]
+
+
+ROWS = np.arange(6, dtype=np.intp)
+FIRST = np.array([1.0, 0.0, 1.0, 2.0, 1.0, 0.0])
+SECOND = np.array([5.0, 9.0, 3.0, 0.0, 4.0, 9.0])
+
+
+def chosen(rows: Any, terms: list[Any], descending: list[bool], count: int) -> list[int]:
+    """What `top` gives, sorted."""
+    return sorted(top(rows, terms, descending, count).tolist())
+
+
+def test_ties_at_the_end_are_all_there() -> None:
+    """So that the caller can tell them apart by what ranks don't know."""
+    assert chosen(ROWS, [FIRST], [False], 1) == [1, 5]
+    assert chosen(ROWS, [FIRST], [False], 2) == [1, 5]
+    assert chosen(ROWS, [FIRST], [False], 3) == [0, 1, 2, 4, 5]
+    assert chosen(ROWS, [FIRST], [True], 1) == [3]
+
+
+def test_later_terms_decide_among_ties() -> None:
+    """Each in its own direction."""
+    assert chosen(ROWS, [FIRST, SECOND], [False, False], 3) == [1, 2, 5]
+    assert chosen(ROWS, [FIRST, SECOND], [False, True], 3) == [0, 1, 5]
+    assert chosen(ROWS, [FIRST, SECOND], [True, False], 3) == [2, 3, 4]
+
+
+def test_only_the_rows_given_count() -> None:
+    """Whatever the others rank."""
+    assert chosen(np.array([0, 2, 3], np.intp), [FIRST, SECOND], [False, False], 1) == [2]
+
+
+def test_none_and_all() -> None:
+    """Without terms, rows are all equal."""
+    assert chosen(ROWS, [FIRST], [False], 0) == []
+    assert chosen(ROWS, [FIRST], [False], 6) == list(range(6))
+    assert chosen(ROWS, [], [], 2) == list(range(6))
