@@ -93,7 +93,11 @@ class SortedSet(Generic[Held]):
         """Open a window, once more if it is open; return what it shows, by SOW key and in order."""
         assert window.skip >= 0 <= window.top, window
         self._windows[window] += 1
-        return [self._at(place) for place in range(window.skip, min(window.skip + window.top, len(self)))]
+        return self.between(window.skip, window.skip + window.top)
+
+    def between(self, start: int, end: int) -> list[tuple[bytes, Held]]:
+        """The records from place `start` up to `end`, by SOW key and in order."""
+        return [self._at(place) for place in range(start, min(end, len(self)))]
 
     def close(self, window: Window) -> None:
         """Close a window that was opened; it stays open for those who opened it too."""

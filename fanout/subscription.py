@@ -54,6 +54,23 @@ class Sighting:
             correlation=change.correlation,
         )
 
+    def matches_now(self, filter: Filter) -> bool:
+        """Whether there is a record after the change, and the filter is TRUE of it."""
+        if self.now is None:
+            return False
+        return (
+            filter.matches_about(self.now, self.about_now) if filter.needs_about else filter.matches(self.now)
+        )
+
+    def matched_before(self, filter: Filter) -> bool:
+        """Whether there was a record before the change, and the filter was TRUE of it."""
+        if self.before is None:
+            return False
+        before = self.before
+        return (
+            filter.matches_about(before, self.about_before) if filter.needs_about else filter.matches(before)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -73,25 +90,9 @@ class Subscription:
 
     def on_change(self, seen: Sighting) -> Delivery | None:
         """Return what the change means to the subscriber; None where it means nothing."""
-        if self._matches_now(seen):
+        if seen.matches_now(self.filter):
             return in_focus(seen.change)
-        return out_of_focus(seen.change) if self.oof and self._matched_before(seen) else None
-
-    def _matches_now(self, seen: Sighting) -> bool:
-        if seen.now is None:
-            return False
-        filter = self.filter
-        return (
-            filter.matches_about(seen.now, seen.about_now) if filter.needs_about else filter.matches(seen.now)
-        )
-
-    def _matched_before(self, seen: Sighting) -> bool:
-        if seen.before is None:
-            return False
-        filter, before = self.filter, seen.before
-        return (
-            filter.matches_about(before, seen.about_before) if filter.needs_about else filter.matches(before)
-        )
+        return out_of_focus(seen.change) if self.oof and seen.matched_before(self.filter) else None
 
 
 def in_focus(change: Change) -> Delivery:

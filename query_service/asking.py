@@ -2,13 +2,18 @@
 
 import re2  # type: ignore[import-untyped,unused-ignore]
 
-from query_service.query import Selection
+from query_service.grouping import GroupedQuery
+from query_service.query import Limits, Query, Selection
 from query_service.state import State, TopicState
 from sowline.bookmark import EPOCH, NOW, Positions, named_place, parse_bookmark
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
+from sowline.filter import Filter, compile_filter, require_deterministic
+from sowline.filter.tree import Call, In, Literal, conjunction
 from sowline.position import before_the_log
 from sowline.wire import Request
+
+PAGE_RECORDS_MAX = 10_000
+"""Of a paginated subscription; a page is sent at once."""
 
 Places = dict[str, Positions]
 """By log: a position of each partition."""
@@ -49,6 +54,47 @@ def _matching(state: State, pattern: str) -> list[TopicState]:
     return [topic for name, topic in state.topics.items() if matches(name)]
 
 
+def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
+    """Return the one topic of a page or of groups; raises `regex topic not supported`."""
+    if request.topic.startswith("^"):
+        raise SowlineError(
+            "regex topic not supported", "expected one topic by its name: pages and groups are of one topic"
+        )
+    return topics[0]
+
+
+def query_of(request: Request, topics: list[TopicState], limits: Limits) -> Query | GroupedQuery:
+    """Return the query that a request asks for."""
+    selection = selection_of(request)
+    if selection.options.projection:
+        return GroupedQuery(only_topic(request, topics), selection, limits)
+    return Query(topics, selection, limits)
+
+
+def is_view(request: Request, selection: Selection) -> bool:
+    """Tell whether a subscription is to a page or to groups; raises what such a one may not have."""
+    is_page, is_grouped = request.skip_n is not None, bool(selection.options.projection)
+    if not is_page and not is_grouped:
+        return False
+    kind = "aggregated" if is_grouped else "paginated"
+    if request.command != "sow_and_subscribe":
+        raise SowlineError(
+            "not supported", f"expected sow_and_subscribe for a {kind} subscription, got subscribe"
+        )
+    if is_page and is_grouped:
+        raise SowlineError(
+            "not supported", "expected either skip_n or projection in a subscription, got both"
+        )
+    if request.sow_keys:
+        raise SowlineError("not supported", f"expected no sow_keys in a {kind} subscription; use a filter")
+    if is_page and (selection.top_n or 0) > PAGE_RECORDS_MAX:
+        raise SowlineError(
+            "invalid top_n", f"expected a page of at most {PAGE_RECORDS_MAX} records, got {selection.top_n}"
+        )
+    require_deterministic(selection.filter, f"the filter of a {kind} subscription")
+    return True
+
+
 def selection_of(request: Request) -> Selection:
     """Return which records the request is about; raises the reason of whatever is wrong with it."""
     return Selection(
@@ -59,6 +105,16 @@ def selection_of(request: Request) -> Selection:
         skip_n=request.skip_n or 0,
         sow_keys=tuple(key.encode() for key in request.sow_keys),
     )
+
+
+def live_filter(selection: Selection) -> Filter:
+    """Return the filter of a live subscription: SOW keys restrict it as they restrict its snapshot."""
+    if selection.options.oof:
+        require_deterministic(selection.filter, "the filter of a subscription with oof")
+    if not selection.sow_keys:
+        return selection.filter
+    keys = tuple(Literal(key.decode()) for key in selection.sow_keys)
+    return Filter(conjunction([In(Call("SOW_KEY", ()), keys), selection.filter.tree]))
 
 
 def places_of(request: Request, topics: list[TopicState]) -> Places | None:

@@ -1,26 +1,62 @@
 """The messages of one group: its begin, its records in batches, its end; and the acknowledgements after it."""
 
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
 from query_service.outbox import Outbox
-from query_service.query import Query
+from query_service.query import Result
 from sowline.wire import Request, ack, message, sow_batch
 
 
-async def send_group(outbox: Outbox, request: Request, query: Query, *, reset: bool = False) -> None:
+class Answer(Protocol):
+    """What a query has to offer: its instant, its records by topic, and what it counts on the way."""
+
+    result: Result
+
+    @property
+    def bookmark(self) -> str:
+        """The instant."""
+
+    def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
+        """Yield records of one topic at a time."""
+
+
+async def send_group(outbox: Outbox, request: Request, query: Answer, *, reset: bool = False) -> None:
     """Send what a query finds as one group, at the pace at which the client takes it."""
-    query_id, bookmark = request.id_of_query, query.bookmark
-    begin = {"query_id": query_id, "topic": request.topic, "bookmark": bookmark}
-    outbox.put(message("group_begin", **begin, reset=reset or None))
+    _begin(outbox, request, query.bookmark, reset)
     async for topic, records in query.records():
-        for start in range(0, len(records), request.batch_size):
-            outbox.put(sow_batch(query_id, topic, records[start : start + request.batch_size]))
+        _put_batches(outbox, request, topic, records)
         await outbox.wait_drained()
-    result = query.result
-    outbox.put(message("group_end", **begin, records=result.returned, hash=f"{result.hash:016x}"))
+    _end(outbox, request, query.bookmark, query.result)
 
 
-def acknowledge(outbox: Outbox, request: Request, query: Query) -> None:
+def put_group(
+    outbox: Outbox, request: Request, bookmark: str, records: Sequence[bytes], result: Result, *, reset: bool
+) -> None:
+    """Send one group at once."""
+    _begin(outbox, request, bookmark, reset)
+    _put_batches(outbox, request, request.topic, records)
+    _end(outbox, request, bookmark, result)
+
+
+def acknowledge(outbox: Outbox, request: Request, bookmark: str, result: Result) -> None:
     """Say that a query is completed, and what it counted, where that was asked for."""
     if "completed" in request.acks:
-        outbox.put(ack("completed", request.command_id, bookmark=query.bookmark))
+        outbox.put(ack("completed", request.command_id, bookmark=bookmark))
     if "stats" in request.acks:
-        outbox.put(ack("stats", request.command_id, **query.result.stats))
+        outbox.put(ack("stats", request.command_id, **result.stats))
+
+
+def _begin(outbox: Outbox, request: Request, bookmark: str, reset: bool) -> None:
+    about = {"query_id": request.id_of_query, "topic": request.topic, "bookmark": bookmark}
+    outbox.put(message("group_begin", **about, reset=reset or None))
+
+
+def _put_batches(outbox: Outbox, request: Request, topic: str, records: Sequence[bytes]) -> None:
+    for start in range(0, len(records), request.batch_size):
+        outbox.put(sow_batch(request.id_of_query, topic, records[start : start + request.batch_size]))
+
+
+def _end(outbox: Outbox, request: Request, bookmark: str, result: Result) -> None:
+    about = {"query_id": request.id_of_query, "topic": request.topic, "bookmark": bookmark}
+    outbox.put(message("group_end", **about, records=result.returned, hash=f"{result.hash:016x}"))

@@ -30,6 +30,9 @@ class LiveView(Protocol):
     def apply(self, partition: int, seen: Sighting) -> int:
         """Take a change in, tell the subscribers, and return how many messages that took."""
 
+    def settle(self) -> None:
+        """After a batch of changes: who is too slow for it falls behind."""
+
 
 class Active:
     """One session's subscription to one topic, and where it stands unless it is live."""
@@ -104,7 +107,7 @@ class Hub:
         live, views = self._live.get(name), list(self._views.get(name, {}).values())
         reached: dict[Active, None] = {}
         for change in changes if live or views else ():
-            seen = Sighting(change)
+            seen = Sighting(change, topic.about)
             if live:
                 found = live.on_change(seen)
                 self.messages_sent += deliver(topic, partition, change, found)
@@ -115,6 +118,8 @@ class Hub:
             if active.outbox.full:
                 self.remove(active)
                 active.fall_behind()
+        for view in views:
+            view.settle()
 
 
 def deliver(topic: TopicState, partition: int, change: Change, found: list[tuple[Active, Delivery]]) -> int:

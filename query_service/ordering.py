@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
 
+from query_service.index.ranks import top
 from query_service.part import Part
 from query_service.rows import RowNumbers
 from sowline.order import Order
+
+T = TypeVar("T")
 
 Found = list[tuple[Part, RowNumbers]]
 """Parts of a query, and the places in them of records that match."""
@@ -29,22 +32,22 @@ async def in_order(found: Found, order: Order, first: int, end: int | None) -> F
         return []
     if len(found) == 1 and found[0][0].ranks is not None:
         ((part, places),) = found
-        return [(part, (await _apart(_by_ranks, total, part, places, end))[first:])]
+        return [(part, (await in_thread_if_large(_by_ranks, total, part, places, end))[first:])]
     keys = [key async for key in _keys(found, order)]
-    chosen = await _apart(_smallest, total, keys, end)
+    chosen = await in_thread_if_large(_smallest, total, keys, end)
     return list(_runs(found, chosen[first:]))
 
 
-async def _apart(work: Callable[..., Any], size: int, *arguments: Any) -> Any:
+async def in_thread_if_large(work: Callable[..., T], size: int, *arguments: Any) -> T:
+    """Do work on so many records; if they are many, in a thread, so that others get turns."""
     return await asyncio.to_thread(work, *arguments) if size > LARGE else work(*arguments)
 
 
 def _by_ranks(part: Part, places: RowNumbers, end: int) -> RowNumbers:
     """The first `end` of the places by the part's ranks; where these are equal, by SOW key."""
     ranks = [rank[places] for rank in part.ranks or ()]
-    if ranks and end < len(places):
-        inside = np.flatnonzero(ranks[0] <= np.partition(ranks[0], end - 1)[end - 1])
-        places, ranks = places[inside], [rank[inside] for rank in ranks]
+    inside = top(np.arange(len(places)), ranks, [False] * len(ranks), end)
+    places, ranks = places[inside], [rank[inside] for rank in ranks]
     if ranks:
         sorting = np.lexsort(ranks[::-1])
         places, ranks = places[sorting], [rank[sorting] for rank in ranks]

@@ -52,6 +52,9 @@ class Limits:
     records_max: int = 10_000_000
     bytes_max: int = 1 << 40
     seconds_max: float = 3600.0
+    groups_max: int = 1_000_000
+    undo_max: int = 100_000
+    """Changes that may be undone to find out what a page or a group showed at a bookmark."""
 
 
 @dataclass(slots=True)
@@ -63,6 +66,12 @@ class Result:
     returned: int = 0
     bytes: int = 0
     hash: int = 0
+
+    def count(self, records: int, size: int, hash: int) -> None:
+        """Note that so many records more are returned."""
+        self.returned += records
+        self.bytes += size
+        self.hash ^= hash
 
     @property
     def stats(self) -> dict[str, int]:
@@ -182,9 +191,7 @@ class Query:
 
     def _returned(self, records: int, size: int, hash: int) -> None:
         result, limits = self.result, self._limits
-        result.returned += records
-        result.bytes += size
-        result.hash ^= hash
+        result.count(records, size, hash)
         if result.returned > limits.records_max:
             raise SowlineError(
                 "result too large",

@@ -12,8 +12,9 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from query_service.asking import selection_of, topics_of
+from query_service.asking import query_of, topics_of
 from query_service.backend import Backend
+from query_service.grouping import GroupedQuery
 from query_service.outbox import Outbox
 from query_service.query import Query
 from query_service.session import Session
@@ -102,11 +103,11 @@ class Server:
             return _refused(error)
         return JSONResponse({"bookmark": query.bookmark, "roads": roads})
 
-    async def _query(self, request: HttpRequest) -> Query:
+    async def _query(self, request: HttpRequest) -> Query | GroupedQuery:
         fields = await _fields(request)
         asked = read_request(orjson.dumps({"command": "sow", "topic": request.path_params["topic"]} | fields))
         topics = topics_of(self._state, asked.topic)
-        return Query(topics, selection_of(asked), self._backend.limits)
+        return query_of(asked, topics, self._backend.limits)
 
 
 async def _read(socket: WebSocket, session: Session) -> None:
@@ -147,7 +148,7 @@ async def _fields(request: HttpRequest) -> dict[str, Any]:
     return fields
 
 
-async def _lines(query: Query) -> AsyncIterator[bytes]:
+async def _lines(query: Query | GroupedQuery) -> AsyncIterator[bytes]:
     async for _, records in query.records():
         yield b"".join([record + b"\n" for record in records])
 

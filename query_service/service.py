@@ -31,7 +31,7 @@ class QueryService:
     def __init__(self, settings: Settings, topics: Topics) -> None:
         self._settings = settings
         self._topics = topics
-        self._state = State(topics, settings.ring_changes_max)
+        self._state = State(topics, settings.ring_changes_max, settings.index_bytes_max)
         self._hub = Hub()
         limits = Limits(settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max)
         backend = Backend(self._state, self._hub, settings.kafka_client, limits)

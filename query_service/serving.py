@@ -5,15 +5,15 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from fanout.subscription import Subscription
-from query_service.asking import Places
+from query_service.asking import Places, live_filter
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, CatchUp
 from query_service.group import acknowledge, send_group
 from query_service.hub import Active
 from query_service.outbox import Outbox
 from query_service.query import Query, Selection
-from query_service.state import TopicState
-from sowline.bookmark import format_bookmark
+from query_service.state import State, TopicState
+from sowline.bookmark import Positions, format_bookmark
 from sowline.errors import SowlineError
 from sowline.wire import Request, ack
 
@@ -39,7 +39,7 @@ class Serving:
         self._selection = selection
         self._query: Query | None = None
         options = selection.options
-        engine = Subscription(selection.filter, options.oof)
+        engine = Subscription(live_filter(selection), options.oof)
         sub_id = request.id_of_subscription
         self._actives = [Active(outbox, sub_id, topic, engine, options) for topic in topics]
         for active in self._actives:
@@ -53,7 +53,8 @@ class Serving:
 
     async def run(self) -> None:
         """Serve until cancelled; raises where it can't go on."""
-        await self._wait_for_replica()
+        for active in self._actives:
+            await wait_for_replica(self._backend.state, active.topic, active.positions)
         expired = await self._has_expired()
         if self._query is not None:
             await self._query.begin()
@@ -61,7 +62,7 @@ class Serving:
         self._processed()
         if self._query is not None:
             await send_group(self._outbox, self._request, self._query)
-            acknowledge(self._outbox, self._request, self._query)
+            acknowledge(self._outbox, self._request, self._query.bookmark, self._query.result)
             self._query = None
         while True:
             if expired:
@@ -89,16 +90,6 @@ class Serving:
             sub_id = self._request.id_of_subscription
             self._outbox.put(ack("processed", self._request.command_id, bookmark=bookmark, sub_id=sub_id))
 
-    async def _wait_for_replica(self) -> None:
-        """Wait for a replica that is behind the client's bookmark, but not for ever."""
-        for active in self._actives:
-            topic, state = active.topic, self._backend.state
-            if not await state.wait_until_reached(topic, active.positions, BEHIND_SECONDS_MAX):
-                place = topic.bookmark(topic.positions)
-                raise SowlineError(
-                    "behind", f"this replica stands at {place}, before the bookmark; try again later"
-                )
-
     async def _has_expired(self) -> bool:
         """Tell whether the bookmark is too old, where the client asked for a fresh group then; else that raises."""
         try:
@@ -122,6 +113,13 @@ class Serving:
         while True:
             await CatchUp(self._backend.kafka, active).run(self._backend.hub)
             await active.fell_behind()
+
+
+async def wait_for_replica(state: State, topic: TopicState, positions: Positions) -> None:
+    """Wait for a replica that is behind a client's bookmark, but not for ever; raises `behind`."""
+    if not await state.wait_until_reached(topic, positions, BEHIND_SECONDS_MAX):
+        place = topic.bookmark(topic.positions)
+        raise SowlineError("behind", f"this replica stands at {place}, before the bookmark; try again later")
 
 
 async def _together(steps: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 import structlog
 
-from query_service.asking import places_of, selection_of, topics_of
+from query_service.asking import is_view, only_topic, places_of, query_of, selection_of, topics_of
 from query_service.backend import Backend
 from query_service.group import acknowledge, send_group
+from query_service.grouping import GroupedQuery
 from query_service.outbox import Outbox
 from query_service.query import Query
 from query_service.serving import Serving
+from query_service.viewing import Viewing
 from sowline.errors import SowlineError
 from sowline.wire import Request, ack, command_id_of, failure, message, read_request, split_frame
 
@@ -27,7 +29,7 @@ class Session:
     def __init__(self, backend: Backend, outbox: Outbox) -> None:
         self._backend = backend
         self.outbox = outbox
-        self._subscriptions: dict[str, tuple[Serving, asyncio.Task[None]]] = {}
+        self._subscriptions: dict[str, tuple[Serving | Viewing, asyncio.Task[None]]] = {}
         self._queries: dict[str, tuple[Request, asyncio.Task[None]]] = {}
         self._unnamed = itertools.count()
 
@@ -67,13 +69,13 @@ class Session:
     def _explain(self, request: Request) -> None:
         self._start_query(request, self._run_explain(request, self._query(request)))
 
-    def _query(self, request: Request) -> Query:
+    def _query(self, request: Request) -> Query | GroupedQuery:
         if request.bookmark:
             raise SowlineError(
                 "not supported", "a sow at a bookmark needs history, which this topic does not have"
             )
         topics = topics_of(self._backend.state, request.topic)
-        return Query(topics, selection_of(request), self._backend.limits)
+        return query_of(request, topics, self._backend.limits)
 
     def _start_query(self, request: Request, run: Coroutine[Any, Any, None]) -> None:
         query_id = request.id_of_query or f"\0{next(self._unnamed)}"
@@ -86,13 +88,13 @@ class Session:
         self._queries[query_id] = request, task
         task.add_done_callback(lambda done: self._queries.pop(query_id, None))
 
-    async def _run_sow(self, request: Request, query: Query) -> None:
+    async def _run_sow(self, request: Request, query: Query | GroupedQuery) -> None:
         await query.begin()
         self._processed(request, bookmark=query.bookmark)
         await send_group(self.outbox, request, query)
-        acknowledge(self.outbox, request, query)
+        acknowledge(self.outbox, request, query.bookmark, query.result)
 
-    async def _run_explain(self, request: Request, query: Query) -> None:
+    async def _run_explain(self, request: Request, query: Query | GroupedQuery) -> None:
         self._processed(request)
         roads = await query.explained()
         self.outbox.put(
@@ -118,7 +120,13 @@ class Session:
         sub_id = self._free_sub_id(request)
         topics = topics_of(self._backend.state, request.topic)
         places = places_of(request, topics)
-        serving = Serving(self._backend, self.outbox, request, topics, selection_of(request), places)
+        selection = selection_of(request)
+        serving: Serving | Viewing
+        if is_view(request, selection):
+            topic = only_topic(request, topics)
+            serving = Viewing(self._backend, self.outbox, request, topic, selection, places)
+        else:
+            serving = Serving(self._backend, self.outbox, request, topics, selection, places)
         task = asyncio.get_running_loop().create_task(
             self._guarded(request, serving.run(), "processed", sub_id=sub_id)
         )

@@ -7,6 +7,7 @@ import structlog
 
 from query_service.follower import Batches, Place
 from query_service.indexes import Indexes
+from query_service.memory import Memory
 from query_service.replica import GapFound, PartitionReplica
 from query_service.rows import Rows
 from sowline.bookmark import Positions, format_bookmark
@@ -22,10 +23,10 @@ OnChanges = Callable[["TopicState", int, list[Change]], None]
 class TopicState:
     """One topic: its records in rows, and the replicas of its partitions, which keep them."""
 
-    def __init__(self, definition: TopicDefinition, ring_changes_max: int) -> None:
+    def __init__(self, definition: TopicDefinition, ring_changes_max: int, memory: Memory) -> None:
         self.definition = definition
         self.rows = Rows()
-        self.indexes = Indexes(definition, self.rows)
+        self.indexes = Indexes(definition, self.rows, memory)
         self.about = About(topic=definition.name)
         self.partitions = [
             PartitionReplica(number, self.rows, ring_changes_max) for number in range(definition.partitions)
@@ -54,10 +55,13 @@ class TopicState:
 class State:
     """All topics of a query service. Everything here happens in the event loop."""
 
-    def __init__(self, topics: Topics, ring_changes_max: int) -> None:
+    def __init__(self, topics: Topics, ring_changes_max: int, index_bytes_max: int = 1 << 30) -> None:
+        self.memory = Memory(index_bytes_max)
         self.topics = {
-            definition.name: TopicState(definition, ring_changes_max) for definition in topics.topics
+            definition.name: TopicState(definition, ring_changes_max, self.memory)
+            for definition in topics.topics
         }
+        self._making: set[asyncio.Task[None]] = set()
         self._by_changes = {topic.definition.changes: topic for topic in self.topics.values()}
         self._moved = asyncio.Event()
         self.broken: str | None = None
@@ -86,6 +90,7 @@ class State:
                 log.error("gap in the changes", topic=changes_topic, partition=number, why=str(gap))
                 return
             self.changes_applied += len(changes)
+            topic.indexes.keep_up()
             if changes:
                 self.on_changes(topic, number, changes)
         self._moved.set()
@@ -94,7 +99,12 @@ class State:
     def loaded(self, places: list[Place]) -> None:
         """Note that partitions were read to the end seen at the start."""
         for changes_topic, number in places:
-            self._by_changes[changes_topic].partitions[number].loaded()
+            topic = self._by_changes[changes_topic]
+            topic.partitions[number].loaded()
+            if not topic.loading and topic.indexes.are_declared:
+                task = asyncio.get_running_loop().create_task(topic.indexes.make_declared())
+                self._making.add(task)
+                task.add_done_callback(self._making.discard)
 
     def failed(self, error: BaseException) -> None:
         """Note that the follower ended: only a restart can help."""

@@ -15,6 +15,7 @@ class Message:
     `command` is `group_begin`, `sow` (a record of the snapshot), `group_end`, `publish` or `oof`. `body` is
     the record as it is stored; of an `oof` the new record (`reason` match) or the previous one (deleted).
     `bookmark` is where a subscriber may come back from. `reset` marks a group that voids what came before it.
+    `more` says that the next message belongs to the same step of a page or of groups.
     """
 
     command: str
@@ -28,6 +29,7 @@ class Message:
     records: int | None = None
     hash: str | None = None
     reset: bool = False
+    more: bool = False
 
     @property
     def data(self) -> dict[str, Any]:
@@ -62,6 +64,7 @@ class Received(msgspec.Struct):
     records: list[_Record] | int | None = None
     hash: str | None = None
     reset: bool = False
+    more: bool = False
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -92,6 +95,7 @@ class Received(msgspec.Struct):
             records=self.records if isinstance(self.records, int) else None,
             hash=self.hash,
             reset=self.reset,
+            more=self.more,
         )
 
 

@@ -78,6 +78,8 @@ class Stream:
         self.id = id
         self._ask = ask
         self._waiting: deque[Message] = deque()
+        self._unfinished: list[Message] = []
+        self._amid_a_step = False
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -95,7 +97,10 @@ class Stream:
         if received.command == "ack":
             self._receive_ack(received)
         else:
-            self._waiting.extend(received.messages())
+            self._unfinished += received.messages()
+            if not received.more:
+                self._waiting.extend(self._unfinished)
+                self._unfinished.clear()
         self._news.set()
         if len(self._waiting) >= WAITING_MAX and not self._ended:
             self._room.clear()
@@ -140,16 +145,29 @@ class Stream:
                 SowlineError("disconnected", "the connection was lost while the query ran; run it again")
             )
             return None
-        self._waiting.clear()
+        self._drop_what_waits()
         self._room.set()
         return self.going_on()
+
+    def _drop_what_waits(self) -> None:
+        """Drop what the caller was not given, but for the rest of a step of which it was given a part."""
+        kept: deque[Message] = deque()
+        while self._amid_a_step and self._waiting:
+            kept.append(self._waiting.popleft())
+            if not kept[-1].more:
+                break
+        self._unfinished.clear()
+        self._waiting = kept
 
     def going_on(self) -> Ask:
         """Return what to ask for so that the caller gets what comes next."""
         if self._ask.command == "sow" or not self._whole:
             return self._ask
         command = "sow_and_subscribe" if self._ask.is_view else "subscribe"
-        return replace(self._ask, command=command, bookmark=self.bookmark or "")
+        positions = self._positions
+        for message in self._waiting:
+            positions = lay_over(positions, _parse(message.bookmark))
+        return replace(self._ask, command=command, bookmark=format_bookmark(positions))
 
     # what the caller uses
 
@@ -192,6 +210,7 @@ class Stream:
     def _give(self) -> Message:
         message = self._waiting.popleft()
         self._given = True
+        self._amid_a_step = message.more
         if len(self._waiting) <= WAITING_MAX // 2:
             self._room.set()
         if message.command == "group_end":

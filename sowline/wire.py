@@ -41,7 +41,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     ack_type: str = ""
     order_by: str = ""
     top_n: int | None = None
-    skip_n: int = 0
+    skip_n: int | None = None
     sow_keys: SowKeys = SowKeys()
 
     @property
@@ -127,9 +127,11 @@ def _check_page(request: Request) -> None:
         parse_order(request.order_by)
     if request.top_n is not None and request.top_n < 0:
         raise SowlineError("invalid top_n", f"expected a top_n of 0 or more, got {request.top_n}")
+    if request.skip_n is None:
+        return
     if request.skip_n < 0:
         raise SowlineError("invalid skip_n", f"expected a skip_n of 0 or more, got {request.skip_n}")
-    if request.skip_n and request.top_n is None:
+    if request.top_n is None:
         raise SowlineError("invalid skip_n", "expected a top_n together with skip_n, got none")
 
 
@@ -169,11 +171,15 @@ def failure(command_id: str, error: SowlineError, kind: str = "processed", **fie
     )
 
 
-def sow_record(sow_key: bytes | None, updated_at: str, body: bytes, timestamp: int | None) -> bytes:
-    """Return one record of a `sow` message; `timestamp` is the last update's log time in ms, if asked for."""
+def sow_record(sow_key: bytes | None, updated_at: str | None, body: bytes, timestamp: int | None) -> bytes:
+    """Return one record of a `sow` message; `timestamp` is the last update's log time in ms, if asked for.
+
+    `updated_at` is the place of the last update; a group has none.
+    """
     key = b'"sow_key":"%s",' % sow_key if sow_key is not None else b""
     when = b'"timestamp":"%s",' % iso_time(timestamp).encode() if timestamp is not None else b""
-    return b'{%s%s"updated_at":"%s","data":%s}' % (key, when, updated_at.encode(), body)
+    place = b'"updated_at":"%s",' % updated_at.encode() if updated_at is not None else b""
+    return b'{%s%s%s"data":%s}' % (key, when, place, body)
 
 
 def sow_batch(query_id: str, topic: str, records: Iterable[bytes]) -> bytes:
@@ -182,9 +188,14 @@ def sow_batch(query_id: str, topic: str, records: Iterable[bytes]) -> bytes:
     return b'%s,"records":[%s]}' % (head, b",".join(records))
 
 
-def change_head(command: str, sids: Sequence[str], reason: str | None) -> bytes:
-    """Return the part of a `publish` or `oof` that differs between subscriptions."""
+def change_head(command: str, sids: Sequence[str], reason: str | None, *, more: bool = False) -> bytes:
+    """Return the part of a `publish` or `oof` that differs between subscriptions.
+
+    `more` says that the next message belongs to the same step: who goes on from a bookmark has both or none.
+    """
     about: dict[str, Any] = {"command": command, "sids": sids}
+    if more:
+        about["more"] = True
     if reason is not None:
         about["reason"] = reason
     return orjson.dumps(about)[:-1]

@@ -69,7 +69,7 @@ def test_ids_default_to_the_commands() -> None:
 def test_a_request_may_ask_for_a_page_in_an_order() -> None:
     """No `top_n` is no limit; a `top_n` of 0 is a page of nothing, for who only counts."""
     plain = read_request(b'{"command":"sow"}')
-    assert (plain.order, plain.top_n, plain.skip_n) == (parse_order(""), None, 0)
+    assert (plain.order, plain.top_n, plain.skip_n) == (parse_order(""), None, None)
     page = read_request(b'{"command":"sow","order_by":"/a desc","top_n":0,"skip_n":5}')
     assert (page.order, page.top_n, page.skip_n) == (parse_order("/a DESC"), 0, 5)
 

@@ -1,0 +1,99 @@
+"""Aggregated queries: the groups of the records that match at one instant."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any
+
+import orjson
+
+from fanout.groups import Groups
+from query_service.part import Part
+from query_service.query import CHUNK, Limits, Query, Result, Selection
+from query_service.rows import RowNumbers
+from query_service.state import TopicState
+from sowline.order import Order
+from sowline.path import Document
+from sowline.projection import parse_projection
+from sowline.wire import sow_record
+
+
+def groups_of(topic: TopicState, selection: Selection, groups_max: int) -> Groups:
+    """Return the groups that a selection asks for, without a record; raises `invalid projection`."""
+    options = selection.options
+    projection = parse_projection(options.projection)
+    return Groups(topic.definition.name, options.grouping, projection, groups_max=groups_max)
+
+
+async def load_groups(groups: Groups, query: Query) -> None:
+    """Let in all records that a query finds; others get turns in between. Raises `too many groups`."""
+    async for part, places in query.matches():
+        for start in range(0, len(places), CHUNK):
+            groups.load(_entries(part, places[start : start + CHUNK]))
+            await asyncio.sleep(0)
+
+
+def _entries(part: Part, places: RowNumbers) -> Iterator[tuple[bytes, Document, tuple[Any, ...]]]:
+    captured, loads = part.captured, orjson.loads
+    for at in places.tolist():
+        order = (int(captured.times[at]), int(captured.partitions[at]), captured.position(at))
+        yield captured.keys[at], loads(captured.bodies[at]), order
+
+
+class GroupedQuery:
+    """A query whose records are groups; used as `Query` is."""
+
+    def __init__(self, topic: TopicState, selection: Selection, limits: Limits) -> None:
+        plain = replace(selection, order=Order(), top_n=None, skip_n=0)
+        self.result = Result()
+        self._name = topic.definition.name
+        self._groups = groups_of(topic, selection, limits.groups_max)
+        self._query = Query([topic], plain, limits)
+        self._selection = selection
+
+    @property
+    def bookmark(self) -> str:
+        """The instant of the query."""
+        return self._query.bookmark
+
+    def begin_now(self) -> bool:
+        """Take the instant now, if all indexes are at hand; tell whether they are."""
+        return self._query.begin_now()
+
+    async def begin(self) -> None:
+        """Take the instant as soon as all indexes are at hand."""
+        await self._query.begin()
+
+    async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
+        """Yield the groups as they go on the wire, by SOW key or in the order that was asked for."""
+        await load_groups(self._groups, self._query)
+        groups = groups_in_order(list(self._groups.records()), self._selection)
+        found = self._query.result
+        self.result.topic_matches, self.result.matches = found.topic_matches, found.matches
+        no_sowkey = self._selection.options.no_sowkey
+        for start in range(0, len(groups), CHUNK):
+            chunk = groups[start : start + CHUNK]
+            written = [sow_record(None if no_sowkey else key, None, body, None) for key, body in chunk]
+            self.result.count(len(written), sum(map(len, written)), hash_of(key for key, _ in chunk))
+            yield self._name, written
+            await asyncio.sleep(0)
+
+    async def explained(self) -> list[dict[str, Any]]:
+        """Say which road the query takes to the records that it groups."""
+        return await self._query.explained()
+
+
+def groups_in_order(groups: list[tuple[bytes, bytes]], selection: Selection) -> list[tuple[bytes, bytes]]:
+    """Return the groups that are asked for, in the order that is asked for."""
+    if selection.order.terms:
+        groups.sort(key=lambda group: selection.order.key(orjson.loads(group[1]), group[0]))
+    return groups[selection.skip_n : selection.end]
+
+
+def hash_of(keys: Iterable[bytes]) -> int:
+    """Return the XOR of the 8-byte BLAKE2b of each SOW key."""
+    result = 0
+    for key in keys:
+        result ^= int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
+    return result

@@ -1,0 +1,46 @@
+"""The key road: a filter that asks for strings in all key fields names its records' SOW keys. Pure."""
+
+from itertools import product
+from math import isfinite, prod
+
+import orjson
+
+from query_service.index.hash_index import COMBINATIONS_MAX, spellings, strings_by_path
+from sowline.filter.tree import Node
+from sowline.key import sow_key
+from sowline.path import parse_path
+from sowline.topics import TopicDefinition
+
+
+def sow_keys_of(tree: Node, definition: TopicDefinition) -> list[bytes] | None:
+    """The SOW keys of all records that the filter may match; None if it doesn't ask for its key fields so."""
+    asked = strings_by_path(tree)
+    paths = [parse_path(text) for text in definition.key]
+    if any(path not in asked for path in paths):
+        return None
+    choices = [_texts(asked[path]) for path in paths]
+    if prod(map(len, choices)) > COMBINATIONS_MAX:
+        return None
+    keys = [
+        texts[0] if len(texts) == 1 else orjson.dumps(list(texts)).decode() for texts in product(*choices)
+    ]
+    return [sow_key(definition.domain_prefix, text) for text in keys]
+
+
+def _texts(strings: frozenset[str]) -> list[str]:
+    """The key texts of all values that equal one of the strings: the string, and the integer or boolean it spells."""
+    texts = dict.fromkeys(strings)
+    for value in spellings(strings):
+        if not isinstance(value, str) and isfinite(value) and value == int(value):
+            texts[str(int(value))] = None
+            if value in (0, 1):
+                texts["true" if value else "false"] = None
+    return [text for text in texts if _is_utf8(text)]
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,147 @@
+"""Serving one subscription to a page or to groups: the view as it is, then what becomes of it."""
+
+import asyncio
+
+from query_service.asking import Places
+from query_service.backend import Backend
+from query_service.catch_up import BookmarkExpired, changes_since
+from query_service.group import acknowledge, put_group
+from query_service.grouping import hash_of
+from query_service.hub import ViewName
+from query_service.outbox import Outbox
+from query_service.query import Query, Result, Selection
+from query_service.serving import wait_for_replica
+from query_service.state import TopicState
+from query_service.views import GroupView, PageView, Shown, View, Viewer, shown_in_order
+from sowline.bookmark import format_position
+from sowline.wire import Request, ack, sow_record
+
+
+class Viewing:
+    """One subscription of a session to a view; `run` it in a task of its own."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        outbox: Outbox,
+        request: Request,
+        topic: TopicState,
+        selection: Selection,
+        places: Places | None,
+    ) -> None:
+        self._backend = backend
+        self._outbox = outbox
+        self._request = request
+        self._topic = topic
+        self._selection = selection
+        self._place = None if places is None else places[topic.definition.log]
+        self._viewer = Viewer(outbox, request.id_of_subscription, selection)
+        self._view: View | None = None
+
+    @property
+    def _name(self) -> ViewName:
+        options, filter = self._selection.options, self._selection.filter.text
+        if options.projection:
+            return "groups", filter, ",".join(map(str, options.grouping)), options.projection
+        return "page", filter, self._selection.order.text
+
+    async def run(self) -> None:
+        """Serve until cancelled; raises where it can't go on."""
+        if self._place is not None:
+            await wait_for_replica(self._backend.state, self._topic, self._place)
+        view = self._view = await self._view_of_topic()
+        view.users += 1
+        assert view.filling is not None
+        await asyncio.shield(view.filling)
+        if self._place is None or not await self._came_back(view):
+            self._begin(view, reset=self._place is not None)
+        while True:
+            await self._viewer.behind.wait()
+            await self._outbox.wait_drained()
+            if view.failed is not None:
+                raise view.failed
+            view.catch_up(self._viewer)
+
+    def stop(self) -> None:
+        """Look at the view no more; whoever is the last closes it."""
+        view, self._view = self._view, None
+        if view is None:
+            return
+        view.remove(self._viewer)
+        view.users -= 1
+        if not view.users:
+            self._backend.hub.remove_view(self._topic.definition.name, self._name)
+            if view.filling is not None:
+                view.filling.cancel()
+
+    async def _view_of_topic(self) -> View:
+        """Return the view, which others may look at already; else it is made as of an instant, and filled."""
+        hub, topic = self._backend.hub, self._topic
+        if (view := hub.view(topic.definition.name, self._name)) is not None:
+            assert isinstance(view, View)
+            return view
+        query = Query([topic], Selection(self._selection.filter), self._backend.limits)
+        await query.begin()
+        if (view := hub.view(topic.definition.name, self._name)) is not None:
+            assert isinstance(view, View)
+            return view
+        made = self._new_view()
+        hub.add_view(topic.definition.name, self._name, made)
+        made.filling = asyncio.get_running_loop().create_task(made.fill(query))
+        return made
+
+    def _new_view(self) -> View:
+        if self._selection.options.projection:
+            return GroupView(self._topic, self._selection, self._backend.limits.groups_max)
+        return PageView(self._topic, self._selection)
+
+    def _begin(self, view: View, *, reset: bool) -> None:
+        """Send the view as it is, and be live from there on."""
+        if view.failed is not None:
+            raise view.failed
+        bookmark = self._topic.bookmark(self._topic.positions)
+        self._processed(bookmark)
+        shown = view.shown_to(self._viewer)
+        if self._selection.options.projection:
+            shown = shown_in_order(shown, self._selection)
+        records = self._records(shown)
+        result = Result(len(self._topic.rows), view.matches)
+        result.count(len(records), sum(map(len, records)), hash_of(shown))
+        put_group(self._outbox, self._request, bookmark, records, result, reset=reset)
+        acknowledge(self._outbox, self._request, bookmark, result)
+        view.add(self._viewer)
+
+    async def _came_back(self, view: View) -> bool:
+        """Tell the client what has changed since its bookmark; False where a fresh group has to do."""
+        assert self._place is not None
+        limits, kafka = self._backend.limits, self._backend.kafka
+        try:
+            changes = await changes_since(kafka, self._topic, self._place, limits.undo_max)
+        except BookmarkExpired:
+            if not self._selection.options.reset:
+                raise
+            return False
+        if view.failed is not None:
+            raise view.failed
+        view.hold(self._viewer, self._place, changes)
+        self._processed(self._topic.bookmark(self._place))
+        view.catch_up(self._viewer)
+        return True
+
+    def _records(self, shown: dict[bytes, Shown]) -> list[bytes]:
+        """What is shown, as it goes on the wire."""
+        options, log = self._selection.options, self._topic.definition.log
+        return [
+            sow_record(
+                None if options.no_sowkey else key,
+                None if of.position is None else format_position(log, of.partition, of.position),
+                of.body if options.select is None else options.select.apply(of.body),
+                of.time if options.timestamp and of.position is not None else None,
+            )
+            for key, of in shown.items()
+        ]
+
+    def _processed(self, bookmark: str) -> None:
+        if "processed" in self._request.acks:
+            sub_id = self._request.id_of_subscription
+            self._outbox.put(ack("processed", self._request.command_id, bookmark=bookmark, sub_id=sub_id))
