@@ -64,6 +64,7 @@ def applied(view: dict[bytes, bytes], changes: Iterable[GroupChange]) -> None:
 @example(
     history=[(0, {"k": 1, "v": "cat"}), (1, {"k": 1.0, "v": 2}), (0, {"k": True})], projection=EVERYTHING
 )
+@example(history=[(0, {"v": 1}), (0, {"v": 1.0}), (0, {"v": True})], projection=WITHOUT_LATEST)
 @example(history=[(0, {"v": -0.0}), (0, {"v": 0.0}), (0, {"v": 1})], projection=WITHOUT_LATEST)
 def test_kept_is_computed_afresh(history: list[Step], projection: str) -> None:
     """After every change the groups are those of the records that are in, and a client has been told all."""

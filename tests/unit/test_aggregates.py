@@ -102,6 +102,7 @@ def test_sum_and_average_are_rounded_once(one: float, others: list[float]) -> No
 
 @given(st.lists(numbers.filter(lambda number: abs(number) < 1e150), min_size=2))
 @example([5e-324, 0])
+@example([0, 163])
 @example([1e100, 1e-100, 1.0])
 @example([2**64 - 1, -(2**63), 0.5])
 def test_deviations_are_rounded_once(values: list[float]) -> None:

@@ -159,6 +159,15 @@ def test_the_latest_record_leaves() -> None:
     assert results(kept) == [{"v": 0}, {"v": 1}]
 
 
+def test_no_order_is_kept_of_records_that_left() -> None:
+    """Memory is that of the records that are in, not of all there ever were."""
+    kept = groups("/v")
+    for n in range(10):
+        kept.change(b"%d" % n, None, {"v": n}, (n,))
+        kept.change(b"%d" % n, {"v": n}, None, (n + 1,))
+    assert kept._orders == {}
+
+
 def test_an_update_makes_a_record_the_latest() -> None:
     """And it stays so while others leave."""
     kept = loaded(groups("/v"), {"v": 0}, {"v": 1})
