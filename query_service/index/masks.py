@@ -4,7 +4,7 @@ A test is asked for a range of rows, or for some rows by number, and answers wit
 rows means nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 
@@ -12,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from query_service.index.bounds import INVERSE, NONE_HOLDS, Bound, bound, related_to
-from query_service.index.cells import BOOLEAN, DOUBLE, INTEGER, NULL
+from query_service.index.cells import BOOLEAN, DOUBLE, HARD, INTEGER, NULL
 from query_service.index.column import Column, Rows
+from sowline.filter.arrays import RELATIONS
 from sowline.filter.evaluate import truth
 from sowline.filter.predicates import MIRRORED, Judge, Membership, constant, judged
-from sowline.filter.tree import Between, Comparison, Field, In, IsNaN, IsNull, Literal, Node
+from sowline.filter.tree import Affixed, Between, Comparison, Field, In, IsNaN, IsNull, Like, Literal, Node
 from sowline.path import Scalar
 
 Mask = NDArray[np.bool_]
@@ -27,11 +28,14 @@ CODES_COMPARED_MAX = 3
 """So many codes are compared one by one; for more a table is looked up."""
 
 NUMBERS_COMPARED_MAX = 8
+NUMBERS_JUDGED_MAX = 10_000
+TEXTS_JUDGED_AT_ONCE = 10_000
+"""Some milliseconds of work."""
 
 
 def row_test(node: Node, column: Column, wanted: bool) -> RowTest:
     """The rows of which a predicate of the column's field is TRUE, or FALSE if that is wanted."""
-    judge = truth if isinstance(node, Field) else _judge(node)
+    judge = _judge(node)
     tests = [
         _text_test(node, judge, column, wanted),
         _number_test(node, judge, column, wanted),
@@ -57,7 +61,27 @@ def nowhere(rows: Rows) -> Mask:
     return np.zeros(rows.stop - rows.start if isinstance(rows, slice) else len(rows), np.bool_)
 
 
+def undecided_test(node: Node, column: Column) -> RowTest | None:
+    """The rows that the column can't decide: HARD ones, and numbers whose texts are asked for, if many."""
+    kinds = column.kinds
+    if not _asks_for_many_texts(node, column):
+        return (lambda rows: kinds[rows] == HARD) if column.may_have_hard else None
+    undecided = np.isin(np.arange(HARD + 1), (HARD, INTEGER, DOUBLE))
+    return lambda rows: undecided.take(kinds[rows])
+
+
+def judge_texts(node: Node, column: Column) -> Iterator[None]:
+    """Judge the column's strings beforehand, some at each step. What is left `row_test` judges at once."""
+    judge = _judge(node)
+    if column.codes is None or _texts_equalled(node, judge) is not None:
+        return
+    while column.verdicts.judge_some(node, _text_judge(node, judge), TEXTS_JUDGED_AT_ONCE):
+        yield
+
+
 def _judge(node: Node) -> Judge:
+    if isinstance(node, Field):
+        return truth
     one = judged(node)
     if one is None:
         raise AssertionError(f"not a predicate of one field: {node}")
@@ -77,7 +101,8 @@ def _text_test(node: Node, judge: Judge, column: Column, wanted: bool) -> RowTes
         return None
     equal = _texts_equalled(node, judge)
     if equal is None:
-        return _table_test(column.codes, _verdicts(node, judge, column) == wanted)
+        table = column.verdicts.table(node, _text_judge(node, judge))
+        return _table_test(column.codes, table == wanted)
     texts, may_fail = equal
     found = [code for text in texts if (code := column.dictionary.code_of(text))]
     if wanted:
@@ -131,8 +156,16 @@ def _table_test(codes: NDArray[np.unsignedinteger], table: Mask) -> RowTest | No
     return lambda rows: table.take(codes[rows])
 
 
-def _verdicts(node: Node, judge: Judge, column: Column) -> NDArray[np.int8]:
-    return column.verdicts.table(node, judge)
+def _text_judge(node: Node, judge: Judge) -> Judge:
+    """The judge, or what says the same of strings and takes less time."""
+    if not isinstance(node, Comparison) or not isinstance(literal := _constant_of(node), str):
+        return judge
+    relation = RELATIONS[_relation_name(node)]
+    return lambda text: relation(text, literal)
+
+
+def _relation_name(node: Comparison) -> str:
+    return node.operator if isinstance(node.left, Field) else MIRRORED[node.operator]
 
 
 # --- numbers ---
@@ -142,9 +175,8 @@ def _number_test(node: Node, judge: Judge, column: Column, wanted: bool) -> RowT
     if column.numbers is None:
         return None
     match node, judge:
-        case Comparison(operator, left), _:
-            name = operator if isinstance(left, Field) else MIRRORED[operator]
-            return _bound_test(column, bound(name, _constant_of(node)), wanted)
+        case Comparison(), _:
+            return _bound_test(column, bound(_relation_name(node), _constant_of(node)), wanted)
         case Field(), _:
             return _bound_test(column, bound("!=", 0), wanted)
         case ((IsNull() | IsNaN()), _):
@@ -154,7 +186,8 @@ def _number_test(node: Node, judge: Judge, column: Column, wanted: bool) -> RowT
             return _both_ends_test(column, ends, wanted)
         case In(_, items), Membership():
             return _member_test(column, judge, wanted, None not in map(_value, items))
-    return _judged_numbers_test(column, judge, wanted)
+    forms = {BOOLEAN: bool} if _asks_for_many_texts(node, column) else _FORMS
+    return _judged_numbers_test(column, judge, wanted, forms)
 
 
 def _bound_test(column: Column, relation: Bound | None, wanted: bool) -> RowTest | None:
@@ -200,12 +233,25 @@ def _any_number_test(numbers: NDArray[np.float64], wanted: Sequence[float]) -> R
     return test
 
 
-def _judged_numbers_test(column: Column, judge: Judge, wanted: bool) -> RowTest:
+_FORMS: Mapping[int, Callable[[float], Scalar]] = {INTEGER: int, DOUBLE: float, BOOLEAN: bool}
+
+
+def _asks_for_many_texts(node: Node, column: Column) -> bool:
+    """Whether a predicate on texts would have to judge more numbers than is quick."""
+    if not isinstance(node, Like | Affixed) or column.numbers is None:
+        return False
+    numbers = np.count_nonzero(column.kinds == INTEGER) + np.count_nonzero(column.kinds == DOUBLE)
+    return int(numbers) > NUMBERS_JUDGED_MAX
+
+
+def _judged_numbers_test(
+    column: Column, judge: Judge, wanted: bool, forms: Mapping[int, Callable[[float], Scalar]]
+) -> RowTest:
     """For predicates that ask for a number's text: each distinct number is judged."""
     numbers, kinds = column.numbers, column.kinds
     assert numbers is not None
     found = np.zeros(len(kinds), np.bool_)
-    for kind, form in ((INTEGER, int), (DOUBLE, float), (BOOLEAN, bool)):
+    for kind, form in forms.items():
         rows = np.flatnonzero(kinds == kind)
         # By their bits: -0.0 and 0.0 are not written the same.
         bits, places = np.unique(numbers[rows].view(np.int64), return_inverse=True)

@@ -4,14 +4,23 @@ A filter's top-level conjuncts are told apart: those that ask only for fields an
 here; the rest is left to the filter's closure, and so is every row whose value a column can't hold.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from query_service.index.cells import HARD, NO_ROW
+from query_service.index.cells import NO_ROW
 from query_service.index.column import Column
-from query_service.index.masks import Mask, RowTest, all_of, any_of, nowhere, row_test
+from query_service.index.masks import (
+    Mask,
+    RowTest,
+    all_of,
+    any_of,
+    judge_texts,
+    nowhere,
+    row_test,
+    undecided_test,
+)
 from sowline.filter.evaluate import truth
 from sowline.filter.fold import folded
 from sowline.filter.predicates import constant
@@ -75,6 +84,16 @@ def needed_paths(terms: Iterable[Node]) -> frozenset[Path]:
     return frozenset[Path]().union(*map(paths_of, terms))
 
 
+def prepare(terms: Iterable[Node], columns: Mapping[Path, Column]) -> Iterator[None]:
+    """Judge strings that the terms were never asked of, some milliseconds of work at each step.
+
+    `evaluate` does what is left of it at once. Rows may change between the steps.
+    """
+    for term in terms:
+        for node, path in _predicates(term):
+            yield from judge_texts(node, columns[path])
+
+
 def evaluate(terms: Sequence[Node], columns: Mapping[Path, Column], rows: int) -> Matches:
     """Which of rows 0 to `rows - 1` match all the terms; `terms` are of `split`, and at least one.
 
@@ -86,15 +105,15 @@ def evaluate(terms: Sequence[Node], columns: Mapping[Path, Column], rows: int) -
     for column in columns.values():
         column.reserve(rows)
     tests = [_row_test(term, columns, wanted=True) for term in terms]
-    hard = [_hard_test([columns[path] for path in paths_of(term)]) for term in terms]
+    undecided_tests = [_undecided_test(term, columns) for term in terms]
     certain = np.zeros(rows, np.bool_)
-    undecided = np.zeros(rows, np.bool_) if any(hard) else None
+    undecided = np.zeros(rows, np.bool_) if any(undecided_tests) else None
     for start in range(0, rows, BLOCK_ROWS):
         block = slice(start, min(start + BLOCK_ROWS, rows))
         if undecided is None:
             _all_hold(tests, block, certain)
         else:
-            _hold_or_may(tests, hard, block, certain, undecided)
+            _hold_or_may(tests, undecided_tests, block, certain, undecided)
     return Matches(certain, undecided)
 
 
@@ -108,23 +127,38 @@ def _all_hold(tests: Sequence[RowTest], block: slice, certain: Mask) -> None:
 
 
 def _hold_or_may(
-    tests: Sequence[RowTest], hard: Sequence[RowTest | None], block: slice, certain: Mask, undecided: Mask
+    tests: Sequence[RowTest],
+    undecided_tests: Sequence[RowTest | None],
+    block: slice,
+    certain: Mask,
+    undecided: Mask,
 ) -> None:
-    """The same where values may be hard: what a term can't decide may hold, unless another term fails."""
+    """The same where not all is decided: what a term can't decide may hold, unless another term fails."""
     sure, possible = ~nowhere(block), ~nowhere(block)
-    for test, hard_test in zip(tests, hard, strict=True):
+    for test, undecided_rows in zip(tests, undecided_tests, strict=True):
         found = test(block)
-        unknown = nowhere(block) if hard_test is None else hard_test(block)
+        unknown = nowhere(block) if undecided_rows is None else undecided_rows(block)
         sure &= found & ~unknown
         possible &= found | unknown
     certain[block] = sure
     undecided[block] = possible & ~sure
 
 
-def _hard_test(columns: Sequence[Column]) -> RowTest | None:
-    kinds = [column.kinds for column in columns if column.may_have_hard]
-    tests: list[RowTest] = [lambda rows, some=some: some[rows] == HARD for some in kinds]  # type: ignore[misc]
-    return any_of(tests) if tests else None
+def _undecided_test(term: Node, columns: Mapping[Path, Column]) -> RowTest | None:
+    """The rows of which some predicate of the term can't be decided."""
+    tests = [undecided_test(node, columns[path]) for node, path in _predicates(term)]
+    known = [test for test in tests if test is not None]
+    return any_of(known) if known else None
+
+
+def _predicates(node: Node) -> Iterator[tuple[Node, Path]]:
+    """The predicates that a condition is made of, and the path of each."""
+    if isinstance(node, Not | And | Or):
+        for operand in children(node):
+            yield from _predicates(operand)
+    else:
+        for path in paths_of(node):
+            yield node, path
 
 
 def _row_test(node: Node, columns: Mapping[Path, Column], *, wanted: bool) -> RowTest:

@@ -16,6 +16,8 @@ _UNKNOWN = -1
 Table = NDArray[np.int8]
 """By code: 1 is TRUE, 0 is FALSE, -1 is NULL. Code 0, no string, is -1."""
 
+_NO_TEXT: Table = np.array([_UNKNOWN], np.int8)
+
 
 class Verdicts:
     """Tables of the predicates last asked for. The newest is always kept, whatever its size."""
@@ -29,26 +31,27 @@ class Verdicts:
 
     def table(self, predicate: Hashable, judge: Judge) -> Table:
         """The predicate's verdict on every string of the dictionary; only those new to it are judged."""
+        return self._extended(predicate, judge, len(self._dictionary))
+
+    def judge_some(self, predicate: Hashable, judge: Judge, texts_max: int) -> bool:
+        """Judge some of the strings that `table` would have to; whether others are left."""
+        return len(self._extended(predicate, judge, texts_max)) < len(self._dictionary)
+
+    def _extended(self, predicate: Hashable, judge: Judge, texts_max: int) -> Table:
         if self._generation != self._dictionary.generation:
             self._tables.clear()
             self._generation = self._dictionary.generation
-        known = self._tables.pop(predicate, None)
-        table = self._tables[predicate] = _extended(known, self._dictionary, judge)
+        known = self._tables.pop(predicate, _NO_TEXT)
+        if len(known) < len(self._dictionary):
+            texts = self._dictionary.texts[len(known) : len(known) + texts_max]
+            verdicts = (_UNKNOWN if verdict is None else verdict for verdict in map(judge, texts))
+            known = np.concatenate((known, np.fromiter(verdicts, np.int8, len(texts))))
+        self._tables[predicate] = known
         while self.nbytes > BYTES_MAX and len(self._tables) > 1:
             self._tables.popitem(last=False)
-        return table
+        return known
 
     @property
     def nbytes(self) -> int:
         """The memory of all tables."""
         return sum(table.nbytes for table in self._tables.values())
-
-
-def _extended(known: Table | None, dictionary: Dictionary, judge: Judge) -> Table:
-    if known is None:
-        known = np.array([_UNKNOWN], np.int8)
-    if len(known) == len(dictionary):
-        return known
-    verdicts = map(judge, dictionary.texts[len(known) :])
-    fresh = np.fromiter((_UNKNOWN if verdict is None else verdict for verdict in verdicts), np.int8)
-    return np.concatenate((known, fresh))

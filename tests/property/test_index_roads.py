@@ -2,12 +2,14 @@
 
 import json
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import orjson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from query_service.index import masks
 from query_service.index.cells import ABSENT
 from query_service.index.column import Column
 from query_service.index.hash_index import HashIndex
@@ -109,7 +111,12 @@ def expected_rows(condition: Filter, documents: list[Any]) -> list[int]:
 @example("/a != 9007199254740993", [{"a": 2**53}, {"a": 2**53 + 1}])
 def test_columns_and_closures_agree(text: str, documents: list[Any]) -> None:
     """Columns, with the closure where they can't decide, find what the closure finds."""
-    condition = compile_filter(text)
+    for numbers_judged_max in (masks.NUMBERS_JUDGED_MAX, 1):
+        with patch.object(masks, "NUMBERS_JUDGED_MAX", numbers_judged_max):
+            _check_columns(compile_filter(text), documents)
+
+
+def _check_columns(condition: Filter, documents: list[Any]) -> None:
     columns = {path: Column(path) for path in map(parse_path, PATHS)}
     for column in columns.values():
         column.put_many(0, documents)

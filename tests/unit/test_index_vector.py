@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from query_service.index import vector, verdicts
+from query_service.index import masks, vector, verdicts
 from query_service.index.column import Column
-from query_service.index.vector import evaluate, needed_paths, split
+from query_service.index.vector import evaluate, needed_paths, prepare, split
 from sowline.filter import compile_filter
 from sowline.filter.printer import text_of
 from sowline.path import Path, parse_path
@@ -152,3 +152,22 @@ def test_verdicts_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judge.judged == []
     column.verdicts.table("second", judge)
     assert judge.judged == ["x", "y", "z"]
+
+
+def test_texts_of_many_numbers_are_left_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Judging each would take long, and can't be done in steps; strings and booleans are decided."""
+    monkeypatch.setattr(masks, "NUMBERS_JUDGED_MAX", 1)
+    documents = [{"a": 5}, {"a": 1.5}, {"a": True}, {"a": "5"}, {"a": "x"}, {"a": [5]}]
+    assert found("/a LIKE '5'", *documents) == ([3], [0, 1, 5])
+    assert found("NOT /a BEGINS WITH ('5')", *documents) == ([2, 4], [0, 1, 5])
+    assert found("/a LIKE '5'", *documents[1:4]) == ([0, 2], None)
+
+
+def test_strings_are_judged_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then nothing is left to judge, but of equalities, which look their strings up."""
+    monkeypatch.setattr(masks, "TEXTS_JUDGED_AT_ONCE", 2)
+    columns = columns_of(*({"a": f"text {number}"} for number in range(7)))
+    terms, _ = split(compile_filter("NOT (/a LIKE '[3-9]' OR /a = 'text 1') AND /b IS NULL").tree)
+    assert len(list(prepare(terms, columns))) == 3
+    assert list(prepare(terms, columns)) == []
+    assert np.flatnonzero(evaluate(terms, columns, 7).certain).tolist() == [0, 2]
