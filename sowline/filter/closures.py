@@ -6,6 +6,7 @@ from typing import TypeVar
 from sowline.filter.arithmetic import Operation, signed
 from sowline.filter.arrays import between, compare, elements
 from sowline.filter.evaluate import Verdict, any_true, first, inverted, truth
+from sowline.filter.functions.registry import bounded
 from sowline.filter.predicates import Affixes, Judge
 from sowline.filter.shortcuts import Test
 from sowline.path import Document, Scalar, Value
@@ -108,7 +109,7 @@ def affixing(end: str, operand: Evaluate, items: Sequence[Evaluate]) -> Judgemen
 
 def choosing(condition: Test, chosen: Evaluate, otherwise: Evaluate) -> Evaluate:
     """IF: only what is chosen is evaluated."""
-    return lambda document: first(chosen(document) if condition(document) else otherwise(document))
+    return lambda document: bounded(first((chosen if condition(document) else otherwise)(document)))
 
 
 def calling(function: Callable[..., Scalar], arguments: Sequence[Evaluate]) -> Evaluate:

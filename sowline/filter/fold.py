@@ -14,12 +14,16 @@ def folded(node: Node) -> Node:
     if isinstance(node, Literal | Field):
         return node
     simpler = rebuilt(node, folded)
-    if not all(isinstance(operand, Literal) for operand in children(simpler)) or _asks_the_world(simpler):
+    if not all(isinstance(operand, Literal) for operand in children(simpler)) or _is_open(simpler):
         return simpler
     result = first(value(simpler)({}))
     is_long = isinstance(result, str) and len(result) > FOLDED_TEXT_CHARS_MAX
     return simpler if is_long else Literal(result)
 
 
-def _asks_the_world(node: Node) -> bool:
-    return isinstance(node, Call) and not FUNCTIONS[node.name].deterministic
+def _is_open(node: Node) -> bool:
+    """Whether the answer depends on more than the arguments: on who asks and when, or on the record itself."""
+    if not isinstance(node, Call):
+        return False
+    function = FUNCTIONS[node.name]
+    return not function.deterministic or function.fact is not None

@@ -150,6 +150,13 @@ def test_if_evaluates_what_it_chooses() -> None:
     assert asked == ["a", "b", "a", "c"]
 
 
+def test_if_gives_what_any_function_gives() -> None:
+    """What is chosen is a result like others: one value, within 64 bits, and not too long."""
+    assert value("IF(TRUE, /a, 0)", a=[3, 4]) == 3
+    assert repr(value("IF(TRUE, /a, 0)", a=10**30)) == "1e+30"
+    assert value("IF(TRUE, /a, 0)", a=LONGEST + "x") is None
+
+
 def test_constant_calls_are_worked_out_once() -> None:
     """A call of constants is a constant, and so are conditions made of it."""
     assert folded(parse("CONCAT('a', UPPER('b'))")) == Literal("aB")

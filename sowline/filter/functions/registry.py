@@ -109,7 +109,7 @@ class Function:
 def _unary(convert: Conversion, compute: Compute) -> Callable[..., Scalar]:
     def apply(value: Value) -> Scalar:
         converted = convert(value)
-        return None if converted is None else _bounded(compute(converted))
+        return None if converted is None else bounded(compute(converted))
 
     return apply
 
@@ -119,12 +119,13 @@ def _general(conversions: Sequence[Conversion], compute: Compute, takes_null: bo
         converted = [convert(value) for convert, value in zip(conversions, values, strict=True)]
         if not takes_null and None in converted:
             return None
-        return _bounded(compute(*converted))
+        return bounded(compute(*converted))
 
     return apply
 
 
-def _bounded(result: Scalar) -> Scalar:
+def bounded(result: Scalar) -> Scalar:
+    """The result as a value of the language: within 64 bits, within the longest text, and never an empty one."""
     if isinstance(result, str):
         return result if 0 < len(result) <= TEXT_CHARS_MAX else None
     if isinstance(result, int) and not isinstance(result, bool):
