@@ -13,14 +13,14 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from fanout.message import command_of, fanout_headers
-from fanout.subscription import MATCH, OOF, Delivery, Sighting, Subscription
+from fanout.subscription import MATCH, OOF, Delivery, Sighting, Subscription, require_told_before
 from sowline.change import DELETE, DELETED, Change, Event, read_event
 from sowline.cluster import Cluster
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
+from sowline.filter import About, compile_filter, require_deterministic
 from sowline.following import Verdict, verdict
 from sowline.kafka import exact_producer, plain_consumer, poll_batch, read_range
-from sowline.options import parse_options
+from sowline.options import Options, parse_options
 from sowline.position import Position, before_the_log
 from sowline.settings import Settings
 from sowline.topics import FanoutDefinition, TopicDefinition
@@ -58,7 +58,9 @@ class Runner:
         self._kafka = settings.kafka_client
         self._cluster = Cluster(self._kafka)
         options = parse_options(fanout.options)
-        self._subscription = Subscription(compile_filter(fanout.filter), options.oof)
+        self._select = options.select
+        self._subscription = _subscription(fanout, options)
+        self._about = About(topic=source.name)
         self._producer = exact_producer(settings.kafka_client, source.log_bytes_max, error_cb=self._on_error)
         self._consumer = plain_consumer(
             settings.kafka_client,
@@ -140,7 +142,7 @@ class Runner:
         if judged is Verdict.TAKE:
             following.position = event.position
             if isinstance(event, Change):
-                delivery = self._subscription.on_change(Sighting(event))
+                delivery = self._subscription.on_change(Sighting(event, self._about))
                 if delivery is not None:
                     self._produce(number, event, delivery)
 
@@ -161,12 +163,12 @@ class Runner:
         self, following: Following, written: dict[bytes, bytes]
     ) -> Iterator[tuple[Change, Delivery]]:
         """Yield a `sow` for each record that matches, and an `oof` for what was written and does not any more."""
-        matches = self._subscription.filter.matches
         place = following.position or before_the_log()
         vanished = {key: Change(key, None, None, place, place, DELETE, 0) for key in written}
         for key, change in (vanished | following.newest).items():
-            now = Sighting(change).now
-            if change.body is not None and now is not None and matches(now):
+            if change.body is not None and Sighting(change, self._about).matches_now(
+                self._subscription.filter
+            ):
                 yield change, Delivery(SOW, change.body)
             elif key in written and change.body is not None:
                 yield change, Delivery(OOF, change.body, MATCH)
@@ -190,11 +192,12 @@ class Runner:
 
     def _produce(self, number: int, change: Change, delivery: Delivery) -> None:
         headers = fanout_headers(self._source, number, change, delivery)
+        body = delivery.body if self._select is None else self._select.apply(delivery.body)
         while True:
             try:
                 self._producer.produce(
                     self._fanout.output,
-                    delivery.body,
+                    body,
                     change.sow_key,
                     number,
                     self._on_delivery,
@@ -246,6 +249,19 @@ class Runner:
     def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         for place in places:
             self._partitions.pop(place.partition, None)
+
+
+def _subscription(fanout: FanoutDefinition, options: Options) -> Subscription:
+    """The subscription that a fanout is configured to be; raises what it may not have."""
+    if options.projection:
+        raise SowlineError("not supported", f"expected no projection in fanout {fanout.name}, got one")
+    filter = compile_filter(fanout.filter)
+    where = f"the filter of fanout {fanout.name}"
+    if options.oof:
+        require_told_before(filter, where)
+    else:
+        require_deterministic(filter, where)
+    return Subscription(filter, options.oof)
 
 
 def _load(event: Event, following: Following) -> None:

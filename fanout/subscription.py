@@ -7,11 +7,15 @@ from typing import Any
 import orjson
 
 from sowline.change import DELETED, Change
-from sowline.filter import UNKNOWN, About, Filter
+from sowline.filter import UNKNOWN, About, Filter, FilterError, require_deterministic
+from sowline.filter.tree import Call, walk
 
 PUBLISH = "publish"
 OOF = "oof"
 MATCH = "match"
+
+NOT_TOLD_BEFORE = ("LAST_UPDATED", "CORRELATION_ID", "BOOKMARK")
+"""Functions whose answer for the record before a change the change doesn't tell."""
 
 
 class Sighting:
@@ -107,3 +111,15 @@ def out_of_focus(change: Change) -> Delivery:
         return Delivery(OOF, change.body, MATCH)
     assert change.previous is not None
     return Delivery(OOF, change.previous, change.reason or DELETED)
+
+
+def require_told_before(filter: Filter, where: str) -> None:
+    """Raise unless the filter can be asked of a record before a change, too, and then has the same answer."""
+    require_deterministic(filter, where)
+    for node in walk(filter.tree):
+        if isinstance(node, Call) and node.name in NOT_TOLD_BEFORE:
+            raise FilterError(
+                f"{node.name} at column {node.column} can't be used in {where}: a change doesn't tell it of"
+                " the record before",
+                node.column,
+            )

@@ -16,7 +16,7 @@ from materializer.repeats import is_repeat, remember
 from sowline.change import DELETE, DELETED, Change, Numbers
 from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Command, LogRecord, Origin, read_command
 from sowline.errors import SowlineError
-from sowline.filter import compile_filter
+from sowline.filter import About, Filter, compile_filter, require_deterministic
 from sowline.key import key_text, partition_of, sow_key
 from sowline.merge import merge
 from sowline.nesting import check_nesting
@@ -215,8 +215,23 @@ class Applier:
             self._step.outcomes[str(record.offset)] = outcome
 
     def _matching(self, text: str) -> list[bytes]:
-        matches = compile_filter(text).matches
-        return [key for key, record in self._records.scan() if matches(orjson.loads(record.body or b"{}"))]
+        filter = compile_filter(text)
+        require_deterministic(filter, "the filter of a sow_delete")
+        return [key for key, record in self._records.scan() if self._matches(filter, key, record)]
+
+    def _matches(self, filter: Filter, key: bytes, record: Record) -> bool:
+        """Ask the filter of a record; one that is gone has no content."""
+        body = record.body or b"{}"
+        if not filter.needs_about:
+            return filter.matches(orjson.loads(body))
+        about = About(
+            sow_key=key.decode(),
+            topic=self._definition.name,
+            size=len(body),
+            updated=record.time / 1000,
+            correlation=record.correlation,
+        )
+        return filter.matches_about(orjson.loads(body), about)
 
     def _delete_named(self, record: LogRecord, command: Command) -> None:
         text = self._named(record)

@@ -2,14 +2,16 @@
 
 import re2  # type: ignore[import-untyped,unused-ignore]
 
+from fanout.subscription import require_told_before
 from query_service.grouping import GroupedQuery
 from query_service.query import Limits, Query, Selection
 from query_service.state import State, TopicState
 from sowline.bookmark import EPOCH, NOW, Positions, named_place, parse_bookmark
 from sowline.errors import SowlineError
-from sowline.filter import Filter, compile_filter, require_deterministic
+from sowline.filter import Filter, compile_filter
 from sowline.filter.tree import Call, In, Literal, conjunction
 from sowline.position import before_the_log
+from sowline.projection import parse_projection
 from sowline.wire import Request
 
 PAGE_RECORDS_MAX = 10_000
@@ -91,7 +93,12 @@ def is_view(request: Request, selection: Selection) -> bool:
         raise SowlineError(
             "invalid top_n", f"expected a page of at most {PAGE_RECORDS_MAX} records, got {selection.top_n}"
         )
-    require_deterministic(selection.filter, f"the filter of a {kind} subscription")
+    require_told_before(selection.filter, f"the filter of a {kind} subscription")
+    if is_grouped and (names := parse_projection(selection.options.projection).nondeterministic):
+        raise SowlineError(
+            "invalid projection",
+            f"expected functions of the records in the projection of an aggregated subscription, got {names[0]}",
+        )
     return True
 
 
@@ -110,7 +117,7 @@ def selection_of(request: Request) -> Selection:
 def live_filter(selection: Selection) -> Filter:
     """Return the filter of a live subscription: SOW keys restrict it as they restrict its snapshot."""
     if selection.options.oof:
-        require_deterministic(selection.filter, "the filter of a subscription with oof")
+        require_told_before(selection.filter, "the filter of a subscription with oof")
     if not selection.sow_keys:
         return selection.filter
     keys = tuple(Literal(key.decode()) for key in selection.sow_keys)

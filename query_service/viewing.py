@@ -117,13 +117,13 @@ class Viewing:
         limits, kafka = self._backend.limits, self._backend.kafka
         try:
             changes = await changes_since(kafka, self._topic, self._place, limits.undo_max)
+            if view.failed is not None:
+                raise view.failed
+            view.hold(self._viewer, self._place, changes)
         except BookmarkExpired:
             if not self._selection.options.reset:
                 raise
             return False
-        if view.failed is not None:
-            raise view.failed
-        view.hold(self._viewer, self._place, changes)
         self._processed(self._topic.bookmark(self._place))
         view.catch_up(self._viewer)
         return True

@@ -138,7 +138,10 @@ class View(ABC):
         self.add(viewer)
 
     def hold(self, viewer: Viewer, positions: Positions, changes: list[tuple[int, Change]]) -> None:
-        """Let a viewer hold what the view showed before the changes, which are all since `positions`."""
+        """Let a viewer hold what the view showed before the changes, which are all since `positions`.
+
+        Raises `too many groups` where there were more then than there may be.
+        """
         undone: dict[bytes, Change] = {}
         for _, change in changes:
             undone.setdefault(change.sow_key, change)
@@ -324,12 +327,15 @@ class GroupView(View):
             seen = Sighting(change, self.topic.about)
             before = seen.before if seen.matched_before(self._filter) else None
             held = self.topic.rows.capture(self.topic.rows.found([key]))
-            now = orjson.loads(held.bodies[0]) if held.bodies else None
-            if now is None or not self._filter.matches(now):
+            if not held.bodies or not self._is_in(key, held.bodies[0]):
                 yield _Step(key, None, before, LONG_AGO)
             else:
                 order = (int(held.times[0]), int(held.partitions[0]), held.position(0))
-                yield _Step(key, now, before, order)
+                yield _Step(key, orjson.loads(held.bodies[0]), before, order)
+
+    def _is_in(self, key: bytes, body: bytes) -> bool:
+        about = self.topic.about._replace(sow_key=key.decode(), size=len(body))
+        return self._filter.matches_about(orjson.loads(body), about)
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
         return Delivery(OOF, body, DELETED)

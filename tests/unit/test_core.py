@@ -175,6 +175,7 @@ def test_what_can_not_be_applied_is_a_dead_letter(value: bytes, reason: str, com
     [
         ("sow_delete", {"filter": "/a >"}, None, "bad filter"),
         ("sow_delete", {"filter": "1=1"}, b'{"id":1}', "bad header"),
+        ("sow_delete", {"filter": "UNIX_TIMESTAMP() > 1"}, None, "bad filter"),
         ("sow_delete", {"keys": "1"}, b'{"id":1}', "bad header"),
         ("sow_delete", {}, None, "key missing"),
         ("publish", {"expiration": "9" * 19}, b'{"id":1}', "bad header"),
@@ -256,6 +257,17 @@ def test_a_delete_by_filter_makes_many_changes_in_key_order() -> None:
     assert [change.outcome for change in changes] == [None, None, "deleted 3"]
     assert core.head.position == core.head.last_change == Position(0, 5, 2)
     assert core.head.next_offset == 6
+
+
+def test_a_delete_by_filter_may_ask_about_the_record() -> None:
+    """When it was last updated, say: deletes by age."""
+    core = Core()
+    for number in range(3):
+        core.time = 1000 + number
+        core.write({"id": number})
+    filter = "LAST_UPDATED() < 1.002 AND TOPIC_NAME() = 'orders'"
+    assert core.write(None, "sow_delete", filter=filter).outcomes == {"3": "deleted 2"}
+    assert core.body("2") == {"id": 2}
 
 
 def test_a_delete_by_filter_sees_its_own_batch() -> None:

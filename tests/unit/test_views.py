@@ -112,6 +112,13 @@ REFUSED: list[tuple[str, Json, str]] = [
     ("sow_and_subscribe", {"top_n": 1, "skip_n": 0, "options": TOTALS}, "not supported"),
     ("sow_and_subscribe", {"options": "grouping=[/g]"}, "invalid options"),
     ("sow_and_subscribe", {"options": "grouping=[/g],projection=[NOSUCH(/a) AS /b]"}, "invalid projection"),
+    ("sow_and_subscribe", {"options": TOTALS, "filter": "LAST_UPDATED() > 1"}, "bad filter"),
+    (
+        "sow_and_subscribe",
+        {"options": "grouping=[/g],projection=[UNIX_TIMESTAMP() AS /now]"},
+        "invalid projection",
+    ),
+    ("subscribe", {"options": "oof", "filter": "CORRELATION_ID() = 'x'"}, "bad filter"),
     ("sow", {"options": TOTALS, "topic": "^orders"}, "regex topic not supported"),
     ("subscribe", {"options": "oof", "filter": "UNIX_TIMESTAMP() > 0"}, "bad filter"),
 ]
