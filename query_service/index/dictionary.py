@@ -1,6 +1,7 @@
 """The distinct strings of a column, numbered from 1 in the order of arrival. Code 0 is "no string"."""
 
 import sys
+from bisect import bisect
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,6 +10,10 @@ from numpy.typing import NDArray
 
 BYTES_PER_ENTRY = 100
 """What a string costs besides itself: a place in the hash table and one in the list."""
+
+FEW = 64
+
+_NONE = np.empty(0, np.uint32)
 
 
 class _Codes(dict[Any, int]):
@@ -39,7 +44,7 @@ class Dictionary:
         self.codes = _Codes(self._missing)
         self.generation = 0
         """Changes when codes change their meaning."""
-        self._sorted: list[int] = []
+        self._sorted: NDArray[np.uint32] = _NONE
         self._ranks = np.zeros(1)
 
     def __len__(self) -> int:
@@ -61,20 +66,30 @@ class Dictionary:
         for text in texts:
             self.codes[text]
         self.generation += 1
-        self._sorted, self._ranks = [], np.zeros(1)
+        self._sorted, self._ranks = _NONE, np.zeros(1)
 
     def ranks(self) -> NDArray[np.float64]:
         """By code, the place of its string among all, in the order of code points: 1, 2, …, and 0 for none."""
         known = len(self._sorted) + 1
         if known < len(self):
-            # What is sorted already stays together: the sort looks at each of those once.
-            self._sorted.extend(range(known, len(self)))
-            self._sorted.sort(key=self.texts.__getitem__)
+            self._sort_in(range(known, len(self)))
             self._ranks = np.zeros(len(self))
             self._ranks[self._sorted] = np.arange(1, len(self))
         return self._ranks
 
+    def _sort_in(self, codes: range) -> None:
+        """Put new codes where their strings belong: a few one by one, as sorting would look at every string."""
+        text_of = self.texts.__getitem__
+        if len(codes) > FEW:
+            self._sorted = np.array(sorted([*self._sorted.tolist(), *codes], key=text_of), np.uint32)
+            return
+        for code in codes:
+            place = bisect(self._sorted, text_of(code), key=text_of)
+            self._sorted = np.insert(self._sorted, place, code)
+
     @property
     def nbytes(self) -> int:
         """An estimate of the memory it takes."""
-        return self.codes.bytes_of_texts + BYTES_PER_ENTRY * len(self) + self._ranks.nbytes
+        return (
+            self.codes.bytes_of_texts + BYTES_PER_ENTRY * len(self) + self._ranks.nbytes + self._sorted.nbytes
+        )

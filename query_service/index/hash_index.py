@@ -19,8 +19,8 @@ COMBINATIONS_MAX = 10_000
 """A filter that asks for more combinations of values is not answered."""
 
 BYTES_PER_ROW = 16
-BYTES_PER_KEY = 180
-BYTES_PER_SHARED = 64
+BYTES_PER_KEY = 130
+BYTES_PER_SHARED = 90
 """Estimates: a row's reference to its key; a key with its entry; a row in the set of a key of several."""
 
 _UNPOSTED = None

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 from query_service.index.column import Column
 from query_service.index.ranks import ranks, top
@@ -55,14 +56,16 @@ def test_hard_rows_are_named() -> None:
     assert ranked.hard.tolist() == [False, True, False]
 
 
-def test_new_strings_take_their_place() -> None:
-    """Also after the dictionary was sorted once."""
-    column = column_of("m", "z")
+@pytest.mark.parametrize("count", [2, 100])
+def test_new_strings_take_their_place(count: int) -> None:
+    """A few or many, also after the dictionary was sorted once."""
+    values = ["m", "z", *(f"{'n' if number % 2 else 'a'}{number}" for number in range(count))]
+    column = column_of(*values[:2])
     ranks(column, 2)
-    column.put_rows(slice(2, 4), ["a", "n"])
-    ranked = ranks(column, 4)
+    column.put_rows(slice(2, len(values)), values[2:])
+    ranked = ranks(column, len(values))
     assert ranked is not None
-    assert ranked.values.tolist() == [2, 4, 1, 3]
+    assert [values[row] for row in np.argsort(ranked.values)] == sorted(values)
 
 
 ROWS = np.arange(6, dtype=np.intp)
