@@ -266,7 +266,7 @@ def test_a_delete_by_filter_may_ask_about_the_record() -> None:
         core.time = 1000 + number
         core.write({"id": number})
     filter = "LAST_UPDATED() < 1.002 AND TOPIC_NAME() = 'orders'"
-    assert core.write(None, "sow_delete", filter=filter).outcomes == {"3": "deleted 2"}
+    assert len(core.write(None, "sow_delete", filter=filter).changes) == 2
     assert core.body("2") == {"id": 2}
 
 
