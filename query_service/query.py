@@ -17,7 +17,7 @@ from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter
 from sowline.options import Options
 from sowline.order import Order
-from sowline.wire import sow_record
+from sowline.wire import sow_record, sow_records
 
 CHUNK = 1000
 """Records looked at before others get a turn."""
@@ -182,10 +182,20 @@ class Query:
         bodies = [captured.bodies[at] for at in places.tolist()]
         if options.select is not None:
             bodies = [options.select.apply(body) for body in bodies]
-        keys = [None if options.no_sowkey else captured.keys[at] for at in places.tolist()]
-        times = captured.times[places].tolist() if options.timestamp else [None] * len(keys)
-        columns = zip(keys, captured.places(places), bodies, times, strict=True)
-        written = [sow_record(key, f"{part.log}:{at}", body, time) for key, at, body, time in columns]
+        keys, updated_at = [captured.keys[at] for at in places.tolist()], captured.places(places)
+        if options.no_sowkey or options.timestamp:
+            times = captured.times[places].tolist()
+            written = [
+                sow_record(
+                    None if options.no_sowkey else key,
+                    b"%b:%b" % (part.log.encode(), at),
+                    body,
+                    time if options.timestamp else None,
+                )
+                for key, at, body, time in zip(keys, updated_at, bodies, times, strict=True)
+            ]
+        else:
+            written = sow_records(part.log, zip(keys, updated_at, bodies, strict=True))
         self._returned(len(written), sum(map(len, written)), captured.hash(places))
         return written
 

@@ -4,7 +4,7 @@ A row keeps its number as long as its record lives; a number that has become fre
 """
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import compress
@@ -171,14 +171,14 @@ class Captured:
         """The position of the last change of one of the records."""
         return Position(int(self.eras[at]), int(self.offsets[at]), int(self.nths[at]))
 
-    def places(self, chosen: RowNumbers) -> Iterator[str]:
+    def places(self, chosen: RowNumbers) -> list[bytes]:
         """The position of the last change of each chosen record, as `partition@position`."""
+        if not (self.eras[chosen].any() or self.nths[chosen].any()):
+            plain = zip(self.partitions[chosen].tolist(), self.offsets[chosen].tolist(), strict=True)
+            return [b"%d@%d" % place for place in plain]
         columns = (self.partitions, self.eras, self.offsets, self.nths)
-        for partition, era, offset, nth in zip(*(column[chosen].tolist() for column in columns), strict=True):
-            if era or nth:
-                yield f"{partition}@{Position(era, offset, nth)}"
-            else:
-                yield f"{partition}@{offset}"
+        places = zip(*(column[chosen].tolist() for column in columns), strict=True)
+        return [f"{partition}@{Position(*position)}".encode() for partition, *position in places]
 
     def hash(self, chosen: RowNumbers) -> int:
         """The XOR of the digests of the chosen records' SOW keys."""

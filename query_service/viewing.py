@@ -134,7 +134,7 @@ class Viewing:
         return [
             sow_record(
                 None if options.no_sowkey else key,
-                None if of.position is None else format_position(log, of.partition, of.position),
+                None if of.position is None else format_position(log, of.partition, of.position).encode(),
                 of.body if options.select is None else options.select.apply(of.body),
                 of.time if options.timestamp and of.position is not None else None,
             )

@@ -77,20 +77,17 @@ class AsyncClient:
 
     # reading
 
-    async def sow(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
+    def sow(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
         """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
-        async for message in self._iterate(await self.open(Ask("sow", topic, **reading))):
-            yield message
+        return self._read_all(Ask("sow", topic, **reading))
 
-    async def subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
+    def subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
         """Yield changes as they happen, from a bookmark on, or from the first step of the iteration on."""
-        async for message in self._iterate(await self.open(Ask("subscribe", topic, **reading))):
-            yield message
+        return self._read_all(Ask("subscribe", topic, **reading))
 
-    async def sow_and_subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
+    def sow_and_subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
         """Yield the records that match at one instant, then every change after it: no gap, no repeat."""
-        async for message in self._iterate(await self.open(Ask("sow_and_subscribe", topic, **reading))):
-            yield message
+        return self._read_all(Ask("sow_and_subscribe", topic, **reading))
 
     async def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
         """Return which road a query would take in each topic, and what it would find there."""
@@ -130,10 +127,12 @@ class AsyncClient:
     async def _unsubscribe(self, id: str) -> None:
         await self._send({"command": "unsubscribe", "command_id": id, "sub_id": id, "query_id": id})
 
-    async def _iterate(self, stream: Stream) -> AsyncIterator[Message]:
+    async def _read_all(self, ask: Ask) -> AsyncIterator[Message]:
+        stream = await self.open(ask)
         try:
-            async for message in stream:
-                yield message
+            while batch := await stream.next_batch():
+                for message in batch:
+                    yield message
         finally:
             await self.end(stream)
 
@@ -205,7 +204,7 @@ class AsyncClient:
                 await self._dispatch(received)
 
     @staticmethod
-    async def _receive(connection: ClientConnection) -> str | bytes:
+    async def _receive(connection: ClientConnection) -> bytes:
         """Return the next frame. A silent service is asked for a sign of life, and given up if it gives none.
 
         Asked only by those who wait for it: while a slow caller keeps us from reading, no answer could arrive.
@@ -214,7 +213,7 @@ class AsyncClient:
         while True:
             try:
                 async with asyncio.timeout(SILENCE_SECONDS_MAX):
-                    return await connection.recv()
+                    return await connection.recv(decode=False)
             except TimeoutError:
                 if pong is not None and not pong.done():
                     connection.transport.abort()

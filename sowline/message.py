@@ -1,15 +1,13 @@
 """Messages as a client receives them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import orjson
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(msgspec.Struct, frozen=True):
     """One message of a query or a subscription.
 
     `command` is `group_begin`, `sow` (a record of the snapshot), `group_end`, `publish` or `oof`. `body` is
@@ -102,7 +100,7 @@ class Received(msgspec.Struct):
 _read_frame = msgspec.json.Decoder(list[Received] | Received).decode
 
 
-def read_frame(frame: str | bytes) -> list[Received]:
+def read_frame(frame: bytes) -> list[Received]:
     """Return the messages of a frame of the server."""
     received = _read_frame(frame)
     return received if isinstance(received, list) else [received]

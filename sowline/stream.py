@@ -188,7 +188,7 @@ class Stream:
     async def __anext__(self) -> Message:
         """Return the next message; raises what the server refused the stream for."""
         await self._wait()
-        return self._give()
+        return self._give(1)[0]
 
     async def next_batch(self, limit: int = 1000) -> list[Message]:
         """Wait for messages and return those that are there; an empty list at the end of a query."""
@@ -196,7 +196,7 @@ class Stream:
             await self._wait()
         except StopAsyncIteration:
             return []
-        return [self._give() for _ in range(min(limit, len(self._waiting)))]
+        return self._give(min(limit, len(self._waiting)))
 
     async def _wait(self) -> None:
         while not self._waiting:
@@ -207,18 +207,24 @@ class Stream:
             self._news.clear()
             await self._news.wait()
 
-    def _give(self) -> Message:
-        message = self._waiting.popleft()
+    def _give(self, count: int) -> list[Message]:
+        messages = [self._waiting.popleft() for _ in range(count)]
         self._given = True
-        self._amid_a_step = message.more
+        self._amid_a_step = messages[-1].more
         if len(self._waiting) <= WAITING_MAX // 2:
             self._room.set()
+        for message in messages:
+            if message.command != "sow":
+                self._note(message)
+        return messages
+
+    def _note(self, message: Message) -> None:
+        """Stand where the message says that its reader stands."""
         if message.command == "group_end":
             self._positions = _parse(message.bookmark)
             self._whole = True
         elif message.bookmark is not None and message.command != "group_begin":
             self._positions = lay_over(self._positions, _parse(message.bookmark))
-        return message
 
 
 def _parse(bookmark: str | None) -> dict[str, Positions]:

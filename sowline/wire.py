@@ -171,15 +171,23 @@ def failure(command_id: str, error: SowlineError, kind: str = "processed", **fie
     )
 
 
-def sow_record(sow_key: bytes | None, updated_at: str | None, body: bytes, timestamp: int | None) -> bytes:
+def sow_record(
+    sow_key: bytes | None, updated_at: bytes | None, body: bytes, timestamp: int | None = None
+) -> bytes:
     """Return one record of a `sow` message; `timestamp` is the last update's log time in ms, if asked for.
 
     `updated_at` is the place of the last update; a group has none.
     """
     key = b'"sow_key":"%s",' % sow_key if sow_key is not None else b""
     when = b'"timestamp":"%s",' % iso_time(timestamp).encode() if timestamp is not None else b""
-    place = b'"updated_at":"%s",' % updated_at.encode() if updated_at is not None else b""
+    place = b'"updated_at":"%s",' % updated_at if updated_at is not None else b""
     return b'{%s%s%s"data":%s}' % (key, when, place, body)
+
+
+def sow_records(log: str, records: Iterable[tuple[bytes, bytes, bytes]]) -> list[bytes]:
+    """Return many records of `sow` messages, each given as SOW key, `partition@position` and body."""
+    form = b'{"sow_key":"%%b","updated_at":"%b:%%b","data":%%b}' % log.encode()
+    return [form % record for record in records]
 
 
 def sow_batch(query_id: str, topic: str, records: Iterable[bytes]) -> bytes:

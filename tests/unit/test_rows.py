@@ -44,7 +44,7 @@ def test_what_is_captured_stays() -> None:
         assert before == (
             [b"%d" % n for n in chosen],
             [b"body %d" % n for n in chosen],
-            [f"{n % 3}@{Position(1, 10 + n, n)}" for n in chosen.tolist()],
+            [f"{n % 3}@{Position(1, 10 + n, n)}".encode() for n in chosen.tolist()],
         )
         for number in range(20):
             rows.put(b"%d" % number, b"later", 0, Position(1, 99), 1)
@@ -60,7 +60,8 @@ def test_places_and_positions_agree() -> None:
         rows.put(b"%d" % number, b"{}", number, place, 0)
     held = rows.capture(rows.all())
     assert [held.position(at) for at in range(4)] == places
-    assert list(held.places(np.arange(4))) == ["0@5", "1@5.2", "2@3/5", f"3@3/{2**60}.7"]
+    assert list(held.places(np.arange(4))) == [b"0@5", b"1@5.2", b"2@3/5", b"3@3/%d.7" % 2**60]
+    assert held.places(np.array([0])) == [b"0@5"]
 
 
 def test_the_hash_of_records_is_that_of_their_keys() -> None:

@@ -19,6 +19,7 @@ from sowline.wire import (
     read_request,
     sow_batch,
     sow_record,
+    sow_records,
     split_frame,
 )
 
@@ -153,9 +154,11 @@ def test_messages_leave_out_what_is_not_there() -> None:
 def test_bodies_are_spliced_in_as_they_are() -> None:
     """The stored bytes go on the wire: numbers, spaces and all."""
     body = b'{"id": 1, "p": 1.50}'
-    record = sow_record(b"77", "orders:0@1", body, None)
+    record = sow_record(b"77", b"orders:0@1", body)
+    assert sow_records("orders", [(b"77", b"0@1", body)]) == [record]
+    assert sow_record(b"77", None, b"{}") == b'{"sow_key":"77","data":{}}'
     assert record == b'{"sow_key":"77","updated_at":"orders:0@1","data":' + body + b"}"
-    batch = json.loads(sow_batch('q"', "orders", [record, sow_record(None, "orders:0@2", b"{}", 1)]))
+    batch = json.loads(sow_batch('q"', "orders", [record, sow_record(None, b"orders:0@2", b"{}", 1)]))
     assert (batch["query_id"], len(batch["records"])) == ('q"', 2)
     assert batch["records"][1] == {"timestamp": iso_time(1), "updated_at": "orders:0@2", "data": {}}
 
@@ -175,6 +178,7 @@ def test_a_change_is_a_head_and_a_shared_tail() -> None:
         "bookmark": "orders:0@1",
         "data": {},
     }
+    assert json.loads(change_head("oof", ["a"], None, more=True) + tail)["more"] is True
     bare = json.loads(
         change_head("publish", ["a"], None) + change_tail("orders", None, "orders:0@1", b"{}", 5)
     )
