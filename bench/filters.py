@@ -17,6 +17,7 @@ import duckdb
 import numpy as np
 import orjson
 
+from bench.orders import CONDITION, bodies_of
 from query_service.index.column import Column
 from query_service.index.hash_index import HashIndex
 from query_service.index.ranks import ranks, top
@@ -25,7 +26,6 @@ from query_service.index.vector import evaluate, split
 from sowline.filter import Filter, compile_filter
 from sowline.path import Path, parse_path
 
-CONDITION = "/status = 'open' AND /qty > 300 AND /price < 60 AND /ticker < 'T150' AND /side = 'B'"
 SQL = "status = 'open' AND qty > 300 AND price < 60 AND ticker < 'T150' AND side = 'B'"
 SCHEMA = "id bigint, status varchar, ticker varchar, qty bigint, price double, side varchar"
 FIELDS = ("order", "status", "ticker", "qty", "price", "side")
@@ -51,8 +51,7 @@ PARTITION = "np.argpartition of the same doubles"
 
 def run(records: int, runs: int) -> None:
     """Measure by turns, and print medians and ratios."""
-    chance = random.Random(7)
-    bodies = [_body(number, chance) for number in range(records)]
+    bodies = bodies_of(records)
     print(f"{records:,} records of {len(bodies[0])} bytes, one thread; {CONDITION}", flush=True)
     condition = compile_filter(CONDITION)
     cold = _measure(_cold(condition, bodies), runs)
@@ -62,21 +61,6 @@ def run(records: int, runs: int) -> None:
     warm = _measure(_warm(condition, columns, database, records), 5 * runs)
     report(cold | warm, sum(column.nbytes for column in columns.values()))
     report_lookups(_lookups(bodies))
-
-
-def _body(number: int, chance: random.Random) -> bytes:
-    order = {
-        "order": number,
-        "customer": f"customer-{chance.randrange(1000):04d}",
-        "status": chance.choice(("open", "filled", "pending", "cancelled")),
-        "ticker": f"T{chance.randrange(200):03d}",
-        "qty": chance.randint(1, 1000),
-        "price": round(chance.random() * 100, 4),
-        "side": chance.choice("BS"),
-        "notes": "n" * 800,
-    }
-    # What `dumps` returns holds on to a larger buffer than it shows; a copy doesn't.
-    return bytes(bytearray(orjson.dumps(order)))
 
 
 def _columns_of(condition: Filter, bodies: Sequence[bytes]) -> Columns:

@@ -22,6 +22,8 @@ from sowline.change import Change
 from sowline.filter import Filter, compile_filter
 from sowline.position import Position
 
+SUBSCRIPTIONS = 10_000
+
 TICKERS = {"rare": 5_000, "hot": 20}
 NAIVE_CHANGES_MAX = 50
 """The naive loop takes milliseconds for each change; more of them would tell no more."""
@@ -38,12 +40,13 @@ class Figure:
     deliveries: float
 
 
-def run(subscriptions: int = 10_000, changes: int = 2_000, runs: int = 5) -> None:
+def run(records: int, runs: int) -> None:
     """Measure both loads, with oof and without, and print medians and ratios; then what subscribing costs."""
-    figures = [measure(load, oof, subscriptions, changes, runs) for load in TICKERS for oof in (False, True)]
-    report(subscriptions, figures)
+    changes = max(200, records // 500)
+    figures = [measure(load, oof, SUBSCRIPTIONS, changes, runs) for load in TICKERS for oof in (False, True)]
+    report(SUBSCRIPTIONS, figures)
     for load in TICKERS:
-        report_size(load, subscriptions)
+        report_size(load, SUBSCRIPTIONS)
 
 
 def measure(load: str, oof: bool, subscriptions: int, changes: int, runs: int) -> Figure:
@@ -145,7 +148,3 @@ def _fill(asked: list[Subscription]) -> tuple[LiveSubscriptions[int], float]:
     for number, subscription in enumerate(asked):
         live.add(number, subscription)
     return live, time.perf_counter() - began
-
-
-if __name__ == "__main__":
-    run()

@@ -1,0 +1,201 @@
+"""Whole queries of a query service's state, and a whole `sow` over loopback, as ratios to parsing the same bodies.
+
+The records are those of `bench.orders`, held as a query service holds them. Nothing of Kafka is in it.
+"""
+
+import asyncio
+import gc
+import resource
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+import orjson
+import uvicorn
+
+from bench.orders import CONDITION, bodies_of
+from deploy.ports import free_port
+from query_service.backend import Backend
+from query_service.hub import Hub
+from query_service.query import Limits, Query, Selection
+from query_service.server import Server
+from query_service.state import State
+from sowline.async_client import AsyncClient
+from sowline.filter import compile_filter
+from sowline.health import Service
+from sowline.key import sow_key
+from sowline.order import parse_order
+from sowline.position import Position
+from sowline.settings import Settings
+from sowline.topics import parse_topics
+
+TOPICS = "topics: [{name: orders, key: /order, hash_indexes: [[/customer, /status]]}]"
+RETURNED = 50_000
+LOOKUPS = 200
+SIZES = (10_000, 100_000, 1_000_000)
+
+Timed = dict[str, list[float]]
+
+
+def run(records: int, runs: int) -> None:
+    """Measure in process, then over loopback, and print medians and ratios."""
+    bodies = bodies_of(records)
+    size = sum(map(len, bodies)) / len(bodies)
+    before = _rss()
+    state = filled(bodies)
+    gc.freeze()
+    print(f"{records:,} records of {size:.0f} bytes; {CONDITION}")
+    print(f"  beside its bytes, a record takes {(_rss() - before) / records:.0f} bytes", flush=True)
+    asyncio.run(_in_process(state, bodies, runs))
+    asyncio.run(_look_ups(bodies))
+    _over_loopback(bodies[: 2 * RETURNED], runs)
+
+
+def filled(bodies: list[bytes]) -> State:
+    """Return the state of a query service that has loaded these records."""
+    state = State(parse_topics(TOPICS), ring_changes_max=1000)
+    topic = state.topics["orders"]
+    domain = topic.definition.domain_prefix
+    for number, body in enumerate(bodies):
+        topic.rows.put(sow_key(domain, str(number)), body, 0, Position(0, number), 1000)
+    for partition in topic.partitions:
+        partition.loaded()
+    return state
+
+
+def _rss() -> int:
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize()
+
+
+async def _asked(state: State, filter: str, order: str = "", top_n: int | None = 0) -> Query:
+    """Run a query and take its records; by default it only counts."""
+    selection = Selection(compile_filter(filter), order=parse_order(order), top_n=top_n)
+    query = Query([state.topics["orders"]], selection, Limits())
+    await query.begin()
+    async for _ in query.records():
+        pass
+    return query
+
+
+async def _in_process(state: State, bodies: list[bytes], runs: int) -> None:
+    taken: Timed = {}
+
+    async def parse() -> None:
+        for body in bodies:
+            orjson.loads(body)
+
+    async def scan() -> None:
+        matches = compile_filter(CONDITION).matches
+        sum(matches(orjson.loads(body)) for body in bodies)
+
+    async def measure(name: str, step: Callable[[], Awaitable[Any]]) -> None:
+        began = time.perf_counter()
+        await step()
+        taken.setdefault(name, []).append(time.perf_counter() - began)
+
+    for _ in range(runs):
+        await measure("orjson.loads of each", parse)
+        await measure("closure over each parsed", scan)
+        for path in list(state.topics["orders"].indexes.paths):
+            state.topics["orders"].indexes.drop(path)
+        await measure("count, cold: no index yet", lambda: _asked(state, CONDITION))
+        for _ in range(5):
+            await measure("count, warm", lambda: _asked(state, CONDITION))
+            await measure("top 50 of all by /price DESC", lambda: _asked(state, "", "/price DESC", 50))
+            await measure("top 50 of those", lambda: _asked(state, CONDITION, "/price DESC", 50))
+    parsing = statistics.median(taken["orjson.loads of each"])
+    for name, seconds in taken.items():
+        median = statistics.median(seconds)
+        print(f"  {name:32} {median * 1e3:10.2f} ms   {median / parsing:8.4f} of parsing", flush=True)
+
+
+async def _look_ups(bodies: list[bytes]) -> None:
+    for size in [size for size in SIZES if size <= len(bodies)]:
+        state = filled(bodies[:size])
+        await state.topics["orders"].indexes.make_declared()
+        first = orjson.loads(bodies[0])
+        by_key = f"/order = '{size // 2}'"
+        by_hash = f"/customer = '{first['customer']}' AND /status = '{first['status']}' AND /order < 5"
+        seconds = [[await _seconds(state, filter) for _ in range(LOOKUPS)] for filter in (by_key, by_hash)]
+        key, hashed = (statistics.median(each) * 1e6 for each in seconds)
+        found = (await _asked(state, by_hash)).parts[0]
+        print(
+            f"  look-up among {size:>9,}: by key {key:6.1f} us, by hash index {hashed:8.1f} us"
+            f" ({len(found.captured)} candidates)",
+            flush=True,
+        )
+
+
+async def _seconds(state: State, filter: str) -> float:
+    began = time.perf_counter()
+    await _asked(state, filter, top_n=None)
+    return time.perf_counter() - began
+
+
+# over loopback
+
+
+class _Ready(Service):
+    """A service that has nothing to say of its health."""
+
+    def not_started(self) -> str | None:
+        """It has started."""
+        return None
+
+    not_ready = not_alive = not_started
+
+    def metrics(self) -> list[Any]:
+        """It measures nothing."""
+        return []
+
+
+def _serve(port: int, bodies: list[bytes], ready: Connection) -> None:
+    state = filled(bodies)
+    gc.freeze()
+    app = Server(Settings(), Backend(state, Hub(), {}), _Ready()).app
+    config = uvicorn.Config(app, port=port, ws="websockets-sansio", ws_per_message_deflate=False)
+    config.log_level, config.access_log = "error", False
+    ready.send(True)
+    uvicorn.Server(config).run()
+
+
+def _over_loopback(bodies: list[bytes], runs: int) -> None:
+    port = free_port()
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    server = context.Process(target=_serve, args=(port, bodies, there), daemon=True)
+    server.start()
+    here.recv()
+    try:
+        asyncio.run(_sow(port, runs))
+    finally:
+        server.kill()
+        server.join()
+
+
+async def _sow(port: int, runs: int) -> None:
+    """Let a client take so many records, and parse the same lines."""
+    whole, parsing = [], []
+    async with AsyncClient(f"http://127.0.0.1:{port}") as client:
+        for number in range(2 * runs + 1):
+            began = time.perf_counter()
+            taken = [
+                message.body
+                async for message in client.sow("orders", filter=f"/order < {RETURNED}", batch_size=1000)
+                if message.command == "sow"
+            ]
+            if number:
+                whole.append(time.perf_counter() - began)
+            assert len(taken) == RETURNED
+            began = time.perf_counter()
+            for body in taken:
+                orjson.loads(body)
+            parsing.append(time.perf_counter() - began)
+    sow, parse = statistics.median(whole), statistics.median(parsing)
+    print(
+        f"  sow of {RETURNED:,} records to a client   {sow * 1e3:8.1f} ms, {sow / parse:.2f} of parsing them"
+    )
