@@ -7,7 +7,7 @@ thousands at a time, at the latest when a query asks.
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -17,7 +17,7 @@ from query_service.index.column import Column
 from query_service.index.hash_index import HashIndex
 from query_service.index.ranks import ranks
 from query_service.index.read import Values, reader_of
-from query_service.index.vector import evaluate, needed_paths, split
+from query_service.index.vector import evaluate, needed_paths, prepare, split
 from query_service.key_road import sow_keys_of
 from query_service.memory import Memory
 from query_service.roads import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN, Road
@@ -78,7 +78,9 @@ class Indexes:
             return False
         if missing and not self._lock.locked():
             self._make_at_once(missing)
-        return not any(map(self._is_missing, wanted)) and len(self._rows.changed or ()) <= AT_ONCE
+        if any(map(self._is_missing, wanted)) or len(self._rows.changed or ()) > AT_ONCE:
+            return False
+        return not any(True for _ in self._judging(filter))
 
     async def build(self, filter: Filter, order: Order, work: Work) -> None:
         """Make what a query needs, in steps; others get turns in between."""
@@ -88,6 +90,13 @@ class Indexes:
             self._refresh(CHUNK)
             work(time.monotonic() - began)
             await asyncio.sleep(0)
+        for _ in self._judging(filter):
+            await asyncio.sleep(0)
+
+    def _judging(self, filter: Filter) -> Iterator[None]:
+        """Let columns judge the strings that they have not judged yet, some milliseconds of work at a step."""
+        terms = [term for term in _split(filter)[0] if needed_paths([term]) <= self._columns.keys()]
+        yield from prepare(terms, self._columns)
 
     def _is_missing(self, path: Path) -> bool:
         if path in self._columns:
@@ -188,6 +197,11 @@ class Indexes:
         """An estimate of the memory that all indexes take."""
         columns = sum(column.nbytes for column in self._columns.values())
         return columns + sum(index.nbytes for index in self._hashes)
+
+    @property
+    def paths(self) -> frozenset[Path]:
+        """The paths that have a memo index."""
+        return frozenset(self._columns)
 
     def bytes_of(self, path: Path) -> int:
         """An estimate of the memory that one memo index takes."""

@@ -95,6 +95,9 @@ class QueryService:
         for name, topic in self._state.topics.items():
             records.add_metric([name], topic.size)
         yield records
+        yield GaugeMetricFamily(
+            "sowline_index_bytes", "Estimated memory of all indexes", value=self._state.memory.nbytes
+        )
         yield GaugeMetricFamily("sowline_sessions", "Connected clients", value=self._server.sessions)
         yield GaugeMetricFamily("sowline_subscriptions_live", "Live subscriptions", value=self._hub.live)
         yield CounterMetricFamily(
