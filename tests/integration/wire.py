@@ -4,7 +4,7 @@ import itertools
 import json
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,6 +65,19 @@ class Wire:
         messages = self.receive_until(lambda message: message["command"] in ("group_end", "ack"))
         assert [messages[0]["command"], messages[-1]["command"]] == ["group_begin", "group_end"]
         return messages
+
+
+def laid_over(messages: Iterable[Json]) -> str:
+    """Return the bookmark that a client has after these messages: each laid over those before it."""
+    places: dict[str, dict[str, str]] = {}
+    for message in messages:
+        for part in message["bookmark"].split(";"):
+            log, _, positions = part.rpartition(":")
+            places.setdefault(log, {}).update(one.split("@") for one in positions.split(","))
+    return ";".join(
+        f"{log}:" + ",".join(f"{number}@{at}" for number, at in positions.items())
+        for log, positions in places.items()
+    )
 
 
 @contextmanager
