@@ -1,14 +1,23 @@
 """The reference pages name everything that the code has: they can't lag behind."""
 
 import re
+from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from query_service import roads
+from query_service.state import State
 from sowline.cli import main
+from sowline.message import Message
+from sowline.options import Options
 from sowline.settings import Settings
+from sowline.stream import Reading
 from sowline.topics import FanoutDefinition, TopicDefinition
 from sowline.wire import COMMANDS, Request
+from tests.unit.sessions import Server
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("sowline", "ingest", "materializer", "query_service", "fanout", "deploy")
@@ -63,19 +72,92 @@ def test_every_command_and_field_of_a_request_is_described(word: str) -> None:
     assert f"`{word}`" in page("wire.md")
 
 
+@pytest.mark.parametrize("option", [field.name for field in fields(Options)])
+def test_every_option_is_described(option: str) -> None:
+    """An option of a command is on the page."""
+    assert re.search(rf"^\| [^|]*`{option}[`=]", page("wire.md"), re.MULTILINE)
+
+
+def names_in(message: Any) -> Iterator[str]:
+    """Yield the names of all fields of a message, but for those of bodies."""
+    if isinstance(message, list):
+        for part in message:
+            yield from names_in(part)
+    elif isinstance(message, dict):
+        for name, value in message.items():
+            yield name
+            if name != "data":
+                yield from names_in(value)
+
+
+async def test_every_field_of_a_message_is_on_the_page() -> None:
+    """Of what queries, explain, subscriptions, pages and groups answer, and of failures."""
+    server = Server(more=", hash_indexes: [[/g]]")
+    server.state = State(server.topics, 1000, index_bytes_max=0)
+    server.state.on_changes = server.hub.on_changes
+    server.loaded()
+    client = server.connect()
+    every = "received,processed,completed,stats"
+    groups = "oof,timestamp,grouping=[/g],projection=[/g,COUNT(1) AS /n]"
+    server.put({"id": 1, "g": "a", "n": 1})
+    client.ask("sow", options="timestamp", ack_type=every)
+    client.ask("sow", filter="nonsense")
+    client.ask("explain", filter="/n > 0", query_id="e1")
+    client.ask("explain", filter="/g = 'a'", query_id="e2")
+    client.ask("sow_and_subscribe", options=groups, sub_id="groups", ack_type=every)
+    client.ask("sow_and_subscribe", options="oof", top_n=1, skip_n=0, sub_id="page", ack_type=every)
+    messages = await client.read()
+    server.put({"id": 1, "g": "b", "n": 1})
+    server.put(None, key=1)
+    messages += await client.read()
+    assert {"note", "index", "more", "topic_matches", "sids"} <= (names := set(names_in(messages)))
+    text = page("wire.md")
+    assert [name for name in sorted(names) if f"`{name}`" not in text and f'"{name}"' not in text] == []
+
+
+def test_every_road_is_described() -> None:
+    """Whoever reads `explain` can look up the road on the page that tells when it is taken."""
+    names = [roads.KEYS, roads.KEY, roads.HASH_INDEX, roads.MEMO_INDEX, roads.SCAN]
+    assert [name for name in names if f"| `{name}` |" not in page("queries.md")] == []
+    assert [name for name in names if f"`{name}`" not in page("wire.md")] == []
+
+
+@pytest.mark.parametrize("name", [*Reading.__annotations__, *Message.__struct_fields__, "data"])
+def test_every_argument_and_attribute_of_the_client_is_described(name: str) -> None:
+    """What a caller may ask for, and what a message has, is on the page."""
+    assert re.search(rf"^\| [^|]*`{name}`[^|]* \|", page("client.md"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", ["sow", "explain", "subscribe", "sow-and-subscribe"])
+def test_every_option_of_a_reading_command_is_described(command: str) -> None:
+    """Long or short, it is on the page."""
+    named = [option for of in main.commands[command].params for option in of.opts if option.startswith("-")]
+    assert len(named) > 5
+    assert [option for option in named if f"`{option}`" not in page("client.md")] == []
+
+
 @pytest.mark.parametrize("name", sorted(main.commands))
 def test_every_command_is_described(name: str) -> None:
     """A command of the command line is on the page."""
     assert f"`sowline {name}" in page("client.md")
 
 
+def anchors(text: str) -> set[str]:
+    """Return what a page's headings are linked by."""
+    headings = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+    )
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
-    """No page of the documentation points to a file that is not there."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    links = [
-        (page, link)
-        for page in pages
-        for link in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", page.read_text())
-        if "://" not in link
-    ]
-    assert [(page.name, link) for page, link in links if not (page.parent / link).exists()] == []
+    """No page of the documentation points to a file or to a heading that is not there."""
+    astray = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        for target, _, heading in re.findall(r"\]\(([^)#\s]*)(#([^)]*))?\)", path.read_text()):
+            aim = path.parent / target if target else path
+            if "://" in target:
+                continue
+            if not aim.exists() or (heading and heading not in anchors(aim.read_text())):
+                astray.append((path.name, f"{target}#{heading}"))
+    assert astray == []
