@@ -20,10 +20,16 @@ def _selecting(command: Command) -> Command:
         click.option(
             "--filter", "-f", default="", help="Only records that match, e.g. \"/status = 'open'\"."
         ),
-        click.option("--options", "-o", default="", help="Options as on the wire, e.g. oof,timestamp."),
+        click.option(
+            "--options", "-o", default="", help="Options as on the wire, e.g. oof,select=[-/,+/id]."
+        ),
         click.option("--order-by", default="", help='The order of the records, e.g. "/qty DESC, /id".'),
         click.option("--top-n", type=click.IntRange(0), help="Only the first so many records."),
-        click.option("--skip-n", type=click.IntRange(0), help="Without so many records before them."),
+        click.option(
+            "--skip-n",
+            type=click.IntRange(0),
+            help="Leave out so many records before them; live, this asks for a page.",
+        ),
         click.option(
             "--key", "sow_keys", multiple=True, help="Only the record with this SOW key; repeatable."
         ),

@@ -1,5 +1,6 @@
 """The reference pages name everything that the code has: they can't lag behind."""
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -11,12 +12,13 @@ import pytest
 from query_service import roads
 from query_service.state import State
 from sowline.cli import main
+from sowline.filter import compile_filter
 from sowline.message import Message
 from sowline.options import Options
 from sowline.settings import Settings
 from sowline.stream import Reading
 from sowline.topics import FanoutDefinition, TopicDefinition
-from sowline.wire import COMMANDS, Request
+from sowline.wire import COMMANDS, Request, read_request
 from tests.unit.sessions import Server
 
 ROOT = Path(__file__).parents[2]
@@ -140,6 +142,32 @@ def test_every_option_of_a_reading_command_is_described(command: str) -> None:
 def test_every_command_is_described(name: str) -> None:
     """A command of the command line is on the page."""
     assert f"`sowline {name}" in page("client.md")
+
+
+def blocks(language: str) -> list[str]:
+    """Return all examples in a language, of all pages."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    block = re.compile(rf"^```{language}\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    return [example for path in pages for example in block.findall(path.read_text())]
+
+
+def test_requests_on_the_pages_are_taken() -> None:
+    """A command that a page shows is one: its fields, its filter, its order and its options."""
+    asked = [text for text in blocks("json") if '"options"' in text]
+    assert len(asked) > 1
+    for text in asked:
+        request = read_request(text.encode())
+        assert compile_filter(request.filter).text
+        assert request.order is not None
+        assert request.parsed_options is not None
+
+
+def test_scripts_on_the_pages_are_python() -> None:
+    """Whoever copies one gets no syntax error."""
+    scripts = blocks("python")
+    assert len(scripts) > 8
+    for script in scripts:
+        compile(script, "example", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
 def anchors(text: str) -> set[str]:
