@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from sowline.key import sow_key
 from tests.integration.services import ROOT, SECONDS_MAX, http_status, wait_for
 
 SOWLINE = Path(sys.executable).with_name("sowline")
@@ -223,11 +225,53 @@ def test_reader_that_leaves(shell: Shell) -> None:
     shell.lines("sowline delete $TOPIC -f 1=1")
 
 
+def test_ways_to_ask(shell: Shell, up: Up) -> None:
+    """Order, limits, keys, fields, patterns, groups and the road of a query, as options of a command line."""
+    records = [{"id": n, "g": "ab"[n % 2], "n": 10 - n} for n in range(6)]
+    shell.lines(f"sowline publish $TOPIC {' '.join(shlex.quote(json.dumps(one)) for one in records)}")
+    wait_for_sow(shell, records)
+    page = "--order-by '/g DESC, /n' --top-n 3 --skip-n 1"
+    assert [one["id"] for one in shell.lines(f"sowline sow $TOPIC {page}")] == [3, 1, 4]
+    key = sow_key(f"{up.topic}\0".encode(), "3").decode()
+    assert shell.lines(f"sowline sow ^{up.topic[:-1]}. --key {key} --key 1 -o 'select=[-/,+/n]'") == [
+        {"n": 7}
+    ]
+    groups = shlex.quote("grouping=[/g],projection=[/g,SUM(/n) AS /sum]")
+    sums = [{"g": "a", "sum": 24}, {"g": "b", "sum": 21}]
+    live = "sowline sow-and-subscribe $TOPIC"
+    assert sorted(shell.lines(f"{live} -o {groups} -n 2"), key=lambda one: str(one["g"])) == sums
+    (said,) = shell.lines("sowline explain $TOPIC -f \"/id IN ('3', '9')\"")
+    assert [said["roads"][0][name] for name in ("road", "index", "candidates", "matches")] == [
+        "key",
+        "/id",
+        1,
+        1,
+    ]
+    subscriber = shell.start(f"{live} -o oof --order-by /n --top-n 2 --skip-n 1 --full")
+    assert subscriber.stdout is not None
+    try:
+        first = [json.loads(subscriber.stdout.readline()) for _ in range(4)]
+        assert [message.get("data", {}).get("id") for message in first] == [None, 4, 3, None]
+        shell.lines("""sowline delete $TOPIC -d '{"id":5}'""")
+        seen = [json.loads(subscriber.stdout.readline()) for _ in range(2)]
+        assert [(message["command"], message["data"]["id"]) for message in seen] == [
+            ("oof", 4),
+            ("publish", 2),
+        ]
+    finally:
+        subscriber.kill()
+        subscriber.communicate()
+    shell.lines("sowline delete $TOPIC -f 1=1")
+
+
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
         ("sowline sow nothing", "invalid topic: expected a topic .*'nothing'"),
         ("sowline sow $TOPIC -f '/a ='", "bad filter: expected an operand"),
+        ("sowline sow $TOPIC --skip-n 1", "invalid skip_n: expected a top_n"),
+        ("sowline sow $TOPIC --order-by qty", "invalid order by: expected a path"),
+        ("sowline explain $TOPIC -f '/a ='", "bad filter: expected an operand"),
         ("sowline subscribe $TOPIC -o fast", "invalid options: expected any of"),
         ("sowline subscribe $TOPIC -b yesterday", "invalid bookmark: expected a bookmark"),
         ("sowline publish $TOPIC '{'", "not json: record 1: expected a JSON object"),

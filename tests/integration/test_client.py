@@ -5,6 +5,7 @@ import signal
 import threading
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,11 @@ from sowline.async_client import AsyncClient
 from sowline.client import Client
 from sowline.errors import SowlineError
 from sowline.message import Message
-from sowline.stream import WAITING_MAX, Ask
+from sowline.stream import WAITING_MAX, Ask, Stream
+from tests.integration.load import Publishers, new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system
 
-KINDS = ("sync", "async", "restart", "left", "gone", "asked", "silent")
+KINDS = ("sync", "async", "restart", "left", "gone", "asked", "silent", "ways", "views-one", "views-two")
 
 
 class Served:
@@ -33,7 +35,9 @@ def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
     """One materializer and one query service for all tests here."""
     prefix = f"t{uuid.uuid4().hex[:12]}"
     names = {kind: f"{prefix}-{kind}" for kind in KINDS}
-    topics = [{"name": name, "key": ["/id"]} for name in names.values()]
+    topics = [
+        {"name": name, "key": ["/id"], "partitions": 2 if "views" in name else 1} for name in names.values()
+    ]
     with system(kafka, tmp_path_factory.mktemp("client"), topics) as made:
         services = [made.service(module).start() for module in ("materializer", "query_service")]
         for service in services:
@@ -92,6 +96,46 @@ def test_errors(served: Served) -> None:
         assert list(client.sow(topic))
 
 
+def test_ways_to_ask(served: Served) -> None:
+    """Order, limits, keys, fields, patterns and groups are asked for by their names; so is the road."""
+    topic = served.names["ways"]
+    with Client(served.url) as client:
+        for number in range(6):
+            client.publish(topic, {"id": number, "g": "ab"[number % 2], "n": 10 - number})
+        client.flush()
+        served.system.wait_settled(served.url, topic)
+
+        def asked(name: str = topic, **reading: Any) -> list[Any]:
+            return [message.data for message in client.sow(name, **reading) if message.command == "sow"]
+
+        assert [body["id"] for body in asked(order_by="/n", top_n=2, skip_n=1)] == [4, 3]
+        (key,) = [m.sow_key for m in client.sow(topic, filter="/id = 3") if m.command == "sow"]
+        assert key is not None
+        assert asked(sow_keys=[key]) == [{"id": 3, "g": "b", "n": 7}]
+        assert asked(options="select=[-/,+/n]", filter="/id = 3") == [{"n": 7}]
+        pattern = f"^{topic[:-1]}[r-t]"
+        assert len(asked(pattern)) == 6
+        options = "grouping=[/g],projection=[/g,SUM(/n) AS /sum]"
+        assert asked(options=options, order_by="/g") == [{"g": "a", "sum": 24}, {"g": "b", "sum": 21}]
+        *_, end = client.sow(topic, top_n=0)
+        assert (end.command, end.records) == ("group_end", 0)
+        (road,) = client.explain(topic, filter="/n > 5 AND /g = 'a'", top_n=1)["roads"]
+        assert (road["topic"], road["road"], road["matches"]) == (topic, "memo index", 3)
+        with pytest.raises(SowlineError, match="expected a path at column 1"):
+            asked(order_by=",")
+        with pytest.raises(SowlineError, match="expected a topic"):
+            client.explain("nothing")
+
+
+def test_query_that_is_left(served: Served) -> None:
+    """A query whose caller has seen enough is ended, and the client goes on."""
+    with Client(served.url) as client:
+        found = client.sow(served.names["ways"], batch_size=1)
+        assert next(found).command == "group_begin"
+        found.close()  # type: ignore[attr-defined]
+        assert len(list(client.sow(served.names["ways"]))) == 8
+
+
 def test_not_connected() -> None:
     """A URL that can't be one is refused at once."""
     with pytest.raises(SowlineError, match="expected a URL"):
@@ -135,6 +179,65 @@ def test_restart_goes_unnoticed(served: Served, running: Service) -> None:
         served.system.write(topic, {"id": 3})
         assert [next(changes).data["id"] for _ in range(2)] == [2, 3]
         assert [message.data["id"] for message in client.sow(topic) if message.command == "sow"] == [1, 2, 3]
+
+
+class Shown:
+    """What a subscriber shows: its records by topic and SOW key, kept up to date from what it is told."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.records: dict[tuple[str, str | None], Any] = {}
+        self.groups = 0
+
+    async def follow(self) -> None:
+        """Take what comes, for ever."""
+        async for message in self.stream:
+            key = message.topic, message.sow_key
+            if message.command in ("sow", "publish"):
+                self.records[key] = message.data
+            elif message.command == "oof":
+                del self.records[key]
+            self.groups += message.command == "group_begin"
+
+
+async def test_views_outlive_their_service(served: Served, running: Service) -> None:
+    """Pages, groups and patterns go on where they were when a service is killed amid changes and started again."""
+    one, two = served.names["views-one"], served.names["views-two"]
+    asks: list[tuple[str, Any]] = [
+        (one, {"order_by": "/qty DESC, /id", "top_n": 10, "skip_n": 3, "options": "oof"}),
+        (two, {"filter": "/qty > 50", "top_n": 5, "skip_n": 0, "options": "oof"}),
+        (one, {"options": "oof,grouping=[/region],projection=[/region,COUNT(1) AS /n,MAX(/qty) AS /most]"}),
+        (f"^{one[:-3]}(one|two)", {"filter": "/qty > 50", "options": "oof"}),
+    ]
+    seed = new_seed()
+    async with AsyncClient(served.url) as client, asyncio.timeout(SECONDS_MAX):
+        views = [
+            Shown(await client.open(Ask("sow_and_subscribe", topic, **reading))) for topic, reading in asks
+        ]
+        following = [asyncio.create_task(view.follow()) for view in views]
+        with Publishers(served.system, one, seed, 1), Publishers(served.system, two, seed + 1, 1):
+            for _ in range(2):
+                await asyncio.sleep(0.5)
+                running.kill()
+                await asyncio.sleep(0.2)
+                running.start()
+                await asyncio.to_thread(running.wait_ready)
+            await asyncio.sleep(0.3)
+        for topic in (one, two):
+            await asyncio.to_thread(served.system.wait_settled, served.url, topic)
+
+        async def fresh(topic: str, reading: Any) -> dict[tuple[str, str | None], Any]:
+            asked = reading | {"options": reading["options"].removeprefix("oof").removeprefix(",")}
+            found = client.sow(topic, **asked)
+            return {(m.topic, m.sow_key): m.data async for m in found if m.command == "sow"}
+
+        for view, (topic, reading) in zip(views, asks, strict=True):
+            while view.records != await fresh(topic, reading):
+                assert not any(task.done() for task in following), [task.exception() for task in following]
+                await asyncio.sleep(0.05)
+            assert view.groups == 1
+        for task in following:
+            task.cancel()
 
 
 async def test_question_while_the_service_is_away(served: Served, running: Service) -> None:

@@ -5,10 +5,11 @@ import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Iterator
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import pytest
 
+from sowline.key import sow_key
 from tests.integration.services import Service, System, http_status, http_text, system, wait_for
 from tests.integration.wire import Json
 
@@ -65,12 +66,72 @@ def test_query(served: Served, in_body: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"order_by": "/id DESC", "top_n": 3, "skip_n": 2}, [7, 6, 5]),
+        ({"order_by": "/id TEXT", "filter": "/id < 3"}, [0, 1, 2]),
+        ({"top_n": 0}, []),
+        ({"sow_keys": ["2", "5", "99"], "order_by": "/id"}, [2, 5]),
+        ({"topic": "^.*/http", "filter": "/text LIKE 'é/'", "order_by": "/id", "top_n": 2}, [0, 1]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("in_body", [True, False])
+def test_order_limits_and_keys(served: Served, fields: Json, expected: list[int], in_body: bool) -> None:
+    """A query over HTTP takes what one over WebSocket takes, in the URL or in the body."""
+    asked = dict(fields)
+    topic = asked.pop("topic", served.topic)
+    if "sow_keys" in asked:
+        prefix = served.system.topic(served.topic).domain_prefix
+        asked["sow_keys"] = [sow_key(prefix, id).decode() for id in asked["sow_keys"]]
+    url = f"{served.url}/v1/topics/{quote(topic)}/sow"
+    if not in_body:
+        texts = {name: ",".join(given) if name == "sow_keys" else str(given) for name, given in asked.items()}
+        url += "?" + urlencode(texts)
+    status, body, _ = ask(url, json.dumps(asked).encode() if in_body else b"")
+    assert status == 200
+    assert [json.loads(line)["data"]["id"] for line in body.splitlines()] == expected
+
+
+def test_select_over_http(served: Served) -> None:
+    """Only the fields that are asked for are sent."""
+    body = b'{"options": "no_sowkey,select=[-/,+/id]", "filter": "/id = 3"}'
+    _, line, _ = ask(f"{served.url}/v1/topics/{served.topic}/sow", body)
+    record: Json = json.loads(line)
+    assert (record.keys(), record["data"]) == ({"updated_at", "data"}, {"id": 3})
+
+
+def test_explain_over_http(served: Served) -> None:
+    """The road of a query, and what it would find there, without a record."""
+    status, answer, _ = ask(f"{served.url}/v1/topics/{served.topic}/explain", b'{"filter": "/id > 6"}')
+    said: Json = json.loads(answer)
+    (road,) = said["roads"]
+    assert status == 200
+    assert said["bookmark"].startswith(served.topic.replace("/", ".") + ":0@")
+    assert [road[name] for name in ("topic", "road", "index", "records", "candidates", "matches")] == [
+        served.topic,
+        "memo index",
+        "/id",
+        10,
+        3,
+        3,
+    ]
+    status, answer, _ = ask(f"{served.url}/v1/topics/{served.topic}/explain", b'{"filter": "/id >"}')
+    assert (status, json.loads(answer)["reason"]) == (400, "bad filter")
+
+
+@pytest.mark.parametrize(
     ("topic", "body", "status", "reason"),
     [
         ("nothing", b"", 404, "invalid topic"),
         (None, b'{"filter": "/id ="}', 400, "bad filter"),
         (None, b'{"options": "fast"}', 400, "invalid options"),
         (None, b'{"colour": "red"}', 400, "bad request"),
+        (None, b'{"skip_n": 1}', 400, "invalid skip_n"),
+        (None, b'{"top_n": -1}', 400, "invalid top_n"),
+        (None, b'{"order_by": "/id UP"}', 400, "invalid order by"),
+        ("%5E(", b"", 400, "bad regex topic"),
+        ("%5Enothing", b"", 404, "invalid topic"),
         (None, b'{"filter": 1}', 400, "bad request"),
         (None, b"[]", 400, "bad request"),
         (None, b"{", 400, "bad request"),
