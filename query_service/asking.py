@@ -9,6 +9,7 @@ from query_service.state import State, TopicState
 from sowline.bookmark import EPOCH, NOW, Positions, named_place, parse_bookmark
 from sowline.errors import SowlineError
 from sowline.filter import Filter, compile_filter
+from sowline.filter.patterns import reason_of
 from sowline.filter.tree import Call, In, Literal, conjunction
 from sowline.position import before_the_log
 from sowline.projection import parse_projection
@@ -51,7 +52,7 @@ def _matching(state: State, pattern: str) -> list[TopicState]:
         matches = re2.compile(pattern, options).fullmatch
     except re2.error as error:
         raise SowlineError(
-            "bad regex topic", f"expected a pattern in RE2's syntax, got {pattern!r}: {error}"
+            "bad regex topic", f"expected a pattern in RE2's syntax, got {pattern!r}: {reason_of(error)}"
         ) from None
     return [topic for name, topic in state.topics.items() if matches(name)]
 
@@ -78,22 +79,18 @@ def is_view(request: Request, selection: Selection) -> bool:
     is_page, is_grouped = request.skip_n is not None, bool(selection.options.projection)
     if not is_page and not is_grouped:
         return False
-    kind = "aggregated" if is_grouped else "paginated"
+    kind = "an aggregated" if is_grouped else "a paginated"
     if request.command != "sow_and_subscribe":
         raise SowlineError(
-            "not supported", f"expected sow_and_subscribe for a {kind} subscription, got subscribe"
-        )
-    if is_page and is_grouped:
-        raise SowlineError(
-            "not supported", "expected either skip_n or projection in a subscription, got both"
+            "not supported", f"expected sow_and_subscribe for {kind} subscription, got subscribe"
         )
     if request.sow_keys:
-        raise SowlineError("not supported", f"expected no sow_keys in a {kind} subscription; use a filter")
+        raise SowlineError("not supported", f"expected no sow_keys in {kind} subscription; use a filter")
     if is_page and (selection.top_n or 0) > PAGE_RECORDS_MAX:
         raise SowlineError(
             "invalid top_n", f"expected a page of at most {PAGE_RECORDS_MAX} records, got {selection.top_n}"
         )
-    require_told_before(selection.filter, f"the filter of a {kind} subscription")
+    require_told_before(selection.filter, f"the filter of {kind} subscription")
     if is_grouped and (names := parse_projection(selection.options.projection).nondeterministic):
         raise SowlineError(
             "invalid projection",

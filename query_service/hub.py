@@ -18,7 +18,7 @@ Form = tuple[bool, bool, Select | None]
 
 
 ViewName = tuple[str, ...]
-"""What makes two views the same: kind, filter, order or grouping and projection."""
+"""What makes two views the same: filter, grouping and projection, order, and whether they are pages."""
 
 
 class LiveView(Protocol):

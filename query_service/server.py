@@ -22,7 +22,7 @@ from query_service.state import TopicState
 from sowline.errors import SowlineError
 from sowline.health import Service, health_routes
 from sowline.settings import Settings
-from sowline.wire import join_frame, read_request
+from sowline.wire import join_frame, one_line, read_request
 
 GOING_AWAY = 1001
 SOW_FIELDS = ("filter", "options", "order_by", "top_n", "skip_n", "sow_keys")
@@ -150,7 +150,7 @@ async def _fields(request: HttpRequest) -> dict[str, Any]:
 
 async def _lines(query: Query | GroupedQuery) -> AsyncIterator[bytes]:
     async for _, records in query.records():
-        yield b"".join([record + b"\n" for record in records])
+        yield b"".join([one_line(record) for record in records])
 
 
 async def _with_first(first: bytes, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

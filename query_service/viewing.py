@@ -6,13 +6,15 @@ from query_service.asking import Places
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, changes_since
 from query_service.group import acknowledge, put_group
+from query_service.group_views import GroupPageView, GroupView, shown_in_order
 from query_service.grouping import hash_of
 from query_service.hub import ViewName
 from query_service.outbox import Outbox
+from query_service.pages import PageView
 from query_service.query import Query, Result, Selection
 from query_service.serving import wait_for_replica
 from query_service.state import TopicState
-from query_service.views import GroupView, PageView, Shown, View, Viewer, shown_in_order
+from query_service.views import Shown, View, Viewer
 from sowline.bookmark import format_position
 from sowline.wire import Request, ack, sow_record
 
@@ -35,15 +37,15 @@ class Viewing:
         self._topic = topic
         self._selection = selection
         self._place = None if places is None else places[topic.definition.log]
+        self._is_page = request.skip_n is not None
         self._viewer = Viewer(outbox, request.id_of_subscription, selection)
         self._view: View | None = None
 
     @property
     def _name(self) -> ViewName:
         options, filter = self._selection.options, self._selection.filter.text
-        if options.projection:
-            return "groups", filter, ",".join(map(str, options.grouping)), options.projection
-        return "page", filter, self._selection.order.text
+        order = self._selection.order.text if self._is_page else ""
+        return filter, ",".join(map(str, options.grouping)), options.projection, order, str(self._is_page)
 
     async def run(self) -> None:
         """Serve until cancelled; raises where it can't go on."""
@@ -91,9 +93,10 @@ class Viewing:
         return made
 
     def _new_view(self) -> View:
-        if self._selection.options.projection:
-            return GroupView(self._topic, self._selection, self._backend.limits.groups_max)
-        return PageView(self._topic, self._selection)
+        if not self._selection.options.projection:
+            return PageView(self._topic, self._selection)
+        kind = GroupPageView if self._is_page else GroupView
+        return kind(self._topic, self._selection, self._backend.limits.groups_max)
 
     def _begin(self, view: View, *, reset: bool) -> None:
         """Send the view as it is, and be live from there on."""
@@ -102,7 +105,7 @@ class Viewing:
         bookmark = self._topic.bookmark(self._topic.positions)
         self._processed(bookmark)
         shown = view.shown_to(self._viewer)
-        if self._selection.options.projection:
+        if not self._is_page:
             shown = shown_in_order(shown, self._selection)
         records = self._records(shown)
         result = Result(len(self._topic.rows), view.matches)
@@ -119,6 +122,8 @@ class Viewing:
             changes = await changes_since(kafka, self._topic, self._place, limits.undo_max)
             if view.failed is not None:
                 raise view.failed
+            if changes and not view.can_go_back:
+                raise BookmarkExpired(changes[0][1].after)
             view.hold(self._viewer, self._place, changes)
         except BookmarkExpired:
             if not self._selection.options.reset:

@@ -1,4 +1,4 @@
-"""Live views: pages and groups of a topic, each kept once and looked at by any number of subscribers.
+"""Live views: what pages and groups have in common. Each is kept once, for any number of subscribers.
 
 A subscriber that is too slow for every change is later told the difference between what it holds and what
 there is then. A subscriber that comes back with a bookmark holds what the view was there: the changes since
@@ -7,30 +7,18 @@ are undone to find out what that is.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import NamedTuple
 
-import orjson
-
-from fanout.groups import GroupChange
-from fanout.page import SortedSet, Window, deliveries
-from fanout.subscription import MATCH, OOF, PUBLISH, Delivery, Sighting
-from query_service.grouping import groups_in_order, groups_of, load_groups
-from query_service.ordering import in_thread_if_large
+from fanout.page import Window
+from fanout.subscription import PUBLISH, Delivery, Sighting
 from query_service.outbox import Outbox
 from query_service.query import Query, Selection
 from query_service.state import TopicState
 from sowline.bookmark import Positions, format_bookmark
-from sowline.change import DELETED, Change
+from sowline.change import Change
 from sowline.errors import SowlineError
-from sowline.path import Document
-from sowline.position import Position, before_the_log
+from sowline.position import Position
 from sowline.wire import change_head, change_tail
-
-Order = tuple[int, int, Position]
-"""When a record changed last: log time, partition, position."""
-
-LONG_AGO: Order = (0, 0, before_the_log())
 
 Due = list[tuple[bytes, Delivery]]
 """Messages for one subscriber: the SOW key of the record or group, and what is said of it."""
@@ -178,9 +166,14 @@ class View(ABC):
             viewer.outbox.put(change_head(said.command, [viewer.sub_id], said.reason, more=more) + tail)
 
     @property
+    def can_go_back(self) -> bool:
+        """Whether undoing changes tells what was shown before them."""
+        return True
+
+    @property
     @abstractmethod
     def matches(self) -> int:
-        """How many records match, or groups there are."""
+        """How many records match."""
 
     @abstractmethod
     async def _load(self, query: Query) -> None:
@@ -203,166 +196,5 @@ class View(ABC):
         """What is said of something that a viewer held with this body, and that is not shown to it any more."""
 
 
-class PageView(View):
-    """A sorted set of the records that match, with a window for each page."""
-
-    def __init__(self, topic: TopicState, selection: Selection) -> None:
-        super().__init__(topic, selection)
-        self._order = selection.order
-        self._set: SortedSet[Shown] = SortedSet()
-
-    def add(self, viewer: Viewer) -> None:
-        """Open the viewer's window."""
-        if viewer not in self._viewers:
-            self._set.open(viewer.window)
-        super().add(viewer)
-
-    def remove(self, viewer: Viewer) -> None:
-        """Close the viewer's window."""
-        if viewer in self._viewers:
-            self._set.close(viewer.window)
-        super().remove(viewer)
-
-    @property
-    def matches(self) -> int:
-        """How many records match."""
-        return len(self._set)
-
-    async def _load(self, query: Query) -> None:
-        keyed = []
-        async for part, places in query.matches():
-            for at in places.tolist():
-                captured = part.captured
-                key, body = captured.keys[at], captured.bodies[at]
-                document = orjson.loads(body) if self._order.terms else {}
-                shown = Shown(
-                    body, int(captured.times[at]), int(captured.partitions[at]), captured.position(at)
-                )
-                keyed.append((self._order.key(document, key), shown))
-            await asyncio.sleep(0)
-        self._set = await in_thread_if_large(SortedSet, len(keyed), keyed)
-
-    def _take(self, partition: int, seen: Sighting) -> list[tuple[Viewer, Due]]:
-        change = seen.change
-        if seen.now is not None and seen.matches_now(self._filter):
-            assert change.body is not None
-            shown = Shown(change.body, change.time, partition, change.position)
-            events = self._set.put(self._order.key(seen.now, change.sow_key), shown)
-        else:
-            events = self._set.remove(change.sow_key)
-        if not events:
-            return []
-        return [
-            (viewer, deliveries(events[viewer.window], change, viewer.options.oof))
-            for viewer in self._viewers
-            if viewer.window in events
-        ]
-
-    def shown_to(self, viewer: Viewer) -> dict[bytes, Shown]:
-        """The records of its window."""
-        return dict(self._set.between(viewer.window.skip, viewer.window.skip + viewer.window.top))
-
-    def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, Shown]:
-        end = viewer.window.skip + viewer.window.top
-        near = self._set.between(0, end + len(undone))
-        records = [(key, shown) for key, shown in near if key not in undone]
-        records += [
-            (key, Shown(change.previous, 0))
-            for key, change in undone.items()
-            if change.previous is not None and Sighting(change, self.topic.about).matched_before(self._filter)
-        ]
-        records.sort(key=lambda record: self._order.key(orjson.loads(record[1].body), record[0]))
-        return dict(records[viewer.window.skip : end])
-
-    def _left(self, key: bytes, body: bytes) -> Delivery:
-        present = self.topic.rows.body(key)
-        return Delivery(OOF, body, DELETED) if present is None else Delivery(OOF, present, MATCH)
-
-
-class GroupView(View):
-    """The groups of the records that match."""
-
-    def __init__(self, topic: TopicState, selection: Selection, groups_max: int) -> None:
-        super().__init__(topic, selection)
-        self._groups = groups_of(topic, selection, groups_max)
-
-    @property
-    def matches(self) -> int:
-        """How many groups there are."""
-        return len(self._groups)
-
-    async def _load(self, query: Query) -> None:
-        await load_groups(self._groups, query)
-
-    def _take(self, partition: int, seen: Sighting) -> list[tuple[Viewer, Due]]:
-        before = seen.before if seen.matched_before(self._filter) else None
-        now = seen.now if seen.matches_now(self._filter) else None
-        if before is None and now is None:
-            return []
-        place = (seen.change.time, partition, seen.change.position)
-        changed = self._groups.change(seen.change.sow_key, before, now, place)
-        published = [(c.sow_key, Delivery(PUBLISH, c.body)) for c in changed if c.body is not None]
-        gone = [(c.sow_key, Delivery(OOF, c.previous or b"", DELETED)) for c in changed if c.body is None]
-        return [(viewer, (gone if viewer.options.oof else []) + published) for viewer in self._viewers]
-
-    def shown_to(self, viewer: Viewer) -> dict[bytes, Shown]:
-        """All groups."""
-        return {key: Shown(body, 0) for key, body in self._groups.records()}
-
-    def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, Shown]:
-        shown = self.shown_to(viewer)
-        done: list[_Step] = []
-        try:
-            for step in self._steps_back(undone):
-                for group in self._groups.change(step.key, step.now, step.before, LONG_AGO):
-                    _note(shown, group)
-                done.append(step)
-        finally:
-            for step in reversed(done):
-                self._groups.change(step.key, step.before, step.now, step.order)
-        return shown
-
-    def _steps_back(self, undone: dict[bytes, Change]) -> Iterator["_Step"]:
-        for key, change in undone.items():
-            seen = Sighting(change, self.topic.about)
-            before = seen.before if seen.matched_before(self._filter) else None
-            held = self.topic.rows.capture(self.topic.rows.found([key]))
-            if not held.bodies or not self._is_in(key, held.bodies[0]):
-                yield _Step(key, None, before, LONG_AGO)
-            else:
-                order = (int(held.times[0]), int(held.partitions[0]), held.position(0))
-                yield _Step(key, orjson.loads(held.bodies[0]), before, order)
-
-    def _is_in(self, key: bytes, body: bytes) -> bool:
-        about = self.topic.about._replace(sow_key=key.decode(), size=len(body))
-        return self._filter.matches_about(orjson.loads(body), about)
-
-    def _left(self, key: bytes, body: bytes) -> Delivery:
-        return Delivery(OOF, body, DELETED)
-
-
-class _Step(NamedTuple):
-    """A record whose changes are to be undone: its document now and before, and when it changed last."""
-
-    key: bytes
-    now: Document | None
-    before: Document | None
-    order: Order
-
-
-def _note(shown: dict[bytes, Shown], group: GroupChange) -> None:
-    """Note what a group was; it may have shown something of its latest record, which is not known any more."""
-    if group.body is None:
-        shown.pop(group.sow_key, None)
-    else:
-        shown[group.sow_key] = Shown(group.body, 0, position=before_the_log())
-
-
 def _same(held: Shown | None, shown: Shown) -> bool:
     return held is not None and (held.body, held.position) == (shown.body, shown.position)
-
-
-def shown_in_order(shown: dict[bytes, Shown], selection: Selection) -> dict[bytes, Shown]:
-    """Return the groups that are asked for, in the order that is asked for."""
-    bodies = groups_in_order([(key, of.body) for key, of in shown.items()], selection)
-    return {key: shown[key] for key, _ in bodies}

@@ -227,3 +227,10 @@ def iso_time(milliseconds: int) -> str:
 def join_frame(messages: Sequence[bytes]) -> bytes:
     """Return the frame that holds the messages: one as it is, several as an array."""
     return messages[0] if len(messages) == 1 else b"[%s]" % b",".join(messages)
+
+
+def one_line(body: bytes) -> bytes:
+    """Return JSON as one line, with its end; strings hold no line breaks as they are, so blanks do as well."""
+    if b"\n" in body or b"\r" in body:
+        body = body.replace(b"\n", b" ").replace(b"\r", b" ")
+    return body + b"\n"

@@ -41,11 +41,22 @@ class Groups:
         self._layout = Layout(grouping, projection)
         self._groups_max = groups_max
         self._groups: dict[bytes, Group] = {}
+        self._by_sow_key: dict[bytes, Group] = {}
         self._orders: dict[bytes, Order] = {}
         """When each record last changed, where the projection asks for the latest."""
 
     def __len__(self) -> int:
         return len(self._groups)
+
+    @property
+    def tells_latest(self) -> bool:
+        """Whether results hold fields of the record that changed last."""
+        return self._layout.tells_latest
+
+    @property
+    def members(self) -> int:
+        """The number of records that are in."""
+        return sum(group.records for group in self._groups.values())
 
     def load(self, records: Iterable[tuple[bytes, Document, Order]]) -> None:
         """Let in records that are new, each with its SOW key, document and order, and tell nobody.
@@ -81,6 +92,11 @@ class Groups:
         for group in sorted(self._groups.values(), key=lambda group: group.sow_key):
             yield group.sow_key, self._body(group)
 
+    def body(self, sow_key: bytes) -> bytes | None:
+        """The result of the group with that SOW key; None if there is no such group."""
+        group = self._by_sow_key.get(sow_key)
+        return None if group is None else self._body(group)
+
     def _replace(self, sow_key: bytes, left: Reading, entered: Reading, order: Order) -> GroupChange:
         group = self._group_of(left)
         previous = self._body(group)
@@ -103,7 +119,7 @@ class Groups:
         group.body = None
         group.records -= 1
         if not group.records:
-            del self._groups[left.key]
+            del self._groups[left.key], self._by_sow_key[group.sow_key]
         for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
             state.remove(left.arguments[argument])
         if group.latest is not None:
@@ -122,6 +138,7 @@ class Groups:
         if group is None:
             key = hashed(self._domain, entered.key.decode())
             group = self._groups[entered.key] = self._layout.new_group(entered.key, key)
+            self._by_sow_key[key] = group
         group.body = None
         group.records += 1
         for state, (_, argument) in zip(group.states, self._layout.states, strict=True):

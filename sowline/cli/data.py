@@ -10,6 +10,7 @@ import orjson
 from sowline.client import Client
 from sowline.errors import SowlineError
 from sowline.message import Message
+from sowline.wire import one_line
 
 Command = Callable[..., None]
 
@@ -151,7 +152,7 @@ def _write(
 
 
 def _input() -> Iterator[str]:
-    return (line for line in sys.stdin if line.strip())
+    return (line.strip() for line in sys.stdin if line.strip())
 
 
 def _lines(messages: Iterable[Message], full: bool, commands: set[str]) -> Iterator[bytes]:
@@ -175,14 +176,15 @@ def _fields(message: Message) -> dict[str, Any]:
         "hash",
     )
     fields = {name: value for name in names if (value := getattr(message, name)) not in (None, "")}
-    return fields | ({"data": orjson.Fragment(message.body)} if message.body else {})
+    flags = {name: True for name in ("reset", "more") if getattr(message, name)}
+    return fields | flags | ({"data": orjson.Fragment(message.body)} if message.body else {})
 
 
 def _print(lines: Iterable[bytes], count: int | None = None) -> None:
     out = sys.stdout.buffer
     try:
         for number, line in enumerate(lines, 1):
-            out.write(line + b"\n")
+            out.write(one_line(line))
             if count is not None or out.isatty() or number % 100 == 0:
                 out.flush()
             if number == count:

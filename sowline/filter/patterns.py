@@ -85,7 +85,7 @@ def compile_search(pattern: str) -> Search:
         # Bytes: with `str` the library would also count characters, to report positions that nobody asks for.
         search: Search = re2.compile(encoded(pattern), options).search
     except re2.error as error:
-        raise PatternError(_reason(error)) from None
+        raise PatternError(reason_of(error)) from None
     return search
 
 
@@ -95,6 +95,7 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """RE2's reason for refusing a pattern."""
     reason = error.args[0] if error.args else error
     return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)

@@ -1,0 +1,193 @@
+"""Groups of a topic's records, live: all of them, or a page of them in an order."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import orjson
+
+from fanout.groups import GroupChange
+from fanout.page import Entered, Event, Left, SortedSet, Window
+from fanout.subscription import MATCH, OOF, PUBLISH, Delivery, Sighting
+from query_service.grouping import groups_in_order, groups_of, load_groups
+from query_service.ordering import in_thread_if_large
+from query_service.query import Query, Selection
+from query_service.state import TopicState
+from query_service.views import Due, Shown, View, Viewer
+from sowline.change import DELETED, Change
+from sowline.order import SortKey
+from sowline.path import Document
+from sowline.position import Position, before_the_log
+
+Order = tuple[int, int, Position]
+"""When a record changed last: log time, partition, position."""
+
+LONG_AGO: Order = (0, 0, before_the_log())
+
+
+class GroupView(View):
+    """The groups of the records that match."""
+
+    def __init__(self, topic: TopicState, selection: Selection, groups_max: int) -> None:
+        super().__init__(topic, selection)
+        self._groups = groups_of(topic, selection, groups_max)
+
+    @property
+    def matches(self) -> int:
+        """How many records are in the groups."""
+        return self._groups.members
+
+    async def _load(self, query: Query) -> None:
+        await load_groups(self._groups, query)
+
+    def _take(self, partition: int, seen: Sighting) -> list[tuple[Viewer, Due]]:
+        before = seen.before if seen.matched_before(self._filter) else None
+        now = seen.now if seen.matches_now(self._filter) else None
+        if before is None and now is None:
+            return []
+        place = (seen.change.time, partition, seen.change.position)
+        return self._told(self._groups.change(seen.change.sow_key, before, now, place))
+
+    def _told(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
+        """What changes of groups mean to the viewers."""
+        published = [(c.sow_key, Delivery(PUBLISH, c.body)) for c in changed if c.body is not None]
+        gone = [(c.sow_key, Delivery(OOF, c.previous or b"", DELETED)) for c in changed if c.body is None]
+        return [(viewer, (gone if viewer.options.oof else []) + published) for viewer in self._viewers]
+
+    def shown_to(self, viewer: Viewer) -> dict[bytes, Shown]:
+        """All groups."""
+        return {key: Shown(body, 0) for key, body in self._groups.records()}
+
+    def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, Shown]:
+        were: dict[bytes, bytes | None] = {}
+        done: list[_Step] = []
+        try:
+            for step in self._steps_back(undone):
+                changed = self._groups.change(step.key, step.now, step.before, LONG_AGO)
+                were |= {group.sow_key: group.body for group in changed}
+                done.append(step)
+        finally:
+            for step in reversed(done):
+                self._groups.change(step.key, step.before, step.now, step.order)
+        return self._shown_if(viewer, were)
+
+    def _shown_if(self, viewer: Viewer, were: dict[bytes, bytes | None]) -> dict[bytes, Shown]:
+        """What a viewer would see if these groups were as given, None being no group."""
+        shown = self.shown_to(viewer) | {key: _once(body) for key, body in were.items() if body is not None}
+        return {key: of for key, of in shown.items() if were.get(key, of.body) is not None}
+
+    def _steps_back(self, undone: dict[bytes, Change]) -> Iterator["_Step"]:
+        for key, change in undone.items():
+            seen = Sighting(change, self.topic.about)
+            before = seen.before if seen.matched_before(self._filter) else None
+            held = self.topic.rows.capture(self.topic.rows.found([key]))
+            if not held.bodies or not self._is_in(key, held.bodies[0]):
+                yield _Step(key, None, before, LONG_AGO)
+            else:
+                order = (int(held.times[0]), int(held.partitions[0]), held.position(0))
+                yield _Step(key, orjson.loads(held.bodies[0]), before, order)
+
+    def _is_in(self, key: bytes, body: bytes) -> bool:
+        about = self.topic.about._replace(sow_key=key.decode(), size=len(body))
+        return self._filter.matches_about(orjson.loads(body), about)
+
+    def _left(self, key: bytes, body: bytes) -> Delivery:
+        return Delivery(OOF, body, DELETED)
+
+
+class GroupPageView(GroupView):
+    """A sorted set of the groups, with a window for each page."""
+
+    def __init__(self, topic: TopicState, selection: Selection, groups_max: int) -> None:
+        super().__init__(topic, selection, groups_max)
+        self._order = selection.order
+        self._set: SortedSet[Shown] = SortedSet()
+
+    def add(self, viewer: Viewer) -> None:
+        """Open the viewer's window."""
+        if viewer not in self._viewers:
+            self._set.open(viewer.window)
+        super().add(viewer)
+
+    def remove(self, viewer: Viewer) -> None:
+        """Close the viewer's window."""
+        if viewer in self._viewers:
+            self._set.close(viewer.window)
+        super().remove(viewer)
+
+    @property
+    def can_go_back(self) -> bool:
+        """Not where the order may depend on which record of a group was the latest: no change tells that."""
+        return not self._groups.tells_latest
+
+    async def _load(self, query: Query) -> None:
+        await super()._load(query)
+        keyed = [(self._key(key, body), Shown(body, 0)) for key, body in self._groups.records()]
+        self._set = await in_thread_if_large(SortedSet, len(keyed), keyed)
+
+    def _key(self, key: bytes, body: bytes) -> SortKey:
+        return self._order.key(orjson.loads(body) if self._order.terms else {}, key)
+
+    def _told(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
+        """The windows as they are behind all the changes, beside what they were before."""
+        due: dict[Window, list[Event[Shown]]] = {}
+        for group in changed:
+            if group.body is None:
+                seen = self._set.remove(group.sow_key)
+            else:
+                seen = self._set.put(self._key(group.sow_key, group.body), Shown(group.body, 0))
+            for window, events in seen.items():
+                due.setdefault(window, []).extend(events)
+        return [
+            (viewer, said)
+            for viewer in self._viewers
+            if (said := self._said(due.get(viewer.window, []), changed, oof=viewer.options.oof))
+        ]
+
+    def _said(self, events: list[Event[Shown]], changed: list[GroupChange], *, oof: bool) -> Due:
+        gone = {group.sow_key for group in changed if group.body is None}
+        left = {event.sow_key: event for event in events if isinstance(event, Left)}
+        came = {event.sow_key: event for event in events if not isinstance(event, Left)}
+        last = {event.sow_key: event for event in events}
+        first = {event.sow_key: event for event in reversed(events)}
+        out = [key for key in left if last[key] is left[key] and not isinstance(first[key], Entered)]
+        said: Due = [
+            (key, Delivery(OOF, left[key].held.body, DELETED if key in gone else MATCH)) for key in out if oof
+        ]
+        return said + [
+            (key, Delivery(PUBLISH, came[key].held.body)) for key in came if last[key] is came[key]
+        ]
+
+    def shown_to(self, viewer: Viewer) -> dict[bytes, Shown]:
+        """The groups of its window."""
+        return dict(self._set.between(viewer.window.skip, viewer.window.skip + viewer.window.top))
+
+    def _shown_if(self, viewer: Viewer, were: dict[bytes, bytes | None]) -> dict[bytes, Shown]:
+        end = viewer.window.skip + viewer.window.top
+        near = [(key, of) for key, of in self._set.between(0, end + len(were)) if key not in were]
+        near += [(key, _once(body)) for key, body in were.items() if body is not None]
+        near.sort(key=lambda group: self._key(group[0], group[1].body))
+        return dict(near[viewer.window.skip : end])
+
+    def _left(self, key: bytes, body: bytes) -> Delivery:
+        now = self._groups.body(key)
+        return Delivery(OOF, body, DELETED) if now is None else Delivery(OOF, now, MATCH)
+
+
+class _Step(NamedTuple):
+    """A record whose changes are to be undone: its document now and before, and when it changed last."""
+
+    key: bytes
+    now: Document | None
+    before: Document | None
+    order: Order
+
+
+def _once(body: bytes) -> Shown:
+    """What a group was. It may have shown something of its latest record, which isn't known: it counts as changed."""
+    return Shown(body, 0, position=before_the_log())
+
+
+def shown_in_order(shown: dict[bytes, Shown], selection: Selection) -> dict[bytes, Shown]:
+    """Return the groups that are asked for, in the order that is asked for."""
+    bodies = groups_in_order([(key, of.body) for key, of in shown.items()], selection)
+    return {key: shown[key] for key, _ in bodies}
