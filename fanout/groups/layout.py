@@ -104,6 +104,11 @@ class Layout:
         self.states = list(states)
         """Of each state of a group: how to make it, and the number of the argument that it is fed with."""
 
+    @property
+    def tells_latest(self) -> bool:
+        """Whether results hold fields of the record that changed last."""
+        return bool(self._others)
+
     def read(self, document: Document) -> Reading:
         """What the record brings to its group."""
         return Reading(
