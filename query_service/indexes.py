@@ -20,6 +20,7 @@ from query_service.index.read import Values, reader_of
 from query_service.index.vector import evaluate, needed_paths, prepare, split
 from query_service.key_road import sow_keys_of
 from query_service.memory import Memory
+from query_service.refusals import Refusals
 from query_service.roads import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN, Road
 from query_service.rows import RowNumbers, Rows
 from sowline.filter import Filter
@@ -35,10 +36,20 @@ CHUNK = 1000
 AT_ONCE = 5000
 """So many changed rows are taken in without a pause, when a query asks."""
 
+TEXTS_AT_ONCE = 10_000
+"""A memo index of more distinct strings is prepared for what a filter asks of them."""
+
+RANKED_SHARE = 100
+"""To read the bodies of fewer than one in so many of all rows is quicker than to rank all of them."""
+
+PREPARED_MAX = 1000
+
 SELECTIVE = 10
 """A hash index that leaves more than one in so many records is not worth its verification, if columns are there."""
 
 Work = Callable[[float], None]
+
+_DONE = object()
 
 
 class Indexes:
@@ -52,7 +63,12 @@ class Indexes:
         self._hashes: list[HashIndex] = []
         self._making: list[Column | HashIndex] = []
         self._lock = asyncio.Lock()
-        self._refused: dict[Path, int] = {}
+        self._refusals = Refusals()
+        self._unweighed = 0
+        """Rows taken in since the memory of all indexes was last compared with its limit."""
+        self._prepared: set[Filter] = set()
+        """Those of queries that are about to begin."""
+        self._keys_of = lru_cache(maxsize=4)(lambda filter: sow_keys_of(filter.tree, definition))
         memory.add(self)
 
     # making
@@ -68,91 +84,108 @@ class Indexes:
         hashes = [
             HashIndex([parse_path(text) for text in fields]) for fields in self._definition.hash_indexes
         ]
-        await self._make(paths, hashes, lambda seconds: None)
+        await self._make(frozenset(paths), hashes, lambda seconds: None)
 
     def at_hand(self, filter: Filter, order: Order) -> bool:
         """Tell whether a query can be answered at once."""
-        wanted = _wanted(filter, order)
-        missing = [path for path in wanted if self._is_missing(path)]
+        wanted = self._wanted(filter, order)
+        missing = self._missing(wanted)
         if missing and self._rows.end > CHUNK:
             return False
         if missing and not self._lock.locked():
-            self._make_at_once(missing)
-        if any(map(self._is_missing, wanted)) or len(self._rows.changed or ()) > AT_ONCE:
+            self._make_at_once(wanted)
+        if self._missing(wanted) or len(self._rows.changed or ()) > AT_ONCE:
             return False
-        return not any(True for _ in self._judging(filter))
+        return filter in self._prepared or next(self._prepare(filter), _DONE) is _DONE
 
     async def build(self, filter: Filter, order: Order, work: Work) -> None:
         """Make what a query needs, in steps; others get turns in between."""
-        await self._make(_wanted(filter, order), [], work)
+        await self._make(self._wanted(filter, order), [], work)
+        await _in_steps(self._prepare(filter), work)
+        self._note_prepared(filter)
+        await _in_steps(self._catch_up(), work)
+
+    def _wanted(self, filter: Filter, order: Order) -> frozenset[Path]:
+        """The memo indexes that a query would use: none where its road leads to few records without them."""
+        if self._keys_of(filter) is not None or self._found(filter) is not None:
+            return frozenset()
+        return needed_paths(_split(filter)[0]) | order.paths
+
+    def _missing(self, wanted: frozenset[Path]) -> list[Path]:
+        """Those of them that the query has to wait for, in the order of their names."""
+        missing = (p for p in wanted if p not in self._columns and not self._refusals.applies(p, wanted))
+        return sorted(missing, key=str)
+
+    def _prepare(self, filter: Filter) -> Iterator[None]:
+        """Judge the strings of long dictionaries, some milliseconds of work at each step."""
+        terms = self._usable(filter)
+        columns = {path: self._columns[path] for path in needed_paths(terms)}
+        if any(len(column.dictionary) > TEXTS_AT_ONCE for column in columns.values()):
+            yield from prepare(terms, columns)
+
+    def _note_prepared(self, filter: Filter) -> None:
+        # What was judged may be forgotten again, and more strings may come: a query doesn't wait for it twice.
+        if len(self._prepared) >= PREPARED_MAX:
+            self._prepared.clear()
+        self._prepared.add(filter)
+
+    def _catch_up(self) -> Iterator[None]:
         while len(self._rows.changed or ()) > AT_ONCE:
-            began = time.monotonic()
             self._refresh(CHUNK)
-            work(time.monotonic() - began)
-            await asyncio.sleep(0)
-        for _ in self._judging(filter):
-            await asyncio.sleep(0)
+            yield
 
-    def _judging(self, filter: Filter) -> Iterator[None]:
-        """Let columns judge the strings that they have not judged yet, some milliseconds of work at a step."""
-        terms = [term for term in _split(filter)[0] if needed_paths([term]) <= self._columns.keys()]
-        yield from prepare(terms, self._columns)
-
-    def _is_missing(self, path: Path) -> bool:
-        if path in self._columns:
-            return False
-        refused = self._refused.get(path)
-        return refused is None or self._rows.end < refused // 2
-
-    async def _make(self, paths: Iterable[Path], hashes: list[HashIndex], work: Work) -> None:
+    async def _make(self, wanted: frozenset[Path], hashes: list[HashIndex], work: Work) -> None:
         async with self._lock:
-            columns = [Column(path) for path in paths if self._is_missing(path)]
+            columns = [Column(path) for path in self._missing(wanted)]
             if not columns and not hashes:
                 return
-            self._begin(columns, hashes)
+            self._begin(columns, hashes, wanted)
             try:
-                start = 0
-                while start < self._rows.end:
-                    began = time.monotonic()
-                    self._fill(start, columns, hashes)
-                    start += CHUNK
-                    work(time.monotonic() - began)
-                    await asyncio.sleep(0)
+                await _in_steps(self._fill_all(columns, hashes), work)
                 self._done(columns, hashes)
             finally:
                 self._making = []
 
-    def _make_at_once(self, paths: Iterable[Path]) -> None:
-        columns = [Column(path) for path in paths]
-        self._begin(columns, [])
-        self._fill(0, columns, [])
+    def _make_at_once(self, wanted: frozenset[Path]) -> None:
+        columns = [Column(path) for path in self._missing(wanted)]
+        self._begin(columns, [], wanted)
+        for _ in self._fill_all(columns, []):
+            pass
         self._done(columns, [])
         self._making = []
 
-    def _begin(self, columns: list[Column], hashes: list[HashIndex]) -> None:
+    def _begin(self, columns: list[Column], hashes: list[HashIndex], wanted: frozenset[Path]) -> None:
         self._making = [*columns, *hashes]
+        self._refusals.wait(wanted)
+        self._use(wanted)
         if self._rows.changed is None:
             self._rows.changed = set()
 
-    def _fill(self, start: int, columns: list[Column], hashes: list[HashIndex]) -> None:
-        """Take the next rows into new indexes; those taken before are kept up to date meanwhile."""
-        bodies = self._rows.bodies[start : start + CHUNK]
-        self._put(
-            slice(start, start + len(bodies)), range(start, start + len(bodies)), bodies, columns, hashes
-        )
+    def _fill_all(self, columns: list[Column], hashes: list[HashIndex]) -> Iterator[None]:
+        """Take the rows into new indexes, some at each step; those taken before are kept up to date meanwhile."""
+        start = 0
+        while start < self._rows.end:
+            bodies = self._rows.bodies[start : start + CHUNK]
+            rows = range(start, start + len(bodies))
+            self._put(slice(rows.start, rows.stop), rows, bodies, columns, hashes)
+            start = rows.stop
+            yield
 
     def _done(self, columns: list[Column], hashes: list[HashIndex]) -> None:
         self._columns |= {column.path: column for column in columns}
         self._hashes += hashes
-        for path in self._memory.make_room(self, [column.path for column in columns]):
-            self._refused[path] = self._rows.end
+        for column in columns:
+            self._refusals.made(column.path)
+        self._use(column.path for column in columns)
+        self._memory.make_room()
 
     # keeping up to date
 
     def keep_up(self) -> None:
-        """Take in some of the changed rows, if they have become many."""
-        if len(self._rows.changed or ()) > AT_ONCE:
-            self._refresh(2 * CHUNK)
+        """Take in some of the changed rows, if they have become many: no more than `AT_ONCE` are left."""
+        changed = len(self._rows.changed or ())
+        if changed > AT_ONCE:
+            self._refresh(max(2 * CHUNK, changed - AT_ONCE))
 
     def _refresh(self, limit: int | None = None) -> None:
         changed = self._rows.changed
@@ -167,6 +200,10 @@ class Indexes:
         for start in range(0, len(numbers), CHUNK):
             some = numbers[start : start + CHUNK]
             self._put(np.array(some), some, bodies[start : start + CHUNK], columns, hashes)
+        self._unweighed += len(numbers)
+        if self._unweighed >= CHUNK:
+            self._unweighed = 0
+            self._memory.make_room()
 
     def _put(
         self,
@@ -192,6 +229,9 @@ class Indexes:
 
     # memory
 
+    def _use(self, paths: Iterable[Path]) -> None:
+        self._memory.use(self, [path for path in paths if path in self._columns])
+
     @property
     def nbytes(self) -> int:
         """An estimate of the memory that all indexes take."""
@@ -207,9 +247,12 @@ class Indexes:
         """An estimate of the memory that one memo index takes."""
         return self._columns[path].nbytes
 
-    def drop(self, path: Path) -> None:
-        """Forget a memo index; a query that needs it makes it again."""
-        self._columns.pop(path, None)
+    def drop(self, path: Path, *, was_alone: bool = False) -> None:
+        """Forget a memo index; a query that needs it makes it again, if there may be room for it."""
+        del self._columns[path]
+        self._refusals.dropped(path)
+        if was_alone:
+            self._refusals.too_large(path)
 
     # roads
 
@@ -217,38 +260,54 @@ class Indexes:
         """Return the road to the records that match, as they are at this instant."""
         if sow_keys:
             return Road(KEYS, checks=[(self._rows.found(sow_keys), filter)])
-        keys = sow_keys_of(filter.tree, self._definition)
+        keys = self._keys_of(filter)
         if keys is not None:
             index = ",".join(self._definition.key)
             return Road(KEY, checks=[(self._rows.found(keys), filter)], index=index)
+        self._use(needed_paths(_split(filter)[0]))
         self._refresh()
-        return self._hash_road(filter) or self._memo_road(filter) or self._scan(filter)
+        road = self._hash_road(filter)
+        if road is None:
+            road = self._memo_road(filter) or Road(SCAN, checks=[(self._rows.all(), filter)])
+            road.note = self._note(filter)
+        self._prepared.discard(filter)
+        self._refusals.answered(needed_paths(_split(filter)[0]))
+        return road
 
-    def _scan(self, filter: Filter) -> Road:
-        note = ""
-        if refused := [str(path) for path in _wanted(filter, Order()) if path in self._refused]:
-            note = f"index_bytes_max leaves no room for {', '.join(refused)}"
-        return Road(SCAN, checks=[(self._rows.all(), filter)], note=note)
+    def _note(self, filter: Filter) -> str:
+        """Why no better road was there, if the limit of the memory is why."""
+        lacking = needed_paths(_split(filter)[0]) - self._columns.keys()
+        names = ", ".join(sorted(str(path) for path in lacking if path in self._refusals))
+        return f"index_bytes_max leaves no room for {names}" if names else ""
 
     def _hash_road(self, filter: Filter) -> Road | None:
+        found = self._found(filter)
+        if found is None:
+            return None
+        rows, index = found
+        fields = ",".join(map(str, index.paths))
+        return Road(HASH_INDEX, checks=[(np.array(sorted(rows), np.int64), filter)], index=fields)
+
+    def _found(self, filter: Filter) -> tuple[list[int], HashIndex] | None:
+        """What hash indexes know of the rows that match, if that is worth its verification."""
         found = [(rows, index) for index in self._hashes if (rows := index.lookup(filter.tree)) is not None]
         if not found:
             return None
         rows, index = min(found, key=lambda pair: len(pair[0]))
-        if len(rows) * SELECTIVE > len(self._rows) > CHUNK:
-            return None
-        fields = ",".join(map(str, index.paths))
-        return Road(HASH_INDEX, checks=[(np.array(sorted(rows), np.int64), filter)], index=fields)
+        return None if len(rows) * SELECTIVE > len(self._rows) > CHUNK else (rows, index)
+
+    def _usable(self, filter: Filter) -> list[Node]:
+        """The conjuncts whose memo indexes are there."""
+        return [term for term in _split(filter)[0] if needed_paths([term]) <= self._columns.keys()]
 
     def _memo_road(self, filter: Filter) -> Road | None:
         """Let columns decide what they can: the closure of the rest, or of all, is asked of what they leave."""
         terms, others = _split(filter)
-        usable = [term for term in terms if needed_paths([term]) <= self._columns.keys()]
+        usable = self._usable(filter)
         if not usable:
             return None
         rest = _filter_of(tuple(term for term in terms if term not in usable) + others)
         paths = needed_paths(usable)
-        self._memory.use(self, paths)
         found = evaluate(usable, {path: self._columns[path] for path in paths}, self._rows.end)
         certain = np.flatnonzero(found.certain)
         road = Road(
@@ -265,7 +324,12 @@ class Indexes:
         return road
 
     def ranks(self, order: Order, rows: RowNumbers) -> list[NDArray[np.float64]] | None:
-        """Return, for each term of the order, a number per row to sort by; None where columns can't tell."""
+        """Return numbers to sort rows by, for each term; None where columns can't tell, or it is quicker without."""
+        self._refusals.answered(order.paths)
+        if len(rows) * RANKED_SHARE < self._rows.end or not order.paths <= self._columns.keys():
+            return None
+        self._use(order.paths)
+        self._refresh()
         found: list[NDArray[np.float64]] = []
         for term in order.terms:
             column = self._columns.get(term.path)
@@ -274,7 +338,6 @@ class Indexes:
                 return None
             values = of_all.values[rows]
             found.append(-values if term.descending else values)
-        self._memory.use(self, order.paths)
         return found
 
 
@@ -295,6 +358,12 @@ def _reader(paths: tuple[Path, ...]) -> Callable[[Sequence[bytes | None]], Value
     return reader_of(paths)
 
 
-def _wanted(filter: Filter, order: Order) -> list[Path]:
-    """The paths of the memo indexes that a query would use."""
-    return sorted(needed_paths(_split(filter)[0]) | order.paths, key=str)
+async def _in_steps(steps: Iterator[None], work: Work) -> None:
+    """Do all of the work; others get turns in between."""
+    while True:
+        began = time.monotonic()
+        is_done = next(steps, _DONE) is _DONE
+        work(time.monotonic() - began)
+        if is_done:
+            return
+        await asyncio.sleep(0)

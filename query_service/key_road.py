@@ -8,14 +8,15 @@ import orjson
 from query_service.index.hash_index import COMBINATIONS_MAX, spellings, strings_by_path
 from sowline.filter.tree import Node
 from sowline.key import sow_key
-from sowline.path import parse_path
+from sowline.path import Path
 from sowline.topics import TopicDefinition
 
 
 def sow_keys_of(tree: Node, definition: TopicDefinition) -> list[bytes] | None:
     """The SOW keys of all records that the filter may match; None if it doesn't ask for its key fields so."""
     asked = strings_by_path(tree)
-    paths = [parse_path(text) for text in definition.key]
+    # A key field may have a name that is no path by itself, such as `/a$b`; a filter asks for `[/a$b]`.
+    paths = [Path(steps) for steps in definition.key_paths]
     if any(path not in asked for path in paths):
         return None
     choices = [_texts(asked[path]) for path in paths]

@@ -16,8 +16,8 @@ class Holder(Protocol):
     def bytes_of(self, path: Path) -> int:
         """The memory that one memo index takes."""
 
-    def drop(self, path: Path) -> None:
-        """Forget a memo index."""
+    def drop(self, path: Path, *, was_alone: bool) -> None:
+        """Forget a memo index; `was_alone` tells that all others had gone before it, and in vain."""
 
 
 class Memory:
@@ -39,22 +39,16 @@ class Memory:
         return sum(holder.nbytes for holder in self._holders)
 
     def use(self, holder: Holder, paths: Iterable[Path]) -> None:
-        """Note that memo indexes are used now."""
+        """Note that memo indexes, which are there, are used now."""
         for path in paths:
             self._used.pop((holder, path), None)
             self._used[holder, path] = None
 
-    def make_room(self, holder: Holder, made: Iterable[Path]) -> list[Path]:
-        """Keep within the limit after memo indexes were made; return those of them for which there is no room."""
-        made = set(made)
-        self.use(holder, made)
-        over, dropped = self.nbytes - self._bytes_max, []
-        for of, path in list(self._used):
-            if over <= 0:
-                break
-            over -= of.bytes_of(path)
-            of.drop(path)
-            del self._used[of, path]
-            if of is holder and path in made:
-                dropped.append(path)
-        return dropped
+    def make_room(self) -> None:
+        """Keep within the limit after memo indexes were made, or have grown."""
+        over = self.nbytes - self._bytes_max
+        while over > 0 and self._used:
+            holder, path = oldest = next(iter(self._used))
+            del self._used[oldest]
+            over -= holder.bytes_of(path)
+            holder.drop(path, was_alone=not self._used)

@@ -1,0 +1,58 @@
+"""Memo indexes that found no room: queries do without them for a while, and do not wait for them. Pure."""
+
+from collections.abc import Set
+from dataclasses import dataclass
+
+from sowline.path import Path
+
+PATIENCE = 100
+"""So many queries do without a memo index before it is tried again."""
+
+
+@dataclass(slots=True)
+class _Refusal:
+    wanted: frozenset[Path] | None
+    """The memo indexes that there was no room for together; None where there is none for this one alone."""
+    queries_left: int = PATIENCE
+
+
+class Refusals:
+    """Of one topic: the memo indexes that some query is waiting for, and those for which there was no room."""
+
+    def __init__(self) -> None:
+        self._awaited: dict[Path, frozenset[Path]] = {}
+        self._refused: dict[Path, _Refusal] = {}
+
+    def __contains__(self, path: Path) -> bool:
+        return path in self._refused
+
+    def applies(self, path: Path, wanted: Set[Path]) -> bool:
+        """Tell whether a query that wants these memo indexes has to do without this one of them."""
+        refusal = self._refused.get(path)
+        return refusal is not None and refusal.wanted in (None, wanted)
+
+    def wait(self, wanted: frozenset[Path]) -> None:
+        """Note that a query waits for all of these: what goes before it is used counts as refused."""
+        self._awaited |= dict.fromkeys(wanted, wanted)
+
+    def dropped(self, path: Path) -> None:
+        """Note that a memo index has gone to make room."""
+        if path in self._awaited:
+            self._refused[path] = _Refusal(self._awaited.pop(path))
+
+    def too_large(self, path: Path) -> None:
+        """Note that there is no room for a memo index, whatever else goes."""
+        self._refused[path] = _Refusal(None)
+
+    def made(self, path: Path) -> None:
+        """Note that a memo index is there."""
+        self._refused.pop(path, None)
+
+    def answered(self, wanted: Set[Path]) -> None:
+        """Note that a query that wanted these waits no longer."""
+        for path in wanted:
+            self._awaited.pop(path, None)
+            if refusal := self._refused.get(path):
+                refusal.queries_left -= 1
+                if refusal.queries_left <= 0:
+                    del self._refused[path]
