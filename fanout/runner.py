@@ -5,6 +5,7 @@ position up to which messages were written, so that a repeat of old changes stay
 begins with the records that match now.
 """
 
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ class Runner:
         options = parse_options(fanout.options)
         self._select = options.select
         self._subscription = _subscription(fanout, options)
-        self._about = About(topic=source.name)
+        self._about = About(topic=source.name, instance=socket.gethostname(), group=settings.group)
         self._producer = exact_producer(settings.kafka_client, source.log_bytes_max, error_cb=self._on_error)
         self._consumer = plain_consumer(
             settings.kafka_client,
@@ -142,7 +143,9 @@ class Runner:
         if judged is Verdict.TAKE:
             following.position = event.position
             if isinstance(event, Change):
-                delivery = self._subscription.on_change(Sighting(event, self._about))
+                delivery = self._subscription.on_change(
+                    Sighting(event, self._about, f"{self._source.log}:{number}")
+                )
                 if delivery is not None:
                     self._produce(number, event, delivery)
 

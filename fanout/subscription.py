@@ -21,15 +21,17 @@ NOT_TOLD_BEFORE = ("LAST_UPDATED", "CORRELATION_ID", "BOOKMARK")
 class Sighting:
     """A change as all subscriptions look at it: both bodies are parsed at most once.
 
-    `topic` holds what is known of every record of the topic. Of the record before, the change does not say when
-    and with which correlation it was written: those facts are NULL.
+    `topic` holds what is known of every record of the topic, and `place` is the log and the partition, as in
+    bookmarks. Of the record before, the change does not say when and with which correlation it was written:
+    those facts are NULL.
     """
 
-    __slots__ = ("__dict__", "change", "topic")
+    __slots__ = ("__dict__", "change", "place", "topic")
 
-    def __init__(self, change: Change, topic: About = UNKNOWN) -> None:
+    def __init__(self, change: Change, topic: About = UNKNOWN, place: str = "") -> None:
         self.change = change
         self.topic = topic
+        self.place = place
 
     @cached_property
     def before(self) -> dict[str, Any] | None:
@@ -53,6 +55,7 @@ class Sighting:
         change = self.change
         return self.topic._replace(
             sow_key=change.sow_key.decode(),
+            bookmark=f"{self.place}@{change.position}" if self.place else None,
             size=len(change.body or b""),
             updated=change.time / 1000,
             correlation=change.correlation,

@@ -122,13 +122,17 @@ def live_filter(selection: Selection) -> Filter:
 
 
 def places_of(request: Request, topics: list[TopicState]) -> Places | None:
-    """Return where a subscription begins; None for now."""
+    """Return where a subscription begins; None for now.
+
+    A pattern may match more topics than it did when the bookmark was made: those begin before their first change.
+    """
     place = named_place(request.bookmark) if request.bookmark else NOW
     if place == NOW:
         return None
     logs = {topic.definition.log: len(topic.partitions) for topic in topics}
     given = {log: {} for log in logs} if place == EPOCH else parse_bookmark(request.bookmark)
-    if set(given) != set(logs):
+    named = set(given) == set(logs) or (request.topic.startswith("^") and set(given) < set(logs))
+    if not named:
         raise SowlineError(
             "invalid bookmark", f"expected a bookmark of {', '.join(logs)}, got one of {', '.join(given)}"
         )
@@ -136,6 +140,6 @@ def places_of(request: Request, topics: list[TopicState]) -> Places | None:
         if beyond := [number for number in positions if number >= logs[log]]:
             raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
     return {
-        log: {number: given[log].get(number, before_the_log()) for number in range(count)}
+        log: {number: given.get(log, {}).get(number, before_the_log()) for number in range(count)}
         for log, count in logs.items()
     }

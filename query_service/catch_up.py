@@ -138,7 +138,7 @@ class CatchUp:
         active = self._active
         for change in changes:
             await active.outbox.wait_drained()
-            delivery = active.engine.on_change(Sighting(change, active.topic.about))
+            delivery = active.engine.on_change(Sighting(change, active.topic.about, f"{active.log}:{number}"))
             if delivery is not None:
                 deliver(active.topic, number, change, [(active, delivery)])
             active.positions[number] = change.position

@@ -106,8 +106,9 @@ class Hub:
         name = topic.definition.name
         live, views = self._live.get(name), list(self._views.get(name, {}).values())
         reached: dict[Active, None] = {}
+        place = f"{topic.definition.log}:{partition}"
         for change in changes if live or views else ():
-            seen = Sighting(change, topic.about)
+            seen = Sighting(change, topic.about, place)
             if live:
                 found = live.on_change(seen)
                 self.messages_sent += deliver(topic, partition, change, found)

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import AsyncIterator, Iterable
 
@@ -32,6 +33,8 @@ class QueryService:
         self._settings = settings
         self._topics = topics
         self._state = State(topics, settings.ring_changes_max, settings.index_bytes_max)
+        for topic in self._state.topics.values():
+            topic.about = topic.about._replace(instance=socket.gethostname(), group=settings.group)
         self._hub = Hub()
         limits = Limits(settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max)
         backend = Backend(self._state, self._hub, settings.kafka_client, limits)

@@ -135,6 +135,16 @@ async def test_a_sow_and_subscribe_is_one_instant(server: Server) -> None:
     assert (deleted["reason"], deleted["data"]) == ("deleted", {"id": 2, "a": 1})
 
 
+async def test_a_live_filter_may_ask_for_the_bookmark(server: Server) -> None:
+    """A change has one, unlike a record that is queried."""
+    client = server.connect()
+    client.ask("subscribe", filter="BOOKMARK() = 'orders:0@1' AND TOPIC_NAME() = 'orders'")
+    await settled()
+    for number in range(3):
+        server.put({"id": number})
+    assert [m["data"]["id"] for m in await client.read()] == [1]
+
+
 async def test_a_subscribe_begins_now(server: Server) -> None:
     """Without a snapshot, changes come from the instant of the command, which the ack names."""
     server.put({"id": 1})
