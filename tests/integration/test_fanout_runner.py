@@ -89,7 +89,8 @@ def fanout(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fan
     """A system of the test's own."""
     name = f"t{uuid.uuid4().hex[:12]}-source"
     topics = [{"name": name, "key": ["/id"], "partitions": PARTITIONS}]
-    fanouts = [{"name": f"{name}-late", "topic": name, "filter": FILTER, "options": "oof"}]
+    late = {"name": f"{name}-late", "topic": name, "filter": FILTER, "options": "oof"}
+    fanouts = [late, late | {"name": f"{name}-ids", "options": "oof,select=[-/,+/id]"}]
     with system(kafka, tmp_path_factory.mktemp("fanout"), topics, fanouts) as made:
         yield Fanout(made)
 
@@ -128,6 +129,11 @@ def test_fanout(fanout: Fanout) -> None:
     publisher.flush()
     outputs = fanout.wait_for(write_marks(fanout.system, fanout.query.url, fanout.topic))
     assert outputs == without_repeats(outputs)
+    selected = fanout.system.topics.fanouts[1].output
+    wait_for(lambda: len(fanout.system.read(selected)) == len(outputs), "the other fanout to be done")
+    bodies = [json.loads(message.value() or b"") for message in fanout.system.read(selected)]
+    assert {body["id"] for body in bodies} == {output.body["id"] for output in outputs}
+    assert {name for body in bodies for name in body} == {"id"}
     check(outputs, model_of(fanout.system, fanout.topic))
 
 
