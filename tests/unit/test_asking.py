@@ -1,0 +1,207 @@
+"""What a request asks for: its topics, its records, its place in the log, and what it may not have."""
+
+import json
+from typing import Any
+
+import pytest
+
+from query_service.asking import (
+    is_view,
+    live_filter,
+    only_topic,
+    places_of,
+    query_of,
+    selection_of,
+    topics_of,
+)
+from query_service.grouping import GroupedQuery
+from query_service.query import Limits, Query
+from query_service.state import State
+from sowline.errors import SowlineError
+from sowline.filter.about import About
+from sowline.position import Position, before_the_log
+from sowline.topics import parse_topics
+from sowline.wire import Request, read_request
+
+TOPICS = (
+    "topics: [{name: orders, key: /id, partitions: 2}, {name: order.lines, key: /id}, {name: x/y, key: /id}]"
+)
+
+
+@pytest.fixture
+def state() -> State:
+    """Three topics, loaded and empty."""
+    state = State(parse_topics(TOPICS), 10)
+    for topic in state.topics.values():
+        state.loaded([(topic.definition.changes, number) for number in range(len(topic.partitions))])
+    return state
+
+
+def request(command: str = "sow", topic: str = "orders", **fields: Any) -> Request:
+    """Return a request."""
+    return read_request(json.dumps({"command": command, "topic": topic} | fields).encode())
+
+
+def reason_of(error: pytest.ExceptionInfo[SowlineError]) -> str:
+    """Return the reason code."""
+    return error.value.reason
+
+
+# topics
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("orders", ["orders"]),
+        ("x/y", ["x/y"]),
+        ("^orders", ["orders"]),
+        ("^order.*", ["orders", "order.lines"]),
+        ("^.*", ["orders", "order.lines", "x/y"]),
+        (r"^order\.lines$", ["order.lines"]),
+        ("^(?i)ORDERS", ["orders"]),
+        ("^orders|x/y", ["orders", "x/y"]),
+    ],
+)
+def test_topics(state: State, name: str, expected: list[str]) -> None:
+    """One by its name, or all whose whole names match a pattern, in the order of their definitions."""
+    assert [topic.definition.name for topic in topics_of(state, name)] == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("", "invalid topic"),
+        ("Orders", "invalid topic"),
+        ("order.*", "invalid topic"),
+        ("^order", "invalid topic"),
+        ("^", "invalid topic"),
+        ("^(", "bad regex topic"),
+        ("^(?=orders)", "bad regex topic"),
+    ],
+)
+def test_no_topics(state: State, name: str, reason: str) -> None:
+    """The reason is given; an unknown name is told what there is."""
+    with pytest.raises(SowlineError) as error:
+        topics_of(state, name)
+    assert reason_of(error) == reason
+    if reason == "invalid topic":
+        assert "orders, order.lines, x/y" in str(error.value)
+
+
+def test_a_topic_that_is_being_loaded_is_not_ready() -> None:
+    """Nor is a pattern that matches one such, though others are loaded."""
+    state = State(parse_topics(TOPICS), 10)
+    state.loaded([("order.lines.changes", 0)])
+    assert topics_of(state, "order.lines")
+    for name in ("orders", "^.*"):
+        with pytest.raises(SowlineError, match="topic orders is still being loaded") as error:
+            topics_of(state, name)
+        assert reason_of(error) == "not ready"
+
+
+def test_pages_and_groups_are_of_one_topic(state: State) -> None:
+    """A pattern won't do, even where it matches one topic only."""
+    topics = topics_of(state, "^orders")
+    with pytest.raises(SowlineError) as error:
+        only_topic(request(topic="^orders"), topics)
+    assert reason_of(error) == "regex topic not supported"
+    assert only_topic(request(), topics) is topics[0]
+
+
+# records
+
+
+def test_a_selection_is_what_the_request_says() -> None:
+    """Without limits, all records that match; in no order."""
+    plain = selection_of(request())
+    assert (plain.filter.text, plain.order.text, plain.top_n, plain.skip_n) == ("TRUE", "", None, 0)
+    assert (plain.sow_keys, plain.end, plain.is_ordered) == ((), None, False)
+    given = selection_of(
+        request(filter="/a == 1", order_by="/b desc", top_n=5, skip_n=2, sow_keys=["1", "2"])
+    )
+    assert (given.filter.text, given.order.text, given.end) == ("/a = 1", "/b DESC", 7)
+    assert (given.sow_keys, given.is_ordered) == ((b"1", b"2"), True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"filter": "/a ="}, "bad filter"),
+        ({"order_by": "/a DOWN"}, "invalid order by"),
+        ({"options": "nonsense"}, "invalid options"),
+    ],
+)
+def test_what_is_wrong_is_told(fields: dict[str, Any], reason: str) -> None:
+    """With its reason."""
+    with pytest.raises(SowlineError) as error:
+        selection_of(request(**fields))
+    assert reason_of(error) == reason
+
+
+def test_a_projection_makes_it_a_query_of_groups(state: State) -> None:
+    """Else it is one of records."""
+    grouped = request(options="projection=[/g,COUNT(/id) AS /n],grouping=[/g]")
+    assert isinstance(query_of(grouped, topics_of(state, "orders"), Limits()), GroupedQuery)
+    assert isinstance(query_of(request(), topics_of(state, "orders"), Limits()), Query)
+
+
+# views
+
+
+def test_which_subscriptions_are_views() -> None:
+    """Those to pages and to groups; a plain one isn't, nor one to the first so many."""
+    page = request("sow_and_subscribe", top_n=2, skip_n=0)
+    groups = request("sow_and_subscribe", options="projection=[/g],grouping=[/g]")
+    plain = request("sow_and_subscribe", filter="/a = 1")
+    assert [is_view(asked, selection_of(asked)) for asked in (page, groups, plain)] == [True, True, False]
+
+
+# live filters
+
+
+def test_sow_keys_restrict_what_is_live() -> None:
+    """Beside the filter; without them, the filter is as it was given."""
+    both = live_filter(selection_of(request("subscribe", filter="/a = 1", sow_keys=["7", "8"])))
+    for key, a, expected in (("7", 1, True), ("8", 1, True), ("9", 1, False), ("7", 2, False)):
+        assert both.matches_about({"a": a}, About(sow_key=key)) is expected
+    plain = selection_of(request("subscribe", filter="/a = 1"))
+    assert live_filter(plain) is plain.filter
+
+
+def test_focus_needs_a_filter_that_does_not_change_by_itself() -> None:
+    """Without oof it may."""
+    text = "UNIX_TIMESTAMP() > /a"
+    with pytest.raises(SowlineError) as error:
+        live_filter(selection_of(request("subscribe", filter=text, options="oof")))
+    assert reason_of(error) == "bad filter"
+    assert live_filter(selection_of(request("subscribe", filter=text))).text == text
+
+
+# places
+
+
+def test_places(state: State) -> None:
+    """Of each log a position of every partition; partitions that are not named begin before the log."""
+    topics = topics_of(state, "^order.*")
+    begin = before_the_log()
+    assert places_of(request(), topics) is None
+    assert places_of(request(bookmark="now"), topics) is None
+    assert places_of(request(bookmark="epoch"), topics) == {
+        "orders": {0: begin, 1: begin},
+        "order.lines": {0: begin},
+    }
+    assert places_of(request(bookmark="orders:1@7;order.lines:0@3"), topics) == {
+        "orders": {0: begin, 1: Position(0, 7)},
+        "order.lines": {0: Position(0, 3)},
+    }
+
+
+@pytest.mark.parametrize(
+    "bookmark", ["orders", "orders:0@x", "orders:2@1", "other:0@1", "orders:0@1;x.y:0@1"]
+)
+def test_places_that_are_not(state: State, bookmark: str) -> None:
+    """A bookmark of other logs, of partitions that there are not, or none at all."""
+    with pytest.raises(SowlineError) as error:
+        places_of(request(bookmark=bookmark), topics_of(state, "orders"))
+    assert reason_of(error) == "invalid bookmark"
