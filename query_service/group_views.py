@@ -10,11 +10,11 @@ from fanout.page import Entered, Event, Left, SortedSet, Window
 from fanout.subscription import MATCH, OOF, PUBLISH, Delivery, Sighting
 from query_service.grouping import groups_in_order, groups_of, load_groups
 from query_service.ordering import in_thread_if_large
+from query_service.pages import Paged
 from query_service.query import Query, Selection
 from query_service.state import TopicState
 from query_service.views import Due, Shown, View, Viewer
 from sowline.change import DELETED, Change
-from sowline.order import SortKey
 from sowline.path import Document
 from sowline.position import Position, before_the_log
 
@@ -58,22 +58,22 @@ class GroupView(View):
         return {key: Shown(body, 0) for key, body in self._groups.records()}
 
     def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, Shown]:
-        were: dict[bytes, bytes | None] = {}
+        were: dict[bytes, Shown | None] = {}
         done: list[_Step] = []
         try:
             for step in self._steps_back(undone):
                 changed = self._groups.change(step.key, step.now, step.before, LONG_AGO)
-                were |= {group.sow_key: group.body for group in changed}
+                were |= {group.sow_key: _once(group.body) for group in changed}
                 done.append(step)
         finally:
             for step in reversed(done):
                 self._groups.change(step.key, step.before, step.now, step.order)
         return self._shown_if(viewer, were)
 
-    def _shown_if(self, viewer: Viewer, were: dict[bytes, bytes | None]) -> dict[bytes, Shown]:
+    def _shown_if(self, viewer: Viewer, were: dict[bytes, Shown | None]) -> dict[bytes, Shown]:
         """What a viewer would see if these groups were as given, None being no group."""
-        shown = self.shown_to(viewer) | {key: _once(body) for key, body in were.items() if body is not None}
-        return {key: of for key, of in shown.items() if were.get(key, of.body) is not None}
+        shown = self.shown_to(viewer) | {key: of for key, of in were.items() if of is not None}
+        return {key: of for key, of in shown.items() if were.get(key, of) is not None}
 
     def _steps_back(self, undone: dict[bytes, Change]) -> Iterator["_Step"]:
         for key, change in undone.items():
@@ -94,25 +94,8 @@ class GroupView(View):
         return Delivery(OOF, body, DELETED)
 
 
-class GroupPageView(GroupView):
-    """A sorted set of the groups, with a window for each page."""
-
-    def __init__(self, topic: TopicState, selection: Selection, groups_max: int) -> None:
-        super().__init__(topic, selection, groups_max)
-        self._order = selection.order
-        self._set: SortedSet[Shown] = SortedSet()
-
-    def add(self, viewer: Viewer) -> None:
-        """Open the viewer's window."""
-        if viewer not in self._viewers:
-            self._set.open(viewer.window)
-        super().add(viewer)
-
-    def remove(self, viewer: Viewer) -> None:
-        """Close the viewer's window."""
-        if viewer in self._viewers:
-            self._set.close(viewer.window)
-        super().remove(viewer)
+class GroupPageView(Paged, GroupView):
+    """A page of the groups."""
 
     @property
     def can_go_back(self) -> bool:
@@ -123,9 +106,6 @@ class GroupPageView(GroupView):
         await super()._load(query)
         keyed = [(self._key(key, body), Shown(body, 0)) for key, body in self._groups.records()]
         self._set = await in_thread_if_large(SortedSet, len(keyed), keyed)
-
-    def _key(self, key: bytes, body: bytes) -> SortKey:
-        return self._order.key(orjson.loads(body) if self._order.terms else {}, key)
 
     def _told(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
         """The windows as they are behind all the changes, beside what they were before."""
@@ -157,17 +137,6 @@ class GroupPageView(GroupView):
             (key, Delivery(PUBLISH, came[key].held.body)) for key in came if last[key] is came[key]
         ]
 
-    def shown_to(self, viewer: Viewer) -> dict[bytes, Shown]:
-        """The groups of its window."""
-        return dict(self._set.between(viewer.window.skip, viewer.window.skip + viewer.window.top))
-
-    def _shown_if(self, viewer: Viewer, were: dict[bytes, bytes | None]) -> dict[bytes, Shown]:
-        end = viewer.window.skip + viewer.window.top
-        near = [(key, of) for key, of in self._set.between(0, end + len(were)) if key not in were]
-        near += [(key, _once(body)) for key, body in were.items() if body is not None]
-        near.sort(key=lambda group: self._key(group[0], group[1].body))
-        return dict(near[viewer.window.skip : end])
-
     def _left(self, key: bytes, body: bytes) -> Delivery:
         now = self._groups.body(key)
         return Delivery(OOF, body, DELETED) if now is None else Delivery(OOF, now, MATCH)
@@ -182,9 +151,9 @@ class _Step(NamedTuple):
     order: Order
 
 
-def _once(body: bytes) -> Shown:
+def _once(body: bytes | None) -> Shown | None:
     """What a group was. It may have shown something of its latest record, which isn't known: it counts as changed."""
-    return Shown(body, 0, position=before_the_log())
+    return None if body is None else Shown(body, 0, position=before_the_log())
 
 
 def shown_in_order(shown: dict[bytes, Shown], selection: Selection) -> dict[bytes, Shown]:

@@ -17,11 +17,11 @@ from sowline.change import DELETED, Change
 from sowline.order import SortKey
 
 
-class PageView(View):
-    """A sorted set of the records that match, with a window for each page."""
+class Paged(View):
+    """A view of a sorted set, with a window for each page."""
 
-    def __init__(self, topic: TopicState, selection: Selection) -> None:
-        super().__init__(topic, selection)
+    def __init__(self, topic: TopicState, selection: Selection, *more: int) -> None:
+        super().__init__(topic, selection, *more)
         self._order = selection.order
         self._set: SortedSet[Shown] = SortedSet()
 
@@ -36,6 +36,25 @@ class PageView(View):
         if viewer in self._viewers:
             self._set.close(viewer.window)
         super().remove(viewer)
+
+    def shown_to(self, viewer: Viewer) -> dict[bytes, Shown]:
+        """What stands in its window."""
+        return dict(self._set.between(viewer.window.skip, viewer.window.skip + viewer.window.top))
+
+    def _shown_if(self, viewer: Viewer, were: dict[bytes, Shown | None]) -> dict[bytes, Shown]:
+        """What would stand in its window if these were as given, None being absent."""
+        end = viewer.window.skip + viewer.window.top
+        near = [(key, of) for key, of in self._set.between(0, end + len(were)) if key not in were]
+        near += [(key, of) for key, of in were.items() if of is not None]
+        near.sort(key=lambda entry: self._key(entry[0], entry[1].body))
+        return dict(near[viewer.window.skip : end])
+
+    def _key(self, key: bytes, body: bytes) -> SortKey:
+        return self._order.key(orjson.loads(body) if self._order.terms else {}, key)
+
+
+class PageView(Paged):
+    """A page of the records that match."""
 
     @property
     def matches(self) -> int:
@@ -54,9 +73,8 @@ class PageView(View):
         captured = part.captured
         for at in places.tolist():
             key, body = captured.keys[at], captured.bodies[at]
-            document = orjson.loads(body) if self._order.terms else {}
             place = int(captured.partitions[at]), captured.position(at)
-            yield self._order.key(document, key), Shown(body, int(captured.times[at]), *place)
+            yield self._key(key, body), Shown(body, int(captured.times[at]), *place)
 
     def _take(self, partition: int, seen: Sighting) -> list[tuple[Viewer, Due]]:
         change = seen.change
@@ -74,21 +92,14 @@ class PageView(View):
             if viewer.window in events
         ]
 
-    def shown_to(self, viewer: Viewer) -> dict[bytes, Shown]:
-        """The records of its window."""
-        return dict(self._set.between(viewer.window.skip, viewer.window.skip + viewer.window.top))
-
     def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, Shown]:
-        end = viewer.window.skip + viewer.window.top
-        near = self._set.between(0, end + len(undone))
-        records = [(key, shown) for key, shown in near if key not in undone]
-        records += [
-            (key, Shown(change.previous, 0))
-            for key, change in undone.items()
-            if change.previous is not None and Sighting(change, self.topic.about).matched_before(self._filter)
-        ]
-        records.sort(key=lambda record: self._order.key(orjson.loads(record[1].body), record[0]))
-        return dict(records[viewer.window.skip : end])
+        return self._shown_if(viewer, {key: self._before(change) for key, change in undone.items()})
+
+    def _before(self, change: Change) -> Shown | None:
+        """The record before the change, if it matched."""
+        if change.previous is None or not Sighting(change, self.topic.about).matched_before(self._filter):
+            return None
+        return Shown(change.previous, 0)
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
         present = self.topic.rows.body(key)
