@@ -63,7 +63,7 @@ class Served:
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One materializer and one query service for all tests here."""
     prefix = f"t{uuid.uuid4().hex[:12]}"
-    names = {kind: f"{prefix}-{kind}" for kind in ("sales", "live", "extremes", "share", "back")}
+    names = {kind: f"{prefix}-{kind}" for kind in ("sales", "live", "extremes", "share", "back", "paged")}
     topics: list[Json] = [{"name": name, "key": ["/id"], "partitions": 2} for name in names.values()]
     with system(kafka, tmp_path_factory.mktemp("groups"), topics) as made:
         services = [made.service(module).start() for module in ("materializer", "query_service")]
@@ -168,7 +168,6 @@ def test_groups_over_http(served: Served) -> None:
         ({"options": "grouping=[/g],projection=[COUNT(1) AS /n],select=[-/]"}, "invalid options"),
         ({"options": LIVE, "topic": "^.*"}, "regex topic not supported"),
         ({"command": "subscribe", "options": LIVE}, "not supported"),
-        ({"command": "sow_and_subscribe", "options": LIVE, "top_n": 1, "skip_n": 0}, "not supported"),
         ({"command": "sow_and_subscribe", "options": LIVE, "sow_keys": ["1"]}, "not supported"),
         ({"options": LIVE, "filter": "SUM(/v) > 1"}, "bad filter"),
     ],
@@ -246,6 +245,35 @@ def test_extremes_survive_removal(client: Wire, served: Served) -> None:
     assert live(client) == [("publish", group("x", 100, 25), None, False)]
     served.write("extremes", {"id": 3, "g": "x", "v": 0})
     assert live(client) == [("publish", group("x", 0, 25), None, False)]
+
+
+def test_page_of_groups(client: Wire, served: Served) -> None:
+    """The first groups by what they hold: one that outgrows another takes its place; what ends makes room."""
+    served.write(
+        "paged",
+        *({"id": id, "g": g, "v": v} for id, (g, v) in enumerate(zip("abcd", (1, 2, 3, 4), strict=True))),
+    )
+    about: Json = {"order_by": "/sum DESC", "top_n": 2, "skip_n": 0, "options": LIVE}
+    client.send("sow_and_subscribe", topic=served.names["paged"], **about)
+    assert results(client.group()) == [group("d", 4), group("c", 3)]
+    served.write("paged", {"id": 9, "g": "a", "v": 7})
+    assert live(client) == [
+        ("oof", group("c", 3), "match", True),
+        ("publish", group("a", 1, 7), None, False),
+    ]
+    served.delete("paged", 3)
+    assert live(client) == [
+        ("oof", group("d", 4), "deleted", True),
+        ("publish", group("c", 3), None, False),
+    ]
+    served.merge("paged", {"id": 9, "g": "b"})
+    messages = client.heartbeat()
+    assert {(m["command"], m["data"]["g"], m.get("reason")) for m in messages} == {
+        ("oof", "a", "match"),
+        ("publish", "b", None),
+    }
+    served.merge("paged", {"id": 1, "v": 3})
+    assert live(client) == [("publish", group("b", 7, 3), None, False)]
 
 
 def test_clients_share_groups(served: Served) -> None:

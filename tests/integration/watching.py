@@ -39,10 +39,16 @@ class Page:
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups, and what they show of records, recomputed from all of them."""
+    """Groups, all or a page of them, and what they show of records, recomputed from all of these.
+
+    The order of a page must tell all groups apart.
+    """
 
     filter: str
     grouping: tuple[str, ...]
+    order_by: str = ""
+    top_n: int | None = None
+    skip_n: int | None = None
 
     FIELDS = (
         "COUNT(1) AS /n, SUM(/qty) AS /total, AVG(/qty) AS /mean, MIN(/qty) AS /least, MAX(/qty) AS /most,"
@@ -53,21 +59,25 @@ class Groups:
     def fields(self) -> Json:
         """What they are asked for with."""
         paths = ",".join(f"/{name.replace('.', '/')}" for name in self.grouping)
-        return {
-            "filter": self.filter,
-            "options": f"oof,grouping=[{paths}],projection=[{paths},{self.FIELDS}]",
-        }
+        options = f"oof,grouping=[{paths}],projection=[{paths},{self.FIELDS}]"
+        page = (
+            {"order_by": self.order_by, "top_n": self.top_n, "skip_n": self.skip_n} if self.order_by else {}
+        )
+        return {"filter": self.filter, "options": options} | page
 
     def check(self, view: Records, records: Records) -> None:
         """Compare a view with the groups of all records."""
         grouped: dict[tuple[Any, ...], list[Body]] = {}
         for body in records.values():
             grouped.setdefault(tuple(_at(body, name) for name in self.grouping), []).append(body)
-        found = {tuple(_at(result, name) for name in self.grouping): result for result in view.values()}
-        assert len(found) == len(view)
-        assert {values: _without(result, self.grouping) for values, result in found.items()} == {
-            values: _results(bodies) for values, bodies in grouped.items()
-        }
+        results = [_result(self.grouping, values, bodies) for values, bodies in grouped.items()]
+        order = parse_order(
+            self.order_by or ", ".join(f"/{name.replace('.', '/')}" for name in self.grouping)
+        )
+        results.sort(key=lambda result: order.key(result, b""))
+        skip = self.skip_n or 0
+        end = None if self.top_n is None else skip + self.top_n
+        assert sorted(view.values(), key=lambda result: order.key(result, b"")) == results[skip:end]
 
 
 def _at(body: Body, name: str) -> Any:
@@ -76,21 +86,21 @@ def _at(body: Body, name: str) -> Any:
     return None if body == {} else body
 
 
-def _without(result: Body, grouping: Sequence[str]) -> Body:
-    return {name: value for name, value in result.items() if name not in {g.split(".")[0] for g in grouping}}
-
-
-def _results(bodies: list[Body]) -> Body:
-    values = [body["qty"] for body in bodies if "qty" in body]
-    least, most = (min(values), max(values)) if values else (None, None)
-    return {
+def _result(grouping: Sequence[str], values: Sequence[Any], bodies: list[Body]) -> Body:
+    result: Body = {}
+    for name, value in zip(grouping, values, strict=True):
+        above, _, last = name.rpartition(".")
+        (result.setdefault(above, {}) if above else result)[last] = value
+    quantities = [body["qty"] for body in bodies if "qty" in body]
+    least, most = (min(quantities), max(quantities)) if quantities else (None, None)
+    return result | {
         "n": len(bodies),
-        "total": sum(values) if values else None,
-        "mean": sum(values) / len(values) if values else None,
+        "total": sum(quantities) if quantities else None,
+        "mean": sum(quantities) / len(quantities) if quantities else None,
         "least": least,
         "most": most,
         "ids": len({body["id"] for body in bodies}),
-        "spread": most - least if values else None,
+        "spread": most - least if quantities else None,
     }
 
 
