@@ -18,12 +18,17 @@ import uvicorn
 
 from bench.orders import CONDITION, bodies_of
 from deploy.ports import free_port
+from fanout.subscription import Sighting
 from query_service.backend import Backend
 from query_service.hub import Hub
+from query_service.outbox import Outbox
+from query_service.pages import PageView
 from query_service.query import Limits, Query, Selection
 from query_service.server import Server
-from query_service.state import State
+from query_service.state import State, TopicState
+from query_service.views import Viewer
 from sowline.async_client import AsyncClient
+from sowline.change import Change
 from sowline.filter import compile_filter
 from sowline.health import Service
 from sowline.key import key_text, sow_key
@@ -35,6 +40,7 @@ from sowline.topics import parse_topics
 TOPICS = "topics: [{name: orders, key: [/order, /side], hash_indexes: [[/order]]}]"
 RETURNED = 50_000
 LOOKUPS = 200
+CHANGES = 5_000
 SIZES = (10_000, 100_000, 1_000_000)
 
 Timed = dict[str, list[float]]
@@ -52,6 +58,7 @@ def run(records: int, runs: int) -> None:
     print(f"  beside its bytes, a record takes {(_rss() - before) / records:.0f} bytes", flush=True)
     asyncio.run(_in_process(state, bodies, runs))
     asyncio.run(_look_ups(bodies))
+    asyncio.run(_pages(bodies))
 
 
 def filled(bodies: list[bytes]) -> State:
@@ -127,6 +134,37 @@ async def _look_ups(bodies: list[bytes]) -> None:
             f"  query of one record among {size:>9,}: by key {key:6.1f} us, by hash index {hashed:6.1f} us",
             flush=True,
         )
+
+
+async def _pages(bodies: list[bytes]) -> None:
+    """What a change costs a page that is watched, by the number of records that it is a page of."""
+    for size in [size for size in SIZES if size <= len(bodies)]:
+        state = filled(bodies[:size])
+        topic = state.topics["orders"]
+        selection = Selection(order=parse_order("/price DESC"), top_n=50, skip_n=100)
+        query = Query([topic], selection, Limits())
+        await query.begin()
+        view = PageView(topic, selection)
+        await view.fill(query)
+        viewer = Viewer(Outbox(1 << 40), "page", selection)
+        view.add(viewer)
+        changes = [_repriced(topic, number * (size // CHANGES)) for number in range(CHANGES)]
+        began = time.perf_counter()
+        messages = sum(view.apply(0, Sighting(change)) for change in changes)
+        taken = (time.perf_counter() - began) / CHANGES
+        print(
+            f"  a change of a page of {size:>9,}: {taken * 1e6:6.1f} us, parsing included; {messages} messages",
+            flush=True,
+        )
+
+
+def _repriced(topic: TopicState, row: int) -> Change:
+    """A change of one record's price."""
+    body = topic.rows.bodies[row] or b"{}"
+    order = orjson.loads(body)
+    now = orjson.dumps(order | {"price": round(100 - order["price"], 4)})
+    place = Position(0, len(topic.rows) + row)
+    return Change(topic.rows.keys[row] or b"", now, body, place, place, "publish", 2000)
 
 
 async def _seconds(state: State, filter: str) -> float:
