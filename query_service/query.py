@@ -20,7 +20,10 @@ from sowline.order import Order
 from sowline.wire import sow_record, sow_records
 
 CHUNK = 1000
-"""Records looked at before others get a turn."""
+"""Records looked at before others get a turn, at most."""
+
+STEP_SECONDS = 0.02
+"""Of work, before others get a turn; one record may take longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,20 @@ class Result:
         }
 
 
+class Pace:
+    """How many records to look at in a step: one at first, then by how long the last step took."""
+
+    def __init__(self) -> None:
+        self.records = 1
+
+    def note(self, seconds: float) -> None:
+        """Note how long a step took."""
+        if seconds > STEP_SECONDS:
+            self.records = max(1, self.records // 4)
+        elif seconds < STEP_SECONDS / 4:
+            self.records = min(CHUNK, self.records * 2)
+
+
 class Query:
     """One run over one topic or several: `begin` it once, then iterate over `records` once."""
 
@@ -95,6 +112,7 @@ class Query:
         self._topics = topics
         self._selection = selection
         self._limits = limits
+        self._pace = Pace()
         self._worked = 0.0
 
     @property
@@ -168,13 +186,24 @@ class Query:
             yield part.decided
         for places, filter in part.checks:
             for start in range(0, len(places), CHUNK):
-                began = time.monotonic()
-                found = part.holding(filter, places[start : start + CHUNK])
-                self._work(time.monotonic() - began)
+                found = await self._holding(part, filter, places[start : start + CHUNK])
                 self.result.matches += len(found)
                 if len(found):
                     yield found
-                await asyncio.sleep(0)
+
+    async def _holding(self, part: Part, filter: Filter, places: RowNumbers) -> RowNumbers:
+        """Ask the filter of the records in those places, at the query's pace."""
+        found, start = [], 0
+        while start < len(places):
+            began = time.monotonic()
+            end = start + self._pace.records
+            found.append(part.holding(filter, places[start:end]))
+            start = end
+            seconds = time.monotonic() - began
+            self._pace.note(seconds)
+            self._work(seconds)
+            await asyncio.sleep(0)
+        return np.concatenate(found)
 
     def _written(self, part: Part, places: RowNumbers) -> list[bytes]:
         """The records as they go on the wire, counted."""
