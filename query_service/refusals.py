@@ -8,6 +8,9 @@ from sowline.path import Path
 PATIENCE = 100
 """So many queries do without a memo index before it is tried again."""
 
+PATHS_MAX = 10_000
+"""Of more refusals than so many, all are forgotten: what was refused is tried again."""
+
 
 @dataclass(slots=True)
 class _Refusal:
@@ -33,16 +36,18 @@ class Refusals:
 
     def wait(self, wanted: frozenset[Path]) -> None:
         """Note that a query waits for all of these: what goes before it is used counts as refused."""
+        if len(self._awaited) > PATHS_MAX:
+            self._awaited.clear()
         self._awaited |= dict.fromkeys(wanted, wanted)
 
     def dropped(self, path: Path) -> None:
         """Note that a memo index has gone to make room."""
         if path in self._awaited:
-            self._refused[path] = _Refusal(self._awaited.pop(path))
+            self._refuse(path, self._awaited.pop(path))
 
     def too_large(self, path: Path) -> None:
         """Note that there is no room for a memo index, whatever else goes."""
-        self._refused[path] = _Refusal(None)
+        self._refuse(path, None)
 
     def made(self, path: Path) -> None:
         """Note that a memo index is there."""
@@ -56,3 +61,8 @@ class Refusals:
                 refusal.queries_left -= 1
                 if refusal.queries_left <= 0:
                     del self._refused[path]
+
+    def _refuse(self, path: Path, wanted: frozenset[Path] | None) -> None:
+        if len(self._refused) >= PATHS_MAX:
+            self._refused.clear()
+        self._refused[path] = _Refusal(wanted)

@@ -1,6 +1,6 @@
 """Refusals: which memo indexes queries do without, and for how long."""
 
-from query_service.refusals import PATIENCE, Refusals
+from query_service.refusals import PATHS_MAX, PATIENCE, Refusals
 from sowline.path import parse_path
 
 A, B, C = map(parse_path, ("/a", "/b", "/c"))
@@ -46,3 +46,14 @@ def test_a_refusal_wears_off() -> None:
     assert refusals.applies(A, {A})
     refusals.answered({A})
     assert not refusals.applies(A, {A})
+
+
+def test_refusals_have_a_limit() -> None:
+    """Whatever fields queries ask for: what was refused long ago is tried again."""
+    refusals = Refusals()
+    for number in range(PATHS_MAX + 1):
+        path = parse_path(f"/f{number}")
+        refusals.wait(frozenset({path}))
+        refusals.dropped(path)
+        assert refusals.applies(path, {path})
+    assert parse_path("/f0") not in refusals
