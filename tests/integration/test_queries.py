@@ -290,9 +290,8 @@ def test_subscription_to_a_pattern_comes_back(client: Wire, served: Served) -> N
             assert other.heartbeat() == []
         east, west = sorted(bookmark.split(";"))
         other.send("subscribe", topic=pattern, bookmark=east, filter="/n > 0")
-        assert [other.receive()["data"]["n"] for _ in range(2)] == [2, 4], (
-            "all that ever was in the other topic"
-        )
+        # all that ever was in the other topic, in the order of each partition
+        assert {other.receive()["data"]["n"] for _ in range(2)} == {2, 4}
         orders = served.names["orders"]
         for given in (f"{east};{orders}:0@1", f"{orders}:0@1"):
             assert other.fail("subscribe", topic=pattern, bookmark=given)["reason"] == "invalid bookmark"
