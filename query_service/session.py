@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 import structlog
@@ -21,6 +22,9 @@ from sowline.wire import Request, ack, command_id_of, failure, message, read_req
 log = structlog.get_logger()
 
 SUBSCRIPTIONS_MAX = 10_000
+
+Run = Callable[[], Coroutine[Any, Any, None]]
+"""What a command starts: called when its task begins, so not at all where it was ended before."""
 
 
 class Session:
@@ -64,10 +68,10 @@ class Session:
     def _sow(self, request: Request) -> None:
         query = self._query(request)
         query.begin_now()
-        self._start_query(request, self._run_sow(request, query))
+        self._start_query(request, partial(self._run_sow, request, query))
 
     def _explain(self, request: Request) -> None:
-        self._start_query(request, self._run_explain(request, self._query(request)))
+        self._start_query(request, partial(self._run_explain, request, self._query(request)))
 
     def _query(self, request: Request) -> Query | GroupedQuery:
         if request.bookmark:
@@ -77,10 +81,9 @@ class Session:
         topics = topics_of(self._backend.state, request.topic)
         return query_of(request, topics, self._backend.limits)
 
-    def _start_query(self, request: Request, run: Coroutine[Any, Any, None]) -> None:
+    def _start_query(self, request: Request, run: Run) -> None:
         query_id = request.id_of_query or f"\0{next(self._unnamed)}"
         if query_id in self._queries:
-            run.close()
             raise SowlineError(
                 "queryid in use", f"query {query_id!r} is still running; give this one another query_id"
             )
@@ -101,12 +104,10 @@ class Session:
             message("explain", command_id=request.command_id, bookmark=query.bookmark, roads=roads)
         )
 
-    async def _guarded(
-        self, request: Request, run: Coroutine[Any, Any, None], ack_type: str, **fields: Any
-    ) -> None:
+    async def _guarded(self, request: Request, run: Run, ack_type: str, **fields: Any) -> None:
         """Run what a command has started; a failure, or an end that was asked for, is acknowledged."""
         try:
-            await run
+            await run()
         except SowlineError as error:
             self.outbox.put(failure(request.command_id, error, ack_type, **fields))
         except Exception as error:
@@ -128,7 +129,7 @@ class Session:
         else:
             serving = Serving(self._backend, self.outbox, request, topics, selection, places)
         task = asyncio.get_running_loop().create_task(
-            self._guarded(request, serving.run(), "processed", sub_id=sub_id)
+            self._guarded(request, serving.run, "processed", sub_id=sub_id)
         )
         self._subscriptions[sub_id] = serving, task
         task.add_done_callback(lambda done: self._ended(sub_id, task))
