@@ -460,6 +460,22 @@ def test_snapshot_is_ended(served: Served) -> None:
         assert slow.heartbeat() == []
 
 
+def test_end_before_the_beginning(client: Wire, served: Served) -> None:
+    """What is ended in the frame that asks for it is never begun, and leaves nothing behind."""
+    name = served.names["orders"]
+    requests: list[Json] = [
+        {"command": "sow_and_subscribe", "command_id": "p", "topic": name, "top_n": 1, "skip_n": 0},
+        {"command": "sow_and_subscribe", "command_id": "s", "topic": name},
+        {"command": "sow", "command_id": "q", "topic": name},
+        {"command": "unsubscribe", "sub_id": "all", "query_id": "q"},
+    ]
+    client.send_text(json.dumps(requests))
+    (aborted,) = client.heartbeat()
+    assert (aborted["command_id"], aborted["reason"]) == ("q", "query aborted")
+    assert served.query.metric("sowline_subscriptions_live") == 0
+    assert "never awaited" not in served.query.log
+
+
 def test_query_id_in_use(served: Served) -> None:
     """A second query of the same id is refused while the first runs, and harms it in no way."""
     with wire(served.query.url, receive_bytes=4096) as slow:
