@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,9 @@ from sowline.wire import sow_record, sow_records
 
 CHUNK = 1000
 """Records looked at before others get a turn, at most."""
+
+PORTION_BYTES = 1 << 20
+"""Of bodies that are written before the next are; a portion of one record may be larger."""
 
 STEP_SECONDS = 0.02
 """Of work, before others get a turn; one record may take longer."""
@@ -146,9 +149,9 @@ class Query:
         Raises `result too large` and `query too long` where a limit is met.
         """
         async for part, places in self._ordered() if self._selection.is_ordered else self.matches():
-            for start in range(0, len(places), CHUNK):
+            for portion in _portions(part, places):
                 began = time.monotonic()
-                written = self._written(part, places[start : start + CHUNK])
+                written = self._written(part, portion)
                 self._work(time.monotonic() - began)
                 yield part.name, written
                 await asyncio.sleep(0)
@@ -249,3 +252,15 @@ class Query:
                 "query too long",
                 f"expected at most {self._limits.seconds_max:g} seconds of work; make the filter narrower",
             )
+
+
+def _portions(part: Part, places: RowNumbers) -> Iterator[RowNumbers]:
+    """Yield the places in turn, so many as are to be written at once."""
+    bodies = part.captured.bodies
+    for start in range(0, len(places), CHUNK):
+        some = places[start : start + CHUNK]
+        sizes = [len(bodies[at]) for at in some.tolist()]
+        if sum(sizes) <= PORTION_BYTES:
+            yield some
+        else:
+            yield from np.split(some, np.flatnonzero(np.diff(np.cumsum(sizes) // PORTION_BYTES)) + 1)
