@@ -183,6 +183,14 @@ def test_batches(client: Wire, served: Served) -> None:
         assert answer["message"] == f"expected a batch_size of 1 to 10000, got {size}"
 
 
+def test_large_records_travel_few_at_a_time(client: Wire, served: Served) -> None:
+    """However many records a message may hold, it is not much larger than a megabyte: it waits in memory."""
+    client.send("sow", topic=served.names["large"], batch_size=1000)
+    messages = client.group()
+    assert sorted(ids(messages)) == list(range(60))
+    assert max(len(message["records"]) for message in messages[1:-1]) <= 11
+
+
 def test_top_n_of_a_subscription(client: Wire, served: Served) -> None:
     """Without `skip_n` it limits the snapshot only."""
     served.write("live", *({"id": f"t{number}", "t": number} for number in range(4)))
