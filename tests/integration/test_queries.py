@@ -15,7 +15,7 @@ from sowline.key import sow_key
 from tests.integration.services import Service, System, system
 from tests.integration.wire import Json, Wire, laid_over, wire
 
-RECORDS = 20_000
+RECORDS = 10_000
 """In the topic `long`: more than the buffers between a service and a client that does not read can hold."""
 BACKLOG_BYTES = 64 * 1024
 LIMITS = {
