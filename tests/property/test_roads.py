@@ -285,6 +285,9 @@ NEAR_TERMS = st.one_of(
         st.sampled_from(["'1'", "2"]),
     ),
 )
+STRING_TERMS = st.builds(
+    "{} = {}".format, st.sampled_from(["/a", "/a", "/b"]), st.sampled_from(["'1'", "'a'"])
+)
 ABOUT_TERMS = st.sampled_from(
     [
         "MESSAGE_SIZE() > 25",
@@ -297,11 +300,12 @@ ABOUT_TERMS = st.sampled_from(
         "/a + 1 = 2",
     ]
 )
-CONDITIONS = st.one_of(NEAR_TERMS, NEAR_TERMS, KEY_TERMS, ABOUT_TERMS, FILTERS | LOOKUPS)
+CONDITIONS = st.one_of(NEAR_TERMS, STRING_TERMS, KEY_TERMS, ABOUT_TERMS, FILTERS | LOOKUPS)
 TEXTS = st.one_of(
     st.just(""),
     CONDITIONS,
     NEAR_TERMS,
+    STRING_TERMS,
     st.lists(CONDITIONS, min_size=2, max_size=3).map(lambda terms: " AND ".join(f"({t})" for t in terms)),
     st.lists(KEY_TERMS, min_size=2, max_size=3).map(" AND ".join),
 )
