@@ -149,9 +149,9 @@ class Query:
         Raises `result too large` and `query too long` where a limit is met.
         """
         async for part, places in self._ordered() if self._selection.is_ordered else self.matches():
-            for portion in _portions(part, places):
+            for portion, bodies in _portions(part, places):
                 began = time.monotonic()
-                written = self._written(part, portion)
+                written = self._written(part, portion, bodies)
                 self._work(time.monotonic() - began)
                 yield part.name, written
                 await asyncio.sleep(0)
@@ -208,10 +208,9 @@ class Query:
             await asyncio.sleep(0)
         return np.concatenate(found)
 
-    def _written(self, part: Part, places: RowNumbers) -> list[bytes]:
+    def _written(self, part: Part, places: RowNumbers, bodies: list[bytes]) -> list[bytes]:
         """The records as they go on the wire, counted."""
         captured, options = part.captured, self._selection.options
-        bodies = [captured.bodies[at] for at in places.tolist()]
         if options.select is not None:
             bodies = [options.select.apply(body) for body in bodies]
         keys, updated_at = [captured.keys[at] for at in places.tolist()], captured.places(places)
@@ -254,13 +253,15 @@ class Query:
             )
 
 
-def _portions(part: Part, places: RowNumbers) -> Iterator[RowNumbers]:
-    """Yield the places in turn, so many as are to be written at once."""
-    bodies = part.captured.bodies
+def _portions(part: Part, places: RowNumbers) -> Iterator[tuple[RowNumbers, list[bytes]]]:
+    """Yield the places in turn, so many as are to be written at once, and the bodies there."""
+    held = part.captured.bodies
     for start in range(0, len(places), CHUNK):
         some = places[start : start + CHUNK]
-        sizes = [len(bodies[at]) for at in some.tolist()]
-        if sum(sizes) <= PORTION_BYTES:
-            yield some
-        else:
-            yield from np.split(some, np.flatnonzero(np.diff(np.cumsum(sizes) // PORTION_BYTES)) + 1)
+        bodies = [held[at] for at in some.tolist()]
+        if sum(map(len, bodies)) <= PORTION_BYTES:
+            yield some, bodies
+            continue
+        ends = np.cumsum(list(map(len, bodies))) // PORTION_BYTES
+        for portion in np.split(some, np.flatnonzero(np.diff(ends)) + 1):
+            yield portion, [held[at] for at in portion.tolist()]
