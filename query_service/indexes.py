@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from query_service.index.column import Column
 from query_service.index.hash_index import HashIndex
-from query_service.index.ranks import ranks
+from query_service.index.ranks import Ranks, Sorting, ranks
 from query_service.index.read import Values, reader_of
 from query_service.index.vector import evaluate, needed_paths, prepare, split
 from query_service.key_road import sow_keys_of
@@ -23,7 +22,7 @@ from query_service.memory import Memory
 from query_service.refusals import Refusals
 from query_service.roads import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN, Road
 from query_service.rows import RowNumbers, Rows
-from sowline.filter import Filter
+from sowline.filter import ALL, Filter
 from sowline.filter.printer import text_of
 from sowline.filter.tree import Node, conjunction
 from sowline.order import Order
@@ -260,6 +259,8 @@ class Indexes:
         """Return the road to the records that match, as they are at this instant."""
         if sow_keys:
             return Road(KEYS, checks=[(self._rows.found(sow_keys), filter)])
+        if filter == ALL:
+            return Road(SCAN, decided=self._rows.all())
         keys = self._keys_of(filter)
         if keys is not None:
             index = ",".join(self._definition.key)
@@ -323,22 +324,21 @@ class Indexes:
             road.checks.append((undecided, filter))
         return road
 
-    def ranks(self, order: Order, rows: RowNumbers) -> list[NDArray[np.float64]] | None:
-        """Return numbers to sort rows by, for each term; None where columns can't tell, or it is quicker without."""
+    def sorting(self, order: Order, count: int) -> Sorting | None:
+        """Return what sorts `count` rows in that order; None where columns can't tell, or it is quicker without."""
         self._refusals.answered(order.paths)
-        if len(rows) * RANKED_SHARE < self._rows.end or not order.paths <= self._columns.keys():
+        if count * RANKED_SHARE < self._rows.end or not order.paths <= self._columns.keys():
             return None
         self._use(order.paths)
         self._refresh()
-        found: list[NDArray[np.float64]] = []
+        found: list[Ranks] = []
         for term in order.terms:
             column = self._columns.get(term.path)
             of_all = None if column is None else ranks(column, self._rows.end, text=term.text)
-            if of_all is None or (of_all.hard is not None and of_all.hard[rows].any()):
+            if of_all is None:
                 return None
-            values = of_all.values[rows]
-            found.append(-values if term.descending else values)
-        return found
+            found.append(of_all)
+        return Sorting(tuple(found), tuple(term.descending for term in order.terms))
 
 
 @lru_cache(maxsize=1024)

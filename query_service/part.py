@@ -1,5 +1,6 @@
 """The part of a query that lies in one topic: its records of the query's instant, and what is known of them."""
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -7,13 +8,14 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from query_service.index.ranks import Sorting
 from query_service.roads import Road
-from query_service.rows import Captured, RowNumbers
+from query_service.rows import Captured, RowNumbers, Rows
 from sowline.filter import Filter
 from sowline.filter.about import About
-from sowline.order import Order
 
 if TYPE_CHECKING:
+    from query_service.query import Selection
     from query_service.state import TopicState
 
 
@@ -24,32 +26,41 @@ class Part:
     name: str
     log: str
     about: About
+    rows: Rows
+    """The topic's; they go on, this part stays."""
     road: Road
     records: int
     """How many records there were to compare."""
+    matches: int
+    """How many of them are known to match."""
     captured: Captured
     decided: RowNumbers
-    """The places of records that match."""
+    """The places of records that match: of those known to match all, or the first that are asked for."""
     checks: list[tuple[RowNumbers, Filter]]
     """Places of further records, and the filter that has to be asked of them."""
     ranks: list[NDArray[np.float64]] | None
     """By place: for each term of the order a number to sort by; None where bodies have to be read for that."""
 
     @classmethod
-    def of(cls, topic: "TopicState", filter: Filter, sow_keys: tuple[bytes, ...], order: Order) -> "Part":
+    def of(cls, topic: "TopicState", selection: "Selection") -> "Part":
         """Take the records in question as they are at this instant."""
-        road = topic.indexes.road(filter, sow_keys)
-        rows = np.sort(road.rows)
+        road = topic.indexes.road(selection.filter, selection.sow_keys)
+        count = len(road.decided) + sum(len(asked) for asked, _ in road.checks)
+        sorting = topic.indexes.sorting(selection.order, count)
+        decided = _first(road, sorting, selection.end)
+        rows = np.sort(np.concatenate([decided, *(asked for asked, _ in road.checks)]))
         return cls(
             name=topic.definition.name,
             log=topic.definition.log,
             about=topic.about,
+            rows=topic.rows,
             road=road,
-            records=len(topic.rows.found(sow_keys)) if sow_keys else len(topic.rows),
+            records=len(topic.rows.found(selection.sow_keys)) if selection.sow_keys else len(topic.rows),
+            matches=len(road.decided),
             captured=topic.rows.capture(rows),
-            decided=_places(rows, road.decided),
+            decided=_places(rows, decided),
             checks=[(_places(rows, asked), filter) for asked, filter in road.checks],
-            ranks=topic.indexes.ranks(order, rows),
+            ranks=sorting.of(rows) if sorting is not None and sorting.can_tell(rows) else None,
         )
 
     def holding(self, filter: Filter, places: RowNumbers) -> RowNumbers:
@@ -75,15 +86,29 @@ class Part:
             last_read=read_at or None,
         )
 
+    def note_reading(self, places: RowNumbers) -> None:
+        """Note that the records are read now."""
+        self.rows.read(self.captured.rows[places], self.captured.digests[places], time.time())
+
     def explained(self) -> dict[str, Any]:
         """Say which road was taken: its index, what that answered, and how many records were read for the rest."""
         road = self.road
         said = {"topic": self.name, "road": road.name, "index": road.index, "indexed": road.indexed}
-        counts = {"records": self.records, "candidates": len(self.captured)}
+        counts = {"records": self.records, "candidates": self.matches + sum(len(p) for p, _ in self.checks)}
         read = {"read": sum(len(places) for places, _ in self.checks)}
         return {
             name: value for name, value in (said | counts | read | {"note": road.note}).items() if value != ""
         }
+
+
+def _first(road: Road, sorting: Sorting | None, end: int | None) -> RowNumbers:
+    """Of the rows known to match, those among which the first are; where more may match, or it can't be told, all."""
+    rows = road.decided
+    if end is None or road.checks:
+        return rows
+    if end == 0:
+        return rows[:0]
+    return sorting.first(rows, end) if sorting is not None and sorting.can_tell(rows) else rows
 
 
 def _places(rows: RowNumbers, some: RowNumbers) -> RowNumbers:

@@ -129,9 +129,7 @@ class Query:
         if not self.parts and all(t.indexes.at_hand(select.filter, select.order) for t in self._topics):
             began = time.monotonic()
             self.positions = {topic.definition.log: topic.positions for topic in self._topics}
-            self.parts = [
-                Part.of(topic, select.filter, select.sow_keys, select.order) for topic in self._topics
-            ]
+            self.parts = [Part.of(topic, select) for topic in self._topics]
             self.result.topic_matches = sum(part.records for part in self.parts)
             self._work(time.monotonic() - began)
         return bool(self.parts)
@@ -184,7 +182,7 @@ class Query:
 
     async def _matches(self, part: Part) -> AsyncIterator[RowNumbers]:
         """Yield the places of the records that match."""
-        self.result.matches += len(part.decided)
+        self.result.matches += part.matches
         if len(part.decided):
             yield part.decided
         for places, filter in part.checks:
@@ -227,6 +225,7 @@ class Query:
             ]
         else:
             written = sow_records(part.log, zip(keys, updated_at, bodies, strict=True))
+        part.note_reading(places)
         self._returned(len(written), sum(map(len, written)), captured.hash(places))
         return written
 

@@ -32,8 +32,3 @@ class Road:
     """The part of the filter that the index has answered."""
     note: str = ""
     """Why no better road was there."""
-
-    @property
-    def rows(self) -> RowNumbers:
-        """All rows to be captured: those decided, then those of each check."""
-        return np.concatenate([self.decided, *(rows for rows, _ in self.checks)])

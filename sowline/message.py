@@ -7,7 +7,7 @@ import msgspec
 import orjson
 
 
-class Message(msgspec.Struct, frozen=True):
+class Message(msgspec.Struct, frozen=True, gc=False):
     """One message of a query or a subscription.
 
     `command` is `group_begin`, `sow` (a record of the snapshot), `group_end`, `publish` or `oof`. `body` is
@@ -35,7 +35,7 @@ class Message(msgspec.Struct, frozen=True):
         return orjson.loads(self.body) if self.body else {}
 
 
-class _Record(msgspec.Struct):
+class _Record(msgspec.Struct, gc=False):
     data: msgspec.Raw
     sow_key: str | None = None
     updated_at: str | None = None

@@ -29,7 +29,7 @@ CODES_COMPARED_MAX = 3
 
 NUMBERS_COMPARED_MAX = 8
 NUMBERS_JUDGED_MAX = 10_000
-TEXTS_JUDGED_AT_ONCE = 4_096
+CHARS_JUDGED_AT_ONCE = 1 << 19
 """Some milliseconds of work."""
 
 
@@ -75,7 +75,7 @@ def judge_texts(node: Node, column: Column) -> Iterator[None]:
     judge = _judge(node)
     if column.codes is None or _texts_equalled(node, judge) is not None:
         return
-    while column.verdicts.judge_some(node, _text_judge(node, judge), TEXTS_JUDGED_AT_ONCE):
+    while column.verdicts.judge_some(node, _text_judge(node, judge), CHARS_JUDGED_AT_ONCE):
         yield
 
 

@@ -73,3 +73,24 @@ def top(
     is_tie = values[near] == last
     first, ties = rows[near[~is_tie]], rows[near[is_tie]]
     return np.concatenate((first, top(ties, terms[1:], descending[1:], count - len(first))))
+
+
+@dataclass(frozen=True, slots=True)
+class Sorting:
+    """The ranks of all rows for each term of an order, and which terms fall. Without terms all rows are equal."""
+
+    ranks: tuple[Ranks, ...] = ()
+    descending: tuple[bool, ...] = ()
+
+    def can_tell(self, rows: NDArray[np.intp]) -> bool:
+        """Whether the ranks of these rows mean something."""
+        return not any(term.hard is not None and term.hard[rows].any() for term in self.ranks)
+
+    def first(self, rows: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+        """Of ascending rows that it can tell, some among which are the first `count`."""
+        return top(rows, [term.values for term in self.ranks], self.descending, count)
+
+    def of(self, rows: NDArray[np.intp]) -> list[Numbers]:
+        """For each term numbers of these rows that rise as the order goes."""
+        terms = zip(self.ranks, self.descending, strict=True)
+        return [-term.values[rows] if falls else term.values[rows] for term, falls in terms]

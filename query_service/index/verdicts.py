@@ -1,7 +1,7 @@
 """What predicates say of a column's distinct strings, remembered: each string is judged once per predicate."""
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,9 @@ from query_service.index.dictionary import Dictionary
 from sowline.filter.predicates import Judge
 
 BYTES_MAX = 8 << 20
+
+CHARS_PER_TEXT = 100
+"""What judging any text costs beside its characters."""
 
 _UNKNOWN = -1
 
@@ -31,19 +34,20 @@ class Verdicts:
 
     def table(self, predicate: Hashable, judge: Judge) -> Table:
         """The predicate's verdict on every string of the dictionary; only those new to it are judged."""
-        return self._extended(predicate, judge, len(self._dictionary))
+        return self._extended(predicate, judge, None)
 
-    def judge_some(self, predicate: Hashable, judge: Judge, texts_max: int) -> bool:
-        """Judge some of the strings that `table` would have to; whether others are left."""
-        return len(self._extended(predicate, judge, texts_max)) < len(self._dictionary)
+    def judge_some(self, predicate: Hashable, judge: Judge, chars_max: int) -> bool:
+        """Judge so much of the strings that `table` would have to, and one at least; whether others are left."""
+        return len(self._extended(predicate, judge, chars_max)) < len(self._dictionary)
 
-    def _extended(self, predicate: Hashable, judge: Judge, texts_max: int) -> Table:
+    def _extended(self, predicate: Hashable, judge: Judge, chars_max: int | None) -> Table:
         if self._generation != self._dictionary.generation:
             self._tables.clear()
             self._generation = self._dictionary.generation
         known = self._tables.pop(predicate, _NO_TEXT)
         if len(known) < len(self._dictionary):
-            texts = self._dictionary.texts[len(known) : len(known) + texts_max]
+            end = None if chars_max is None else _end(self._dictionary.texts, len(known), chars_max)
+            texts = self._dictionary.texts[len(known) : end]
             verdicts = (_UNKNOWN if verdict is None else verdict for verdict in map(judge, texts))
             known = np.concatenate((known, np.fromiter(verdicts, np.int8, len(texts))))
         self._tables[predicate] = known
@@ -55,3 +59,13 @@ class Verdicts:
     def nbytes(self) -> int:
         """The memory of all tables."""
         return sum(table.nbytes for table in self._tables.values())
+
+
+def _end(texts: Sequence[str], start: int, chars_max: int) -> int:
+    """Behind which of the texts they are longer than that, from `start` on."""
+    chars = 0
+    for number in range(start, len(texts)):
+        chars += len(texts[number]) + CHARS_PER_TEXT
+        if chars > chars_max:
+            return number + 1
+    return len(texts)

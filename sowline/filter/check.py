@@ -7,7 +7,7 @@ from sowline.filter.evaluate import to_text
 from sowline.filter.functions import FUNCTIONS
 from sowline.filter.functions.patterns import pattern_search
 from sowline.filter.functions.registry import Function
-from sowline.filter.patterns import PatternError, compile_pattern
+from sowline.filter.patterns import PatternError, compile_pattern, takes_regex
 from sowline.filter.tree import Call, Like, Literal, Node, walk
 
 NAME_CHARS_MAX = 40
@@ -17,13 +17,25 @@ NEAR = 0.65
 """How alike, from 0 to 1, an unknown name and the function it is taken for must be."""
 
 
+REGEXES_MAX = 100
+"""Regular expressions in one filter: each is linear in the text, all together must be quick, too."""
+
+
 def check(tree: Node) -> None:
     """Raise `FilterError` for the first thing in the tree that can't be compiled."""
+    regexes = 0
     for node in walk(tree):
         if isinstance(node, Call):
             _check_call(node)
+            regexes += node.name.startswith("REGEXP_")
         elif isinstance(node, Like):
             _check_like(node)
+            regexes += takes_regex(node.pattern, raw=node.raw)
+        if isinstance(node, Call | Like) and regexes > REGEXES_MAX:
+            raise FilterError(
+                f"expected at most {REGEXES_MAX} regular expressions, got one more at column {node.column}",
+                node.column,
+            )
 
 
 def _check_call(call: Call) -> None:

@@ -37,6 +37,11 @@ def compile_pattern(pattern: str, *, raw: bool) -> TextTest:
     return _plain_test(plain, at_start=at_start, at_end=at_end)
 
 
+def takes_regex(pattern: str, *, raw: bool) -> bool:
+    """Whether telling what the pattern matches takes a regular expression."""
+    return not raw and _plain_text(pattern.removeprefix("^").removesuffix("$")) is None
+
+
 def _plain_text(body: str) -> str | None:
     """The one text that the body matches, or `None` if it takes a regular expression to tell."""
     characters: list[str] = []

@@ -468,3 +468,15 @@ def test_matching_needs_little_stack() -> None:
         return descend(levels - 1) if levels else all(filter_.matches({"a": 1}) for filter_ in deepest)
 
     assert descend(sys.getrecursionlimit() // 2)
+
+
+def test_a_filter_holds_so_many_regular_expressions() -> None:
+    """One is quick, and so are all together; plain patterns don't count."""
+    plain = " OR ".join("/a LIKE '^plain$' OR /b LIKE r'C++'" for _ in range(200))
+    compile_filter(plain)
+    regexes = " OR ".join(
+        f"/a LIKE 'x{n}+'" if n % 2 else f"REGEXP_MATCH(/a, 'x{n}+') = 'x'" for n in range(100)
+    )
+    compile_filter(regexes)
+    with pytest.raises(FilterError, match="expected at most 100 regular expressions, got one more at column"):
+        compile_filter(f"{regexes} OR /a LIKE 'y+'")

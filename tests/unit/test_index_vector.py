@@ -8,6 +8,7 @@ import pytest
 from query_service.index import masks, vector, verdicts
 from query_service.index.column import Column
 from query_service.index.vector import evaluate, needed_paths, prepare, split
+from query_service.index.verdicts import CHARS_PER_TEXT
 from sowline.filter import compile_filter
 from sowline.filter.printer import text_of
 from sowline.path import Path, parse_path
@@ -165,7 +166,7 @@ def test_texts_of_many_numbers_are_left_undecided(monkeypatch: pytest.MonkeyPatc
 
 def test_strings_are_judged_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Then nothing is left to judge, but of equalities, which look their strings up."""
-    monkeypatch.setattr(masks, "TEXTS_JUDGED_AT_ONCE", 2)
+    monkeypatch.setattr(masks, "CHARS_JUDGED_AT_ONCE", 2 * CHARS_PER_TEXT)
     columns = columns_of(*({"a": f"text {number}"} for number in range(7)))
     terms, _ = split(compile_filter("NOT (/a LIKE '[3-9]' OR /a = 'text 1') AND /b IS NULL").tree)
     assert len(list(prepare(terms, columns))) == 3

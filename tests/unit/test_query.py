@@ -152,4 +152,7 @@ async def test_a_filter_may_ask_about_the_record() -> None:
     server = filled({}, {"pad": "x" * 50})
     assert await found(query(server, "MESSAGE_SIZE() > 50")) == [1]
     assert await found(query(server, f"SOW_KEY() = '{sow_key(DOMAIN, '0').decode()}'")) == [0]
+    assert await found(query(server, "LAST_READ() IS NULL AND BOOKMARK() IS NULL")) == []
+    server.put({"id": 2})
+    assert await found(query(server, "LAST_READ() IS NULL AND BOOKMARK() IS NULL")) == [2]
     assert await found(query(server, "LAST_UPDATED() = 1.001 AND TOPIC_NAME() = 'orders'")) == [1]
