@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from query_service.index.column import Column
+from query_service.index.dictionary import Dictionary
 from query_service.index.hash_index import HashIndex
 from query_service.index.ranks import Ranks, Sorting, ranks
 from query_service.index.read import Values, reader_of
@@ -23,7 +24,6 @@ from query_service.refusals import Refusals
 from query_service.roads import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN, Road
 from query_service.rows import RowNumbers, Rows
 from sowline.filter import ALL, Filter
-from sowline.filter.printer import text_of
 from sowline.filter.tree import Node, conjunction
 from sowline.order import Order
 from sowline.path import Path, parse_path
@@ -36,7 +36,8 @@ AT_ONCE = 5000
 """So many changed rows are taken in without a pause, when a query asks."""
 
 TEXTS_AT_ONCE = 10_000
-"""A memo index of more distinct strings is prepared for what a filter asks of them."""
+DICTIONARY_BYTES_AT_ONCE = 1 << 20
+"""A memo index of more distinct strings, or longer ones, is prepared for what a filter asks of them."""
 
 RANKED_SHARE = 100
 """To read the bodies of fewer than one in so many of all rows is quicker than to rank all of them."""
@@ -119,7 +120,7 @@ class Indexes:
         """Judge the strings of long dictionaries, some milliseconds of work at each step."""
         terms = self._usable(filter)
         columns = {path: self._columns[path] for path in needed_paths(terms)}
-        if any(len(column.dictionary) > TEXTS_AT_ONCE for column in columns.values()):
+        if any(_is_long(column.dictionary) for column in columns.values()):
             yield from prepare(terms, columns)
 
     def _note_prepared(self, filter: Filter) -> None:
@@ -314,7 +315,7 @@ class Indexes:
         road = Road(
             MEMO_INDEX,
             index=",".join(sorted(map(str, paths))),
-            indexed=text_of(conjunction(usable)),
+            indexed=tuple(usable),
         )
         if rest is None:
             road.decided = certain
@@ -367,3 +368,7 @@ async def _in_steps(steps: Iterator[None], work: Work) -> None:
         if is_done:
             return
         await asyncio.sleep(0)
+
+
+def _is_long(dictionary: Dictionary) -> bool:
+    return len(dictionary) > TEXTS_AT_ONCE or dictionary.nbytes > DICTIONARY_BYTES_AT_ONCE

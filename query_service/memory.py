@@ -5,6 +5,9 @@ from typing import Protocol
 
 from sowline.path import Path
 
+INDEXES_MAX = 500
+"""Memo indexes of all topics: each costs something whenever records change."""
+
 
 class Holder(Protocol):
     """The indexes of one topic."""
@@ -47,7 +50,7 @@ class Memory:
     def make_room(self) -> None:
         """Keep within the limit after memo indexes were made, or have grown."""
         over = self.nbytes - self._bytes_max
-        while over > 0 and self._used:
+        while self._used and (over > 0 or len(self._used) > INDEXES_MAX):
             holder, path = oldest = next(iter(self._used))
             del self._used[oldest]
             over -= holder.bytes_of(path)

@@ -13,6 +13,8 @@ from query_service.roads import Road
 from query_service.rows import Captured, RowNumbers, Rows
 from sowline.filter import Filter
 from sowline.filter.about import About
+from sowline.filter.printer import text_of
+from sowline.filter.tree import conjunction
 
 if TYPE_CHECKING:
     from query_service.query import Selection
@@ -93,7 +95,8 @@ class Part:
     def explained(self) -> dict[str, Any]:
         """Say which road was taken: its index, what that answered, and how many records were read for the rest."""
         road = self.road
-        said = {"topic": self.name, "road": road.name, "index": road.index, "indexed": road.indexed}
+        indexed = text_of(conjunction(road.indexed)) if road.indexed else ""
+        said = {"topic": self.name, "road": road.name, "index": road.index, "indexed": indexed}
         counts = {"records": self.records, "candidates": self.matches + sum(len(p) for p, _ in self.checks)}
         read = {"read": sum(len(places) for places, _ in self.checks)}
         return {

@@ -126,13 +126,19 @@ class Query:
     def begin_now(self) -> bool:
         """Take the instant now, if all indexes are at hand; tell whether they are."""
         select = self._selection
-        if not self.parts and all(t.indexes.at_hand(select.filter, select.order) for t in self._topics):
+        if not self.parts and self._are_indexes_at_hand():
             began = time.monotonic()
             self.positions = {topic.definition.log: topic.positions for topic in self._topics}
             self.parts = [Part.of(topic, select) for topic in self._topics]
             self.result.topic_matches = sum(part.records for part in self.parts)
             self._work(time.monotonic() - began)
         return bool(self.parts)
+
+    def _are_indexes_at_hand(self) -> bool:
+        select = self._selection
+        if select.sow_keys:
+            return True
+        return all(topic.indexes.at_hand(select.filter, select.order) for topic in self._topics)
 
     async def begin(self) -> None:
         """Take the instant as soon as all indexes are at hand: it is that at which this returns."""

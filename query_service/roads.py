@@ -9,6 +9,7 @@ import numpy as np
 
 from query_service.rows import RowNumbers
 from sowline.filter import Filter
+from sowline.filter.tree import Node
 
 KEYS = "sow keys"
 KEY = "key"
@@ -28,7 +29,7 @@ class Road:
     checks: list[tuple[RowNumbers, Filter]] = field(default_factory=list)
     index: str = ""
     """The fields of the index that was used."""
-    indexed: str = ""
-    """The part of the filter that the index has answered."""
+    indexed: tuple[Node, ...] = ()
+    """The conjuncts of the filter that the index has answered."""
     note: str = ""
     """Why no better road was there."""

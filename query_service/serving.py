@@ -75,6 +75,16 @@ class Serving:
                 self.stop()
                 expired = True
 
+    @property
+    def command_id(self) -> str:
+        """The id of the command that it serves."""
+        return self._request.command_id
+
+    @property
+    def query_id(self) -> str | None:
+        """The name of its query, while that runs."""
+        return None if self._query is None else self._request.id_of_query
+
     def stop(self) -> None:
         """Take no more part in what happens."""
         for active in self._actives:

@@ -160,11 +160,16 @@ class Session:
         self._processed(request)
 
     def _abort(self, query_id: str) -> None:
+        """End a query; a subscription whose snapshot it is ends with it."""
+        aborted = SowlineError("query aborted", f"query {query_id!r} was ended by unsubscribe")
         query, task = self._queries.pop(query_id, (None, None))
         if query is not None and task is not None:
             task.cancel()
-            aborted = SowlineError("query aborted", f"query {query_id!r} was ended by unsubscribe")
             self.outbox.put(failure(query.command_id, aborted, "completed"))
+        for sub_id, (serving, _) in list(self._subscriptions.items()):
+            if serving.query_id == query_id:
+                self._end(sub_id)
+                self.outbox.put(failure(serving.command_id, aborted, sub_id=sub_id))
 
     def _named_subscriptions(self, text: str) -> list[str]:
         if text == "all":

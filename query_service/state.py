@@ -104,7 +104,12 @@ class State:
             if not topic.loading and topic.indexes.are_declared:
                 task = asyncio.get_running_loop().create_task(topic.indexes.make_declared())
                 self._making.add(task)
-                task.add_done_callback(self._making.discard)
+                task.add_done_callback(self._made)
+
+    def _made(self, task: asyncio.Task[None]) -> None:
+        self._making.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("declared indexes could not be made", why=repr(error))
 
     def failed(self, error: BaseException) -> None:
         """Note that the follower ended: only a restart can help."""

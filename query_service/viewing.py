@@ -47,6 +47,16 @@ class Viewing:
         order = self._selection.order.text if self._is_page else ""
         return filter, ",".join(map(str, options.grouping)), options.projection, order, str(self._is_page)
 
+    @property
+    def command_id(self) -> str:
+        """The id of the command that it serves."""
+        return self._request.command_id
+
+    @property
+    def query_id(self) -> str | None:
+        """None: a view is sent at once."""
+        return None
+
     async def run(self) -> None:
         """Serve until cancelled; raises where it can't go on."""
         if self._place is not None:

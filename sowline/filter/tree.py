@@ -24,7 +24,8 @@ class Literal:
         return hash(self._identity())
 
     def _identity(self) -> tuple[type, Scalar]:
-        return type(self.value), self.value
+        # And 0.0 and -0.0 to be equal, though their texts differ.
+        return type(self.value), repr(self.value) if isinstance(self.value, float) else self.value
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ import pytest
 
 from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter, FilterError, compile_filter
+from sowline.filter.fold import folded
 from sowline.filter.parse import FILTER_CHARS_MAX, NESTING_MAX, parse
 from sowline.filter.tree import (
     Affixed,
@@ -480,3 +481,9 @@ def test_a_filter_holds_so_many_regular_expressions() -> None:
     compile_filter(regexes)
     with pytest.raises(FilterError, match="expected at most 100 regular expressions, got one more at column"):
         compile_filter(f"{regexes} OR /a LIKE 'y+'")
+
+
+def test_zeros_of_both_signs_are_two_literals() -> None:
+    """They are equal numbers, and different texts: what is kept of one must not answer for the other."""
+    minus, plus = (compile_filter(f"/a BEGINS WITH ({zero})").tree for zero in ("-0.0", "0.0"))
+    assert folded(minus) != folded(plus)

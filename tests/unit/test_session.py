@@ -135,6 +135,26 @@ async def test_a_sow_and_subscribe_is_one_instant(server: Server) -> None:
     assert (deleted["reason"], deleted["data"]) == ("deleted", {"id": 2, "a": 1})
 
 
+async def test_a_query_id_ends_the_subscription_of_its_snapshot() -> None:
+    """Without the whole snapshot the subscription would be of no use; afterwards the id means nothing."""
+    server = Server(backlog=200).loaded()
+    for number in range(3000):
+        server.put({"id": number})
+    client = server.connect()
+    client.ask("sow_and_subscribe", sub_id="s", query_id="q")
+    await settled()
+    client.ask("unsubscribe", command_id="2", query_id="q")
+    last = (await client.read())[-1]
+    assert (last["reason"], last["sub_id"], last["command_id"]) == ("query aborted", "s", "1")
+    server = Server().loaded()
+    client = server.connect()
+    client.ask("sow_and_subscribe", sub_id="s", query_id="q")
+    await client.read()
+    client.ask("unsubscribe", command_id="2", query_id="q")
+    server.put({"id": 1})
+    assert [m["command"] for m in await client.read()] == ["publish"]
+
+
 async def test_a_live_filter_may_ask_for_the_bookmark(server: Server) -> None:
     """A change has one, unlike a record that is queried."""
     client = server.connect()
