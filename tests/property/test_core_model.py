@@ -15,6 +15,7 @@ from materializer.partition import Partition
 from materializer.recovery import Loader, Opened, walk
 from materializer.store import MemoryStore
 from query_service.replica import PartitionReplica, Placed
+from query_service.rows import Rows
 from sowline.change import AGAIN, Change
 from sowline.filter import compile_filter
 from sowline.following import Verdict, verdict
@@ -361,11 +362,12 @@ class CoreAgainstModel(RuleBasedStateMachine):
         }
         history = self.world.changes[number].history
         for loaded, followed in ((held, []), (history[: len(history) // 2], history[len(history) // 2 :])):
-            replica = PartitionReplica(ring_changes_max=5)
+            rows = Rows()
+            replica = PartitionReplica(number, rows, ring_changes_max=5)
             replica.load([Placed(message.at, message.event) for message in loaded])
             replica.loaded()
             replica.apply([Placed(message.at, message.event) for message in followed])
-            found = {key: (entry.body, entry.position) for key, entry in replica.records.items()}
+            found = {key: (rows.body(key), rows.position(key)) for key in rows.numbers}
             assert found == expected
 
     def _check_subscriptions(self, model: PartitionModel, changes: list[tuple[Written, Change]]) -> None:
