@@ -63,10 +63,12 @@ def difference(previous: bytes, body: bytes, keys: Keys, select: Select | None =
     """Return what changed from one body of a record to the next.
 
     Both are JSON objects known to be valid, of at most 500 levels. With a select list, what it leaves out of
-    either is not compared and not sent, key fields included. The new record is whole where a field was removed
-    that no path can name (its name or one above it is empty, or holds `/` or `]`), where something changed
-    below the `DEPTH_MAX` levels that `merge` goes down, or where paths of removed fields exceed
-    `REMOVED_CHARS_MAX`.
+    either is not compared and not sent, key fields included. Objects are compared down to the `DEPTH_MAX`
+    levels that `merge` goes down; key fields below are not sent.
+
+    The new record is whole where something changed below those levels, where a field was removed that no path
+    can name (its name or one above it is empty, or holds `/` or `]`), or where the paths of removed fields
+    exceed `REMOVED_CHARS_MAX`.
     """
     if select is not None:
         previous, body = select.apply(previous), select.apply(body)
@@ -117,7 +119,7 @@ class _Comparison:
         It calls only itself, once per level, and not below those that `merge` goes down.
         """
         if len(names) == DEPTH_MAX:
-            if keys or not _same(before, now):
+            if not _same(before, now):
                 raise _Untellable
             return {}
         fields = _fields(now)

@@ -223,6 +223,11 @@ def test_a_union_of_updates_that_change_nothing_is_the_key_alone() -> None:
         assert conflated(*states) == Delta(b'{"id":1,"a":3}', True)
 
 
+def test_whitespace_around_a_body_is_not_sent() -> None:
+    """Neither of a delta nor of a union."""
+    assert conflated('{"id":1}', ' {"id":1,"a":1} ', ' {"id":1,"a":2} ') == Delta(b'{"id":1,"a":2}', True)
+
+
 def test_a_union_names_nested_fields_only() -> None:
     """Of an object, those fields are sent that a delta held."""
     delta = conflated(
