@@ -82,7 +82,7 @@ def is_view(request: Request, selection: Selection) -> bool:
     kind = "an aggregated" if is_grouped else "a paginated"
     if request.command != "sow_and_subscribe":
         raise SowlineError(
-            "not supported", f"expected sow_and_subscribe for {kind} subscription, got subscribe"
+            "not supported", f"expected sow_and_subscribe for {kind} subscription, got {request.command}"
         )
     if request.sow_keys:
         raise SowlineError("not supported", f"expected no sow_keys in {kind} subscription; use a filter")

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 from confluent_kafka import Message
 
 from fanout.subscription import Sighting
-from query_service.hub import Active, Hub, deliver
+from query_service.active import Active, deliver
+from query_service.hub import Hub
 from query_service.replica import PartitionReplica
 from query_service.state import TopicState
 from sowline.bookmark import Positions
@@ -138,9 +139,10 @@ class CatchUp:
         active = self._active
         for change in changes:
             await active.outbox.wait_drained()
-            delivery = active.engine.on_change(Sighting(change, active.topic.about, f"{active.log}:{number}"))
+            seen = Sighting(change, active.topic.about, f"{active.log}:{number}")
+            delivery = active.engine.on_change(seen)
             if delivery is not None:
-                deliver(active.topic, number, change, [(active, delivery)])
+                deliver(active.topic, number, seen, [(active, delivery)])
             active.positions[number] = change.position
 
 

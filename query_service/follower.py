@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import structlog
 from confluent_kafka import Message, TopicPartition
 
+from query_service.pace import Pace
 from query_service.replica import Placed, whole_records
 from sowline.change import read_event
 from sowline.cluster import Cluster
@@ -20,8 +22,6 @@ Place = tuple[str, int]
 """The name of a changes topic and the number of one of its partitions."""
 
 Batches = dict[Place, list[Placed]]
-
-BATCH_MAX = 2000
 
 
 class Follower:
@@ -51,6 +51,7 @@ class Follower:
         self._held_back: Batches = defaultdict(list)
         self._loading: dict[Place, int] = {}
         self._ended: set[Place] = set()
+        self._pace = Pace()
 
     def start(self) -> None:
         """Begin to read; call it in the event loop that shall be handed the batches."""
@@ -84,7 +85,7 @@ class Follower:
         try:
             consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
             while not self._stop.is_set():
-                messages = poll_batch(consumer, BATCH_MAX, 0.2, self._on_end)
+                messages = poll_batch(consumer, self._pace.records, 0.2, self._on_end)
                 if messages:
                     self._hand_over(messages)
                 if self._loading:
@@ -123,9 +124,11 @@ class Follower:
         done = threading.Event()
 
         def call() -> None:
+            began = time.monotonic()
             try:
                 function(*arguments)
             finally:
+                self._pace.note(time.monotonic() - began)
                 done.set()
 
         assert self._loop is not None

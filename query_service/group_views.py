@@ -6,11 +6,11 @@ from typing import NamedTuple
 import orjson
 
 from fanout.groups import GroupChange
-from fanout.page import Entered, Event, Left, SortedSet, Window
+from fanout.page import Entered, Event, Left, Window
 from fanout.subscription import MATCH, OOF, PUBLISH, Delivery, Sighting
-from query_service.grouping import groups_in_order, groups_of, load_groups
-from query_service.ordering import in_thread_if_large
-from query_service.pages import Paged
+from query_service.grouping import groups_of, load_groups
+from query_service.pace import in_turns
+from query_service.pages import Paged, sorted_set
 from query_service.query import Query, Selection
 from query_service.state import TopicState
 from query_service.views import Due, Shown, View, Viewer
@@ -38,6 +38,7 @@ class GroupView(View):
 
     async def _load(self, query: Query) -> None:
         await load_groups(self._groups, query)
+        await in_turns(self._groups.records(), query.work)  # results are kept: showing them is quick then
 
     def _take(self, partition: int, seen: Sighting) -> list[tuple[Viewer, Due]]:
         before = seen.before if seen.matched_before(self._filter) else None
@@ -104,8 +105,8 @@ class GroupPageView(Paged, GroupView):
 
     async def _load(self, query: Query) -> None:
         await super()._load(query)
-        keyed = [(self._key(key, body), Shown(body, 0)) for key, body in self._groups.records()]
-        self._set = await in_thread_if_large(SortedSet, len(keyed), keyed)
+        groups = ((self._key(key, body), Shown(body, 0)) for key, body in self._groups.records())
+        self._set = await sorted_set(await in_turns(groups, query.work))
 
     def _told(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
         """The windows as they are behind all the changes, beside what they were before."""
@@ -158,5 +159,7 @@ def _once(body: bytes | None) -> Shown | None:
 
 def shown_in_order(shown: dict[bytes, Shown], selection: Selection) -> dict[bytes, Shown]:
     """Return the groups that are asked for, in the order that is asked for."""
-    bodies = groups_in_order([(key, of.body) for key, of in shown.items()], selection)
-    return {key: shown[key] for key, _ in bodies}
+    order, groups = selection.order, list(shown.items())
+    if order.terms:
+        groups.sort(key=lambda group: order.key(orjson.loads(group[1].body), group[0]))
+    return dict(groups[selection.skip_n : selection.end])

@@ -1,7 +1,7 @@
 """Aggregated queries: the groups of the records that match at one instant."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -9,8 +9,10 @@ from typing import Any
 import orjson
 
 from fanout.groups import Groups
+from query_service.ordering import in_thread_if_large, sorted_in_runs
+from query_service.pace import CHUNK, in_turns, uncounted
 from query_service.part import Part
-from query_service.query import CHUNK, Limits, Query, Result, Selection
+from query_service.query import Limits, Query, Result, Selection
 from query_service.rows import RowNumbers
 from query_service.state import TopicState
 from sowline.order import Order
@@ -29,9 +31,13 @@ def groups_of(topic: TopicState, selection: Selection, groups_max: int) -> Group
 async def load_groups(groups: Groups, query: Query) -> None:
     """Let in all records that a query finds; others get turns in between. Raises `too many groups`."""
     async for part, places in query.matches():
-        for start in range(0, len(places), CHUNK):
-            groups.load(_entries(part, places[start : start + CHUNK]))
-            await asyncio.sleep(0)
+        await in_turns(_loading(groups, part, places), query.work)
+
+
+def _loading(groups: Groups, part: Part, places: RowNumbers) -> Iterator[None]:
+    for entry in _entries(part, places):
+        groups.load((entry,))
+        yield
 
 
 def _entries(part: Part, places: RowNumbers) -> Iterator[tuple[bytes, Document, tuple[Any, ...]]]:
@@ -68,7 +74,8 @@ class GroupedQuery:
     async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
         """Yield the groups as they go on the wire, by SOW key or in the order that was asked for."""
         await load_groups(self._groups, self._query)
-        groups = groups_in_order(list(self._groups.records()), self._selection)
+        groups = await in_turns(self._groups.records(), self._query.work)
+        groups = await groups_in_order(groups, self._selection, self._query.work)
         found = self._query.result
         self.result.topic_matches, self.result.matches = found.topic_matches, found.matches
         no_sowkey = self._selection.options.no_sowkey
@@ -84,10 +91,15 @@ class GroupedQuery:
         return await self._query.explained()
 
 
-def groups_in_order(groups: list[tuple[bytes, bytes]], selection: Selection) -> list[tuple[bytes, bytes]]:
-    """Return the groups that are asked for, in the order that is asked for."""
-    if selection.order.terms:
-        groups.sort(key=lambda group: selection.order.key(orjson.loads(group[1]), group[0]))
+async def groups_in_order(
+    groups: list[tuple[bytes, bytes]], selection: Selection, spend: Callable[[float], None] = uncounted
+) -> list[tuple[bytes, bytes]]:
+    """Return the groups that are asked for, in the order that is asked for; they come by SOW key."""
+    order = selection.order
+    if order.terms:
+        keys = ((order.key(orjson.loads(body), key), (key, body)) for key, body in groups)
+        keyed = await in_turns(keys, spend)
+        groups = [group for _, group in await in_thread_if_large(sorted_in_runs, len(keyed), keyed)]
     return groups[selection.skip_n : selection.end]
 
 

@@ -1,21 +1,12 @@
 """Live subscriptions: each change, as it is applied, goes to all that it means something to."""
 
-import asyncio
 from typing import Protocol
 
 from fanout.matching import LiveSubscriptions
-from fanout.subscription import Delivery, Sighting, Subscription
-from query_service.outbox import Outbox
+from fanout.subscription import Sighting
+from query_service.active import Active, deliver
 from query_service.state import TopicState
-from sowline.bookmark import Positions, format_position
 from sowline.change import Change
-from sowline.options import Options
-from sowline.select import Select
-from sowline.wire import change_head, change_tail
-
-Form = tuple[bool, bool, Select | None]
-"""What differs in the tail of a message: without SOW key, with timestamp, with which fields."""
-
 
 ViewName = tuple[str, ...]
 """What makes two views the same: filter, grouping and projection, order, and whether they are pages."""
@@ -32,36 +23,6 @@ class LiveView(Protocol):
 
     def settle(self) -> None:
         """After a batch of changes: who is too slow for it falls behind."""
-
-
-class Active:
-    """One session's subscription to one topic, and where it stands unless it is live."""
-
-    def __init__(
-        self, outbox: Outbox, sub_id: str, topic: TopicState, engine: Subscription, options: Options
-    ) -> None:
-        self.outbox = outbox
-        self.sub_id = sub_id
-        self.topic = topic
-        self.engine = engine
-        self.form: Form = (options.no_sowkey, options.timestamp, options.select)
-        self.positions: Positions = {}
-        self._behind = asyncio.Event()
-
-    @property
-    def log(self) -> str:
-        """The Kafka topic that its bookmarks name."""
-        return self.topic.definition.log
-
-    def fall_behind(self) -> None:
-        """Note that the client is too slow for live messages: it goes on from here at its own pace."""
-        self.positions = self.topic.positions
-        self._behind.set()
-
-    async def fell_behind(self) -> None:
-        """Wait until the subscription is no longer live."""
-        self._behind.clear()
-        await self._behind.wait()
 
 
 class Hub:
@@ -111,7 +72,7 @@ class Hub:
             seen = Sighting(change, topic.about, place)
             if live:
                 found = live.on_change(seen)
-                self.messages_sent += deliver(topic, partition, change, found)
+                self.messages_sent += deliver(topic, partition, seen, found)
                 reached.update((active, None) for active, _ in found)
             for view in views:
                 self.messages_sent += view.apply(partition, seen)
@@ -121,26 +82,3 @@ class Hub:
                 active.fall_behind()
         for view in views:
             view.settle()
-
-
-def deliver(topic: TopicState, partition: int, change: Change, found: list[tuple[Active, Delivery]]) -> int:
-    """Put what a change means into the outboxes; subscriptions of one client share a message if it is the same."""
-    due: dict[tuple[int, str, Form], tuple[Outbox, list[str], Delivery]] = {}
-    for active, delivery in found:
-        slot = (id(active.outbox), delivery.command, active.form)
-        due.setdefault(slot, (active.outbox, [], delivery))[1].append(active.sub_id)
-    tails: dict[tuple[Form, str], bytes] = {}
-    for (_, command, form), (outbox, sids, delivery) in due.items():
-        tail = tails.get((form, command))
-        if tail is None:
-            tail = tails[form, command] = _tail(topic, partition, change, delivery.body, form)
-        outbox.put(change_head(command, sids, delivery.reason) + tail)
-    return len(due)
-
-
-def _tail(topic: TopicState, partition: int, change: Change, body: bytes, form: Form) -> bytes:
-    no_sowkey, timestamp, select = form
-    bookmark = format_position(topic.definition.log, partition, change.position)
-    key = None if no_sowkey else change.sow_key
-    body = body if select is None else select.apply(body)
-    return change_tail(topic.definition.name, key, bookmark, body, change.time if timestamp else None)

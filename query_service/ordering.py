@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from heapq import nsmallest
+from heapq import merge, nsmallest
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -20,6 +20,9 @@ Found = list[tuple[Part, RowNumbers]]
 """Parts of a query, and the places in them of records that match."""
 
 CHUNK = 1000
+RUN = 5_000
+"""What is sorted without a pause."""
+
 LARGE = 20_000
 """So many records are put in order in a thread, so that others get a turn."""
 
@@ -82,7 +85,13 @@ async def _keys(found: Found, order: Order) -> Any:
 
 
 def _smallest(keys: list[tuple[Any, int, int]], end: int) -> list[tuple[Any, int, int]]:
-    return nsmallest(end, keys) if end < len(keys) else sorted(keys)
+    return nsmallest(end, keys) if end < len(keys) else sorted_in_runs(keys)
+
+
+def sorted_in_runs(keys: list[T]) -> list[T]:
+    """Sort in runs and merge them: in a thread, one long sort would let nobody else run."""
+    runs = [sorted(keys[start : start + RUN]) for start in range(0, len(keys), RUN)]  # type: ignore[type-var]
+    return list(merge(*runs))  # type: ignore[type-var]
 
 
 def _runs(found: Found, chosen: list[tuple[Any, int, int]]) -> Iterator[tuple[Part, RowNumbers]]:

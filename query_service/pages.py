@@ -1,20 +1,29 @@
 """Pages: windows on the sorted records of a topic, live."""
 
-import asyncio
 from collections.abc import Iterator
 
 import orjson
 
 from fanout.page import SortedSet, deliveries
 from fanout.subscription import MATCH, OOF, Delivery, Sighting
-from query_service.ordering import in_thread_if_large
+from query_service.ordering import in_thread_if_large, sorted_in_runs
+from query_service.pace import in_turns
 from query_service.part import Part
-from query_service.query import CHUNK, Query, Selection
+from query_service.query import Query, Selection
 from query_service.rows import RowNumbers
 from query_service.state import TopicState
 from query_service.views import Due, Shown, View, Viewer
 from sowline.change import DELETED, Change
 from sowline.order import SortKey
+
+
+async def sorted_set(keyed: list[tuple[SortKey, Shown]]) -> SortedSet[Shown]:
+    """Return the set of these; others get turns in between."""
+
+    def made() -> SortedSet[Shown]:
+        return SortedSet(sorted_in_runs(keyed))
+
+    return await in_thread_if_large(made, len(keyed))
 
 
 class Paged(View):
@@ -64,10 +73,8 @@ class PageView(Paged):
     async def _load(self, query: Query) -> None:
         keyed: list[tuple[SortKey, Shown]] = []
         async for part, places in query.matches():
-            for start in range(0, len(places), CHUNK):
-                keyed += self._keyed(part, places[start : start + CHUNK])
-                await asyncio.sleep(0)
-        self._set = await in_thread_if_large(SortedSet, len(keyed), keyed)
+            keyed += await in_turns(self._keyed(part, places), query.work)
+        self._set = await sorted_set(keyed)
 
     def _keyed(self, part: Part, places: RowNumbers) -> Iterator[tuple[SortKey, Shown]]:
         captured = part.captured

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from query_service.ordering import in_order
+from query_service.pace import CHUNK, Pace
 from query_service.part import Part
 from query_service.rows import RowNumbers
 from query_service.state import TopicState
@@ -19,14 +20,8 @@ from sowline.options import Options
 from sowline.order import Order
 from sowline.wire import sow_record, sow_records
 
-CHUNK = 1000
-"""Records looked at before others get a turn, at most."""
-
 PORTION_BYTES = 1 << 20
 """Of bodies that are written before the next are; a portion of one record may be larger."""
-
-STEP_SECONDS = 0.02
-"""Of work, before others get a turn; one record may take longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +53,8 @@ class Limits:
     records_max: int = 10_000_000
     bytes_max: int = 1 << 40
     seconds_max: float = 3600.0
-    groups_max: int = 1_000_000
-    undo_max: int = 100_000
+    groups_max: int = 100_000
+    undo_max: int = 20_000
     """Changes that may be undone to find out what a page or a group showed at a bookmark."""
 
 
@@ -90,20 +85,6 @@ class Result:
         }
 
 
-class Pace:
-    """How many records to look at in a step: one at first, then by how long the last step took."""
-
-    def __init__(self) -> None:
-        self.records = 1
-
-    def note(self, seconds: float) -> None:
-        """Note how long a step took."""
-        if seconds > STEP_SECONDS:
-            self.records = max(1, self.records // 4)
-        elif seconds < STEP_SECONDS / 4:
-            self.records = min(CHUNK, self.records * 2)
-
-
 class Query:
     """One run over one topic or several: `begin` it once, then iterate over `records` once."""
 
@@ -131,7 +112,7 @@ class Query:
             self.positions = {topic.definition.log: topic.positions for topic in self._topics}
             self.parts = [Part.of(topic, select) for topic in self._topics]
             self.result.topic_matches = sum(part.records for part in self.parts)
-            self._work(time.monotonic() - began)
+            self.work(time.monotonic() - began)
         return bool(self.parts)
 
     def _are_indexes_at_hand(self) -> bool:
@@ -145,7 +126,7 @@ class Query:
         select = self._selection
         while not self.begin_now():
             for topic in self._topics:
-                await topic.indexes.build(select.filter, select.order, self._work)
+                await topic.indexes.build(select.filter, select.order, self.work)
 
     async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
         """Yield records as they go on the wire, some of one topic at a time; others get turns in between.
@@ -156,7 +137,7 @@ class Query:
             for portion, bodies in _portions(part, places):
                 began = time.monotonic()
                 written = self._written(part, portion, bodies)
-                self._work(time.monotonic() - began)
+                self.work(time.monotonic() - began)
                 yield part.name, written
                 await asyncio.sleep(0)
 
@@ -208,7 +189,7 @@ class Query:
             start = end
             seconds = time.monotonic() - began
             self._pace.note(seconds)
-            self._work(seconds)
+            self.work(seconds)
             await asyncio.sleep(0)
         return np.concatenate(found)
 
@@ -249,7 +230,8 @@ class Query:
                 f"expected at most {limits.bytes_max} bytes; make the filter narrower, or select fewer fields",
             )
 
-    def _work(self, seconds: float) -> None:
+    def work(self, seconds: float) -> None:
+        """Count time that the query has cost; raises `query too long`."""
         self._worked += seconds
         if self._worked > self._limits.seconds_max:
             raise SowlineError(

@@ -117,7 +117,7 @@ async def _read(socket: WebSocket, session: Session) -> None:
             if received["type"] == "websocket.disconnect":
                 return
             frame = received.get("bytes") or (received.get("text") or "").encode()
-            session.receive(frame)
+            await session.receive_in_turns(frame)
             await session.outbox.wait_drained()
 
 
@@ -131,7 +131,7 @@ async def _write(socket: WebSocket, outbox: Outbox) -> None:
 async def _fields(request: HttpRequest) -> dict[str, Any]:
     """Read a query's fields from the URL and the JSON body; raises `bad request` for unknown ones."""
     fields: dict[str, Any] = {
-        name: int(text) if name in NUMBERS and text.isdecimal() else text
+        name: int(text) if name in NUMBERS and text.isascii() and text.isdecimal() else text
         for name, text in request.query_params.items()
     }
     if body := await request.body():

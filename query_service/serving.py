@@ -5,11 +5,11 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from fanout.subscription import Subscription
+from query_service.active import Active
 from query_service.asking import Places, live_filter
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, CatchUp
 from query_service.group import acknowledge, send_group
-from query_service.hub import Active
 from query_service.outbox import Outbox
 from query_service.query import Query, Selection
 from query_service.state import State, TopicState
@@ -41,10 +41,12 @@ class Serving:
         options = selection.options
         engine = Subscription(live_filter(selection), options.oof)
         sub_id = request.id_of_subscription
-        self._actives = [Active(outbox, sub_id, topic, engine, options) for topic in topics]
+        self._actives = [
+            Active(outbox, sub_id, topic, engine, options, delta=request.is_delta) for topic in topics
+        ]
         for active in self._actives:
             active.positions = active.topic.positions if places is None else places[active.log]
-        if places is None and request.command == "sow_and_subscribe":
+        if places is None and request.has_snapshot:
             self._query = self._new_query()
             self._query.begin_now()
 

@@ -13,6 +13,7 @@ from query_service.backend import Backend
 from query_service.group import acknowledge, send_group
 from query_service.grouping import GroupedQuery
 from query_service.outbox import Outbox
+from query_service.pace import in_turns
 from query_service.query import Query
 from query_service.serving import Serving
 from query_service.viewing import Viewing
@@ -39,13 +40,19 @@ class Session:
 
     def receive(self, frame: bytes) -> None:
         """Take one frame; whatever is wrong with it is answered, and harms nothing else."""
+        for text in self._requests(frame):
+            self._receive_one(text)
+
+    async def receive_in_turns(self, frame: bytes) -> None:
+        """Take one frame; others get turns between its requests."""
+        await in_turns(map(self._receive_one, self._requests(frame)))
+
+    def _requests(self, frame: bytes) -> list[bytes]:
         try:
-            requests = split_frame(frame)
+            return split_frame(frame)
         except SowlineError as error:
             self.outbox.put(failure("", error))
-            return
-        for text in requests:
-            self._receive_one(text)
+            return []
 
     def _receive_one(self, text: bytes) -> None:
         try:
@@ -207,5 +214,7 @@ _HANDLERS: dict[str, Callable[[Session, Request], None]] = {
     "explain": Session._explain,
     "subscribe": Session._subscribe,
     "sow_and_subscribe": Session._subscribe,
+    "delta_subscribe": Session._subscribe,
+    "sow_and_delta_subscribe": Session._subscribe,
     "unsubscribe": Session._unsubscribe,
 }

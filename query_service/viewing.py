@@ -15,7 +15,7 @@ from query_service.query import Query, Result, Selection
 from query_service.serving import wait_for_replica
 from query_service.state import TopicState
 from query_service.views import Shown, View, Viewer
-from sowline.bookmark import format_position
+from sowline.bookmark import Positions, format_position
 from sowline.wire import Request, ack, sow_record
 
 
@@ -65,7 +65,7 @@ class Viewing:
         view.users += 1
         assert view.filling is not None
         await asyncio.shield(view.filling)
-        if self._place is None or not await self._came_back(view):
+        if self._place is None or not await self._came_back(view, self._place):
             self._begin(view, reset=self._place is not None)
         while True:
             await self._viewer.behind.wait()
@@ -124,24 +124,29 @@ class Viewing:
         acknowledge(self._outbox, self._request, bookmark, result)
         view.add(self._viewer)
 
-    async def _came_back(self, view: View) -> bool:
+    async def _came_back(self, view: View, place: Positions) -> bool:
         """Tell the client what has changed since its bookmark; False where a fresh group has to do."""
-        assert self._place is not None
-        limits, kafka = self._backend.limits, self._backend.kafka
         try:
-            changes = await changes_since(kafka, self._topic, self._place, limits.undo_max)
-            if view.failed is not None:
-                raise view.failed
-            if changes and not view.can_go_back:
-                raise BookmarkExpired(changes[0][1].after)
-            view.hold(self._viewer, self._place, changes)
+            async with view.coming_back:
+                await self._go_back(view, place)
         except BookmarkExpired:
             if not self._selection.options.reset:
                 raise
             return False
-        self._processed(self._topic.bookmark(self._place))
+        self._processed(self._topic.bookmark(place))
         view.catch_up(self._viewer)
         return True
+
+    async def _go_back(self, view: View, place: Positions) -> None:
+        """Let the viewer hold what the view showed at its bookmark."""
+        await asyncio.sleep(0)
+        limits, kafka = self._backend.limits, self._backend.kafka
+        changes = await changes_since(kafka, self._topic, place, limits.undo_max)
+        if view.failed is not None:
+            raise view.failed
+        if changes and not view.can_go_back:
+            raise BookmarkExpired(changes[0][1].after)
+        view.hold(self._viewer, place, changes)
 
     def _records(self, shown: dict[bytes, Shown]) -> list[bytes]:
         """What is shown, as it goes on the wire."""

@@ -55,6 +55,8 @@ class View(ABC):
         """The subscriptions that use it or wait for it."""
         self.filling: asyncio.Task[None] | None = None
         self.failed: SowlineError | None = None
+        self.coming_back = asyncio.Lock()
+        """Held by who goes back in time, one at a time: that takes room and time."""
         self._filter = selection.filter
         self._pending: list[tuple[int, Sighting]] | None = []
         self._viewers: dict[Viewer, None] = {}

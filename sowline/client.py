@@ -72,6 +72,14 @@ class Client:
         """Yield the records that match at one instant, then every change after it: no gap, no repeat."""
         return self._open(Ask("sow_and_subscribe", topic, **reading))
 
+    def delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
+        """Return changes as they happen; of a record that you hold, only the key fields and what has changed."""
+        return self._open(Ask("delta_subscribe", topic, **reading))
+
+    def sow_and_delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
+        """Yield the records that match at one instant, then what every change after it has changed."""
+        return self._open(Ask("sow_and_delta_subscribe", topic, **reading))
+
     def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
         """Return which road a query would take in each topic, and what it would find there."""
         return self._run(self._client.explain(topic, **reading))

@@ -13,7 +13,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     `command` is `group_begin`, `sow` (a record of the snapshot), `group_end`, `publish` or `oof`. `body` is
     the record as it is stored; of an `oof` the new record (`reason` match) or the previous one (deleted).
     `bookmark` is where a subscriber may come back from. `reset` marks a group that voids what came before it.
-    `more` says that the next message belongs to the same step of a page or of groups.
+    `more` says that the next message belongs to the same step of a page or of groups. Of a `delta`, `body` holds
+    the key fields and what has changed, and `removed` the paths of the fields that are gone.
     """
 
     command: str
@@ -28,6 +29,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     hash: str | None = None
     reset: bool = False
     more: bool = False
+    delta: bool = False
+    removed: tuple[str, ...] = ()
 
     @property
     def data(self) -> dict[str, Any]:
@@ -63,6 +66,8 @@ class Received(msgspec.Struct):
     hash: str | None = None
     reset: bool = False
     more: bool = False
+    delta: bool = False
+    removed: tuple[str, ...] = ()
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -94,6 +99,8 @@ class Received(msgspec.Struct):
             hash=self.hash,
             reset=self.reset,
             more=self.more,
+            delta=self.delta,
+            removed=self.removed,
         )
 
 

@@ -13,7 +13,7 @@ from sowline.select import Select, parse_select
 OPTIONS_CHARS_MAX = 256 * 1024
 PROJECTION_BYTES_MAX = 64 * 1024
 
-_WORDS = ("oof", "no_sowkey", "timestamp", "reset")
+_WORDS = ("oof", "no_empties", "no_sowkey", "send_keys", "timestamp", "reset")
 _NOT_FOUND = ("fail", "reset")
 _KNOWN = ", ".join((*_WORDS, "bookmark_not_found=fail|reset", "select=[…]", "grouping=[…]", "projection=[…]"))
 
@@ -31,12 +31,14 @@ _CLOSING = {"[": "]", "'": "'", '"': '"'}
 class Options:
     """What a read may be asked to do differently; docs/wire.md describes each.
 
-    `grouping` and `projection` come together or not at all: then the read is aggregated, and `projection` is
-    the text between its brackets.
+    `send_keys` asks for what is always so: a delta holds the key fields. `grouping` and `projection` come
+    together or not at all: then the read is aggregated, and `projection` is the text between its brackets.
     """
 
     oof: bool = False
+    no_empties: bool = False
     no_sowkey: bool = False
+    send_keys: bool = False
     timestamp: bool = False
     reset: bool = False
     select: Select | None = None

@@ -50,7 +50,7 @@ class Ask:
     @property
     def has_no_group(self) -> bool:
         """Whether nothing but changes comes: from now on, or after a bookmark that the caller holds a view at."""
-        return self.command == "subscribe" or named_place(self.bookmark or NOW) != NOW
+        return not self.command.startswith("sow") or named_place(self.bookmark or NOW) != NOW
 
     def request(self, id: str) -> dict[str, Any]:
         """Return the command as it goes on the wire."""
@@ -163,7 +163,9 @@ class Stream:
         """Return what to ask for so that the caller gets what comes next."""
         if self._ask.command == "sow" or not self._whole:
             return self._ask
-        command = "sow_and_subscribe" if self._ask.is_view else "subscribe"
+        command = self._ask.command
+        if not self._ask.is_view:
+            command = command.removeprefix("sow_and_")
         positions = self._positions
         for message in self._waiting:
             positions = lay_over(positions, _parse(message.bookmark))

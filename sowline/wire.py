@@ -17,7 +17,16 @@ from sowline.order import Order, parse_order
 ACK_TYPES = ("received", "processed", "completed", "persisted", "stats")
 BATCH_SIZE_MAX = 10_000
 SOW_KEYS_MAX = 100_000
-COMMANDS = ("sow", "subscribe", "sow_and_subscribe", "unsubscribe", "heartbeat", "explain")
+COMMANDS = (
+    "sow",
+    "subscribe",
+    "sow_and_subscribe",
+    "delta_subscribe",
+    "sow_and_delta_subscribe",
+    "unsubscribe",
+    "heartbeat",
+    "explain",
+)
 
 
 class SowKeys(tuple[str, ...]):
@@ -61,6 +70,16 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
         return parse_options(self.options)
 
     @property
+    def has_snapshot(self) -> bool:
+        """Whether a subscription begins with the records as they are, unless it comes back with a bookmark."""
+        return self.command in ("sow_and_subscribe", "sow_and_delta_subscribe")
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether a subscription is told what changed, where it holds the rest."""
+        return self.command in ("delta_subscribe", "sow_and_delta_subscribe")
+
+    @property
     def order(self) -> Order:
         """The order of the records; raises `invalid order by`."""
         return parse_order(self.order_by)
@@ -79,10 +98,10 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 def _read_sow_keys(kind: type, given: Any) -> SowKeys:
     """Return the keys that a request gives, as msgspec read them."""
     assert kind is SowKeys
-    keys = [key.strip() for key in given.split(",")] if isinstance(given, str) else given
+    keys = [key.strip() for key in given.split(",") if key.strip()] if isinstance(given, str) else given
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise ValueError("Expected SOW keys as an array of strings, or as one string with commas")
-    return SowKeys(key for key in keys if key)
+    return SowKeys(keys)
 
 
 _read_request = msgspec.json.Decoder(Request, dec_hook=_read_sow_keys).decode
@@ -196,12 +215,24 @@ def sow_batch(query_id: str, topic: str, records: Iterable[bytes]) -> bytes:
     return b'%s,"records":[%s]}' % (head, b",".join(records))
 
 
-def change_head(command: str, sids: Sequence[str], reason: str | None, *, more: bool = False) -> bytes:
+def change_head(
+    command: str,
+    sids: Sequence[str],
+    reason: str | None,
+    *,
+    more: bool = False,
+    removed: Sequence[str] | None = None,
+) -> bytes:
     """Return the part of a `publish` or `oof` that differs between subscriptions.
 
     `more` says that the next message belongs to the same step: who goes on from a bookmark has both or none.
+    `removed` makes it a delta: the paths of the fields that are gone, if any are.
     """
     about: dict[str, Any] = {"command": command, "sids": sids}
+    if removed is not None:
+        about["delta"] = True
+    if removed:
+        about["removed"] = removed
     if more:
         about["more"] = True
     if reason is not None:

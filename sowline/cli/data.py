@@ -56,6 +56,9 @@ _url = click.option(
 )
 _kafka = click.option("--kafka", "-k", help="Kafka's bootstrap servers, if not those the service names.")
 _count = click.option("--count", "-n", type=click.IntRange(1), help="Stop after so many messages.")
+_delta = click.option(
+    "--delta", is_flag=True, help="Of records known already, only keys and what has changed."
+)
 _bookmark = click.option("--bookmark", "-b", default="", help="Where to come back from.")
 
 
@@ -80,20 +83,26 @@ def sow(topic: str, full: bool, url: str, **reading: Any) -> None:
 @_reading
 @_bookmark
 @_count
-def subscribe(topic: str, full: bool, url: str, count: int | None, **reading: Any) -> None:
+@_delta
+def subscribe(topic: str, full: bool, url: str, count: int | None, delta: bool, **reading: Any) -> None:
     """Print the changes of TOPIC as they happen, from now or from a bookmark on."""
     with Client(url) as client:
-        _print(_lines(client.subscribe(topic, **reading), full, {"publish", "oof"}), count)
+        read = client.delta_subscribe if delta else client.subscribe
+        _print(_lines(read(topic, **reading), full, {"publish", "oof"}), count)
 
 
 @click.command("sow-and-subscribe")
 @_reading
 @_bookmark
 @_count
-def sow_and_subscribe(topic: str, full: bool, url: str, count: int | None, **reading: Any) -> None:
+@_delta
+def sow_and_subscribe(
+    topic: str, full: bool, url: str, count: int | None, delta: bool, **reading: Any
+) -> None:
     """Print the records of TOPIC that match, then every change after that instant."""
     with Client(url) as client:
-        messages = client.sow_and_subscribe(topic, batch_size=100, **reading)
+        read = client.sow_and_delta_subscribe if delta else client.sow_and_subscribe
+        messages = read(topic, batch_size=100, **reading)
         _print(_lines(messages, full, {"sow", "publish", "oof"}), count)
 
 
@@ -176,7 +185,9 @@ def _fields(message: Message) -> dict[str, Any]:
         "hash",
     )
     fields = {name: value for name in names if (value := getattr(message, name)) not in (None, "")}
-    flags = {name: True for name in ("reset", "more") if getattr(message, name)}
+    flags = {name: True for name in ("reset", "more", "delta") if getattr(message, name)}
+    if message.removed:
+        fields["removed"] = message.removed
     return fields | flags | ({"data": orjson.Fragment(message.body)} if message.body else {})
 
 

@@ -277,7 +277,9 @@ def test_expired_bookmark(client: Wire, served: Served) -> None:
     hasten_compaction(served.system, name)
     served.write("expired", {"id": 0, "n": 0})
     bookmark = client_bookmark(client, name)
-    compact(served.system, name, lambda n: served.write("expired", *({"id": 0, "n": n} for _ in range(2 * RING))))
+    compact(
+        served.system, name, lambda n: served.write("expired", *({"id": 0, "n": n} for _ in range(2 * RING)))
+    )
     assert client.fail("subscribe", topic=name, bookmark=bookmark)["reason"] == "bookmark_expired"
     client.send("subscribe", topic=name, bookmark=bookmark, options="reset", sub_id="r", query_id="r")
     begin, sow, _ = client.group()

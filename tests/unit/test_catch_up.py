@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from fanout.subscription import Subscription
+from query_service.active import Active
 from query_service.catch_up import BookmarkExpired, CatchUp
-from query_service.hub import Active
 from query_service.outbox import Outbox
 from sowline.filter import ALL
 from sowline.options import Options

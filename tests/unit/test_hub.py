@@ -3,7 +3,7 @@
 import json
 
 from fanout.subscription import Subscription
-from query_service.hub import Active
+from query_service.active import Active
 from query_service.outbox import Outbox
 from sowline.filter import compile_filter
 from sowline.options import Options

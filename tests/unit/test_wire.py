@@ -83,7 +83,7 @@ def test_a_request_may_ask_for_a_page_in_an_order() -> None:
         (b'["1","2"]', ("1", "2")),
         (b'["a,b"," "]', ("a,b", " ")),
         (b'"1, 2,,"', ("1", "2")),
-        (b'["1",""]', ("1",)),
+        (b'["1",""]', ("1", "")),
     ],
 )
 def test_sow_keys_are_an_array_or_a_text_with_commas(given: bytes, keys: tuple[str, ...]) -> None:
