@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
@@ -44,7 +45,8 @@ class Server:
                 Route("/v1/topics/{topic:path}/sow", self._sow, methods=["POST"]),
                 Route("/v1/topics/{topic:path}/explain", self._explain, methods=["POST"]),
                 *health_routes(service),
-            ]
+            ],
+            exception_handlers={HTTPException: _no_such_request},
         )
 
     @property
@@ -104,7 +106,7 @@ class Server:
         return JSONResponse({"bookmark": query.bookmark, "roads": roads})
 
     async def _query(self, request: HttpRequest) -> Query | GroupedQuery:
-        fields = await _fields(request)
+        fields = await _fields(request, self._settings.frame_bytes_max)
         asked = read_request(orjson.dumps({"command": "sow", "topic": request.path_params["topic"]} | fields))
         topics = topics_of(self._state, asked.topic)
         return query_of(asked, topics, self._backend.limits)
@@ -128,13 +130,13 @@ async def _write(socket: WebSocket, outbox: Outbox) -> None:
             await socket.send_text(join_frame(await outbox.take()).decode())
 
 
-async def _fields(request: HttpRequest) -> dict[str, Any]:
+async def _fields(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
     """Read a query's fields from the URL and the JSON body; raises `bad request` for unknown ones."""
     fields: dict[str, Any] = {
         name: int(text) if name in NUMBERS and text.isascii() and text.isdecimal() else text
         for name, text in request.query_params.items()
     }
-    if body := await request.body():
+    if body := await _body(request, bytes_max):
         try:
             given = orjson.loads(body)
         except orjson.JSONDecodeError as error:
@@ -148,6 +150,18 @@ async def _fields(request: HttpRequest) -> dict[str, Any]:
     return fields
 
 
+async def _body(request: HttpRequest, bytes_max: int) -> bytes:
+    """Read the body; raises `too large` where it is, at its end: nobody hears an answer while still sending."""
+    body, size = bytearray(), 0
+    async for part in request.stream():
+        size += len(part)
+        if size <= bytes_max:
+            body += part
+    if size > bytes_max:
+        raise SowlineError("too large", f"expected a body of at most {bytes_max} bytes, got {size}")
+    return bytes(body)
+
+
 async def _lines(query: Query | GroupedQuery) -> AsyncIterator[bytes]:
     async for _, records in query.records():
         yield b"".join([one_line(record) for record in records])
@@ -159,12 +173,19 @@ async def _with_first(first: bytes, lines: AsyncIterator[bytes]) -> AsyncIterato
         yield more
 
 
+async def _no_such_request(request: HttpRequest, error: Exception) -> Response:
+    """Answer what no route takes as any other mistake is answered."""
+    assert isinstance(error, HTTPException)
+    sentence = f"{error.detail}: {request.method} {request.url.path}"
+    return JSONResponse({"reason": "bad request", "message": sentence}, error.status_code)
+
+
 def _refused(error: SowlineError) -> Response:
     return JSONResponse({"reason": error.reason, "message": error.message}, _status(error))
 
 
 def _status(error: SowlineError) -> int:
-    return {"invalid topic": 404, "not ready": 503}.get(error.reason, 400)
+    return {"invalid topic": 404, "not ready": 503, "too large": 413}.get(error.reason, 400)
 
 
 def _about(topic: TopicState) -> dict[str, Any]:

@@ -186,9 +186,13 @@ def test_metrics(served: Served) -> None:
             assert "# HELP sowline_" in http_text(f"{service.url}/metrics")
 
 
-def test_unknown_path(served: Served) -> None:
-    """There is nothing elsewhere."""
-    assert http_status(f"{served.url}/v2") == 404
+def test_what_no_route_takes(served: Served) -> None:
+    """An unknown path or method is refused as anything else is; so is a body that is too large."""
+    for path, status in (("/v2", 404), (f"/v1/topics/{served.topic}/sow", 405)):
+        found, answer, _ = ask(f"{served.url}{path}")
+        assert (found, json.loads(answer)["reason"]) == (status, "bad request")
+    found, answer, _ = ask(f"{served.url}/v1/topics/{served.topic}/sow", b'{"filter": "%s"}' % (b"x" * 2**23))
+    assert (found, json.loads(answer)["reason"]) == (413, "too large")
 
 
 def test_stopped_partition(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> None:
