@@ -1,7 +1,7 @@
 """Aggregated queries: the groups of the records that match at one instant."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
@@ -10,7 +10,7 @@ import orjson
 
 from fanout.groups import Groups
 from query_service.ordering import in_thread_if_large, sorted_in_runs
-from query_service.pace import CHUNK, in_turns, uncounted
+from query_service.pace import CHUNK, Spend, in_turns
 from query_service.part import Part
 from query_service.query import Limits, Query, Result, Selection
 from query_service.rows import RowNumbers
@@ -92,7 +92,7 @@ class GroupedQuery:
 
 
 async def groups_in_order(
-    groups: list[tuple[bytes, bytes]], selection: Selection, spend: Callable[[float], None] = uncounted
+    groups: list[tuple[bytes, bytes]], selection: Selection, spend: Spend
 ) -> list[tuple[bytes, bytes]]:
     """Return the groups that are asked for, in the order that is asked for; they come by SOW key."""
     order = selection.order

@@ -6,7 +6,6 @@ thousands at a time, at the latest when a query asks.
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
@@ -20,6 +19,7 @@ from query_service.index.read import Values, reader_of
 from query_service.index.vector import evaluate, needed_paths, prepare, split
 from query_service.key_road import sow_keys_of
 from query_service.memory import Memory
+from query_service.pace import Spend, in_steps, uncounted
 from query_service.refusals import Refusals
 from query_service.roads import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN, Road
 from query_service.rows import RowNumbers, Rows
@@ -46,8 +46,6 @@ PREPARED_MAX = 1000
 
 SELECTIVE = 10
 """A hash index that leaves more than one in so many records is not worth its verification, if columns are there."""
-
-Work = Callable[[float], None]
 
 _DONE = object()
 
@@ -84,7 +82,7 @@ class Indexes:
         hashes = [
             HashIndex([parse_path(text) for text in fields]) for fields in self._definition.hash_indexes
         ]
-        await self._make(frozenset(paths), hashes, lambda seconds: None)
+        await self._make(frozenset(paths), hashes, uncounted)
 
     def at_hand(self, filter: Filter, order: Order) -> bool:
         """Tell whether a query can be answered at once."""
@@ -98,12 +96,12 @@ class Indexes:
             return False
         return filter in self._prepared or next(self._prepare(filter), _DONE) is _DONE
 
-    async def build(self, filter: Filter, order: Order, work: Work) -> None:
+    async def build(self, filter: Filter, order: Order, work: Spend) -> None:
         """Make what a query needs, in steps; others get turns in between."""
         await self._make(self._wanted(filter, order), [], work)
-        await _in_steps(self._prepare(filter), work)
+        await in_steps(self._prepare(filter), work)
         self._note_prepared(filter)
-        await _in_steps(self._catch_up(), work)
+        await in_steps(self._catch_up(), work)
 
     def _wanted(self, filter: Filter, order: Order) -> frozenset[Path]:
         """The memo indexes that a query would use: none where its road leads to few records without them."""
@@ -134,14 +132,14 @@ class Indexes:
             self._refresh(CHUNK)
             yield
 
-    async def _make(self, wanted: frozenset[Path], hashes: list[HashIndex], work: Work) -> None:
+    async def _make(self, wanted: frozenset[Path], hashes: list[HashIndex], work: Spend) -> None:
         async with self._lock:
             columns = [Column(path) for path in self._missing(wanted)]
             if not columns and not hashes:
                 return
             self._begin(columns, hashes, wanted)
             try:
-                await _in_steps(self._fill_all(columns, hashes), work)
+                await in_steps(self._fill_all(columns, hashes), work)
                 self._done(columns, hashes)
             finally:
                 self._making = []
@@ -357,17 +355,6 @@ def _filter_of(terms: tuple[Node, ...]) -> Filter | None:
 @lru_cache(maxsize=64)
 def _reader(paths: tuple[Path, ...]) -> Callable[[Sequence[bytes | None]], Values]:
     return reader_of(paths)
-
-
-async def _in_steps(steps: Iterator[None], work: Work) -> None:
-    """Do all of the work; others get turns in between."""
-    while True:
-        began = time.monotonic()
-        is_done = next(steps, _DONE) is _DONE
-        work(time.monotonic() - began)
-        if is_done:
-            return
-        await asyncio.sleep(0)
 
 
 def _is_long(dictionary: Dictionary) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 import orjson
 
 from query_service.index.ranks import top
+from query_service.pace import in_turns
 from query_service.part import Part
 from query_service.rows import RowNumbers
 from sowline.order import Order
@@ -19,7 +20,6 @@ T = TypeVar("T")
 Found = list[tuple[Part, RowNumbers]]
 """Parts of a query, and the places in them of records that match."""
 
-CHUNK = 1000
 RUN = 5_000
 """What is sorted without a pause."""
 
@@ -36,7 +36,7 @@ async def in_order(found: Found, order: Order, first: int, end: int | None) -> F
     if len(found) == 1 and found[0][0].ranks is not None:
         ((part, places),) = found
         return [(part, (await in_thread_if_large(_by_ranks, total, part, places, end))[first:])]
-    keys = [key async for key in _keys(found, order)]
+    keys = await in_turns(_keys(found, order))
     chosen = await in_thread_if_large(_smallest, total, keys, end)
     return list(_runs(found, chosen[first:]))
 
@@ -73,15 +73,13 @@ def _ties(ranks: Sequence[Any], length: int) -> Iterator[tuple[int, int]]:
         yield start, stop + 1
 
 
-async def _keys(found: Found, order: Order) -> Any:
+def _keys(found: Found, order: Order) -> Iterator[tuple[Any, int, int]]:
     """Yield the sort key, the number of its part, and the place of each record."""
     for number, (part, places) in enumerate(found):
         keys, bodies = part.captured.keys, part.captured.bodies
-        for start in range(0, len(places), CHUNK):
-            for at in places[start : start + CHUNK].tolist():
-                document = orjson.loads(bodies[at]) if order.terms else {}
-                yield order.key(document, keys[at]), number, at
-            await asyncio.sleep(0)
+        for at in places.tolist():
+            document = orjson.loads(bodies[at]) if order.terms else {}
+            yield order.key(document, keys[at]), number, at
 
 
 def _smallest(keys: list[tuple[Any, int, int]], end: int) -> list[tuple[Any, int, int]]:

@@ -2,11 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
 T = TypeVar("T")
+
+Spend = Callable[[float], None]
+"""Is told how many seconds some work took; may raise where that is too much."""
+
+_DONE = object()
 
 CHUNK = 1000
 """Records in a step, at most."""
@@ -33,16 +38,31 @@ def uncounted(seconds: float) -> None:
     """Let work cost what it may."""
 
 
-async def in_turns(work: Iterable[T], spend: Callable[[float], None] = uncounted) -> list[T]:
-    """Take all that an iterable yields; others get turns in between. `spend` is told how long each step took."""
-    pace, done, rest = Pace(), list[T](), iter(work)
+async def in_steps(steps: Iterator[None], spend: Spend = uncounted) -> None:
+    """Do all of the work; others get turns between its steps. `spend` is told how long each step took."""
+    while True:
+        began = time.monotonic()
+        is_done = next(steps, _DONE) is _DONE
+        spend(time.monotonic() - began)
+        if is_done:
+            return
+        await asyncio.sleep(0)
+
+
+async def in_turns(work: Iterable[T], spend: Spend = uncounted) -> list[T]:
+    """Take all that an iterable yields, at a pace that gives others turns."""
+    done: list[T] = []
+    await in_steps(_paced(iter(work), done), spend)
+    return done
+
+
+def _paced(rest: Iterator[T], done: list[T]) -> Iterator[None]:
+    pace = Pace()
     while True:
         began, wanted = time.monotonic(), pace.records
         step = list(islice(rest, wanted))
         done += step
-        seconds = time.monotonic() - began
-        pace.note(seconds)
-        spend(seconds)
+        pace.note(time.monotonic() - began)
         if len(step) < wanted:
-            return done
-        await asyncio.sleep(0)
+            return
+        yield

@@ -419,6 +419,6 @@ def test_the_same_while_indexes_are_being_made(drawn: Drawn) -> None:
     with (
         patch.multiple("query_service.indexes", CHUNK=3, AT_ONCE=4),
         patch("query_service.query.CHUNK", 2),
-        patch("query_service.ordering.CHUNK", 2),
+        patch("query_service.pace.CHUNK", 2),
     ):
         _happens(drawn)

@@ -111,7 +111,7 @@ async def test_runs_are_of_one_topic() -> None:
 async def test_many_are_put_in_order_elsewhere(order_by: str) -> None:
     """The order is the same when a thread works it out."""
     order = parse_order(order_by)
-    with patch("query_service.ordering.LARGE", 0), patch("query_service.ordering.CHUNK", 2):
+    with patch("query_service.ordering.LARGE", 0), patch("query_service.pace.CHUNK", 2):
         for parts in (parts_of(order, VALUES), parts_of(order, VALUES, VALUES)):
             assert await ordered(parts, order, 1, 9) == expected(parts, order)[1:9]
 
