@@ -27,13 +27,10 @@ def topics_of(state: State, name: str) -> list[TopicState]:
 
     Raises `invalid topic`, `bad regex topic`, and `not ready` while one of them is being loaded.
     """
-    chosen = (
-        _matching(state, name)
-        if name.startswith("^")
-        else [state.topics[name]]
-        if name in state.topics
-        else []
-    )
+    if name.startswith("^"):
+        chosen = _matching(state, name)
+    else:
+        chosen = [state.topics[name]] if name in state.topics else []
     if not chosen:
         known = ", ".join(state.topics) or "none"
         raise SowlineError("invalid topic", f"expected a topic ({known}), got {name!r}")

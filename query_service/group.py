@@ -1,4 +1,4 @@
-"""The messages of one group: its begin, its records in batches, its end; and the acknowledgements after it."""
+"""The messages of one group: its begin, its records in batches, its end; and the acknowledgements around it."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
@@ -37,6 +37,12 @@ def put_group(
     _begin(outbox, request, bookmark, reset)
     _put_batches(outbox, request, request.topic, records)
     _end(outbox, request, bookmark, result)
+
+
+def acknowledge_processed(outbox: Outbox, request: Request, **fields: str) -> None:
+    """Say that a command is taken, where that was asked for."""
+    if "processed" in request.acks:
+        outbox.put(ack("processed", request.command_id, **fields))
 
 
 def acknowledge(outbox: Outbox, request: Request, bookmark: str, result: Result) -> None:

@@ -81,15 +81,18 @@ class GroupView(View):
             seen = Sighting(change, self.topic.about)
             before = seen.before if seen.matched_before(self._filter) else None
             held = self.topic.rows.capture(self.topic.rows.found([key]))
-            if not held.bodies or not self._is_in(key, held.bodies[0]):
+            now = self._matching(key, held.bodies[0]) if held.bodies else None
+            if now is None:
                 yield _Step(key, None, before, LONG_AGO)
             else:
                 order = (int(held.times[0]), int(held.partitions[0]), held.position(0))
-                yield _Step(key, orjson.loads(held.bodies[0]), before, order)
+                yield _Step(key, now, before, order)
 
-    def _is_in(self, key: bytes, body: bytes) -> bool:
+    def _matching(self, key: bytes, body: bytes) -> Document | None:
+        """The record's document, if it matches."""
+        document: Document = orjson.loads(body)
         about = self.topic.about._replace(sow_key=key.decode(), size=len(body))
-        return self._filter.matches_about(orjson.loads(body), about)
+        return document if self._filter.matches_about(document, about) else None
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
         return Delivery(OOF, body, DELETED)
@@ -104,7 +107,7 @@ class GroupPageView(Paged, GroupView):
         return not self._groups.tells_latest
 
     async def _load(self, query: Query) -> None:
-        await super()._load(query)
+        await load_groups(self._groups, query)
         groups = ((self._key(key, body), Shown(body, 0)) for key, body in self._groups.records())
         self._set = await sorted_set(await in_turns(groups, query.work))
 

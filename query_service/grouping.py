@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
-from hashlib import blake2b
+from functools import reduce
+from operator import xor
 from typing import Any
 
 import orjson
@@ -13,7 +14,7 @@ from query_service.ordering import in_thread_if_large, sorted_in_runs
 from query_service.pace import CHUNK, Spend, in_turns
 from query_service.part import Part
 from query_service.query import Limits, Query, Result, Selection
-from query_service.rows import RowNumbers
+from query_service.rows import RowNumbers, digest_of
 from query_service.state import TopicState
 from sowline.order import Order
 from sowline.path import Document
@@ -104,8 +105,5 @@ async def groups_in_order(
 
 
 def hash_of(keys: Iterable[bytes]) -> int:
-    """Return the XOR of the 8-byte BLAKE2b of each SOW key."""
-    result = 0
-    for key in keys:
-        result ^= int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
-    return result
+    """Return the XOR of the digests of the SOW keys."""
+    return reduce(xor, map(digest_of, keys), 0)

@@ -1,28 +1,14 @@
 """Live subscriptions: each change, as it is applied, goes to all that it means something to."""
 
-from typing import Protocol
-
 from fanout.matching import LiveSubscriptions
 from fanout.subscription import Sighting
 from query_service.active import Active, deliver
 from query_service.state import TopicState
+from query_service.views import View
 from sowline.change import Change
 
 ViewName = tuple[str, ...]
 """What makes two views the same: filter, grouping and projection, order, and whether they are pages."""
-
-
-class LiveView(Protocol):
-    """What is shared by the subscribers of one page or one aggregation."""
-
-    def __len__(self) -> int:
-        """The number of live subscribers."""
-
-    def apply(self, partition: int, seen: Sighting) -> int:
-        """Take a change in, tell the subscribers, and return how many messages that took."""
-
-    def settle(self) -> None:
-        """After a batch of changes: who is too slow for it falls behind."""
 
 
 class Hub:
@@ -30,7 +16,7 @@ class Hub:
 
     def __init__(self) -> None:
         self._live: dict[str, LiveSubscriptions[Active]] = {}
-        self._views: dict[str, dict[ViewName, LiveView]] = {}
+        self._views: dict[str, dict[ViewName, View]] = {}
         self.messages_sent = 0
 
     def add(self, active: Active) -> None:
@@ -50,11 +36,11 @@ class Hub:
         views = (view for views in self._views.values() for view in views.values())
         return sum(map(len, self._live.values())) + sum(map(len, views))
 
-    def view(self, topic: str, name: ViewName) -> "LiveView | None":
+    def view(self, topic: str, name: ViewName) -> View | None:
         """The view of that topic that goes by the name, if somebody looks at it."""
         return self._views.get(topic, {}).get(name)
 
-    def add_view(self, topic: str, name: ViewName, view: "LiveView") -> None:
+    def add_view(self, topic: str, name: ViewName, view: View) -> None:
         """Tell a view of every change of a topic from now on."""
         self._views.setdefault(topic, {})[name] = view
 

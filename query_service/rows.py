@@ -76,7 +76,7 @@ class Rows:
             self.changed.add(row)
 
     def _new_row(self, key: bytes) -> int:
-        digest = int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
+        digest = digest_of(key)
         if self._free:
             row = self._free.pop()
             self.keys[row] = key
@@ -144,6 +144,11 @@ class Rows:
             if self.correlations
             else {},
         )
+
+
+def digest_of(key: bytes) -> int:
+    """The 8-byte BLAKE2b of a SOW key; a group's hash is the XOR of its records' digests."""
+    return int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -119,7 +119,7 @@ async def _read(socket: WebSocket, session: Session) -> None:
             if received["type"] == "websocket.disconnect":
                 return
             frame = received.get("bytes") or (received.get("text") or "").encode()
-            await session.receive_in_turns(frame)
+            await session.receive(frame)
             await session.outbox.wait_drained()
 
 

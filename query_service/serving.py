@@ -9,13 +9,13 @@ from query_service.active import Active
 from query_service.asking import Places, live_filter
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, CatchUp
-from query_service.group import acknowledge, send_group
+from query_service.group import acknowledge, acknowledge_processed, send_group
 from query_service.outbox import Outbox
 from query_service.query import Query, Selection
 from query_service.state import State, TopicState
 from sowline.bookmark import Positions, format_bookmark
 from sowline.errors import SowlineError
-from sowline.wire import Request, ack
+from sowline.wire import Request
 
 BEHIND_SECONDS_MAX = 10.0
 
@@ -61,7 +61,7 @@ class Serving:
         if self._query is not None:
             await self._query.begin()
             self._stand_at(self._query)
-        self._processed()
+        self._acknowledge()
         if self._query is not None:
             await send_group(self._outbox, self._request, self._query)
             acknowledge(self._outbox, self._request, self._query.bookmark, self._query.result)
@@ -78,14 +78,9 @@ class Serving:
                 expired = True
 
     @property
-    def command_id(self) -> str:
-        """The id of the command that it serves."""
-        return self._request.command_id
-
-    @property
-    def query_id(self) -> str | None:
-        """The name of its query, while that runs."""
-        return None if self._query is None else self._request.id_of_query
+    def is_querying(self) -> bool:
+        """Whether its snapshot is still being sent."""
+        return self._query is not None
 
     def stop(self) -> None:
         """Take no more part in what happens."""
@@ -96,11 +91,10 @@ class Serving:
         for active in self._actives:
             active.positions = dict(query.positions[active.log])
 
-    def _processed(self) -> None:
-        if "processed" in self._request.acks:
-            bookmark = format_bookmark({active.log: active.positions for active in self._actives})
-            sub_id = self._request.id_of_subscription
-            self._outbox.put(ack("processed", self._request.command_id, bookmark=bookmark, sub_id=sub_id))
+    def _acknowledge(self) -> None:
+        bookmark = format_bookmark({active.log: active.positions for active in self._actives})
+        sub_id = self._request.id_of_subscription
+        acknowledge_processed(self._outbox, self._request, bookmark=bookmark, sub_id=sub_id)
 
     async def _has_expired(self) -> bool:
         """Tell whether the bookmark is too old, where the client asked for a fresh group then; else that raises."""

@@ -5,13 +5,13 @@ import itertools
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
 from query_service.asking import is_view, only_topic, places_of, query_of, selection_of, topics_of
 from query_service.backend import Backend
-from query_service.group import acknowledge, send_group
+from query_service.group import acknowledge, acknowledge_processed, send_group
 from query_service.grouping import GroupedQuery
 from query_service.outbox import Outbox
 from query_service.pace import STEP_SECONDS
@@ -29,26 +29,32 @@ Run = Callable[[], Coroutine[Any, Any, None]]
 """What a command starts: called when its task begins, so not at all where it was ended before."""
 
 
+class _Subscription(NamedTuple):
+    """A subscription, who serves it, and the task in which that happens."""
+
+    request: Request
+    serving: Serving | Viewing
+    task: asyncio.Task[None]
+
+
 class Session:
     """Takes frames of requests, and puts what they lead to into an outbox."""
 
     def __init__(self, backend: Backend, outbox: Outbox) -> None:
         self._backend = backend
         self.outbox = outbox
-        self._subscriptions: dict[str, tuple[Serving | Viewing, asyncio.Task[None]]] = {}
+        self._subscriptions: dict[str, _Subscription] = {}
         self._queries: dict[str, tuple[Request, asyncio.Task[None]]] = {}
         self._unnamed = itertools.count()
 
-    def receive(self, frame: bytes) -> None:
-        """Take one frame; whatever is wrong with it is answered, and harms nothing else."""
-        for text in self._requests(frame):
-            self._receive_one(text)
+    async def receive(self, frame: bytes) -> None:
+        """Take one frame; whatever is wrong with it is answered, and harms nothing else.
 
-    async def receive_in_turns(self, frame: bytes) -> None:
-        """Take one frame; if its requests take long, others get turns between them."""
+        If its requests take long, others get turns between them.
+        """
         began = time.monotonic()
         for text in self._requests(frame):
-            self._receive_one(text)
+            self.receive_one(text)
             if time.monotonic() - began > STEP_SECONDS:
                 await asyncio.sleep(0)
                 began = time.monotonic()
@@ -60,7 +66,8 @@ class Session:
             self.outbox.put(failure("", error))
             return []
 
-    def _receive_one(self, text: bytes) -> None:
+    def receive_one(self, text: bytes) -> None:
+        """Take one request."""
         try:
             request = read_request(text)
         except SowlineError as error:
@@ -106,12 +113,12 @@ class Session:
 
     async def _run_sow(self, request: Request, query: Query | GroupedQuery) -> None:
         await query.begin()
-        self._processed(request, bookmark=query.bookmark)
+        acknowledge_processed(self.outbox, request, bookmark=query.bookmark)
         await send_group(self.outbox, request, query)
         acknowledge(self.outbox, request, query.bookmark, query.result)
 
     async def _run_explain(self, request: Request, query: Query | GroupedQuery) -> None:
-        self._processed(request)
+        acknowledge_processed(self.outbox, request)
         roads = await query.explained()
         self.outbox.put(
             message("explain", command_id=request.command_id, bookmark=query.bookmark, roads=roads)
@@ -144,7 +151,7 @@ class Session:
         task = asyncio.get_running_loop().create_task(
             self._guarded(request, serving.run, "processed", sub_id=sub_id)
         )
-        self._subscriptions[sub_id] = serving, task
+        self._subscriptions[sub_id] = _Subscription(request, serving, task)
         task.add_done_callback(lambda done: self._ended(sub_id, task))
 
     def _free_sub_id(self, request: Request) -> str:
@@ -170,7 +177,7 @@ class Session:
             self._end(sub_id)
         if request.query_id:
             self._abort(request.query_id)
-        self._processed(request)
+        acknowledge_processed(self.outbox, request)
 
     def _abort(self, query_id: str) -> None:
         """End a query; a subscription whose snapshot it is ends with it."""
@@ -179,10 +186,10 @@ class Session:
         if query is not None and task is not None:
             task.cancel()
             self.outbox.put(failure(query.command_id, aborted, "completed"))
-        for sub_id, (serving, _) in list(self._subscriptions.items()):
-            if serving.query_id == query_id:
+        for sub_id, one in list(self._subscriptions.items()):
+            if one.serving.is_querying and one.request.id_of_query == query_id:
                 self._end(sub_id)
-                self.outbox.put(failure(serving.command_id, aborted, sub_id=sub_id))
+                self.outbox.put(failure(one.request.command_id, aborted, sub_id=sub_id))
 
     def _named_subscriptions(self, text: str) -> list[str]:
         if text == "all":
@@ -190,21 +197,16 @@ class Session:
         return [name.strip() for name in text.split(",") if name.strip()]
 
     def _end(self, sub_id: str) -> None:
-        serving, task = self._subscriptions.pop(sub_id, (None, None))
-        if serving is not None and task is not None:
-            serving.stop()
-            task.cancel()
+        one = self._subscriptions.pop(sub_id, None)
+        if one is not None:
+            one.serving.stop()
+            one.task.cancel()
 
     def _ended(self, sub_id: str, task: asyncio.Task[None]) -> None:
         """Forget a subscription that came to its end by itself; another one may have its name by now."""
-        if self._subscriptions.get(sub_id, (None, None))[1] is task:
+        one = self._subscriptions.get(sub_id)
+        if one is not None and one.task is task:
             self._end(sub_id)
-
-    # what commands have in common
-
-    def _processed(self, request: Request, **fields: Any) -> None:
-        if "processed" in request.acks:
-            self.outbox.put(ack("processed", request.command_id, **fields))
 
     def close(self) -> None:
         """End everything that the client asked for."""

@@ -5,7 +5,7 @@ import asyncio
 from query_service.asking import Places
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, changes_since
-from query_service.group import acknowledge, put_group
+from query_service.group import acknowledge, acknowledge_processed, put_group
 from query_service.group_views import GroupPageView, GroupView, shown_in_order
 from query_service.grouping import hash_of
 from query_service.hub import ViewName
@@ -16,7 +16,7 @@ from query_service.serving import wait_for_replica
 from query_service.state import TopicState
 from query_service.views import Shown, View, Viewer
 from sowline.bookmark import Positions, format_position
-from sowline.wire import Request, ack, sow_record
+from sowline.wire import Request, sow_record
 
 
 class Viewing:
@@ -48,14 +48,9 @@ class Viewing:
         return filter, ",".join(map(str, options.grouping)), options.projection, order, str(self._is_page)
 
     @property
-    def command_id(self) -> str:
-        """The id of the command that it serves."""
-        return self._request.command_id
-
-    @property
-    def query_id(self) -> str | None:
-        """None: a view is sent at once."""
-        return None
+    def is_querying(self) -> bool:
+        """No: a view is sent at once."""
+        return False
 
     async def run(self) -> None:
         """Serve until cancelled; raises where it can't go on."""
@@ -90,12 +85,10 @@ class Viewing:
         """Return the view, which others may look at already; else it is made as of an instant, and filled."""
         hub, topic = self._backend.hub, self._topic
         if (view := hub.view(topic.definition.name, self._name)) is not None:
-            assert isinstance(view, View)
             return view
         query = Query([topic], Selection(self._selection.filter), self._backend.limits)
         await query.begin()
         if (view := hub.view(topic.definition.name, self._name)) is not None:
-            assert isinstance(view, View)
             return view
         made = self._new_view()
         hub.add_view(topic.definition.name, self._name, made)
@@ -113,7 +106,7 @@ class Viewing:
         if view.failed is not None:
             raise view.failed
         bookmark = self._topic.bookmark(self._topic.positions)
-        self._processed(bookmark)
+        self._acknowledge(bookmark)
         shown = view.shown_to(self._viewer)
         if not self._is_page:
             shown = shown_in_order(shown, self._selection)
@@ -133,7 +126,7 @@ class Viewing:
             if not self._selection.options.reset:
                 raise
             return False
-        self._processed(self._topic.bookmark(place))
+        self._acknowledge(self._topic.bookmark(place))
         view.catch_up(self._viewer)
         return True
 
@@ -161,7 +154,6 @@ class Viewing:
             for key, of in shown.items()
         ]
 
-    def _processed(self, bookmark: str) -> None:
-        if "processed" in self._request.acks:
-            sub_id = self._request.id_of_subscription
-            self._outbox.put(ack("processed", self._request.command_id, bookmark=bookmark, sub_id=sub_id))
+    def _acknowledge(self, bookmark: str) -> None:
+        sub_id = self._request.id_of_subscription
+        acknowledge_processed(self._outbox, self._request, bookmark=bookmark, sub_id=sub_id)

@@ -14,7 +14,7 @@ from fanout.subscription import PUBLISH, Delivery, Sighting
 from query_service.outbox import Outbox
 from query_service.query import Query, Selection
 from query_service.state import TopicState
-from sowline.bookmark import Positions, format_bookmark
+from sowline.bookmark import Positions
 from sowline.change import Change
 from sowline.errors import SowlineError
 from sowline.position import Position
@@ -118,10 +118,7 @@ class View(ABC):
 
     def catch_up(self, viewer: Viewer) -> None:
         """Tell a viewer what differs from what it holds, and let it be live."""
-        log = self.topic.definition.log
-        before, now = (
-            format_bookmark({log: positions}) for positions in (viewer.positions, self.topic.positions)
-        )
+        before, now = map(self.topic.bookmark, (viewer.positions, self.topic.positions))
         self._tell(viewer, self._difference(viewer), before, now, None)
         viewer.held = {}
         viewer.behind.clear()

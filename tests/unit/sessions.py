@@ -121,7 +121,7 @@ class Client:
     def ask(self, command: str, **fields: Any) -> None:
         """Send a command about `orders`."""
         request = {"command": command, "command_id": "1", "topic": "orders"} | fields
-        self.session.receive(json.dumps({k: v for k, v in request.items() if v is not None}).encode())
+        self.session.receive_one(json.dumps({k: v for k, v in request.items() if v is not None}).encode())
 
     async def read(self) -> list[Json]:
         """Return what is sent until nothing more comes by itself."""

@@ -429,7 +429,7 @@ async def test_a_topic_that_is_being_loaded_is_not_ready() -> None:
 async def test_a_frame_that_is_none_is_refused(server: Server, frame: bytes) -> None:
     """Garbage is answered, and the session goes on."""
     client = server.connect()
-    client.session.receive(frame)
+    await client.session.receive(frame)
     client.ask("heartbeat")
     failure, heartbeat = await client.read()
     assert (failure["reason"], heartbeat["command"]) == ("bad request", "heartbeat")
@@ -439,7 +439,7 @@ async def test_a_frame_may_hold_many_commands(server: Server) -> None:
     """Each command of an array is answered for itself."""
     client = server.connect()
     frame = [{"command": "heartbeat", "command_id": "1"}, {"command": "?", "command_id": "2"}, 3]
-    client.session.receive(json.dumps([*frame, {"command": "heartbeat", "command_id": "4"}]).encode())
+    await client.session.receive(json.dumps([*frame, {"command": "heartbeat", "command_id": "4"}]).encode())
     messages = await client.read()
     assert [m.get("command_id") for m in messages] == ["1", "2", None, "4"]
     assert [m.get("reason") for m in messages] == [None, "unknown command", "bad request", None]
