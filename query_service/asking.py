@@ -27,10 +27,7 @@ def topics_of(state: State, name: str) -> list[TopicState]:
 
     Raises `invalid topic`, `bad regex topic`, and `not ready` while one of them is being loaded.
     """
-    if name.startswith("^"):
-        chosen = _matching(state, name)
-    else:
-        chosen = [state.topics[name]] if name in state.topics else []
+    chosen = [state.topics[each] for each in _names(state, name) if each in state.topics]
     if not chosen:
         known = ", ".join(state.topics) or "none"
         raise SowlineError("invalid topic", f"expected a topic ({known}), got {name!r}")
@@ -42,16 +39,18 @@ def topics_of(state: State, name: str) -> list[TopicState]:
     return chosen
 
 
-def _matching(state: State, pattern: str) -> list[TopicState]:
+def _names(state: State, name: str) -> list[str]:
+    if not name.startswith("^"):
+        return [name]
     options = re2.Options()
     options.log_errors = False
     try:
-        matches = re2.compile(pattern, options).fullmatch
+        matches = re2.compile(name, options).fullmatch
     except re2.error as error:
         raise SowlineError(
-            "bad regex topic", f"expected a pattern in RE2's syntax, got {pattern!r}: {reason_of(error)}"
+            "bad regex topic", f"expected a pattern in RE2's syntax, got {name!r}: {reason_of(error)}"
         ) from None
-    return [topic for name, topic in state.topics.items() if matches(name)]
+    return [each for each in state.topics if matches(each)]
 
 
 def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
