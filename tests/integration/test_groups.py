@@ -2,12 +2,12 @@
 
 import json
 import urllib.request
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from tests.integration.services import SECONDS_MAX, Service, System, system, wait_for
+from tests.integration.served import Served, serve
+from tests.integration.services import SECONDS_MAX, wait_for
 from tests.integration.wire import Json, Wire, laid_over, wire
 
 SALES: list[Json] = [
@@ -27,50 +27,12 @@ EVERYTHING = """
 LIVE = "oof,grouping=[/g],projection=[/g,COUNT(1) AS /n,SUM(/v) AS /sum,MIN(/v) AS /min,MAX(/v) AS /max]"
 
 
-class Served:
-    """A system with a topic for each test."""
-
-    def __init__(self, made: System, names: dict[str, str], query: Service) -> None:
-        self.system = made
-        self.names = names
-        self.query = query
-        self._publisher = made.publisher()
-
-    def write(self, name: str, *records: Json) -> None:
-        """Publish records to a topic and wait until the query service has them."""
-        for record in records:
-            self._publisher.publish(self.names[name], record)
-        self._settle(name)
-
-    def merge(self, name: str, *deltas: Json) -> None:
-        """Merge fields into records of a topic and wait until the query service has them."""
-        for delta in deltas:
-            self._publisher.delta_publish(self.names[name], delta)
-        self._settle(name)
-
-    def delete(self, name: str, *ids: object) -> None:
-        """Delete records of a topic and wait until the query service knows."""
-        for id in ids:
-            self._publisher.sow_delete(self.names[name], data={"id": id})
-        self._settle(name)
-
-    def _settle(self, name: str) -> None:
-        self._publisher.flush()
-        self.system.wait_settled(self.query.url, self.names[name])
-
-
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One materializer and one query service for all tests here."""
-    prefix = f"t{uuid.uuid4().hex[:12]}"
-    names = {kind: f"{prefix}-{kind}" for kind in ("sales", "live", "extremes", "share", "back", "paged")}
-    topics: list[Json] = [{"name": name, "key": ["/id"], "partitions": 2} for name in names.values()]
-    with system(kafka, tmp_path_factory.mktemp("groups"), topics) as made:
-        services = [made.service(module).start() for module in ("materializer", "query_service")]
-        for service in services:
-            service.wait_ready()
-        served = Served(made, names, services[1])
-        served.write("sales", *SALES)
+    keys = dict.fromkeys(("sales", "live", "extremes", "share", "back", "paged"), "/id")
+    with serve(kafka, tmp_path_factory.mktemp("groups"), keys, partitions=2) as served:
+        served["sales"].write(*SALES)
         yield served
 
 
@@ -92,7 +54,7 @@ def results(messages: list[Json]) -> list[Json]:
 def test_every_aggregate(client: Wire, served: Served) -> None:
     """Of each group of records, exactly; arithmetic on them; under the names that were asked for."""
     options = f"grouping=[/shop],projection=[{EVERYTHING}]"
-    client.send("sow", topic=served.names["sales"], options=options, order_by="/shop", ack_type="stats")
+    client.send("sow", topic=served["sales"].name, options=options, order_by="/shop", ack_type="stats")
     messages = client.group()
     none, north, south = results(messages)
     assert none == {
@@ -132,7 +94,7 @@ def test_every_aggregate(client: Wire, served: Served) -> None:
 def test_filter_order_and_limits(client: Wire, served: Served) -> None:
     """The filter is asked of the records, the order and the limits hold for the groups."""
     options = "grouping=[/shop,/item],projection=[/shop,/item,SUM(/qty) AS /sum]"
-    about: Json = {"topic": served.names["sales"], "options": options, "filter": "/qty > 1"}
+    about: Json = {"topic": served["sales"].name, "options": options, "filter": "/qty > 1"}
     client.send("sow", order_by="/sum DESC", **about)
     assert [result["sum"] for result in results(client.group())] == [7, 5, 4]
     client.send("sow", order_by="/sum DESC", top_n=1, skip_n=1, **about)
@@ -149,7 +111,7 @@ def test_filter_order_and_limits(client: Wire, served: Served) -> None:
 def test_groups_over_http(served: Served) -> None:
     """A line of JSON for each group."""
     options = "grouping=[/item],projection=[/item AS /what,COUNT(1) AS /n]"
-    url = f"{served.query.url}/v1/topics/{served.names['sales']}/sow"
+    url = f"{served.query.url}/v1/topics/{served['sales'].name}/sow"
     body = json.dumps({"options": options, "order_by": "/n DESC, /what"}).encode()
     with urllib.request.urlopen(url, body, timeout=SECONDS_MAX) as answer:
         lines = [json.loads(line)["data"] for line in answer.read().splitlines()]
@@ -175,7 +137,7 @@ def test_groups_over_http(served: Served) -> None:
 )
 def test_groups_that_can_not_be(client: Wire, served: Served, fields: Json, reason: str) -> None:
     """They are refused with their reason, and nothing else happens."""
-    answer = client.fail(**({"command": "sow", "topic": served.names["sales"]} | fields))
+    answer = client.fail(**({"command": "sow", "topic": served["sales"].name} | fields))
     assert answer["reason"] == reason
     assert client.heartbeat() == []
 
@@ -196,83 +158,82 @@ def group(g: str, *values: int) -> Json:
 
 def test_groups_are_live(client: Wire, served: Served) -> None:
     """A record that moves changes two groups in one step; a group that ends goes out of focus."""
-    served.write(
-        "live", {"id": 1, "g": "a", "v": 1}, {"id": 2, "g": "a", "v": 4}, {"id": 3, "g": "b", "v": 2}
+    served["live"].write(
+        {"id": 1, "g": "a", "v": 1}, {"id": 2, "g": "a", "v": 4}, {"id": 3, "g": "b", "v": 2}
     )
-    client.send("sow_and_subscribe", topic=served.names["live"], options=LIVE, filter="/v > 0", sub_id="s")
+    client.send("sow_and_subscribe", topic=served["live"].name, options=LIVE, filter="/v > 0", sub_id="s")
     messages = client.group()
     assert sorted(results(messages), key=lambda result: result["g"]) == [group("a", 1, 4), group("b", 2)]
     keys = {record["data"]["g"]: record["sow_key"] for m in messages[1:-1] for record in m["records"]}
-    served.write("live", {"id": 4, "g": "b", "v": 7})
-    served.merge("live", {"id": 2, "g": "b"})
+    served["live"].write({"id": 4, "g": "b", "v": 7})
+    served["live"].merge({"id": 2, "g": "b"})
     first, *moved = client.heartbeat()
     assert (first["command"], first["data"], first["sow_key"]) == ("publish", group("b", 2, 7), keys["b"])
     assert {m["data"]["g"]: m["data"] for m in moved} == {"a": group("a", 1), "b": group("b", 2, 7, 4)}
     assert [m.get("more", False) for m in moved] == [True, False]
     assert moved[0]["bookmark"] == first["bookmark"] != moved[1]["bookmark"]
-    served.delete("live", 1)
+    served["live"].delete({"id": 1})
     assert live(client) == [("oof", group("a", 1), "deleted", False)]
-    served.merge("live", {"id": 3, "g": "c"})
+    served["live"].merge({"id": 3, "g": "c"})
     assert {(m[0], m[1]["g"], m[1]["sum"]) for m in live(client)} == {
         ("publish", "b", 11),
         ("publish", "c", 2),
     }
-    served.merge("live", {"id": 3, "g": "d"})
+    served["live"].merge({"id": 3, "g": "d"})
     assert live(client) == [
         ("oof", group("c", 2), "deleted", True),
         ("publish", group("d", 2), None, False),
     ]
-    served.merge("live", {"id": 3, "v": 0})
+    served["live"].merge({"id": 3, "v": 0})
     assert live(client) == [("oof", group("d", 2), "deleted", False)]
-    served.merge("live", {"id": 3, "g": "e"})
-    served.delete("live", 3)
+    served["live"].merge({"id": 3, "g": "e"})
+    served["live"].delete({"id": 3})
     assert live(client) == []
-    client.send("sow", topic=served.names["live"], options=LIVE.removeprefix("oof,"), filter="/v > 0")
+    client.send("sow", topic=served["live"].name, options=LIVE.removeprefix("oof,"), filter="/v > 0")
     assert results(client.group()) == [group("b", 7, 4)]
 
 
 def test_extremes_survive_removal(client: Wire, served: Served) -> None:
     """When the first or the last value goes, the next one is told: none is forgotten."""
-    served.write("extremes", *({"id": id, "g": "x", "v": id * id} for id in range(1, 8)))
-    client.send("sow_and_subscribe", topic=served.names["extremes"], options=LIVE)
+    served["extremes"].write(*({"id": id, "g": "x", "v": id * id} for id in range(1, 8)))
+    client.send("sow_and_subscribe", topic=served["extremes"].name, options=LIVE)
     assert results(client.group()) == [group("x", *(id * id for id in range(1, 8)))]
     left = {id: id * id for id in range(1, 8)}
     for id in (7, 1, 4, 2, 6):
-        served.delete("extremes", id)
+        served["extremes"].delete({"id": id})
         del left[id]
         assert live(client) == [("publish", group("x", *left.values()), None, False)]
-    served.write("extremes", {"id": 3, "g": "x", "v": 100})
+    served["extremes"].write({"id": 3, "g": "x", "v": 100})
     assert live(client) == [("publish", group("x", 100, 25), None, False)]
-    served.write("extremes", {"id": 3, "g": "x", "v": 0})
+    served["extremes"].write({"id": 3, "g": "x", "v": 0})
     assert live(client) == [("publish", group("x", 0, 25), None, False)]
 
 
 def test_page_of_groups(client: Wire, served: Served) -> None:
     """The first groups by what they hold: one that outgrows another takes its place; what ends makes room."""
-    served.write(
-        "paged",
+    served["paged"].write(
         *({"id": id, "g": g, "v": v} for id, (g, v) in enumerate(zip("abcd", (1, 2, 3, 4), strict=True))),
     )
     about: Json = {"order_by": "/sum DESC", "top_n": 2, "skip_n": 0, "options": LIVE}
-    client.send("sow_and_subscribe", topic=served.names["paged"], **about)
+    client.send("sow_and_subscribe", topic=served["paged"].name, **about)
     assert results(client.group()) == [group("d", 4), group("c", 3)]
-    served.write("paged", {"id": 9, "g": "a", "v": 7})
+    served["paged"].write({"id": 9, "g": "a", "v": 7})
     assert live(client) == [
         ("oof", group("c", 3), "match", True),
         ("publish", group("a", 1, 7), None, False),
     ]
-    served.delete("paged", 3)
+    served["paged"].delete({"id": 3})
     assert live(client) == [
         ("oof", group("d", 4), "deleted", True),
         ("publish", group("c", 3), None, False),
     ]
-    served.merge("paged", {"id": 9, "g": "b"})
+    served["paged"].merge({"id": 9, "g": "b"})
     messages = client.heartbeat()
     assert {(m["command"], m["data"]["g"], m.get("reason")) for m in messages} == {
         ("oof", "a", "match"),
         ("publish", "b", None),
     }
-    served.merge("paged", {"id": 1, "v": 3})
+    served["paged"].merge({"id": 1, "v": 3})
     assert live(client) == [("publish", group("b", 7, 3), None, False)]
 
 
@@ -282,32 +243,32 @@ def test_clients_share_groups(served: Served) -> None:
     before = served.query.metric(metric)
     with wire(served.query.url) as first:
         with wire(served.query.url) as second:
-            first.send("sow_and_subscribe", topic=served.names["share"], options=LIVE)
-            second.send("sow_and_subscribe", topic=served.names["share"], options=LIVE.removeprefix("oof,"))
+            first.send("sow_and_subscribe", topic=served["share"].name, options=LIVE)
+            second.send("sow_and_subscribe", topic=served["share"].name, options=LIVE.removeprefix("oof,"))
             assert results(first.group()) == results(second.group()) == []
-            served.write("share", {"id": 1, "g": "a", "v": 1})
+            served["share"].write({"id": 1, "g": "a", "v": 1})
             assert live(first) == live(second) == [("publish", group("a", 1), None, False)]
-            served.delete("share", 1)
+            served["share"].delete({"id": 1})
             assert live(first) == [("oof", group("a", 1), "deleted", False)]
             assert live(second) == []
         wait_for(lambda: served.query.metric(metric) == before + 1, "one to leave")
-        served.write("share", {"id": 2, "g": "b", "v": 2})
+        served["share"].write({"id": 2, "g": "b", "v": 2})
         assert live(first) == [("publish", group("b", 2), None, False)]
 
 
 def test_coming_back_to_groups(client: Wire, served: Served) -> None:
     """With a bookmark, what differs from what was shown there is told, and no more."""
-    served.write("back", *({"id": id, "g": "abc"[id % 3], "v": id} for id in range(6)))
-    client.send("sow_and_subscribe", topic=served.names["back"], options=LIVE, sub_id="s")
+    served["back"].write(*({"id": id, "g": "abc"[id % 3], "v": id} for id in range(6)))
+    client.send("sow_and_subscribe", topic=served["back"].name, options=LIVE, sub_id="s")
     seen = client.group()[-1:]
-    served.write("back", {"id": 6, "g": "a", "v": 6})
+    served["back"].write({"id": 6, "g": "a", "v": 6})
     seen += client.heartbeat()
     client.send("unsubscribe", sub_id="s")
-    served.delete("back", 1, 4)
-    served.write("back", {"id": 9, "g": "a", "v": 9}, {"id": 10, "g": "d", "v": 1})
-    served.delete("back", 9)
+    served["back"].delete({"id": 1}, {"id": 4})
+    served["back"].write({"id": 9, "g": "a", "v": 9}, {"id": 10, "g": "d", "v": 1})
+    served["back"].delete({"id": 9})
     bookmark = laid_over(seen)
-    client.send("sow_and_subscribe", topic=served.names["back"], options=LIVE, bookmark=bookmark)
+    client.send("sow_and_subscribe", topic=served["back"].name, options=LIVE, bookmark=bookmark)
     messages = [client.receive(), client.receive()]
     assert [(m["command"], m["data"], m.get("more")) for m in messages] == [
         ("oof", group("b", 1, 4), True),

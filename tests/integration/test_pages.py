@@ -1,13 +1,13 @@
 """Paginated subscriptions, through a raw WebSocket, against real processes over a real Kafka."""
 
 import random
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from tests.integration.load import Publishers, model_of, new_seed
-from tests.integration.services import Service, System, system, wait_for
+from tests.integration.served import Served, serve
+from tests.integration.services import System, wait_for
 from tests.integration.watching import Groups, Page, Watcher, visit
 from tests.integration.wire import Json, Wire, wire
 
@@ -20,45 +20,13 @@ BACKLOG_BYTES = 16 * 1024
 RING = 40
 
 
-class Served:
-    """A system with a topic for each test."""
-
-    def __init__(self, made: System, names: dict[str, str], query: Service) -> None:
-        self.system = made
-        self.names = names
-        self.query = query
-        self._publisher = made.publisher()
-
-    def write(self, name: str, *records: Json) -> None:
-        """Publish records to a topic and wait until the query service has them."""
-        for record in records:
-            self._publisher.publish(self.names[name], record)
-        self.settle(name)
-
-    def delete(self, name: str, *ids: object) -> None:
-        """Delete records of a topic and wait until the query service knows."""
-        for id in ids:
-            self._publisher.sow_delete(self.names[name], data={"id": id})
-        self.settle(name)
-
-    def settle(self, name: str) -> None:
-        """Wait until the query service has what was written to a topic."""
-        self._publisher.flush()
-        self.system.wait_settled(self.query.url, self.names[name])
-
-
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One materializer and one query service for all tests here."""
-    prefix = f"t{uuid.uuid4().hex[:12]}"
-    names = {kind: f"{prefix}-{kind}" for kind in ("example", "slide", "shared", "stay", "random")}
-    topics: list[Json] = [{"name": name, "key": ["/id"], "partitions": 3} for name in names.values()]
-    with system(kafka, tmp_path_factory.mktemp("pages"), topics) as made:
-        limits = {"backlog_bytes_max": BACKLOG_BYTES, "ring_changes_max": RING}
-        services = [made.service("materializer").start(), made.service("query_service", **limits).start()]
-        for service in services:
-            service.wait_ready()
-        yield Served(made, names, services[1])
+    keys = dict.fromkeys(("example", "slide", "shared", "stay", "random"), "/id")
+    limits = {"backlog_bytes_max": BACKLOG_BYTES, "ring_changes_max": RING}
+    with serve(kafka, tmp_path_factory.mktemp("pages"), keys, partitions=3, **limits) as served:
+        yield served
 
 
 @pytest.fixture
@@ -79,13 +47,13 @@ def told(messages: list[Json]) -> list[tuple[str, int]]:
 
 def test_the_chapters_example(client: Wire, served: Served) -> None:
     """A page of two behind the first by id shows 2 and 5; when 4 is published, 5 goes out of focus."""
-    served.write("example", *({"id": id} for id in (1, 2, 5)))
-    about: Json = {"topic": served.names["example"], "order_by": "/id", "top_n": 2, "skip_n": 1}
+    served["example"].write(*({"id": id} for id in (1, 2, 5)))
+    about: Json = {"topic": served["example"].name, "order_by": "/id", "top_n": 2, "skip_n": 1}
     client.send("sow_and_subscribe", sub_id="s", options="oof", **about)
     client.send("sow_and_subscribe", sub_id="without", **about)
     assert told(client.group()) == [("sow", 2), ("sow", 5)]
     assert told(client.group()) == [("sow", 2), ("sow", 5)]
-    served.write("example", {"id": 4})
+    served["example"].write({"id": 4})
     messages = client.heartbeat()
     assert told([m for m in messages if m["sids"] == ["s"]]) == [("oof", 5), ("publish", 4)]
     assert told([m for m in messages if m["sids"] == ["without"]]) == [("publish", 4)]
@@ -98,9 +66,9 @@ def test_the_chapters_example(client: Wire, served: Served) -> None:
 
 def test_deletes_slide_the_window(client: Wire, served: Served) -> None:
     """What follows moves up; a record outside that goes away behind the window is nothing to it."""
-    served.write("slide", *({"id": id} for id in range(1, 8)))
+    served["slide"].write(*({"id": id} for id in range(1, 8)))
     client.send(
-        "sow_and_subscribe", topic=served.names["slide"], order_by="/id", top_n=2, skip_n=1, options="oof"
+        "sow_and_subscribe", topic=served["slide"].name, order_by="/id", top_n=2, skip_n=1, options="oof"
     )
     assert told(client.group()) == [("sow", 2), ("sow", 3)]
     for id, expected in (
@@ -112,7 +80,7 @@ def test_deletes_slide_the_window(client: Wire, served: Served) -> None:
         (3, [("oof", 5)]),
         (5, []),
     ):
-        served.delete("slide", id)
+        served["slide"].delete({"id": id})
         messages = client.heartbeat()
         assert told(messages) == expected
         reasons = {m["data"]["id"]: m["reason"] for m in messages if m["command"] == "oof"}
@@ -121,9 +89,9 @@ def test_deletes_slide_the_window(client: Wire, served: Served) -> None:
 
 def test_records_move(client: Wire, served: Served) -> None:
     """A record that stays is told as often as it changes; one that moves pushes out what stood at the end."""
-    served.write("stay", *({"id": id, "n": id} for id in range(5)))
+    served["stay"].write(*({"id": id, "n": id} for id in range(5)))
     client.send(
-        "sow_and_subscribe", topic=served.names["stay"], order_by="/n DESC", top_n=2, skip_n=1, options="oof"
+        "sow_and_subscribe", topic=served["stay"].name, order_by="/n DESC", top_n=2, skip_n=1, options="oof"
     )
     assert told(client.group()) == [("sow", 3), ("sow", 2)]
     for id, n, expected in (
@@ -132,13 +100,13 @@ def test_records_move(client: Wire, served: Served) -> None:
         (1, 1.5, []),
         (4, -1, [("oof", 4), ("publish", 2)]),
     ):
-        served.write("stay", {"id": id, "n": n})
+        served["stay"].write({"id": id, "n": n})
         assert told(client.heartbeat()) == expected
 
 
 def test_clients_share_a_set(served: Served) -> None:
     """Each sees its own window of it, and goes on when others have left."""
-    about: Json = {"topic": served.names["shared"], "order_by": "/id", "options": "oof"}
+    about: Json = {"topic": served["shared"].name, "order_by": "/id", "options": "oof"}
     live = served.query.metric("sowline_subscriptions_live")
     with wire(served.query.url) as first:
         with wire(served.query.url) as second:
@@ -146,12 +114,12 @@ def test_clients_share_a_set(served: Served) -> None:
                 client.send("sow_and_subscribe", top_n=1, skip_n=skip, ack_type="stats", **about)
                 client.receive_until(lambda message: message.get("ack_type") == "stats")
             assert served.query.metric("sowline_subscriptions_live") == live + 2
-            served.write("shared", {"id": 2})
-            served.write("shared", {"id": 1})
+            served["shared"].write({"id": 2})
+            served["shared"].write({"id": 1})
             assert told(first.heartbeat()) == [("publish", 2), ("oof", 2), ("publish", 1)]
             assert told(second.heartbeat()) == [("publish", 2)]
         wait_for(lambda: served.query.metric("sowline_subscriptions_live") == live + 1, "one to leave")
-        served.write("shared", {"id": 0})
+        served["shared"].write({"id": 0})
         assert told(first.heartbeat()) == [("oof", 1), ("publish", 0)]
     wait_for(lambda: served.query.metric("sowline_subscriptions_live") == live, "both to leave")
 
@@ -170,9 +138,9 @@ def test_clients_share_a_set(served: Served) -> None:
 )
 def test_page_that_can_not_be(client: Wire, served: Served, fields: Json, reason: str) -> None:
     """It is refused with its reason, and its id stays free."""
-    given: Json = {"command": "sow_and_subscribe", "topic": served.names["shared"], "sub_id": "s"} | fields
+    given: Json = {"command": "sow_and_subscribe", "topic": served["shared"].name, "sub_id": "s"} | fields
     assert client.fail(**given)["reason"] == reason
-    client.send("sow_and_subscribe", topic=served.names["shared"], sub_id="s", top_n=1, skip_n=0)
+    client.send("sow_and_subscribe", topic=served["shared"].name, sub_id="s", top_n=1, skip_n=0)
     assert client.group()[0]["command"] == "group_begin"
 
 
@@ -220,9 +188,9 @@ class Crowd:
 
     def __init__(self, served: Served, name: str, dice: random.Random) -> None:
         self._served = served
-        self._name = name
+        self._topic = served[name]
         self._dice = dice
-        topic, url = served.names[name], served.query.url
+        topic, url = served[name].name, served.query.url
         self.quick = [Watcher(url, topic, asked).come() for asked in QUICK]
         self.coming = [Watcher(url, topic, asked).come() for asked in COMING_AND_GOING]
         self.slow = [Watcher(url, topic, asked).come(receive_bytes=4096) for asked in SLOW]
@@ -249,7 +217,7 @@ class Crowd:
             number = next(rounds)
             region = f"{number:05}" + "x" * 5000
             records = [{"id": id, "qty": number % 100, "region": region} for id in range(60)]
-            self._served.write(self._name, *records)
+            self._topic.write(*records)
             for watcher in (*self.quick, *self.coming):
                 watcher.read()
             return query.metric("sowline_subscriptions_live") <= len(self.all) - len(self.slow)
@@ -258,7 +226,7 @@ class Crowd:
 
     def wait_up_to_date(self) -> None:
         """Wait until everybody sees what a query shows now."""
-        self._served.settle(self._name)
+        self._topic.settle()
         for watcher in self.all:
             wait_for(watcher.is_up_to_date, f"{watcher.asked} to be up to date")
 
@@ -272,7 +240,7 @@ def test_views_are_what_a_query_shows(served: Served) -> None:
     """After every step, each page and each group is what the log says at its bookmark; in the end, what is now."""
     seed = new_seed()
     dice = random.Random(seed)
-    writer = Writer(served.system, served.names["random"], dice)
+    writer = Writer(served.system, served["random"].name, dice)
     crowd = Crowd(served, "random", dice)
     try:
         for _ in range(ROUNDS):
@@ -284,7 +252,7 @@ def test_views_are_what_a_query_shows(served: Served) -> None:
             crowd.wait_up_to_date()
     finally:
         crowd.close()
-    model = model_of(served.system, served.names["random"])
+    model = model_of(served.system, served["random"].name)
     for watcher in crowd.all:
         watcher.check(model)
         assert watcher.groups == 1, "whoever comes back with a bookmark is told the difference"

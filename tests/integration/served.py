@@ -1,0 +1,111 @@
+"""Topics between a materializer and a query service: written to until a query has it, and what is told then."""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
+from sowline.publisher import Publisher
+from tests.integration.model import Model
+from tests.integration.services import Service, System, system
+from tests.integration.wire import Json
+
+
+class ServedTopic:
+    """One topic. Whatever is written to it is there for clients when the method returns."""
+
+    def __init__(self, made: System, query: Service, name: str, publisher: Publisher) -> None:
+        self.name = name
+        self._system = made
+        self._query = query
+        self._publisher = publisher
+
+    def write(self, *records: Json) -> None:
+        """Publish records whole."""
+        self.send(*((PUBLISH, record) for record in records))
+
+    def merge(self, *deltas: Json) -> None:
+        """Publish deltas."""
+        self.send(*((DELTA_PUBLISH, delta) for delta in deltas))
+
+    def delete(self, *keys: Json) -> None:
+        """Delete the records that these bodies name with their key fields."""
+        self.send(*((SOW_DELETE, key) for key in keys))
+
+    def send(self, *commands: tuple[str, Json]) -> None:
+        """Send commands, each with its body, in one go."""
+        for command, body in commands:
+            if command == SOW_DELETE:
+                self._publisher.sow_delete(self.name, data=body)
+            else:
+                write = {PUBLISH: self._publisher.publish, DELTA_PUBLISH: self._publisher.delta_publish}
+                write[command](self.name, body)
+        self.settle()
+
+    def clear(self) -> None:
+        """Delete all records."""
+        self._publisher.sow_delete(self.name, filter="1=1")
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the query service has what was written, by whomever."""
+        self._publisher.flush()
+        self._system.wait_settled(self._query.url, self.name)
+
+    def told(self, command: str, sids: list[str], data: Json, **more: Any) -> Json:
+        """Return what a message about a record says, all but its bookmark.
+
+        The record is the one that `data` names with its key field, else the one of the `key`. A field that
+        is None here is not in the message.
+        """
+        definition = self._system.topic(self.name)
+        key = more.pop("key", None) or _at(data, definition.key_paths[0])
+        about = {"topic": self.name, "sow_key": Model(definition).sow_key(str(key))}
+        said = {"command": command, "sids": sids, **about, "data": data, **more}
+        return {name: value for name, value in said.items() if value is not None}
+
+
+def _at(data: Json, steps: tuple[str, ...]) -> Any:
+    value: Any = data
+    for step in steps:
+        value = value[step]
+    return value
+
+
+class Served:
+    """A materializer and a query service, and the topics between them, by the names that the tests have for them."""
+
+    def __init__(self, made: System, query: Service, topics: Mapping[str, ServedTopic]) -> None:
+        self.system = made
+        self.query = query
+        self._topics = topics
+
+    def __getitem__(self, name: str) -> ServedTopic:
+        return self._topics[name]
+
+
+@contextmanager
+def serve(
+    kafka: str, directory: Path, keys: Mapping[str, str], *, partitions: int = 1, **limits: object
+) -> Iterator[Served]:
+    """Lend a served system, with topics given as name → key field; `limits` are settings of the query service."""
+    prefix = f"t{uuid.uuid4().hex[:12]}"
+    topics: list[Json] = [
+        {"name": f"{prefix}-{name}", "key": [key], "partitions": partitions} for name, key in keys.items()
+    ]
+    with system(kafka, directory, topics) as made:
+        services = [made.service("materializer").start(), made.service("query_service", **limits).start()]
+        for service in services:
+            service.wait_ready()
+        query, publisher = services[1], made.publisher()
+        yield Served(
+            made, query, {name: ServedTopic(made, query, f"{prefix}-{name}", publisher) for name in keys}
+        )
+
+
+def beside_bookmarks(messages: list[Json]) -> list[Json]:
+    """Return what live messages say beside their bookmark, which each of them must have."""
+    assert all(message["bookmark"].startswith(f"{message['topic']}:0@") for message in messages)
+    return [{name: value for name, value in message.items() if name != "bookmark"} for message in messages]
