@@ -35,17 +35,19 @@ class Emitter:
         bytes_max = max(definition.dead_bytes_max for definition in definitions)
         self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error)
 
-    def events(self, topic: str, partition: int, events: Sequence[Event]) -> None:
-        """Write changes and progress events to a changes partition, in order.
+    def events(self, definition: TopicDefinition, partition: int, events: Sequence[Event]) -> None:
+        """Write changes and progress events to a changes partition, in order, with deltas where they are asked for.
 
         One delivery report a batch says where the last one went; the others went before it, gaplessly.
         """
+        topic = definition.changes
         for number, event in enumerate(events, 1):
             report = self._on_last if number == len(events) else None
             if isinstance(event, Progress):
                 self._produce(topic, event.value(), PROGRESS_KEY, partition, report)
             else:
-                self._produce(topic, event.body, event.sow_key, partition, report, event.headers())
+                delta = event.delta(definition.key_paths) if definition.delta else None
+                self._produce(topic, event.body, event.sow_key, partition, report, event.headers(delta))
 
     def forwards(self, topic: str, forwards: Iterable[Forward]) -> None:
         """Write records to the log partitions that own them, headers unchanged but for their origin."""

@@ -114,7 +114,7 @@ class Worker:
         if any(batch.step.forwards or batch.step.dead for batch in prepared.values()):
             self._emitter.wait()
         for place, batch in prepared.items():
-            self._emitter.events(self._definitions[place[0]].changes, place[1], batch.events)
+            self._emitter.events(self._definitions[place[0]], place[1], batch.events)
         self._emitter.wait()
         for place, batch in prepared.items():
             self._commit(place, batch)
@@ -173,7 +173,7 @@ class Worker:
 
     def _write_apart(self, place: Place, events: Sequence[Event]) -> int:
         """Write events that belong to no batch, and return the end of the changes partition behind them."""
-        self._emitter.events(self._definitions[place[0]].changes, place[1], events)
+        self._emitter.events(self._definitions[place[0]], place[1], events)
         self._emitter.wait()
         return self._acknowledged_end(place)
 

@@ -1,8 +1,9 @@
 r"""Changes and progress events: what a partition of the State of the World says of itself, as Kafka records.
 
 A **change** is one record's step from one state to the next: Kafka key = SOW key, value = the new body (null:
-the record is gone), header `sow` = a small JSON object, header `sow.previous` = the previous body. A
-**progress event** has the Kafka key `\x00progress` and says that the partition moved on without a change.
+the record is gone), header `sow` = a small JSON object, header `sow.previous` = the previous body. An update
+may say in the header `sow.delta` what it changed: for readers outside, nothing here reads it. A **progress
+event** has the Kafka key `\x00progress` and says that the partition moved on without a change.
 """
 
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from sowline.command import Headers, Origin, Sequence2
+from sowline.difference import Delta, Keys, difference
 from sowline.position import Position
 
 PROGRESS_KEY: Final = b"\0progress"
@@ -20,6 +22,9 @@ AGAIN: Final = "again"
 """The `op` of an event that is written once more so that compaction keeps it: nobody's state changes."""
 
 DELETED: Final = "deleted"
+
+REMOVED_BYTES_MAX: Final = 32 * 1024
+"""How long the list of removed fields may be in a header: half of the room that a topic's limit has for headers."""
 
 Numbers = Mapping[str, tuple[int, int, int]]
 """The highest sequence of each publisher that wrote a record, as (n, m, log time in ms)."""
@@ -49,16 +54,30 @@ class Change(NamedTuple):
     outcome: str | None = None
     key_text: str | None = None
 
-    def headers(self) -> Headers:
-        """Return the Kafka headers; what has its default value is left out."""
+    def headers(self, delta: Delta | None = None) -> Headers:
+        """Return the Kafka headers; what has its default value is left out.
+
+        A `delta` goes along in a header of its own. It must be one that a header can carry (`can_carry`).
+        """
         position, after = _number(self.position), _relative(self.after, self.position.era)
         rare = self._rare_fields()
+        if delta is not None and delta.removed:
+            rare["removed"] = delta.removed
         more = "," + orjson.dumps(rare)[1:-1].decode() if rare else ""
         about = f'{{"position":"{position}","after":"{after}","op":"{self.op}","time":{self.time}{more}}}'
         headers: Headers = [("sow", about.encode())]
         if self.previous is not None:
             headers.append(("sow.previous", self.previous))
+        if delta is not None:
+            headers.append(("sow.delta", delta.body))
         return headers
+
+    def delta(self, keys: Keys) -> Delta | None:
+        """Return what an update changed; None for a new record, one that is gone, and what headers can't carry."""
+        if self.previous is None or self.body is None:
+            return None
+        delta = difference(self.previous, self.body, keys)
+        return delta if can_carry(delta) else None
 
     def _rare_fields(self) -> dict[str, Any]:
         """Return what most changes do not have; almost always nothing."""
@@ -76,6 +95,13 @@ class Change(NamedTuple):
         if self.origin is not None:
             rare["origin"] = str(self.origin)
         return rare
+
+
+def can_carry(delta: Delta) -> bool:
+    """Whether a Kafka message can tell the delta: it is one, and its removed fields fit into the header `sow`."""
+    if delta.whole:
+        return False
+    return not delta.removed or len(orjson.dumps(delta.removed)) <= REMOVED_BYTES_MAX
 
 
 _PLAIN = (True, *(None for _ in range(len(Change._fields) - 8)))

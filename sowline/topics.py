@@ -81,6 +81,7 @@ class TopicDefinition(_Model):
     partitions: int = Field(default=1, ge=1, le=1024)
     replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
     expiration: Literal["disabled"] = "disabled"
+    delta: bool = Field(default=False, description="whether updates say in a header what they changed")
     record_bytes_max: int = Field(default=MIB, ge=64, le=64 * MIB)
     repeat_window: DurationMs = Field(default="7d", validate_default=True, description="in log time")
     resume_window: DurationMs = Field(
@@ -134,9 +135,10 @@ class TopicDefinition(_Model):
     def log_bytes_max(self) -> int:
         """The largest record of the log: room for a body that is refused as too large, and for its headers.
 
-        A change has room in it too, with its body and the previous one.
+        A change has room in it too, with its body, the previous one and its delta, whether it has one or not:
+        what fits does not depend on `delta`.
         """
-        return 2 * self.record_bytes_max + HEADROOM_BYTES
+        return 3 * self.record_bytes_max + HEADROOM_BYTES
 
     @property
     def dead_bytes_max(self) -> int:

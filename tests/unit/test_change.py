@@ -5,9 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sowline.change import PROGRESS_KEY, Change, Progress, read_event, sequence_text
-from sowline.command import Origin
+from sowline.change import (
+    PROGRESS_KEY,
+    REMOVED_BYTES_MAX,
+    Change,
+    Progress,
+    can_carry,
+    read_event,
+    sequence_text,
+)
+from sowline.command import Headers, Origin
+from sowline.difference import REMOVED_CHARS_MAX, Delta
 from sowline.position import Position
+from sowline.topics import TopicDefinition
 
 positions = st.builds(Position, st.integers(0, 5), st.integers(-1, 10**15), st.integers(0, 10**6))
 texts = st.none() | st.text(max_size=5)
@@ -31,10 +41,24 @@ changes = st.builds(
 )
 
 
-@given(changes)
-def test_every_change_reads_back(change: Change) -> None:
-    """A change written to Kafka is read as the same change."""
-    assert read_event(change.sow_key, change.body, change.headers()) == change
+ID = (("id",),)
+UPDATE = Change(
+    b"1", b'{"id":1,"a":2}', b'{"id":1,"a":1,"b":0}', Position(0, 7), Position(0, 5), "publish", 9
+)
+deltas = st.none() | st.builds(
+    Delta, st.binary(max_size=5), st.booleans(), st.lists(texts.filter(bool)).map(tuple)
+)
+
+
+def size_of(headers: Headers) -> int:
+    """Return how many bytes the headers have, without what Kafka puts around them."""
+    return sum(len(name) + len(value or b"") for name, value in headers)
+
+
+@given(changes, deltas)
+def test_every_change_reads_back(change: Change, delta: Delta | None) -> None:
+    """A change written to Kafka is read as the same change, whatever its delta: that is for readers outside."""
+    assert read_event(change.sow_key, change.body, change.headers(delta)) == change
 
 
 @given(
@@ -65,6 +89,69 @@ def test_a_plain_change_says_no_more_than_it_must() -> None:
     )
     assert previous == ("sow.previous", b'{"a":1}')
     assert len(change._replace(previous=None).headers()) == 1
+
+
+def test_an_update_may_say_what_it_changed() -> None:
+    """The key and the changed fields have a header of their own; what was removed is named among the facts."""
+    (_, about), _, told = UPDATE.headers(UPDATE.delta(ID))
+    assert told == ("sow.delta", b'{"id":1,"a":2}')
+    assert orjson.loads(about or b"") == {
+        "position": "7",
+        "after": "5",
+        "op": "publish",
+        "time": 9,
+        "removed": ["/b"],
+    }
+
+
+def test_an_update_that_changes_nothing_has_its_key_alone() -> None:
+    """There is a delta all the same, and no word of removed fields."""
+    same = UPDATE._replace(body=b'{"b":0, "a":1, "id":1}')
+    headers = same.headers(same.delta(ID))
+    assert headers == [*same.headers(), ("sow.delta", b'{"id":1}')]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        UPDATE._replace(previous=None),
+        UPDATE._replace(body=None, op="delete"),
+        UPDATE._replace(previous=None, op="again"),
+        UPDATE._replace(previous=b'{"id":1,"a":1,"x/y":1}'),
+    ],
+    ids=["new", "gone", "again", "untellable"],
+)
+def test_what_is_no_update_or_can_not_be_told_has_no_delta(change: Change) -> None:
+    """The value is the whole record in every case."""
+    assert change.delta(ID) is None
+    assert change.headers(None) == change.headers()
+
+
+def test_removed_fields_fit_into_a_header() -> None:
+    """A list that is short enough for a frame may be too long for a header."""
+    held, more = (
+        Delta(b"{}", True, ("/" + "x" * (length - 5),)) for length in (REMOVED_BYTES_MAX, REMOVED_CHARS_MAX)
+    )
+    assert (can_carry(held), can_carry(more)) == (True, False)
+
+
+def test_the_largest_change_fits_its_topic() -> None:
+    """Both bodies, a delta of all that there is, and every other field at its longest."""
+    definition = TopicDefinition.model_validate({"name": "t", "key": "/id", "record_bytes_max": 1000})
+    text = "\x01" * 250
+    change = UPDATE._replace(
+        body=b"x" * 1000,
+        previous=b"x" * 1000,
+        position=Position(2**31, 2**63, 2**31),
+        after=Position(2**31 - 1, 2**63, 2**31),
+        expires=2**53,
+        correlation=text,
+        numbers={f"{text[1:]}{n}": (2**63, 2**63, 2**53) for n in range(8)},
+        origin=Origin(1023, 2**63),
+    )
+    delta = Delta(b"x" * 1000, True, ("/" + "x" * (REMOVED_BYTES_MAX - 5),))
+    assert can_carry(delta)
+    assert len(change.body or b"") + size_of(change.headers(delta)) < definition.log_bytes_max - 10_000
 
 
 def test_the_place_before_names_its_era_where_it_is_another() -> None:

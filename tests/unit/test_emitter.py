@@ -12,7 +12,8 @@ from sowline.command import LogRecord, Origin
 from sowline.position import Position
 from sowline.topics import parse_topics
 
-TOPICS = parse_topics("topics: [{name: orders, key: /id}]").topics
+TOPICS = parse_topics("topics: [{name: orders, key: /id}, {name: told, key: /id, delta: true}]").topics
+ORDERS, TOLD = TOPICS
 PLACE = Position(0, 1)
 CHANGE = Change(b"7", b"{}", None, PLACE, Position(0, 0), "publish", 5)
 PROGRESS = Progress(PLACE, PLACE, 2, {}, "d", "l", 5, {})
@@ -83,7 +84,7 @@ def emitter(producer: FakeProducer) -> Emitter:
 
 def test_events_go_to_their_partition(emitter: Emitter, producer: FakeProducer) -> None:
     """Changes and progress events are written as the contract says, and the end behind them is known."""
-    emitter.events("orders.changes", 3, [CHANGE, PROGRESS])
+    emitter.events(ORDERS, 3, [CHANGE, PROGRESS])
     assert producer.produced == [
         ("orders.changes", b"{}", b"7", 3, CHANGE.headers()),
         ("orders.changes", PROGRESS.value(), PROGRESS_KEY, 3, None),
@@ -91,6 +92,22 @@ def test_events_go_to_their_partition(emitter: Emitter, producer: FakeProducer) 
     assert emitter.end("orders.changes", 3) is None
     emitter.wait()
     assert (emitter.end("orders.changes", 3), emitter.end("orders.changes", 0)) == (2, None)
+
+
+def test_a_topic_with_deltas_tells_what_updates_changed(emitter: Emitter, producer: FakeProducer) -> None:
+    """Only there, and only of updates; values and all other headers are the same."""
+    update = CHANGE._replace(body=b'{"id":7,"a":2}', previous=b'{"id":7,"a":1,"b":1}')
+    for definition in (ORDERS, TOLD):
+        emitter.events(definition, 0, [CHANGE, update, PROGRESS])
+    plain, told = producer.produced[:3], producer.produced[3:]
+    assert [message[0] for message in told] == ["told.changes"] * 3
+    assert [message[4] for message in plain] == [CHANGE.headers(), update.headers(), None]
+    assert [message[4] for message in told] == [
+        CHANGE.headers(),
+        update.headers(update.delta(ORDERS.key_paths)),
+        None,
+    ]
+    assert [message[1:4] for message in told] == [message[1:4] for message in plain]
 
 
 def test_a_forward_keeps_its_headers(emitter: Emitter, producer: FakeProducer) -> None:
@@ -122,7 +139,7 @@ def test_a_dead_letter_is_the_record_and_the_reason(emitter: Emitter, producer: 
 def test_a_message_that_kafka_refuses_ends_the_batch(emitter: Emitter, producer: FakeProducer) -> None:
     """Nothing is committed on what was not written."""
     producer.error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
-    emitter.events("orders.changes", 0, [CHANGE])
+    emitter.events(ORDERS, 0, [CHANGE])
     with pytest.raises(NotWritten):
         emitter.wait()
     assert emitter.end("orders.changes", 0) is None
@@ -131,7 +148,7 @@ def test_a_message_that_kafka_refuses_ends_the_batch(emitter: Emitter, producer:
 def test_waiting_goes_on_until_kafka_has_it(emitter: Emitter, producer: FakeProducer) -> None:
     """A slow Kafka is waited for."""
     producer.stuck = 3
-    emitter.events("orders.changes", 0, [CHANGE])
+    emitter.events(ORDERS, 0, [CHANGE])
     emitter.wait()
     assert emitter.end("orders.changes", 0) == 1
 
@@ -140,6 +157,6 @@ def test_waiting_ends_when_the_service_is_to_stop(producer: FakeProducer) -> Non
     """A Kafka that is away does not keep a service from stopping."""
     emitter = Emitter({}, TOPICS, lambda: True)
     producer.stuck = 3
-    emitter.events("orders.changes", 0, [CHANGE])
+    emitter.events(ORDERS, 0, [CHANGE])
     with pytest.raises(NotWritten, match="stopping"):
         emitter.wait()

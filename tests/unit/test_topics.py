@@ -183,8 +183,16 @@ def test_a_topic_has_so_many_indexes() -> None:
         {"log": "elsewhere"},
         {"indexes": ["/price"]},
         {"hash_indexes": [["/region"]]},
+        {"delta": True},
     ],
 )
 def test_the_digest_ignores_what_decides_nothing(change: dict[str, Any]) -> None:
     """What does not change what a log record does may change at any time."""
     assert define(**change).digest == define().digest
+
+
+def test_what_fits_does_not_depend_on_deltas() -> None:
+    """They may come and go: the limit has room for three bodies either way."""
+    plain, told = define(record_bytes_max=1000), define(record_bytes_max=1000, delta=True)
+    assert plain.log_bytes_max == told.log_bytes_max > 3000
+    assert plain.dead_bytes_max == told.dead_bytes_max > plain.log_bytes_max
