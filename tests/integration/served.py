@@ -57,11 +57,10 @@ class ServedTopic:
     def told(self, command: str, sids: list[str], data: Json, **more: Any) -> Json:
         """Return what a message about a record says, all but its bookmark.
 
-        The record is the one that `data` names with its key field, else the one of the `key`. A field that
-        is None here is not in the message.
+        The record is the one that `data` names with its key field. A field that is None here is not in the message.
         """
         definition = self._system.topic(self.name)
-        key = more.pop("key", None) or _at(data, definition.key_paths[0])
+        key = _at(data, definition.key_paths[0])
         about = {"topic": self.name, "sow_key": Model(definition).sow_key(str(key))}
         said = {"command": command, "sids": sids, **about, "data": data, **more}
         return {name: value for name, value in said.items() if value is not None}

@@ -1,0 +1,614 @@
+"""Delta messaging, example by example and rule by rule, through a raw WebSocket over a real Kafka."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from sowline import Client
+from sowline.publisher import Publisher
+from tests.integration.served import Served, ServedTopic, beside_bookmarks, serve
+from tests.integration.services import http_text, positions_of
+from tests.integration.wire import Json, Wire, laid_over, wire
+
+ORDERS: list[Json] = [
+    {"order": 1, "customer": "Patrick", "status": "new", "qty": 1000, "ticker": "IBM"},
+    {"order": 2, "customer": "Smith", "status": "new", "qty": 100, "ticker": "MSFT"},
+    {"order": 3, "customer": "Patrick", "status": "new", "qty": 1000, "ticker": "MSFT"},
+]
+PENDING: Json = {"order": 3, "customer": "Patrick", "status": "pending", "qty": 1000, "ticker": "MSFT"}
+
+
+@pytest.fixture(scope="module")
+def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One materializer and one query service for all tests here."""
+    keys = {"orders": "/order", "records": "/id", "systems": "/systemId"}
+    with serve(kafka, tmp_path_factory.mktemp("deltas"), keys) as served:
+        yield served
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[Wire]:
+    """A connection of the test's own."""
+    with wire(served.query.url) as client:
+        yield client
+
+
+@pytest.fixture
+def other(served: Served) -> Iterator[Wire]:
+    """Another one."""
+    with wire(served.query.url) as client:
+        yield client
+
+
+@pytest.fixture
+def orders(served: Served) -> ServedTopic:
+    """A topic of three orders, keyed by `order`."""
+    topic = served["orders"]
+    topic.clear()
+    topic.write(*ORDERS)
+    return topic
+
+
+@pytest.fixture
+def records(served: Served) -> ServedTopic:
+    """An empty topic, keyed by `id`."""
+    topic = served["records"]
+    topic.clear()
+    return topic
+
+
+def live(client: Wire) -> list[Json]:
+    """Return what has been told of what was written until now."""
+    return beside_bookmarks(client.heartbeat())
+
+
+def by_order(order: Json) -> int:
+    """What orders are sorted by."""
+    return int(order["order"])
+
+
+def query(client: Wire, topic: ServedTopic, filter: str = "") -> list[Json]:
+    """Return the records that match now, by SOW key."""
+    client.send("sow", topic=topic.name, filter=filter, top_n=1000, batch_size=1000)
+    return [record["data"] for message in client.group()[1:-1] for record in message["records"]]
+
+
+# what a delta subscription is told
+
+
+def test_the_update_of_order_3(client: Wire, other: Wire, orders: ServedTopic) -> None:
+    """A regular subscriber gets the entire order, a delta subscriber the key and what has changed."""
+    client.send("sow_and_subscribe", topic=orders.name, sub_id="regular", batch_size=10)
+    other.send("sow_and_delta_subscribe", topic=orders.name, sub_id="delta", batch_size=10)
+    for one in (client, other):
+        (batch,) = one.group()[1:-1]
+        assert sorted((record["data"] for record in batch["records"]), key=by_order) == ORDERS
+    orders.write(PENDING)
+    assert live(client) == [orders.told("publish", ["regular"], PENDING)]
+    assert live(other) == [orders.told("publish", ["delta"], {"order": 3, "status": "pending"}, delta=True)]
+
+
+def test_deltas_in_and_deltas_out_are_independent(client: Wire, other: Wire, orders: ServedTopic) -> None:
+    """Who publishes a delta decides nothing about who is told one."""
+    client.send("subscribe", topic=orders.name, sub_id="regular")
+    other.send("delta_subscribe", topic=orders.name, sub_id="delta")
+    assert client.heartbeat() == other.heartbeat() == []
+    orders.merge({"order": 3, "qty": 900})
+    orders.write(ORDERS[2] | {"qty": 800})
+    assert live(client) == [
+        orders.told("publish", ["regular"], ORDERS[2] | {"qty": 900}),
+        orders.told("publish", ["regular"], ORDERS[2] | {"qty": 800}),
+    ]
+    assert live(other) == [
+        orders.told("publish", ["delta"], {"order": 3, "qty": qty}, delta=True) for qty in (900, 800)
+    ]
+
+
+def test_delta_subscribe_starts_with_new_messages(client: Wire, orders: ServedTopic) -> None:
+    """There is no group; the first update of a record from before is a delta."""
+    client.send("delta_subscribe", topic=orders.name, sub_id="s", ack_type="processed,completed")
+    begun = client.receive()
+    assert (begun["ack_type"], list(positions_of(begun["bookmark"]))) == ("processed", [0])
+    assert {message["command"] for message in client.heartbeat()} <= {"ack"}
+    orders.write(PENDING)
+    assert live(client) == [orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True)]
+
+
+@contextmanager
+def changing_all_the_time(publisher: Publisher, topic: ServedTopic) -> Iterator[None]:
+    """Publish deltas of all three orders, from before the block on until it ends."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def change() -> None:
+        for number in itertools.count():
+            publisher.delta_publish(topic.name, {"order": number % 3 + 1, f"f{number % 7}": number})
+            if number % 50 == 0:
+                publisher.flush()
+                begun.set()
+                if ended.is_set():
+                    return
+
+    writer = threading.Thread(target=change)
+    writer.start()
+    try:
+        begun.wait()
+        yield
+    finally:
+        ended.set()
+        writer.join()
+    topic.settle()
+
+
+def test_the_group_and_the_deltas_are_one_whole(client: Wire, orders: ServedTopic, served: Served) -> None:
+    """While orders change all the time, deltas laid over the group lead to the orders as they are in the end."""
+    with changing_all_the_time(served.system.publisher(), orders):
+        client.send("sow_and_delta_subscribe", topic=orders.name, batch_size=10)
+        view = {record["sow_key"]: record["data"] for m in client.group()[1:-1] for record in m["records"]}
+        first = client.receive()
+    for message in [first, *client.heartbeat()]:
+        view[message["sow_key"]] |= message["data"]
+    assert sorted(view.values(), key=by_order) == sorted(query(client, orders), key=by_order)
+
+
+@pytest.mark.parametrize("options", ["", "oof"])
+def test_what_comes_into_focus_arrives_whole(client: Wire, orders: ServedTopic, options: str) -> None:
+    """Even if only one field has changed, and again each time it comes back."""
+    client.send(
+        "delta_subscribe", topic=orders.name, sub_id="s", filter="/status = 'pending'", options=options
+    )
+    assert client.heartbeat() == []
+    orders.write(PENDING)
+    orders.merge({"order": 3, "qty": 900})
+    orders.merge({"order": 3, "status": "done"})
+    orders.merge({"order": 3, "status": "pending"})
+    left = orders.told("oof", ["s"], PENDING | {"qty": 900, "status": "done"}, reason="match")
+    assert live(client) == [
+        orders.told("publish", ["s"], PENDING),
+        orders.told("publish", ["s"], {"order": 3, "qty": 900}, delta=True),
+        *([left] if options else []),
+        orders.told("publish", ["s"], PENDING | {"qty": 900}),
+    ]
+
+
+def test_new_and_known_records(client: Wire, orders: ServedTopic) -> None:
+    """A SOW key that was not there before is a new record, whole; one that was is an update, with its key fields."""
+    client.send("sow_and_delta_subscribe", topic=orders.name, batch_size=10)
+    held = {record["sow_key"] for message in client.group()[1:-1] for record in message["records"]}
+    new = {"order": 4, "customer": "Smith", "status": "new"}
+    orders.write(new, PENDING)
+    first, second = client.heartbeat()
+    assert first["sow_key"] not in held
+    assert (first["data"], "delta" in first) == (new, False)
+    assert second["sow_key"] in held
+    assert (second["data"]["order"], second["delta"]) == (3, True)
+
+
+# options of a delta subscription
+
+
+def test_an_update_without_a_change(client: Wire, orders: ServedTopic) -> None:
+    """It is told with the key alone, however it was published."""
+    client.send("delta_subscribe", topic=orders.name, sub_id="s")
+    assert client.heartbeat() == []
+    orders.write(ORDERS[2])
+    orders.merge({"order": 3, "ticker": "MSFT"})
+    assert live(client) == [orders.told("publish", ["s"], {"order": 3}, delta=True)] * 2
+
+
+def test_no_empties(client: Wire, orders: ServedTopic) -> None:
+    """Nothing is told of updates without a change; a field that goes is a change."""
+    client.send("delta_subscribe", topic=orders.name, sub_id="s", options="no_empties")
+    assert client.heartbeat() == []
+    orders.write(ORDERS[2])
+    orders.merge({"order": 3, "ticker": "MSFT"})
+    assert client.heartbeat() == []
+    orders.write(PENDING)
+    orders.write({name: value for name, value in PENDING.items() if name != "qty"})
+    assert live(client) == [
+        orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True),
+        orders.told("publish", ["s"], {"order": 3}, delta=True, removed=["/qty"]),
+    ]
+
+
+def test_no_sowkey(client: Wire, orders: ServedTopic) -> None:
+    """The SOW key is left out, of the group and of the deltas."""
+    client.send(
+        "sow_and_delta_subscribe", topic=orders.name, sub_id="s", options="no_sowkey", filter="/order = 3"
+    )
+    (record,) = client.group()[1]["records"]
+    assert (record["data"], "sow_key" in record) == (ORDERS[2], False)
+    orders.write(PENDING)
+    assert live(client) == [
+        orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True, sow_key=None)
+    ]
+
+
+def test_send_keys(client: Wire, other: Wire, orders: ServedTopic) -> None:
+    """Key fields are in every delta, with the option as without it."""
+    client.send("delta_subscribe", topic=orders.name, sub_id="s", options="send_keys")
+    other.send("delta_subscribe", topic=orders.name, sub_id="s")
+    assert client.heartbeat() == other.heartbeat() == []
+    orders.write(PENDING, PENDING, PENDING | {"qty": 1})
+    messages = client.heartbeat()
+    assert [message["data"]["order"] for message in messages] == [3, 3, 3]
+    assert messages == other.heartbeat()
+
+
+def test_timestamp(client: Wire, orders: ServedTopic) -> None:
+    """The option of regular subscriptions is one of delta subscriptions, too."""
+    client.send("delta_subscribe", topic=orders.name, sub_id="s", options="timestamp")
+    assert client.heartbeat() == []
+    orders.write(PENDING)
+    (message,) = live(client)
+    at = message.pop("timestamp")
+    assert (at[4], at[10], at[-1]) == ("-", "T", "Z")
+    assert message == orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True)
+
+
+def test_oof_of_a_delta_subscription(client: Wire, other: Wire, orders: ServedTopic) -> None:
+    """Only with the option is told what is deleted or matches no more, and always with a whole body."""
+    for one, options in ((client, "oof"), (other, "")):
+        one.send("delta_subscribe", topic=orders.name, sub_id="s", filter="/status='new'", options=options)
+        assert one.heartbeat() == []
+    orders.delete({"order": 1})
+    orders.merge({"order": 3, "status": "pending"})
+    assert live(client) == [
+        orders.told("oof", ["s"], ORDERS[0], reason="deleted"),
+        orders.told("oof", ["s"], PENDING, reason="match"),
+    ]
+    assert live(other) == []
+
+
+def test_all_options_at_once(client: Wire, orders: ServedTopic) -> None:
+    """Each does what it does alone."""
+    options = "oof,no_empties,no_sowkey,send_keys"
+    client.send("delta_subscribe", topic=orders.name, sub_id="s", filter="/status='new'", options=options)
+    assert client.heartbeat() == []
+    orders.write(ORDERS[2], PENDING, ORDERS[2], {"order": 3, "status": "new"})
+    left, came, lost = live(client)
+    assert left == orders.told("oof", ["s"], PENDING, reason="match", sow_key=None)
+    assert came == orders.told("publish", ["s"], ORDERS[2], sow_key=None)
+    assert sorted(lost.pop("removed")) == ["/customer", "/qty", "/ticker"]
+    assert lost == orders.told("publish", ["s"], {"order": 3}, delta=True, sow_key=None)
+
+
+# deltas and select lists
+
+
+def test_select_with_no_empties(client: Wire, orders: ServedTopic) -> None:
+    """Only changes to selected fields are told, and of each change only those."""
+    options = "no_empties,select=[-/,+/order,+/status]"
+    client.send("delta_subscribe", topic=orders.name, sub_id="s", options=options)
+    assert client.heartbeat() == []
+    orders.merge({"order": 3, "qty": 900})
+    assert client.heartbeat() == []
+    orders.merge({"order": 3, "qty": 800, "status": "pending"})
+    assert live(client) == [orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True)]
+
+
+def test_select_without_no_empties(client: Wire, orders: ServedTopic) -> None:
+    """A change to other fields is told like one that changes nothing."""
+    client.send("delta_subscribe", topic=orders.name, sub_id="s", options="select=[-/,+/order,+/status]")
+    assert client.heartbeat() == []
+    orders.merge({"order": 3, "qty": 900})
+    orders.write({"order": 3, "status": "new"})
+    assert live(client) == [orders.told("publish", ["s"], {"order": 3}, delta=True)] * 2
+
+
+def test_select_of_a_whole_record(client: Wire, orders: ServedTopic) -> None:
+    """What is new or comes into focus is whole as far as it is selected."""
+    options = "no_empties,select=[-/customer]"
+    client.send("delta_subscribe", topic=orders.name, sub_id="s", filter="/qty > 0", options=options)
+    assert client.heartbeat() == []
+    orders.write({"order": 4, "customer": "Smith", "qty": 1})
+    assert live(client) == [orders.told("publish", ["s"], {"order": 4, "qty": 1})]
+
+
+# coming back
+
+
+def test_deltas_go_on_after_a_bookmark(client: Wire, other: Wire, orders: ServedTopic) -> None:
+    """Who comes back is told the same deltas as whoever stayed."""
+    about: Json = {"topic": orders.name, "sub_id": "s", "filter": "/qty > 10", "options": "oof"}
+    other.send("delta_subscribe", **about)
+    assert other.heartbeat() == []
+    client.send("sow_and_delta_subscribe", **about)
+    seen = client.group()[-1:]
+    orders.write(PENDING)
+    seen += client.heartbeat()
+    client.send("unsubscribe", sub_id="s")
+    orders.merge({"order": 3, "qty": 900})
+    orders.write({"order": 3, "qty": 900, "status": "done"}, {"order": 2, "qty": 1}, {"order": 5, "qty": 50})
+    orders.merge({"order": 2, "qty": 11}, {"order": 5, "qty": 51})
+    orders.delete({"order": 1})
+    _, *missed = other.heartbeat()
+    client.send("delta_subscribe", bookmark=laid_over(seen), **about)
+    assert client.receive_until(lambda m: m["bookmark"] == missed[-1]["bookmark"]) == missed
+    assert client.heartbeat() == []
+    assert beside_bookmarks(missed) == [
+        orders.told("publish", ["s"], {"order": 3, "qty": 900}, delta=True),
+        orders.told(
+            "publish",
+            ["s"],
+            {"order": 3, "status": "done"},
+            delta=True,
+            removed=missed[1]["removed"],
+        ),
+        orders.told("oof", ["s"], {"order": 2, "qty": 1}, reason="match"),
+        orders.told("publish", ["s"], {"order": 5, "qty": 50}),
+        orders.told("publish", ["s"], {"order": 2, "qty": 11}),
+        orders.told("publish", ["s"], {"order": 5, "qty": 51}, delta=True),
+        orders.told("oof", ["s"], ORDERS[0], reason="deleted"),
+    ]
+    assert sorted(missed[1]["removed"]) == ["/customer", "/ticker"]
+
+
+# several subscriptions of one connection
+
+
+@pytest.mark.parametrize("first", ["subscribe", "delta_subscribe"])
+def test_whole_wins(client: Wire, other: Wire, orders: ServedTopic, first: str) -> None:
+    """A connection is told once: if one of its subscriptions needs the whole order, all get that."""
+    second = {"subscribe": "delta_subscribe", "delta_subscribe": "subscribe"}[first]
+    client.send(first, topic=orders.name, sub_id=first)
+    client.send(second, topic=orders.name, sub_id=second)
+    other.send("delta_subscribe", topic=orders.name, sub_id="alone")
+    assert client.heartbeat() == other.heartbeat() == []
+    orders.write(PENDING)
+    assert live(client) == [orders.told("publish", [first, second], PENDING)]
+    assert live(other) == [orders.told("publish", ["alone"], {"order": 3, "status": "pending"}, delta=True)]
+    client.send("unsubscribe", sub_id="subscribe")
+    orders.merge({"order": 3, "qty": 900})
+    assert live(client) == [orders.told("publish", ["delta_subscribe"], {"order": 3, "qty": 900}, delta=True)]
+
+
+def test_different_filters(client: Wire, orders: ServedTopic) -> None:
+    """A message names the subscriptions that match; to whom the order is new it is whole, and so for all."""
+    filters = {"customer": "/customer = 'Patrick'", "pending": "/status = 'pending'", "small": "/qty < 10"}
+    for sub_id, filter in filters.items():
+        client.send("delta_subscribe", topic=orders.name, sub_id=sub_id, filter=filter, options="oof")
+    assert client.heartbeat() == []
+    orders.merge({"order": 3, "qty": 900})
+    orders.merge({"order": 3, "status": "pending"})
+    orders.merge({"order": 3, "qty": 800})
+    orders.merge({"order": 3, "status": "done"})
+    messages = client.heartbeat()
+    assert beside_bookmarks(messages[:3]) == [
+        orders.told("publish", ["customer"], {"order": 3, "qty": 900}, delta=True),
+        orders.told("publish", ["customer", "pending"], PENDING | {"qty": 900}),
+        orders.told("publish", ["customer", "pending"], {"order": 3, "qty": 800}, delta=True),
+    ]
+    done = PENDING | {"qty": 800, "status": "done"}
+    publish, oof = sorted(messages[3:], key=lambda message: -len(message["command"]))
+    assert beside_bookmarks([publish, oof]) == [
+        orders.told("publish", ["customer"], {"order": 3, "status": "done"}, delta=True),
+        orders.told("oof", ["pending"], done, reason="match"),
+    ]
+    assert publish["bookmark"] == oof["bookmark"]
+
+
+# publishing deltas
+
+
+def test_a_delta_without_a_record(client: Wire, other: Wire, records: ServedTopic) -> None:
+    """The fields of the delta, and only those, are the record."""
+    client.send("subscribe", topic=records.name, sub_id="regular")
+    other.send("delta_subscribe", topic=records.name, sub_id="delta")
+    assert client.heartbeat() == other.heartbeat() == []
+    update = {"id": 735, "inventory": "available"}
+    records.merge(update)
+    assert live(client) == [records.told("publish", ["regular"], update)]
+    assert live(other) == [records.told("publish", ["delta"], update)]
+    assert query(client, records) == [update]
+
+
+ORDER_735: Json = {"id": 735, "customer": "Patrick", "item": 90123, "qty": 1000, "state": "new"}
+INVENTORY: Json = {"id": 735, "inventory": "available"}
+CREDIT: Json = {"id": 735, "credit": "approved"}
+FULFILLED: Json = {
+    "id": 735,
+    "credit": "approved",
+    "inventory": "available",
+    "customer": "Patrick",
+    "item": 90123,
+    "qty": 1000,
+    "state": "new",
+}
+WORKERS = {
+    "inventory": "/state = 'new' AND /inventory IS NULL AND /credit IS NULL",
+    "credit": "/state = 'new' and /inventory IS NULL and /credit IS NULL",
+    "fulfillment": "/state = 'new' AND /inventory IS NOT NULL AND /credit IS NOT NULL",
+}
+
+
+@pytest.mark.parametrize("updates", [(INVENTORY, CREDIT), (CREDIT, INVENTORY)], ids=["inventory", "credit"])
+def test_two_workers_and_fulfillment(
+    client: Wire, records: ServedTopic, served: Served, updates: tuple[Json, Json]
+) -> None:
+    """Each step of an order that two workers check, whoever of them is the first."""
+    with wire(served.query.url) as inventory, wire(served.query.url) as credit:
+        wires = dict(zip(WORKERS, (inventory, credit, client), strict=True))
+        for name, filter in WORKERS.items():
+            wires[name].send(
+                "sow_and_subscribe", topic=records.name, sub_id=name, filter=filter, options="oof"
+            )
+            assert wires[name].group()[-1]["records"] == 0
+
+        def told() -> dict[str, list[Json]]:
+            return {name: messages for name, one in wires.items() if (messages := live(one))}
+
+        records.write(ORDER_735)
+        assert told() == {
+            name: [records.told("publish", [name], ORDER_735)] for name in ("inventory", "credit")
+        }
+        first, second = updates
+        records.merge(first)
+        checked = ORDER_735 | first
+        assert told() == {
+            name: [records.told("oof", [name], checked, reason="match")] for name in ("inventory", "credit")
+        }
+        assert query(client, records) == [checked]
+        records.merge(second)
+        assert told() == {"fulfillment": [records.told("publish", ["fulfillment"], FULFILLED)]}
+        assert query(client, records, WORKERS["fulfillment"]) == [FULFILLED]
+
+
+def test_workers_at_the_same_time_lose_nothing(client: Wire, records: ServedTopic, served: Served) -> None:
+    """Two publishers that update different fields of the same orders, at once, lose neither's."""
+    orders = [ORDER_735 | {"id": id} for id in range(300)]
+    records.write(*orders)
+    start = threading.Barrier(2)
+
+    def work(update: Json) -> None:
+        publisher = served.system.publisher()
+        start.wait()
+        for order in orders:
+            publisher.delta_publish(records.name, update | {"id": order["id"]})
+        publisher.flush()
+
+    workers = [threading.Thread(target=work, args=(update,)) for update in (INVENTORY, CREDIT)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    records.settle()
+    found = query(client, records, WORKERS["fulfillment"])
+    assert sorted(found, key=lambda order: order["id"]) == [FULFILLED | {"id": id} for id in range(300)]
+
+
+def test_an_array_is_replaced_whole(client: Wire, records: ServedTopic) -> None:
+    """The packages of an update are all packages that there are; the delta subscriber gets them whole, too."""
+    records.write({"id": 42, "contents": {"packages": [{"box": "chocolates"}, {"bowl": "noodles"}]}})
+    client.send("delta_subscribe", topic=records.name, sub_id="s")
+    assert client.heartbeat() == []
+    update = {"id": 42, "contents": {"packages": [{"basket": "eggs"}]}}
+    records.merge(update)
+    assert live(client) == [records.told("publish", ["s"], update, delta=True)]
+    assert query(client, records) == [update]
+
+
+@pytest.mark.parametrize(
+    ("before", "update", "now", "told"),
+    [
+        ({"a": {"b": 1, "c": {"d": 2}}}, {"a": {"c": {"d": 3}}}, {"a": {"b": 1, "c": {"d": 3}}}, None),
+        ({"a": {"b": 1}}, {"a": {"e": {"f": []}}}, {"a": {"b": 1, "e": {"f": []}}}, None),
+        ({"a": {"b": 1}}, {"a": 7}, {"a": 7}, None),
+        ({"a": 7}, {"a": {"b": 1}}, {"a": {"b": 1}}, None),
+        ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": 1}}, {}),
+        ({"a": [1, 2, 3]}, {"a": []}, {"a": []}, None),
+        ({"a": 1, "b": 2}, {"a": None}, {"a": None, "b": 2}, None),
+        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, {"a": 1, "b": 3}, {"b": 3}),
+    ],
+    ids=["leaf", "new object", "object to value", "value to object", "nothing", "array", "null", "equal"],
+)
+def test_merging_within_objects(
+    client: Wire, records: ServedTopic, before: Json, update: Json, now: Json, told: Json | None
+) -> None:
+    """Objects are merged field by field, whatever else is in an update replaces what was there."""
+    records.write({"id": 42} | before)
+    client.send("delta_subscribe", topic=records.name, sub_id="s")
+    assert client.heartbeat() == []
+    records.merge({"id": 42} | update)
+    changed = {"id": 42} | (update if told is None else told)
+    assert live(client) == [records.told("publish", ["s"], changed, delta=True)]
+    assert query(client, records) == [{"id": 42} | now]
+
+
+def test_other_fields_keep_their_text(records: ServedTopic, served: Served) -> None:
+    """What an update does not name is byte for byte what it was, and what it names is as it names it."""
+    publisher = served.system.publisher()
+    for write, body in (
+        (publisher.publish, '{"id":42,"price":1.10,"n":123456789012345678901234567890,"s":"\\u00e9"}'),
+        (publisher.delta_publish, '{"id":42,"qty":1e2}'),
+    ):
+        write(records.name, body)
+    publisher.flush()
+    records.settle()
+    text = http_text(f"{served.query.url}/v1/topics/{records.name}/sow", b"{}")
+    body = '{"id":42,"price":1.10,"n":123456789012345678901234567890,"s":"\\u00e9","qty":1e2}'
+    assert f'"data":{body}' in text
+
+
+# fields that go
+
+
+def test_a_delta_removes_no_field(client: Wire, records: ServedTopic) -> None:
+    """A field that an update does not have is as it was; a full publish without it takes it away."""
+    records.write({"id": 42, "flowers": "roses"})
+    client.send("delta_subscribe", topic=records.name, sub_id="s")
+    assert client.heartbeat() == []
+    records.merge({"id": 42})
+    assert live(client) == [records.told("publish", ["s"], {"id": 42}, delta=True)]
+    assert query(client, records) == [{"id": 42, "flowers": "roses"}]
+    records.write({"id": 42})
+    assert live(client) == [records.told("publish", ["s"], {"id": 42}, delta=True, removed=["/flowers"])]
+    assert query(client, records) == [{"id": 42}]
+
+
+def test_removed_fields_are_told(client: Wire, records: ServedTopic) -> None:
+    """A delta names the paths of fields that went; who merges it and takes them out holds the record."""
+    records.write({"id": 42, "flowers": "roses", "vase": {"color": "blue", "size": {"height": 3}, "of": []}})
+    client.send("delta_subscribe", topic=records.name, sub_id="s")
+    assert client.heartbeat() == []
+    records.write({"id": 42, "flowers": "tulips", "vase": {"color": "blue", "size": {}, "of": []}})
+    records.write({"id": 42, "flowers": "tulips", "vase": {"color": "red", "size": {}}})
+    records.write({"id": 42, "vase": {}, "a b": 1})
+    records.write({"id": 42})
+    messages = live(client)
+    for message in messages:
+        message["removed"].sort()
+    assert messages == [
+        records.told("publish", ["s"], data, delta=True, removed=removed)
+        for data, removed in (
+            ({"id": 42, "flowers": "tulips"}, ["/vase/size/height"]),
+            ({"id": 42, "vase": {"color": "red"}}, ["/vase/of"]),
+            ({"id": 42, "a b": 1}, ["/flowers", "/vase/color", "/vase/size"]),
+            ({"id": 42}, ["/vase", "[/a b]"]),
+        )
+    ]
+
+
+def test_removed_and_select(client: Wire, records: ServedTopic) -> None:
+    """Of fields that a subscriber does not get it is not told that they went."""
+    records.write({"id": 42, "flowers": "roses", "note": "none"})
+    client.send("delta_subscribe", topic=records.name, sub_id="s", options="no_empties,select=[-/note]")
+    assert client.heartbeat() == []
+    records.write({"id": 42, "flowers": "roses"})
+    assert client.heartbeat() == []
+    records.write({"id": 42})
+    assert live(client) == [records.told("publish", ["s"], {"id": 42}, delta=True, removed=["/flowers"])]
+
+
+# an update that has the values that are there
+
+
+def test_the_same_status_is_an_update(client: Wire, other: Wire, served: Served) -> None:
+    """It is delivered, to regular and to delta subscribers, but to those who want no empty deltas."""
+    systems = served["systems"]
+    astro = {"systemId": "A34-Astro", "status": "available", "commandAccepted": ["print", "scan", "fax"]}
+    systems.write(astro)
+    client.send("subscribe", topic=systems.name, sub_id="regular")
+    other.send("delta_subscribe", topic=systems.name, sub_id="delta")
+    with wire(served.query.url) as quiet:
+        quiet.send("delta_subscribe", topic=systems.name, sub_id="quiet", options="no_empties")
+        assert client.heartbeat() == other.heartbeat() == quiet.heartbeat() == []
+        systems.merge({"systemId": "A34-Astro", "status": "available"})
+        assert live(client) == [systems.told("publish", ["regular"], astro)]
+        assert live(other) == [systems.told("publish", ["delta"], {"systemId": "A34-Astro"}, delta=True)]
+        assert live(quiet) == []
+
+
+# the Python client
+
+
+def test_the_python_client(orders: ServedTopic, served: Served) -> None:
+    """Deltas are marked, and the client goes on with them."""
+    with Client(served.query.url) as client:
+        messages = client.sow_and_delta_subscribe(orders.name, filter="/order = 2", batch_size=10)
+        assert [next(messages).command for _ in range(3)] == ["group_begin", "sow", "group_end"]
+        orders.merge({"order": 2, "qty": 101})
+        message = next(messages)
+        assert (message.delta, message.data, message.removed) == (True, {"order": 2, "qty": 101}, ())
