@@ -153,7 +153,7 @@ async def _pages(bodies: list[bytes]) -> None:
         await query.begin()
         view = PageView(topic, selection)
         await view.fill(query)
-        viewer = Viewer(Outbox(1 << 40), "page", selection)
+        viewer = Viewer(Outbox(1 << 40), "page", topic, selection, delta=False)
         view.add(viewer)
         changes = [_repriced(topic, number * (size // CHANGES)) for number in range(CHANGES)]
         began = time.perf_counter()

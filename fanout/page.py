@@ -201,7 +201,10 @@ def deliveries(events: Sequence[Event[HeldBody]], change: Change, oof: bool) -> 
 
 def _delivery(event: Event[HeldBody], change: Change) -> Delivery:
     changed = event.sow_key == change.sow_key
+    previous = change.previous if changed else event.held.body
     if changed and change.body is None:
-        return Delivery(OOF, event.held.body, change.reason or DELETED)
+        return Delivery(OOF, event.held.body, change.reason or DELETED, previous)
     body = change.body if changed and change.body is not None else event.held.body
-    return Delivery(OOF, body, MATCH) if isinstance(event, Left) else Delivery(PUBLISH, body)
+    if isinstance(event, Left):
+        return Delivery(OOF, body, MATCH, previous)
+    return Delivery(PUBLISH, body, previous=previous if isinstance(event, Updated) else None)

@@ -81,48 +81,77 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message for one subscription. The body of an `oof` is the new record, or the previous one if it is gone."""
+    """What a change means to one subscription.
+
+    The body of an `oof` is the new record, or the previous one if it is gone. `previous` is the record as a
+    subscriber with `oof` or `delta` holds it; None to whom it is new, and to others.
+    """
 
     command: str
     body: bytes
     reason: str | None = None
+    previous: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a subscriber asked for: records that match the filter, and with `oof` word of those that stop to."""
+    """What a subscriber asked for: records that match the filter, and with `oof` word of those that stop to.
+
+    With `delta` it is told what has changed of records that it holds.
+    """
 
     filter: Filter
     oof: bool = False
+    delta: bool = False
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether it matters if the record before a change matched."""
+        return self.oof or self.delta
 
     def on_change(self, seen: Sighting) -> Delivery | None:
         """Return what the change means to the subscriber; None where it means nothing."""
+        is_held = self.looks_back and seen.matched_before(self.filter)
         if seen.matches_now(self.filter):
-            return in_focus(seen.change)
-        return out_of_focus(seen.change) if self.oof and seen.matched_before(self.filter) else None
+            return updated(seen.change) if is_held else entered(seen.change)
+        return left(seen.change) if self.oof and is_held else None
 
 
-def in_focus(change: Change) -> Delivery:
-    """The message to those whose filter matches the new record."""
+def entered(change: Change) -> Delivery:
+    """The message to those whose filter matches the new record, and who need not hold the previous one."""
     assert change.body is not None
     return Delivery(PUBLISH, change.body)
 
 
-def out_of_focus(change: Change) -> Delivery:
+def updated(change: Change) -> Delivery:
+    """The message to those who look back, and whose filter matches the new record and the previous one."""
+    assert change.body is not None
+    return Delivery(PUBLISH, change.body, previous=change.previous)
+
+
+def left(change: Change) -> Delivery:
     """The message to those with `oof` whose filter matched the previous record only."""
-    if change.body is not None:
-        return Delivery(OOF, change.body, MATCH)
     assert change.previous is not None
-    return Delivery(OOF, change.previous, change.reason or DELETED)
+    if change.body is not None:
+        return Delivery(OOF, change.body, MATCH, change.previous)
+    return Delivery(OOF, change.previous, change.reason or DELETED, change.previous)
+
+
+def is_told_before(filter: Filter) -> bool:
+    """Whether the filter can be asked of a record before a change, too, and then has the same answer."""
+    return not filter.nondeterministic and not _not_told_before(filter)
 
 
 def require_told_before(filter: Filter, where: str) -> None:
     """Raise unless the filter can be asked of a record before a change, too, and then has the same answer."""
     require_deterministic(filter, where)
-    for node in walk(filter.tree):
-        if isinstance(node, Call) and node.name in NOT_TOLD_BEFORE:
-            raise FilterError(
-                f"{node.name} at column {node.column} can't be used in {where}: a change doesn't tell it of"
-                " the record before",
-                node.column,
-            )
+    for call in _not_told_before(filter):
+        raise FilterError(
+            f"{call.name} at column {call.column} can't be used in {where}: a change doesn't tell it of"
+            " the record before",
+            call.column,
+        )
+
+
+def _not_told_before(filter: Filter) -> list[Call]:
+    return [node for node in walk(filter.tree) if isinstance(node, Call) and node.name in NOT_TOLD_BEFORE]

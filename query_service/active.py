@@ -1,48 +1,38 @@
 """One client's subscription while it is served, and how a change is put into the outboxes of those it is due to."""
 
 import asyncio
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from fanout.subscription import PUBLISH, Delivery, Sighting, Subscription
+from fanout.subscription import Delivery, Sighting, Subscription
+from fanout.telling import Deltas, Form, selected
+from query_service.conflating import Conflated, pending_of
 from query_service.outbox import Outbox
 from query_service.state import TopicState
 from sowline.bookmark import Positions, format_position
-from sowline.difference import Delta, Keys, difference
 from sowline.options import Options
-from sowline.select import Select
 from sowline.wire import change_head, change_tail
-
-
-class Form(NamedTuple):
-    """What differs in the messages of one change."""
-
-    no_sowkey: bool
-    timestamp: bool
-    select: Select | None
 
 
 class Active:
     """One session's subscription to one topic, and where it stands unless it is live."""
 
     def __init__(
-        self,
-        outbox: Outbox,
-        sub_id: str,
-        topic: TopicState,
-        engine: Subscription,
-        options: Options,
-        *,
-        delta: bool = False,
+        self, outbox: Outbox, sub_id: str, topic: TopicState, engine: Subscription, options: Options
     ) -> None:
         self.outbox = outbox
         self.sub_id = sub_id
         self.topic = topic
         self.engine = engine
-        self.form = Form(options.no_sowkey, options.timestamp, options.select)
-        self.delta = delta
-        self.no_empties = options.no_empties
+        self.form = Form.of(options, delta=engine.delta)
         self.positions: Positions = {}
+        self._is_live = False
+        self.conflated: Conflated | None = None
+        if options.conflation is not None:
+            keys = topic.definition.key_paths
+            pending = pending_of(options, self.form, keys, of_each=engine.looks_back)
+            self.conflated = Conflated(
+                outbox, sub_id, topic, self.form, pending, options.conflation, lambda: self.place
+            )
         self._behind = asyncio.Event()
 
     @property
@@ -50,9 +40,39 @@ class Active:
         """The Kafka topic that its bookmarks name."""
         return self.topic.definition.log
 
+    @property
+    def place(self) -> Positions:
+        """Where it stands: with its topic while it is live."""
+        return self.topic.positions if self._is_live else dict(self.positions)
+
+    @property
+    def told(self) -> Positions:
+        """Up to where its client is told everything."""
+        return self.place if self.conflated is None else self.conflated.told
+
+    def stand_at(self, positions: Positions) -> None:
+        """Go on from this place."""
+        self.positions = dict(positions)
+        if self.conflated is not None:
+            self.conflated.begin()
+
+    def go_live(self) -> None:
+        """Stand with the topic from now on."""
+        self._is_live = True
+
+    def stay_behind(self) -> None:
+        """Stand where the topic stands now, if live, and go on with it no longer."""
+        self.positions = self.place
+        self._is_live = False
+
+    @property
+    def is_too_slow(self) -> bool:
+        """Whether the client has no room for live messages; one that takes outcomes can wait longer for them."""
+        return self.outbox.full and (self.conflated is None or self.conflated.is_large)
+
     def fall_behind(self) -> None:
-        """Note that the client is too slow for live messages: it goes on from here at its own pace."""
-        self.positions = self.topic.positions
+        """Note that the client is too slow: it goes on at its own pace from what it was told."""
+        self.stand_at(self.told)
         self._behind.set()
 
     async def fell_behind(self) -> None:
@@ -61,77 +81,54 @@ class Active:
         await self._behind.wait()
 
 
-@dataclass(slots=True)
-class _Due:
-    """A message for one client, and those of its subscriptions that it is for."""
+class _Due(NamedTuple):
+    """A message for one client: of those of its subscriptions that it is for, what it must hold for all."""
 
     outbox: Outbox
     delivery: Delivery
-    sids: list[str] = field(default_factory=list)
-    delta: Delta | None = None
-    """None as soon as one of them needs the whole record."""
+    form: Form
+    sids: tuple[str, ...]
 
-
-class _Deltas:
-    """What a change did to its record, worked out at most once for each select list."""
-
-    def __init__(self, seen: Sighting, keys: Keys) -> None:
-        self._seen = seen
-        self._keys = keys
-        self._deltas: dict[Select | None, Delta] = {}
-
-    def due_to(self, active: Active) -> Delta | None:
-        """The delta, if the subscription holds the record as it was before and it can be told so."""
-        change = self._seen.change
-        if not active.delta or change.previous is None or change.body is None:
-            return None
-        if not self._seen.matched_before(active.engine.filter):
-            return None
-        select = active.form.select
-        delta = self._deltas.get(select)
-        if delta is None:
-            delta = self._deltas[select] = difference(change.previous, change.body, self._keys, select)
-        return None if delta.whole else delta
+    def shared(self, other: "_Due") -> "_Due":
+        """The message with what another one needs as well."""
+        return _Due(self.outbox, self.delivery, self.form | other.form, self.sids + other.sids)
 
 
 def deliver(topic: TopicState, partition: int, seen: Sighting, found: list[tuple[Active, Delivery]]) -> int:
     """Put what a change means into the outboxes, and return how many messages that took.
 
-    Subscriptions of one client share a message of the same form. If one of them needs the whole record, all
-    get that: it tells a delta subscriber just as much.
+    Subscriptions of one client share a message: it holds the fields that any of them selects, and if one of
+    them needs the whole record, all get that.
     """
-    deltas = _Deltas(seen, topic.definition.key_paths)
-    due: dict[tuple[int, str, Form], _Due] = {}
+    change = seen.change
+    deltas = Deltas(topic.definition.key_paths)
+    due: dict[tuple[int, str], _Due] = {}
     for active, delivery in found:
-        delta = deltas.due_to(active) if delivery.command == PUBLISH else None
-        if delta is not None and active.no_empties and not delta.changed:
+        if active.conflated is not None:
+            active.conflated.take(change.sow_key, delivery, deltas, change.time)
             continue
-        slot = (id(active.outbox), delivery.command, active.form)
-        message = due.get(slot)
-        if message is None:
-            message = due[slot] = _Due(active.outbox, delivery, delta=delta)
-        elif delta is None:
-            message.delta = None
-        message.sids.append(active.sub_id)
-    tails: dict[tuple[str, Form, bool], bytes] = {}
-    for (_, command, form), message in due.items():
-        kind = command, form, message.delta is None
-        tail = tails.get(kind)
-        if tail is None:
-            tail = tails[kind] = _tail(topic, partition, seen, message, form)
-        removed = None if message.delta is None else message.delta.removed
-        message.outbox.put(
-            change_head(command, message.sids, message.delivery.reason, removed=removed) + tail
-        )
+        form, delta = active.form, deltas.of(delivery, active.form)
+        if delta is not None and form.no_empties and not delta.changed:
+            continue
+        one = _Due(active.outbox, delivery, form._replace(delta=delta is not None), (active.sub_id,))
+        slot = id(active.outbox), delivery.command
+        due[slot] = due[slot].shared(one) if slot in due else one
+    _put(topic, partition, seen, list(due.values()), deltas)
     return len(due)
 
 
-def _tail(topic: TopicState, partition: int, seen: Sighting, message: _Due, form: Form) -> bytes:
+def _put(topic: TopicState, partition: int, seen: Sighting, due: list[_Due], deltas: Deltas) -> None:
     change = seen.change
     bookmark = format_position(topic.definition.log, partition, change.position)
-    if message.delta is not None:
-        body = message.delta.body
-    else:
-        body = message.delivery.body if form.select is None else form.select.apply(message.delivery.body)
-    key = None if form.no_sowkey else change.sow_key
-    return change_tail(topic.definition.name, key, bookmark, body, change.time if form.timestamp else None)
+    tails: dict[tuple[str, Form], bytes] = {}
+    for outbox, delivery, form, sids in due:
+        delta = deltas.of(delivery, form)
+        kind = delivery.command, form
+        tail = tails.get(kind)
+        if tail is None:
+            body = selected(delivery.body, form) if delta is None else delta.body
+            time = change.time if form.timestamp else None
+            key = change.sow_key if form.sow_key else None
+            tail = tails[kind] = change_tail(topic.definition.name, key, bookmark, body, time)
+        removed = None if delta is None else delta.removed
+        outbox.put(change_head(delivery.command, sids, delivery.reason, removed=removed) + tail)

@@ -2,7 +2,7 @@
 
 import re2  # type: ignore[import-untyped,unused-ignore]
 
-from fanout.subscription import require_told_before
+from fanout.subscription import Subscription, require_told_before
 from query_service.grouping import GroupedQuery
 from query_service.query import Limits, Query, Selection
 from query_service.state import State, TopicState
@@ -76,9 +76,10 @@ def is_view(request: Request, selection: Selection) -> bool:
     if not is_page and not is_grouped:
         return False
     kind = "an aggregated" if is_grouped else "a paginated"
-    if request.command != "sow_and_subscribe":
+    if not request.has_snapshot:
         raise SowlineError(
-            "not supported", f"expected sow_and_subscribe for {kind} subscription, got {request.command}"
+            "not supported",
+            f"expected sow_and_subscribe or sow_and_delta_subscribe for {kind} subscription, got {request.command}",
         )
     if request.sow_keys:
         raise SowlineError("not supported", f"expected no sow_keys in {kind} subscription; use a filter")
@@ -107,10 +108,17 @@ def selection_of(request: Request) -> Selection:
     )
 
 
+def subscription_of(request: Request, selection: Selection) -> Subscription:
+    """Return what a live subscription asks for; raises what its filter may not have."""
+    oof, delta = selection.options.oof, request.is_delta
+    if oof or delta:
+        where = "the filter of a subscription with oof" if oof else "the filter of a delta subscription"
+        require_told_before(selection.filter, where)
+    return Subscription(live_filter(selection), oof, delta)
+
+
 def live_filter(selection: Selection) -> Filter:
-    """Return the filter of a live subscription: SOW keys restrict it as they restrict its snapshot."""
-    if selection.options.oof:
-        require_told_before(selection.filter, "the filter of a subscription with oof")
+    """Return the filter of live messages: SOW keys restrict it as they restrict the snapshot."""
     if not selection.sow_keys:
         return selection.filter
     keys = tuple(Literal(key.decode()) for key in selection.sow_keys)

@@ -4,7 +4,7 @@ From the replica's recent changes in memory where they reach back far enough, el
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 
 from confluent_kafka import Message
 
@@ -91,23 +91,25 @@ class ChangesAfter:
 
 
 async def changes_since(
-    kafka: KafkaConfig, topic: TopicState, positions: Positions, limit: int
-) -> list[tuple[int, Change]]:
-    """Return all changes after a place, with their partitions, up to the instant at which this returns.
+    kafka: KafkaConfig, places: Sequence[tuple[TopicState, Positions]], limit: int
+) -> list[list[tuple[int, Change]]]:
+    """Return all changes after a place in each topic, with their partitions, up to the instant of the return.
 
     Raises `BookmarkExpired` where they are not to be had, or are more than `limit`.
     """
-    after = ChangesAfter(kafka, topic, dict(positions))
-    found: list[tuple[int, Change]] = []
-    while behind := after.behind():
-        for number in behind:
-            async for changes in after.of(number):
-                found += [(number, change) for change in changes]
-                if changes:
-                    after.positions[number] = changes[-1].position
-                if len(found) > limit:
-                    raise BookmarkExpired(positions[number])
-    return found
+    followed: list[tuple[ChangesAfter, list[tuple[int, Change]]]] = [
+        (ChangesAfter(kafka, topic, dict(positions)), []) for topic, positions in places
+    ]
+    while any(after.behind() for after, _ in followed):
+        for after, found in followed:
+            for number in after.behind():
+                async for changes in after.of(number):
+                    found.extend((number, change) for change in changes)
+                    if changes:
+                        after.positions[number] = changes[-1].position
+                    if sum(len(found) for _, found in followed) > limit:
+                        raise BookmarkExpired(after.positions[number])
+    return [found for _, found in followed]
 
 
 class CatchUp:
@@ -144,6 +146,8 @@ class CatchUp:
             if delivery is not None:
                 deliver(active.topic, number, seen, [(active, delivery)])
             active.positions[number] = change.position
+            if active.conflated is not None and active.conflated.is_large:
+                active.conflated.flush()
 
 
 async def _in_thread(batches: Iterator[list[Message]]) -> AsyncIterator[list[Message]]:

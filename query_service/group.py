@@ -1,7 +1,7 @@
 """The messages of one group: its begin, its records in batches, its end; and the acknowledgements around it."""
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from query_service.outbox import Outbox
 from query_service.query import Result
@@ -21,9 +21,13 @@ class Answer(Protocol):
         """Yield records of one topic at a time."""
 
 
-async def send_group(outbox: Outbox, request: Request, query: Answer, *, reset: bool = False) -> None:
+Mark = Literal["reset", "replace"] | None
+"""What a group is to a client that holds records already: all there is, or what it lacks. None: it holds none."""
+
+
+async def send_group(outbox: Outbox, request: Request, query: Answer, mark: Mark = None) -> None:
     """Send what a query finds as one group, at the pace at which the client takes it."""
-    _begin(outbox, request, query.bookmark, reset)
+    _begin(outbox, request, query.bookmark, mark)
     async for topic, records in query.records():
         _put_batches(outbox, request, topic, records)
         await outbox.wait_drained()
@@ -31,10 +35,10 @@ async def send_group(outbox: Outbox, request: Request, query: Answer, *, reset: 
 
 
 def put_group(
-    outbox: Outbox, request: Request, bookmark: str, records: Sequence[bytes], result: Result, *, reset: bool
+    outbox: Outbox, request: Request, bookmark: str, records: Sequence[bytes], result: Result, mark: Mark
 ) -> None:
     """Send one group at once."""
-    _begin(outbox, request, bookmark, reset)
+    _begin(outbox, request, bookmark, mark)
     _put_batches(outbox, request, request.topic, records)
     _end(outbox, request, bookmark, result)
 
@@ -53,9 +57,9 @@ def acknowledge(outbox: Outbox, request: Request, bookmark: str, result: Result)
         outbox.put(ack("stats", request.command_id, **result.stats))
 
 
-def _begin(outbox: Outbox, request: Request, bookmark: str, reset: bool) -> None:
+def _begin(outbox: Outbox, request: Request, bookmark: str, mark: Mark) -> None:
     about = {"query_id": request.id_of_query, "topic": request.topic, "bookmark": bookmark}
-    outbox.put(message("group_begin", **about, reset=reset or None))
+    outbox.put(message("group_begin", **about, **{mark: True} if mark else {}))
 
 
 def _put_batches(outbox: Outbox, request: Request, topic: str, records: Sequence[bytes]) -> None:

@@ -50,9 +50,15 @@ class GroupView(View):
 
     def _told(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
         """What changes of groups mean to the viewers."""
-        published = [(c.sow_key, Delivery(PUBLISH, c.body)) for c in changed if c.body is not None]
-        gone = [(c.sow_key, Delivery(OOF, c.previous or b"", DELETED)) for c in changed if c.body is None]
-        return [(viewer, (gone if viewer.options.oof else []) + published) for viewer in self._viewers]
+        published = [
+            (c.sow_key, Delivery(PUBLISH, c.body, previous=c.previous)) for c in changed if c.body is not None
+        ]
+        gone = [
+            (c.sow_key, Delivery(OOF, c.previous, DELETED, c.previous))
+            for c in changed
+            if c.body is None and c.previous is not None
+        ]
+        return [(viewer, (gone if viewer.oof else []) + published) for viewer in self._viewers]
 
     def shown_to(self, viewer: Viewer) -> dict[bytes, Shown]:
         """All groups."""
@@ -95,7 +101,7 @@ class GroupView(View):
         return document if self._filter.matches_about(document, about) else None
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
-        return Delivery(OOF, body, DELETED)
+        return Delivery(OOF, body, DELETED, body)
 
 
 class GroupPageView(Paged, GroupView):
@@ -124,26 +130,29 @@ class GroupPageView(Paged, GroupView):
         return [
             (viewer, said)
             for viewer in self._viewers
-            if (said := self._said(due.get(viewer.window, []), changed, oof=viewer.options.oof))
+            if (said := self._said(due.get(viewer.window, []), changed, oof=viewer.oof))
         ]
 
     def _said(self, events: list[Event[Shown]], changed: list[GroupChange], *, oof: bool) -> Due:
+        """What a step means to a window, of which all events are given; groups it held and holds may be in two."""
         gone = {group.sow_key for group in changed if group.body is None}
-        left = {event.sow_key: event for event in events if isinstance(event, Left)}
-        came = {event.sow_key: event for event in events if not isinstance(event, Left)}
+        before = {group.sow_key: group.previous for group in changed}
         last = {event.sow_key: event for event in events}
         first = {event.sow_key: event for event in reversed(events)}
-        out = [key for key in left if last[key] is left[key] and not isinstance(first[key], Entered)]
-        said: Due = [
-            (key, Delivery(OOF, left[key].held.body, DELETED if key in gone else MATCH)) for key in out if oof
-        ]
-        return said + [
-            (key, Delivery(PUBLISH, came[key].held.body)) for key in came if last[key] is came[key]
-        ]
+        out: Due = []
+        said: Due = []
+        for key, event in last.items():
+            body = event.held.body
+            held = None if isinstance(first[key], Entered) else before.get(key, body)
+            if not isinstance(event, Left):
+                said.append((key, Delivery(PUBLISH, body, previous=held)))
+            elif held is not None and oof:
+                out.append((key, Delivery(OOF, body, DELETED if key in gone else MATCH, held)))
+        return out + said
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
         now = self._groups.body(key)
-        return Delivery(OOF, body, DELETED) if now is None else Delivery(OOF, now, MATCH)
+        return Delivery(OOF, body, DELETED, body) if now is None else Delivery(OOF, now, MATCH, body)
 
 
 class _Step(NamedTuple):

@@ -23,12 +23,18 @@ class Hub:
         """Make a subscription live: it stands exactly where its topic stands now."""
         live = self._live.setdefault(active.topic.definition.name, LiveSubscriptions())
         live.add(active, active.engine)
+        active.go_live()
 
     def remove(self, active: Active) -> None:
-        """Take a subscription out, if it is in."""
+        """Take a subscription out, if it is in: it stands where its topic stands now."""
         live = self._live.get(active.topic.definition.name)
         if live is not None:
             live.remove(active)
+        active.stay_behind()
+
+    def count(self, messages: int) -> None:
+        """Count messages that were not sent at the instant of their change."""
+        self.messages_sent += messages
 
     @property
     def live(self) -> int:
@@ -63,7 +69,7 @@ class Hub:
             for view in views:
                 self.messages_sent += view.apply(partition, seen)
         for active in reached:
-            if active.outbox.full:
+            if active.is_too_slow:
                 self.remove(active)
                 active.fall_behind()
         for view in views:

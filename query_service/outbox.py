@@ -11,9 +11,10 @@ class Outbox:
     """Messages in the order they go out. Above `bytes_max` it is full: live messages are no longer put here."""
 
     def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._messages: deque[bytes] = deque()
-        self._bytes = 0
+        self.bytes = 0
+        """Of the messages that wait."""
         self._filled = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
@@ -21,12 +22,12 @@ class Outbox:
     @property
     def full(self) -> bool:
         """Whether the client is slower than what is sent to it."""
-        return self._bytes > self._bytes_max
+        return self.bytes > self.bytes_max
 
     def put(self, message: bytes) -> None:
         """Put a message behind all others."""
         self._messages.append(message)
-        self._bytes += len(message)
+        self.bytes += len(message)
         self._filled.set()
         if self.full:
             self._drained.clear()
@@ -39,10 +40,10 @@ class Outbox:
         while self._messages and len(taken) < FRAME_MESSAGES_MAX and size < FRAME_BYTES:
             taken.append(self._messages.popleft())
             size += len(taken[-1])
-        self._bytes -= size
+        self.bytes -= size
         if not self._messages:
             self._filled.clear()
-        if self._bytes <= self._bytes_max // 2:
+        if self.bytes <= self.bytes_max // 2:
             self._drained.set()
         return taken
 

@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -66,3 +66,13 @@ def _paced(rest: Iterator[T], done: list[T]) -> Iterator[None]:
         if len(step) < wanted:
             return
         yield
+
+
+async def together(steps: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run all at once; where one raises, the others end and its error is raised."""
+    tasks = [asyncio.ensure_future(step) for step in steps]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()

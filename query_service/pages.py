@@ -94,7 +94,7 @@ class PageView(Paged):
         if not events:
             return []
         return [
-            (viewer, deliveries(events[viewer.window], change, viewer.options.oof))
+            (viewer, deliveries(events[viewer.window], change, viewer.oof))
             for viewer in self._viewers
             if viewer.window in events
         ]
@@ -110,4 +110,6 @@ class PageView(Paged):
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
         present = self.topic.rows.body(key)
-        return Delivery(OOF, body, DELETED) if present is None else Delivery(OOF, present, MATCH)
+        if present is None:
+            return Delivery(OOF, body, DELETED, body)
+        return Delivery(OOF, present, MATCH, body)

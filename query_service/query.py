@@ -106,27 +106,34 @@ class Query:
 
     def begin_now(self) -> bool:
         """Take the instant now, if all indexes are at hand; tell whether they are."""
-        select = self._selection
-        if not self.parts and self._are_indexes_at_hand():
+        if not self.parts and self.is_prepared:
             began = time.monotonic()
             self.positions = {topic.definition.log: topic.positions for topic in self._topics}
-            self.parts = [Part.of(topic, select) for topic in self._topics]
+            self.parts = [self._part(topic) for topic in self._topics]
             self.result.topic_matches = sum(part.records for part in self.parts)
             self.work(time.monotonic() - began)
         return bool(self.parts)
 
-    def _are_indexes_at_hand(self) -> bool:
+    def _part(self, topic: TopicState) -> Part:
+        return Part.of(topic, self._selection)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether all indexes are at hand."""
         select = self._selection
         if select.sow_keys:
             return True
         return all(topic.indexes.at_hand(select.filter, select.order) for topic in self._topics)
 
+    async def prepare(self) -> None:
+        """Make the indexes that are not at hand; some may be no longer when all are made."""
+        for topic in self._topics if not self.is_prepared else ():
+            await topic.indexes.build(self._selection.filter, self._selection.order, self.work)
+
     async def begin(self) -> None:
         """Take the instant as soon as all indexes are at hand: it is that at which this returns."""
-        select = self._selection
         while not self.begin_now():
-            for topic in self._topics:
-                await topic.indexes.build(select.filter, select.order, self.work)
+            await self.prepare()
 
     async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
         """Yield records as they go on the wire, some of one topic at a time; others get turns in between.

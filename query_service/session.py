@@ -5,7 +5,7 @@ import itertools
 import time
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
@@ -24,6 +24,8 @@ from sowline.wire import Request, ack, command_id_of, failure, message, read_req
 log = structlog.get_logger()
 
 SUBSCRIPTIONS_MAX = 10_000
+
+S = TypeVar("S", Serving, Viewing)
 
 Run = Callable[[], Coroutine[Any, Any, None]]
 """What a command starts: called when its task begins, so not at all where it was ended before."""
@@ -138,35 +140,43 @@ class Session:
     # subscriptions
 
     def _subscribe(self, request: Request) -> None:
-        sub_id = self._free_sub_id(request)
-        topics = topics_of(self._backend.state, request.topic)
-        places = places_of(request, topics)
-        selection = selection_of(request)
-        serving: Serving | Viewing
-        if is_view(request, selection):
-            topic = only_topic(request, topics)
-            serving = Viewing(self._backend, self.outbox, request, topic, selection, places)
-        else:
-            serving = Serving(self._backend, self.outbox, request, topics, selection, places)
+        sub_id = request.id_of_subscription
+        replaced = self._replaced(request, sub_id)
+        serving = self._serving(request, None if replaced is None else replaced.serving)
+        self._end(sub_id)
         task = asyncio.get_running_loop().create_task(
             self._guarded(request, serving.run, "processed", sub_id=sub_id)
         )
         self._subscriptions[sub_id] = _Subscription(request, serving, task)
         task.add_done_callback(lambda done: self._ended(sub_id, task))
 
-    def _free_sub_id(self, request: Request) -> str:
-        sub_id = request.id_of_subscription
+    def _replaced(self, request: Request, sub_id: str) -> _Subscription | None:
+        """Return the subscription whose place the new one takes, if there is one; raises where it may not begin."""
         if not sub_id:
             raise SowlineError("invalid subid", "expected a sub_id or a command_id to name the subscription")
-        if sub_id in self._subscriptions:
-            raise SowlineError(
-                "subid in use", f"subscription {sub_id!r} exists already; unsubscribe it first"
-            )
-        if len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
+        replaced = self._subscriptions.get(sub_id)
+        if replaced is None and len(self._subscriptions) >= SUBSCRIPTIONS_MAX:
             raise SowlineError(
                 "too many subscriptions", f"expected at most {SUBSCRIPTIONS_MAX} on one connection"
             )
-        return sub_id
+        if replaced is not None and not request.parsed_options.replace:
+            raise SowlineError(
+                "subid in use",
+                f"subscription {sub_id!r} exists already; unsubscribe it first, or replace it with that option",
+            )
+        return replaced
+
+    def _serving(self, request: Request, replaced: Serving | Viewing | None) -> Serving | Viewing:
+        """Return who serves a subscription; the one that it replaces is stopped then."""
+        topics = topics_of(self._backend.state, request.topic)
+        selection = selection_of(request)
+        places = places_of(request, topics)
+        if is_view(request, selection):
+            topic = only_topic(request, topics)
+            viewing = _like(Viewing, replaced)
+            return Viewing(self._backend, self.outbox, request, topic, selection, places, viewing)
+        serving = _like(Serving, replaced)
+        return Serving(self._backend, self.outbox, request, topics, selection, places, serving)
 
     def _unsubscribe(self, request: Request) -> None:
         if not request.sub_id and not request.query_id:
@@ -214,6 +224,17 @@ class Session:
             self._end(sub_id)
         for _, task in list(self._queries.values()):
             task.cancel()
+
+
+def _like(kind: type[S], replaced: Serving | Viewing | None) -> S | None:
+    """Return the subscription to be replaced; raises `not supported` if it is of another kind."""
+    if replaced is None or isinstance(replaced, kind):
+        return replaced
+    raise SowlineError(
+        "not supported",
+        "expected a page (top_n and skip_n) or groups to replace such a one, and no other subscription; got one"
+        " of another kind: unsubscribe the first",
+    )
 
 
 _HANDLERS: dict[str, Callable[[Session, Request], None]] = {

@@ -2,25 +2,37 @@
 
 import asyncio
 
+from fanout.subscription import OOF, PUBLISH
+from fanout.telling import Deltas, tell
 from query_service.asking import Places
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, changes_since
-from query_service.group import acknowledge, acknowledge_processed, put_group
+from query_service.group import Mark, acknowledge, acknowledge_processed, put_group
 from query_service.group_views import GroupPageView, GroupView, shown_in_order
 from query_service.grouping import hash_of
 from query_service.hub import ViewName
 from query_service.outbox import Outbox
+from query_service.pace import together
 from query_service.pages import PageView
 from query_service.query import Query, Result, Selection
 from query_service.serving import wait_for_replica
 from query_service.state import TopicState
+from query_service.step import put_told
 from query_service.views import Shown, View, Viewer
 from sowline.bookmark import Positions, format_position
+from sowline.errors import SowlineError
+from sowline.position import before_the_log
 from sowline.wire import Request, sow_record
+
+_SHOWN_OTHERWISE = before_the_log()
+"""The position of what a client was shown in another form: it lacks it in the one that it asks for now."""
 
 
 class Viewing:
-    """One subscription of a session to a view; `run` it in a task of its own."""
+    """One subscription of a session to a view; `run` it in a task of its own.
+
+    It takes the place of `replaced`, which is stopped then: whatever is wrong with the new one is raised before.
+    """
 
     def __init__(
         self,
@@ -30,6 +42,7 @@ class Viewing:
         topic: TopicState,
         selection: Selection,
         places: Places | None,
+        replaced: "Viewing | None" = None,
     ) -> None:
         self._backend = backend
         self._outbox = outbox
@@ -38,8 +51,40 @@ class Viewing:
         self._selection = selection
         self._place = None if places is None else places[topic.definition.log]
         self._is_page = request.skip_n is not None
-        self._viewer = Viewer(outbox, request.id_of_subscription, selection)
+        self._viewer = Viewer(outbox, request.id_of_subscription, topic, selection, delta=request.is_delta)
         self._view: View | None = None
+        self._open: dict[ViewName, View] = {}
+        """The views that are kept for this subscription."""
+        self._is_replacement = replaced is not None
+        self._replaces = False
+        if replaced is not None:
+            self._take_over(replaced)
+
+    def _take_over(self, replaced: "Viewing") -> None:
+        """Stop the subscription before, and hold what its client holds, where that can be told."""
+        if replaced._topic is not self._topic:
+            raise SowlineError(
+                "not supported",
+                f"expected a page or groups of {replaced._topic.definition.name} to replace such a one, got one"
+                f" of {self._topic.definition.name}; unsubscribe the other first",
+            )
+        self._replaces = replaced.stand_still()
+        before = replaced._viewer
+        self._viewer.held, self._viewer.positions = before.held, before.positions
+        if not replaced._selection.options.shows_like(self._selection.options):
+            self._viewer.held = {
+                key: of._replace(position=_SHOWN_OTHERWISE) for key, of in before.held.items()
+            }
+        self._open, replaced._open = replaced._open, {}
+
+    def stand_still(self) -> bool:
+        """Let what the client holds be what it was told; False where it holds no complete view."""
+        view, viewer = self._view, self._viewer
+        if view is not None and viewer in view:
+            if viewer.conflated is not None:
+                viewer.conflated.flush()
+            view.fall_behind(viewer)
+        return bool(viewer.positions) and (self._is_page or self._selection.top_n is None)
 
     @property
     def _name(self) -> ViewName:
@@ -56,12 +101,21 @@ class Viewing:
         """Serve until cancelled; raises where it can't go on."""
         if self._place is not None:
             await wait_for_replica(self._backend.state, self._topic, self._place)
-        view = self._view = await self._view_of_topic()
-        view.users += 1
+        view = self._view = await self._enter()
         assert view.filling is not None
         await asyncio.shield(view.filling)
-        if self._place is None or not await self._came_back(view, self._place):
-            self._begin(view, reset=self._place is not None)
+        if self._is_replacement:
+            self._replace(view)
+        elif self._place is None or not await self._came_back(view, self._place):
+            self._begin(view, None if self._place is None else "reset")
+        conflated = self._viewer.conflated
+        if conflated is None:
+            await self._stay_live(view)
+        else:
+            await together([self._stay_live(view), conflated.run(self._backend.hub.count)])
+
+    async def _stay_live(self, view: View) -> None:
+        """Be told the difference whenever the client was too slow for the steps."""
         while True:
             await self._viewer.behind.wait()
             await self._outbox.wait_drained()
@@ -71,15 +125,30 @@ class Viewing:
 
     def stop(self) -> None:
         """Look at the view no more; whoever is the last closes it."""
-        view, self._view = self._view, None
-        if view is None:
-            return
-        view.remove(self._viewer)
+        if self._view is not None:
+            self._view.remove(self._viewer)
+            self._view = None
+        for name in list(self._open):
+            self._leave(name)
+
+    def _leave(self, name: ViewName) -> None:
+        view = self._open.pop(name)
         view.users -= 1
         if not view.users:
-            self._backend.hub.remove_view(self._topic.definition.name, self._name)
+            self._backend.hub.remove_view(self._topic.definition.name, name)
             if view.filling is not None:
                 view.filling.cancel()
+
+    async def _enter(self) -> View:
+        """Return the view, and keep it open, and no other."""
+        view = await self._view_of_topic()
+        if self._open.get(self._name) is not view:
+            view.users += 1
+        others = [name for name, open in self._open.items() if open is not view]
+        self._open = self._open | {self._name: view}
+        for name in others:
+            self._leave(name)
+        return view
 
     async def _view_of_topic(self) -> View:
         """Return the view, which others may look at already; else it is made as of an instant, and filled."""
@@ -101,20 +170,45 @@ class Viewing:
         kind = GroupPageView if self._is_page else GroupView
         return kind(self._topic, self._selection, self._backend.limits.groups_max)
 
-    def _begin(self, view: View, *, reset: bool) -> None:
+    def _begin(self, view: View, mark: Mark) -> None:
         """Send the view as it is, and be live from there on."""
         if view.failed is not None:
             raise view.failed
-        bookmark = self._topic.bookmark(self._topic.positions)
-        self._acknowledge(bookmark)
+        self._acknowledge(self._topic.bookmark(self._topic.positions))
+        self._put_group(view, self._shown(view), mark)
+
+    def _replace(self, view: View) -> None:
+        """Tell what leaves what the client holds, send what it lacks of the view, and be live from there on."""
+        if not self._replaces:
+            self._begin(view, "reset")
+            return
+        if view.failed is not None:
+            raise view.failed
+        viewer, topic = self._viewer, self._topic
+        self._acknowledge(topic.bookmark(topic.positions))
+        due = view.difference(viewer)
+        place = topic.bookmark(viewer.positions)
+        for key, said in due:
+            if said.command == OOF and (told := tell(key, said, viewer.form, Deltas(viewer.keys), None)):
+                put_told(
+                    self._outbox, viewer.sub_id, topic.definition.name, viewer.form, told, place, more=True
+                )
+        lacked = {key for key, said in due if said.command == PUBLISH}
+        viewer.held = {}
+        self._put_group(view, {key: of for key, of in self._shown(view).items() if key in lacked}, "replace")
+
+    def _shown(self, view: View) -> dict[bytes, Shown]:
         shown = view.shown_to(self._viewer)
-        if not self._is_page:
-            shown = shown_in_order(shown, self._selection)
+        return shown if self._is_page else shown_in_order(shown, self._selection)
+
+    def _put_group(self, view: View, shown: dict[bytes, Shown], mark: Mark) -> None:
+        bookmark = self._topic.bookmark(self._topic.positions)
         records = self._records(shown)
         result = Result(len(self._topic.rows), view.matches)
         result.count(len(records), sum(map(len, records)), hash_of(shown))
-        put_group(self._outbox, self._request, bookmark, records, result, reset=reset)
+        put_group(self._outbox, self._request, bookmark, records, result, mark)
         acknowledge(self._outbox, self._request, bookmark, result)
+        self._viewer.behind.clear()
         view.add(self._viewer)
 
     async def _came_back(self, view: View, place: Positions) -> bool:
@@ -134,7 +228,7 @@ class Viewing:
         """Let the viewer hold what the view showed at its bookmark."""
         await asyncio.sleep(0)
         limits, kafka = self._backend.limits, self._backend.kafka
-        changes = await changes_since(kafka, self._topic, place, limits.undo_max)
+        [changes] = await changes_since(kafka, [(self._topic, place)], limits.undo_max)
         if view.failed is not None:
             raise view.failed
         if changes and not view.can_go_back:

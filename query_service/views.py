@@ -11,14 +11,18 @@ from typing import NamedTuple
 
 from fanout.page import Window
 from fanout.subscription import PUBLISH, Delivery, Sighting
+from fanout.telling import Deltas, Form, tell
+from query_service.conflating import Conflated, pending_of
 from query_service.outbox import Outbox
 from query_service.query import Query, Selection
 from query_service.state import TopicState
+from query_service.step import put_step
 from sowline.bookmark import Positions
 from sowline.change import Change
+from sowline.difference import Keys
 from sowline.errors import SowlineError
+from sowline.options import Options
 from sowline.position import Position
-from sowline.wire import change_head, change_tail
 
 Due = list[tuple[bytes, Delivery]]
 """Messages for one subscriber: the SOW key of the record or group, and what is said of it."""
@@ -36,14 +40,32 @@ class Shown(NamedTuple):
 class Viewer:
     """One subscriber of a view. While it is not live, `held` is what it was told last, and `positions` where."""
 
-    def __init__(self, outbox: Outbox, sub_id: str, selection: Selection) -> None:
+    def __init__(
+        self, outbox: Outbox, sub_id: str, topic: TopicState, selection: Selection, *, delta: bool
+    ) -> None:
+        options = selection.options
         self.outbox = outbox
         self.sub_id = sub_id
-        self.options = selection.options
+        self.oof = options.oof
+        self.form = Form.of(options, delta=delta)
+        self.keys = keys_shown(topic, options)
         self.window = Window(selection.skip_n, selection.top_n or 0)
         self.held: dict[bytes, Shown] = {}
         self.positions: Positions = {}
         self.behind = asyncio.Event()
+        self.conflated: Conflated | None = None
+        if options.conflation is not None:
+            pending = pending_of(options, self.form, self.keys, of_each=True)
+            self.conflated = Conflated(
+                outbox, sub_id, topic, self.form, pending, options.conflation, lambda: topic.positions
+            )
+
+
+def keys_shown(topic: TopicState, options: Options) -> Keys:
+    """The fields that name what a view shows: those of the key, or those that groups are made by."""
+    if not options.projection:
+        return topic.definition.key_paths
+    return tuple(tuple(map(str, path.steps)) for path in options.grouping)
 
 
 class View(ABC):
@@ -64,6 +86,10 @@ class View(ABC):
     def __len__(self) -> int:
         return len(self._viewers)
 
+    def __contains__(self, viewer: Viewer) -> bool:
+        """Whether a viewer is live."""
+        return viewer in self._viewers
+
     async def fill(self, query: Query) -> None:
         """Take in what matched at the query's instant, then what has changed since."""
         try:
@@ -77,6 +103,8 @@ class View(ABC):
     def add(self, viewer: Viewer) -> None:
         """Let a viewer be live: it holds exactly what the view shows now."""
         self._viewers[viewer] = None
+        if viewer.conflated is not None:
+            viewer.conflated.begin()
 
     def remove(self, viewer: Viewer) -> None:
         """Tell a viewer nothing more."""
@@ -97,7 +125,11 @@ class View(ABC):
         if due:
             before, now = (self._bookmark(partition, at) for at in (seen.change.after, seen.change.position))
             for viewer, messages in due:
-                self._tell(viewer, messages, before, now, seen.change.time)
+                if viewer.conflated is None:
+                    self._tell(viewer, messages, before, now, seen.change.time)
+                else:
+                    for key, delivery in messages:
+                        viewer.conflated.take(key, delivery, Deltas(viewer.keys), seen.change.time)
         return sum(len(messages) for _, messages in due)
 
     def _bookmark(self, partition: int, position: Position) -> str:
@@ -105,8 +137,11 @@ class View(ABC):
         return self.topic.bookmark(self.topic.positions | {partition: position})
 
     def settle(self) -> None:
-        """After a batch of changes: whoever is too slow goes on at its own pace from here."""
-        for viewer in [viewer for viewer in self._viewers if viewer.outbox.full]:
+        """After a batch of changes: whoever is too slow goes on at its own pace from here.
+
+        Of a conflated viewer no more waits than the view shows.
+        """
+        for viewer in [viewer for viewer in self._viewers if viewer.outbox.full and not viewer.conflated]:
             self.fall_behind(viewer)
 
     def fall_behind(self, viewer: Viewer) -> None:
@@ -119,7 +154,7 @@ class View(ABC):
     def catch_up(self, viewer: Viewer) -> None:
         """Tell a viewer what differs from what it holds, and let it be live."""
         before, now = map(self.topic.bookmark, (viewer.positions, self.topic.positions))
-        self._tell(viewer, self._difference(viewer), before, now, None)
+        self._tell(viewer, self.difference(viewer), before, now, None)
         viewer.held = {}
         viewer.behind.clear()
         self.add(viewer)
@@ -140,29 +175,27 @@ class View(ABC):
         for viewer in list(self._viewers):
             self.fall_behind(viewer)
 
-    def _difference(self, viewer: Viewer) -> Due:
+    def difference(self, viewer: Viewer) -> Due:
+        """What turns what a viewer holds into what it sees now; nobody is told what leaves but who asked for it."""
         now = self.shown_to(viewer)
         due = [
             (key, self._left(key, shown.body))
             for key, shown in viewer.held.items()
-            if viewer.options.oof and key not in now
+            if viewer.oof and key not in now
         ]
-        return due + [
-            (key, Delivery(PUBLISH, shown.body))
-            for key, shown in now.items()
-            if not _same(viewer.held.get(key), shown)
-        ]
+        for key, shown in now.items():
+            held = viewer.held.get(key)
+            if held is None:
+                due.append((key, Delivery(PUBLISH, shown.body)))
+            elif (held.body, held.position) != (shown.body, shown.position):
+                due.append((key, Delivery(PUBLISH, shown.body, previous=held.body)))
+        return due
 
     def _tell(self, viewer: Viewer, due: Due, before: str, now: str, time: int | None) -> None:
-        """Put the messages of one step; all but the last say that there is more, and where it was before them."""
-        options, topic = viewer.options, self.topic.definition.name
-        when = time if options.timestamp else None
-        for number, (key, said) in enumerate(due, 1):
-            more = number < len(due)
-            body = said.body if options.select is None else options.select.apply(said.body)
-            name, place = None if options.no_sowkey else key, before if more else now
-            tail = change_tail(topic, name, place, body, when)
-            viewer.outbox.put(change_head(said.command, [viewer.sub_id], said.reason, more=more) + tail)
+        """Put the messages of one step."""
+        messages = [tell(key, said, viewer.form, Deltas(viewer.keys), time) for key, said in due]
+        told = [message for message in messages if message is not None]
+        put_step(viewer.outbox, viewer.sub_id, self.topic.definition.name, viewer.form, told, before, now)
 
     @property
     def can_go_back(self) -> bool:
@@ -193,7 +226,3 @@ class View(ABC):
     @abstractmethod
     def _left(self, key: bytes, body: bytes) -> Delivery:
         """What is said of something that a viewer held with this body, and that is not shown to it any more."""
-
-
-def _same(held: Shown | None, shown: Shown) -> bool:
-    return held is not None and (held.body, held.position) == (shown.body, shown.position)

@@ -5,17 +5,33 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sowline.duration import parse_duration_ms
 from sowline.errors import SowlineError
 from sowline.path import Path
-from sowline.projection import parse_grouping
+from sowline.projection import GroupingError, parse_grouping
 from sowline.select import Select, parse_select
 
 OPTIONS_CHARS_MAX = 256 * 1024
 PROJECTION_BYTES_MAX = 64 * 1024
 
-_WORDS = ("oof", "no_empties", "no_sowkey", "send_keys", "timestamp", "reset")
+AUTO = 0
+"""The interval of a conflation that depends on how well the client keeps up."""
+
+INTERVAL_MS_MAX = 3_600_000
+
+_WORDS = ("oof", "no_empties", "no_sowkey", "send_keys", "timestamp", "reset", "replace")
 _NOT_FOUND = ("fail", "reset")
-_KNOWN = ", ".join((*_WORDS, "bookmark_not_found=fail|reset", "select=[…]", "grouping=[…]", "projection=[…]"))
+_KNOWN = ", ".join(
+    (
+        *_WORDS,
+        "bookmark_not_found=fail|reset",
+        "conflation=none|auto|250ms",
+        "conflation_key=[…]",
+        "select=[…]",
+        "grouping=[…]",
+        "projection=[…]",
+    )
+)
 
 _PLAIN = re.compile(r"[^,\[]*")
 _INSIDE = re.compile(
@@ -31,8 +47,9 @@ _CLOSING = {"[": "]", "'": "'", '"': '"'}
 class Options:
     """What a read may be asked to do differently; docs/wire.md describes each.
 
-    `send_keys` asks for what is always so: a delta holds the key fields. `grouping` and `projection` come
-    together or not at all: then the read is aggregated, and `projection` is the text between its brackets.
+    `send_keys` asks for what is always so: a delta holds the key fields. `conflation` is an interval in
+    milliseconds or `AUTO`; None is none. `grouping` and `projection` come together or not at all: then the
+    read is aggregated, and `projection` is the text between its brackets.
     """
 
     oof: bool = False
@@ -41,9 +58,20 @@ class Options:
     send_keys: bool = False
     timestamp: bool = False
     reset: bool = False
+    replace: bool = False
+    conflation: int | None = None
+    conflation_key: tuple[Path, ...] = ()
     select: Select | None = None
     grouping: tuple[Path, ...] = ()
     projection: str = ""
+
+    def shows_like(self, other: "Options") -> bool:
+        """Whether a record, or a group, looks the same under both."""
+        return (self.select, self.grouping, self.projection) == (
+            other.select,
+            other.grouping,
+            other.projection,
+        )
 
 
 def parse_options(text: str) -> Options:
@@ -75,7 +103,30 @@ def _consistent(options: Options) -> Options:
         raise _invalid("expected grouping=[…] and projection=[…] together, got one of them")
     if options.projection and options.select is not None:
         raise _invalid("expected projection=[…] without select=[…]: it says already what is sent")
+    if options.conflation_key and options.conflation is None:
+        raise _invalid("expected conflation=… together with conflation_key=[…], got the key alone")
     return options
+
+
+def _conflation(text: str) -> int | None:
+    if text in ("none", "auto"):
+        return None if text == "none" else AUTO
+    try:
+        interval = parse_duration_ms(text)
+    except ValueError:
+        interval = 0
+    if not 1 <= interval <= INTERVAL_MS_MAX:
+        raise _invalid(
+            f"expected conflation=none, auto or an interval of 1ms to 1h such as 250ms, got {text[:60]!r}"
+        )
+    return interval
+
+
+def _conflation_key(clause: str) -> tuple[Path, ...]:
+    try:
+        return parse_grouping(_between_brackets("conflation_key", clause))
+    except GroupingError as error:
+        raise _invalid(f"{error.message}, in the conflation_key") from None
 
 
 def _grouping(clause: str) -> tuple[Path, ...]:
@@ -100,6 +151,8 @@ def _between_brackets(name: str, clause: str) -> str:
 
 
 _CLAUSES: dict[str, Callable[[str], Any]] = {
+    "conflation": _conflation,
+    "conflation_key": _conflation_key,
     "select": parse_select,
     "grouping": _grouping,
     "projection": _projection,

@@ -65,12 +65,13 @@ def _only(names: Iterable[str]) -> Any:
 class Select:
     """A select list. Immutable; equal to every list of the same directives; its text is canonical."""
 
-    __slots__ = ("_root", "text")
+    __slots__ = ("_directives", "_root", "text")
 
     text: str
 
     def __init__(self, directives: dict[Names, bool]) -> None:
         """A list of directives: the names that lead to a field, and whether it is sent."""
+        self._directives = directives
         self._root = _Node(True)
         # The shortest first: what a directive says of a field holds for those in it, until another says more.
         for names, sent in sorted(directives.items(), key=lambda directive: len(directive[0])):
@@ -92,13 +93,20 @@ class Select:
 
     def keeps(self, path: Path) -> bool:
         """Whether a value at the path is sent; a subscript stands for any element."""
+        return self._sends(step for step in path.steps if isinstance(step, str))
+
+    def _sends(self, names: Iterable[str]) -> bool:
         node = self._root
-        for step in path.steps:
-            if isinstance(step, str):
-                if step not in node.fields:
-                    break
-                node = node.fields[step]
+        for name in names:
+            if name not in node.fields:
+                break
+            node = node.fields[name]
         return node.sent
+
+    def __or__(self, other: "Select") -> "Select":
+        """The list of what either sends."""
+        named = {*self._directives, *other._directives}
+        return Select({names: self._sends(names) or other._sends(names) for names in named})
 
     def __repr__(self) -> str:
         return f"Select({self.text!r})"

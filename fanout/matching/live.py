@@ -7,19 +7,20 @@ from typing import Generic
 
 from fanout.matching.entry import Entry, T
 from fanout.matching.index import SubscriptionIndex
-from fanout.subscription import Delivery, Sighting, Subscription, in_focus, out_of_focus
+from fanout.subscription import Delivery, Sighting, Subscription, entered, left, updated
 from sowline.filter import UNKNOWN
 
 
 class LiveSubscriptions(Generic[T]):
     """Items, each with a subscription; a change's deliveries are those of `Subscription.on_change` of all.
 
-    Those that want no word of records out of focus are kept apart: of them only the new record is asked.
+    Those that don't look back are kept apart: of them only the new record is asked.
     """
 
     def __init__(self) -> None:
         numbers = count()
         self._plain: SubscriptionIndex[T] = SubscriptionIndex(numbers)
+        self._with_delta: SubscriptionIndex[T] = SubscriptionIndex(numbers)
         self._with_oof: SubscriptionIndex[T] = SubscriptionIndex(numbers)
         self._home: dict[T, SubscriptionIndex[T]] = {}
 
@@ -30,7 +31,8 @@ class LiveSubscriptions(Generic[T]):
         """Put an item in; raises ValueError if it is in."""
         if item in self._home:
             raise ValueError(f"expected an item that has no subscription yet, got {item!r}; remove it first")
-        home = self._with_oof if subscription.oof else self._plain
+        delta_only = self._with_delta if subscription.delta else self._plain
+        home = self._with_oof if subscription.oof else delta_only
         home.add(item, subscription.filter)
         self._home[item] = home
 
@@ -42,19 +44,34 @@ class LiveSubscriptions(Generic[T]):
 
     def on_change(self, seen: Sighting) -> list[tuple[T, Delivery]]:
         """The items that the change means something to, in the order of adding; equal deliveries are one."""
-        staying: list[Entry[T]] = []
         found: list[tuple[int, T, Delivery]] = []
-        if seen.now is not None:
-            about = seen.about_now if self._plain.needs_about or self._with_oof.needs_about else UNKNOWN
-            staying = self._with_oof.true_of(seen.now, about)
-            found = _addressed(self._plain.true_of(seen.now, about) + staying, in_focus(seen.change))
-        if len(self._with_oof) and seen.before is not None:
-            about = seen.about_before if self._with_oof.needs_about else UNKNOWN
-            leaving = set(self._with_oof.true_of(seen.before, about)).difference(staying)
-            if leaving:
-                found += _addressed(leaving, out_of_focus(seen.change))
+        if len(self._plain) and seen.now is not None:
+            found += _addressed(_matching_now(self._plain, seen), entered(seen.change))
+        for home in (self._with_delta, self._with_oof):
+            if not len(home):
+                continue
+            now, before = _matching_now(home, seen), _matched_before(home, seen)
+            staying = before.intersection(now)
+            if staying:
+                found += _addressed(staying, updated(seen.change))
+            if len(staying) < len(now):
+                found += _addressed(set(now).difference(staying), entered(seen.change))
+            if home is self._with_oof and len(staying) < len(before):
+                found += _addressed(before.difference(staying), left(seen.change))
         found.sort(key=itemgetter(0))
         return [(item, delivery) for _, item, delivery in found]
+
+
+def _matching_now(home: SubscriptionIndex[T], seen: Sighting) -> list[Entry[T]]:
+    if seen.now is None:
+        return []
+    return home.true_of(seen.now, seen.about_now if home.needs_about else UNKNOWN)
+
+
+def _matched_before(home: SubscriptionIndex[T], seen: Sighting) -> set[Entry[T]]:
+    if seen.before is None:
+        return set()
+    return set(home.true_of(seen.before, seen.about_before if home.needs_about else UNKNOWN))
 
 
 def _addressed(entries: Iterable[Entry[T]], delivery: Delivery) -> list[tuple[int, T, Delivery]]:

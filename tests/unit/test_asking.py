@@ -8,6 +8,7 @@ import pytest
 from query_service.asking import (
     is_view,
     live_filter,
+    subscription_of,
     only_topic,
     places_of,
     query_of,
@@ -170,12 +171,14 @@ def test_sow_keys_restrict_what_is_live() -> None:
 
 
 def test_focus_needs_a_filter_that_does_not_change_by_itself() -> None:
-    """Without oof it may."""
+    """Without oof and deltas it may."""
     text = "UNIX_TIMESTAMP() > /a"
-    with pytest.raises(SowlineError) as error:
-        live_filter(selection_of(request("subscribe", filter=text, options="oof")))
-    assert reason_of(error) == "bad filter"
-    assert live_filter(selection_of(request("subscribe", filter=text))).text == text
+    plain = request("subscribe", filter=text)
+    for asked in (request("subscribe", filter=text, options="oof"), request("delta_subscribe", filter=text)):
+        with pytest.raises(SowlineError) as error:
+            subscription_of(asked, selection_of(asked))
+        assert reason_of(error) == "bad filter"
+    assert subscription_of(plain, selection_of(plain)).filter.text == text
 
 
 # places

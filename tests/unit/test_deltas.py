@@ -109,12 +109,36 @@ async def test_deltas_go_on_from_a_bookmark(server: Server) -> None:
     assert told(await client.read()) == [(True, {"id": 3, "qty": 1}), (True, {"id": 3, "qty": 2})]
 
 
-@pytest.mark.parametrize("asked", [{"top_n": 1, "skip_n": 0}, {"options": "grouping=[/a],projection=[/a]"}])
-async def test_pages_and_groups_have_no_deltas(server: Server, asked: Json) -> None:
-    """They say so."""
+async def test_pages_have_deltas(server: Server) -> None:
+    """Of what stays in the window; what enters it is whole."""
+    for number in (1, 2, 3):
+        server.put({"id": number, "a": 0, "b": 0})
     client = server.connect()
-    client.ask("sow_and_delta_subscribe", **asked)
-    assert (await client.read())[0]["reason"] == "not supported"
+    client.ask("sow_and_delta_subscribe", top_n=2, skip_n=0, order_by="/a,/id", options="oof")
+    assert [m["command"] for m in await client.read()] == ["group_begin", "sow", "sow", "group_end"]
+    server.put({"id": 1, "a": 0, "b": 1})
+    server.put({"id": 2, "a": 1, "b": 0})
+    assert told(await client.read()) == [
+        (True, {"id": 1, "b": 1}),
+        (False, {"id": 2, "a": 1, "b": 0}),
+        (False, {"id": 3, "a": 0, "b": 0}),
+    ]
+
+
+async def test_groups_have_deltas(server: Server) -> None:
+    """What groups are made by is their key."""
+    server.put({"id": 1, "a": "x", "b": 1})
+    client = server.connect()
+    options = "no_empties,grouping=[/a],projection=[/a,SUM(/b) AS /sum,COUNT(/id) AS /count]"
+    client.ask("sow_and_delta_subscribe", options=options)
+    await client.read()
+    server.put({"id": 1, "a": "x", "b": 1, "c": 5})
+    server.put({"id": 1, "a": "x", "b": 2})
+    server.put({"id": 2, "a": "y", "b": 2})
+    assert told(await client.read()) == [
+        (True, {"a": "x", "sum": 2}),
+        (False, {"a": "y", "sum": 2, "count": 1}),
+    ]
 
 
 @pytest.mark.parametrize("seed", range(10))

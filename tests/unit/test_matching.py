@@ -279,9 +279,10 @@ def test_a_change_means_to_all_what_it_means_to_each() -> None:
     asked = [("/a = 1", True), ("/a = 2", False), ("/a = 1", False), ("/a > 0", True), ("/a = 1", True)]
     for number, (text, oof) in enumerate(asked):
         live.add(number, Subscription(compile_filter(text), oof))
-    publish, match = Delivery("publish", b'{"a":2}'), Delivery("oof", b'{"a":2}', "match")
-    assert live.on_change(seen({"a": 1}, {"a": 2})) == [(0, match), (1, publish), (3, publish), (4, match)]
-    gone = Delivery("oof", b'{"a":1}', "expired")
+    publish, match = Delivery("publish", b'{"a":2}'), Delivery("oof", b'{"a":2}', "match", b'{"a":1}')
+    update = Delivery("publish", b'{"a":2}', previous=b'{"a":1}')
+    assert live.on_change(seen({"a": 1}, {"a": 2})) == [(0, match), (1, publish), (3, update), (4, match)]
+    gone = Delivery("oof", b'{"a":1}', "expired", b'{"a":1}')
     assert live.on_change(seen({"a": 1}, None)) == [(0, gone), (3, gone), (4, gone)]
     assert live.on_change(seen(None, None)) == []
     live.remove(3)
@@ -294,9 +295,9 @@ def test_deliveries_are_shared() -> None:
     live: LiveSubscriptions[int] = LiveSubscriptions()
     for number in range(4):
         live.add(number, Subscription(compile_filter(f"/a < {number + 2}"), oof=number % 2 == 0))
-    deliveries = [delivery for _, delivery in live.on_change(seen(None, {"a": 1}))]
+    deliveries = [delivery for _, delivery in live.on_change(seen({"a": 1}, {"a": 1}))]
     assert len(deliveries) == 4
-    assert all(delivery is deliveries[0] for delivery in deliveries)
+    assert deliveries[0] is deliveries[2] is not deliveries[1] is deliveries[3]
 
 
 def test_without_oof_nobody_reads_the_previous_record() -> None:

@@ -69,8 +69,8 @@ def published(number: int, **fields: object) -> tuple[bytes, Delivery]:
 
 
 def out(number: int, reason: str = "match", **fields: object) -> tuple[bytes, Delivery]:
-    """Return the message that a record is in the window no longer."""
-    return key(number), Delivery("oof", record(number, **fields).body, reason)
+    """Return the message that a record, held without further fields, is in the window no longer."""
+    return key(number), Delivery("oof", record(number, **fields).body, reason, record(number).body)
 
 
 def test_the_chapters_example() -> None:
@@ -111,8 +111,8 @@ def test_what_stays_is_updated_wherever_in_the_window() -> None:
 def test_what_moves_out_is_out_with_its_new_body() -> None:
     """It still matches, and stands elsewhere."""
     page = Page([1, 2, 3, 4], skip=1, top=2, order=parse_order("/rank, /id"))
-    assert page.publish(3, record(3, rank=9)) == [out(3, rank=9), published(4)]
-    assert page.publish(2, record(2, rank=10)) == [out(2, rank=10), published(3, rank=9)]
+    assert page.publish(3, record(3, rank=9), record(3)) == [out(3, rank=9), published(4)]
+    assert page.publish(2, record(2, rank=10), record(2)) == [out(2, rank=10), published(3, rank=9)]
 
 
 def test_what_jumps_over_the_window_shifts_it() -> None:

@@ -1,5 +1,7 @@
 """The subscription engine: what one change means to one subscriber."""
 
+from dataclasses import replace
+
 import orjson
 import pytest
 
@@ -25,10 +27,10 @@ def seen(previous: bytes | None, body: bytes | None) -> Sighting:
     ("previous", "body", "delivery"),
     [
         (None, NEW_YORK, Delivery("publish", NEW_YORK)),
-        (NEW_YORK, NEW_YORK_TOO, Delivery("publish", NEW_YORK_TOO)),
+        (NEW_YORK, NEW_YORK_TOO, Delivery("publish", NEW_YORK_TOO, previous=NEW_YORK)),
         (LONDON, NEW_YORK, Delivery("publish", NEW_YORK)),
-        (NEW_YORK, LONDON, Delivery("oof", LONDON, "match")),
-        (NEW_YORK, None, Delivery("oof", NEW_YORK, "deleted")),
+        (NEW_YORK, LONDON, Delivery("oof", LONDON, "match", NEW_YORK)),
+        (NEW_YORK, None, Delivery("oof", NEW_YORK, "deleted", NEW_YORK)),
         (LONDON, None, None),
         (None, LONDON, None),
         (LONDON, LONDON, None),
@@ -38,15 +40,17 @@ def seen(previous: bytes | None, body: bytes | None) -> Sighting:
 def test_a_buyer_moves(previous: bytes | None, body: bytes | None, delivery: Delivery | None) -> None:
     """Into focus and in it: publish, whole. Out of it: oof with the new record. Gone: oof with the last one."""
     assert Subscription(compile_filter(FILTER), oof=True).on_change(seen(previous, body)) == delivery
-    published = delivery if delivery is not None and delivery.command == "publish" else None
-    assert Subscription(compile_filter(FILTER)).on_change(seen(previous, body)) == published
+    with_delta = delivery if delivery is not None and delivery.command == "publish" else None
+    assert Subscription(compile_filter(FILTER), delta=True).on_change(seen(previous, body)) == with_delta
+    plain = None if with_delta is None else replace(with_delta, previous=None)
+    assert Subscription(compile_filter(FILTER)).on_change(seen(previous, body)) == plain
 
 
 def test_without_a_filter_only_a_deletion_is_out_of_focus() -> None:
     """Everything matches; what is gone does not."""
     everything = Subscription(compile_filter(""), oof=True)
-    assert everything.on_change(seen(NEW_YORK, LONDON)) == Delivery("publish", LONDON)
-    assert everything.on_change(seen(NEW_YORK, None)) == Delivery("oof", NEW_YORK, "deleted")
+    assert everything.on_change(seen(NEW_YORK, LONDON)) == Delivery("publish", LONDON, previous=NEW_YORK)
+    assert everything.on_change(seen(NEW_YORK, None)) == Delivery("oof", NEW_YORK, "deleted", NEW_YORK)
 
 
 def test_a_change_is_parsed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +81,7 @@ def test_a_filter_knows_the_facts_of_each_record() -> None:
     assert sighting.about_now == About("7", "people", size=len(LONDON), updated=1.5, correlation="c")
     assert sighting.about_before == About("7", "people", size=len(NEW_YORK_TOO))
     larger = Subscription(compile_filter(f"MESSAGE_SIZE() > {len(LONDON)}"), oof=True)
-    assert larger.on_change(sighting) == Delivery("oof", LONDON, "match")
+    assert larger.on_change(sighting) == Delivery("oof", LONDON, "match", NEW_YORK_TOO)
     people = Subscription(compile_filter("TOPIC_NAME() = 'people' AND CORRELATION_ID() = 'c'"))
     assert people.on_change(sighting) == Delivery("publish", LONDON)
     assert people.on_change(Sighting(change)) is None

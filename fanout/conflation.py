@@ -1,0 +1,125 @@
+"""Conflation: of all that happens to a record within an interval, a subscriber is told the outcome. Pure.
+
+The interval begins with the first change that means something to the subscriber, and is the same for all
+records: what is told at its end takes the subscriber's view from one instant of the topic to another.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import orjson
+
+from fanout.subscription import OOF, PUBLISH, Delivery
+from fanout.telling import Deltas, Form, Told, selected
+from sowline.difference import Delta, Keys, difference, union
+from sowline.path import Path, reader
+
+KeyOf = Callable[[bytes, Delivery], Hashable]
+"""Of which messages only the last is told: given a SOW key and what is due."""
+
+AUTO_STEP_MS = 10
+AUTO_MAX_MS = 5_000
+AUTO_BACKLOG_BYTES = 128 * 1024
+"""Above so much that waits for a client, `auto` conflates more."""
+
+
+@dataclass(slots=True)
+class _Pending:
+    """What is due of one record. `held` is the record as the subscriber holds it; None where it holds none."""
+
+    sow_key: bytes
+    held: bytes | None
+    time: int
+    delivery: Delivery
+    delta: Delta | None
+    """All changes since, if they can be told as one delta to a subscriber that holds the record."""
+
+
+class Conflation:
+    """What one subscriber has not been told yet."""
+
+    def __init__(self, form: Form, keys: Keys, key_of: KeyOf | None = None) -> None:
+        self._form = form
+        self._keys = keys
+        self._key_of = key_of
+        self._pending: dict[Hashable, _Pending] = {}
+        self.bytes = 0
+        """Of the bodies that are kept."""
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def take(self, sow_key: bytes, delivery: Delivery, deltas: Deltas, time: int) -> None:
+        """Take what one change means; `time` is its log time in ms."""
+        key = sow_key if self._key_of is None else self._key_of(sow_key, delivery)
+        held = self._pending.get(key)
+        if held is None or held.sow_key != sow_key:
+            self.bytes -= 0 if held is None else _size(held.delivery)
+            delta = deltas.of(delivery, self._form)
+            first = time if held is None else held.time
+            self._pending[key] = _Pending(sow_key, delivery.previous, first, delivery, delta)
+            self.bytes += _size(delivery)
+        elif delivery.command == OOF and held.held is None:
+            del self._pending[key]
+            self.bytes -= _size(held.delivery)
+        else:
+            held.delta = self._since(held, delivery, deltas)
+            self.bytes += len(delivery.body) - len(held.delivery.body)
+            held.delivery = delivery
+
+    def _since(self, held: _Pending, delivery: Delivery, deltas: Deltas) -> Delta | None:
+        """All changes as one delta; None where the record was whole in between, or went."""
+        now = deltas.of(delivery, self._form)
+        if held.delta is None or now is None:
+            return None
+        return union(held.delta, now, delivery.body, self._form.select)
+
+    def flush(self) -> list[Told]:
+        """Return what is to be told now, one message a record, and begin anew."""
+        told = [message for held in self._pending.values() if (message := self._message(held)) is not None]
+        self._pending.clear()
+        self.bytes = 0
+        return told
+
+    def _message(self, held: _Pending) -> Told | None:
+        delivery, delta, form = held.delivery, held.delta, self._form
+        if delivery.command == OOF:
+            assert held.held is not None
+            return Told(held.sow_key, OOF, selected(held.held, form), held.time, delivery.reason)
+        if form.no_empties and not self._is_changed(held):
+            return None
+        if delta is not None and not delta.whole:
+            return Told(held.sow_key, PUBLISH, delta.body, held.time, None, delta.removed)
+        return Told(held.sow_key, PUBLISH, selected(delivery.body, form), held.time)
+
+    def _is_changed(self, held: _Pending) -> bool:
+        """Whether a delta subscriber is told anything."""
+        if held.delta is not None:
+            return held.delta.changed
+        if held.held is None or not self._form.delta:
+            return True
+        return difference(held.held, held.delivery.body, self._keys, self._form.select).changed
+
+
+def _size(delivery: Delivery) -> int:
+    return len(delivery.body) + len(delivery.previous or b"")
+
+
+def by_values_of(paths: tuple[Path, ...]) -> KeyOf:
+    """Messages whose records have equal values in these fields are one; a field that is absent is NULL."""
+    readers = [reader(path) for path in paths]
+
+    def values(sow_key: bytes, delivery: Delivery) -> bytes:
+        document = orjson.loads(delivery.body)
+        return orjson.dumps([read(document) for read in readers])
+
+    return values
+
+
+def adapted(interval: int, backlog: int) -> int:
+    """Return the next interval of `auto`, in ms, given the last one and how many bytes wait for the client."""
+    if backlog > AUTO_BACKLOG_BYTES:
+        return min(max(interval * 2, AUTO_STEP_MS), AUTO_MAX_MS)
+    if backlog == 0:
+        return interval // 2 if interval > AUTO_STEP_MS else 0
+    return interval

@@ -1,0 +1,81 @@
+"""How a subscriber is told what a change means to it: which fields, and whether as a delta. Pure."""
+
+from typing import NamedTuple
+
+from fanout.subscription import PUBLISH, Delivery
+from sowline.difference import Delta, Keys, difference
+from sowline.options import Options
+from sowline.select import Select
+
+
+class Form(NamedTuple):
+    """What a subscriber wants of a message."""
+
+    select: Select | None = None
+    delta: bool = False
+    no_empties: bool = False
+    sow_key: bool = True
+    timestamp: bool = False
+
+    @classmethod
+    def of(cls, options: Options, *, delta: bool = False) -> "Form":
+        """The form that the options of a read ask for."""
+        return cls(options.select, delta, options.no_empties, not options.no_sowkey, options.timestamp)
+
+    def __or__(self, other: "Form") -> "Form":
+        """What a message has to have that is for both."""
+        select = None if self.select is None or other.select is None else self.select | other.select
+        return Form(
+            self.select if self.select == other.select else select,
+            self.delta and other.delta,
+            self.no_empties and other.no_empties,
+            self.sow_key or other.sow_key,
+            self.timestamp or other.timestamp,
+        )
+
+
+class Told(NamedTuple):
+    """One message for a subscriber, but for where it then stands; `time` is in ms since 1970.
+
+    `removed` makes it a delta: `body` holds key fields and changed fields, and `removed` names those gone.
+    """
+
+    sow_key: bytes
+    command: str
+    body: bytes
+    time: int | None
+    reason: str | None = None
+    removed: tuple[str, ...] | None = None
+
+
+class Deltas:
+    """What one change did to its record, worked out at most once for each select list."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self._found: dict[Select | None, Delta] = {}
+
+    def of(self, delivery: Delivery, form: Form) -> Delta | None:
+        """The delta to tell; None where the record is to be told whole."""
+        if not form.delta or delivery.previous is None or delivery.command != PUBLISH:
+            return None
+        delta = self._found.get(form.select)
+        if delta is None:
+            delta = difference(delivery.previous, delivery.body, self._keys, form.select)
+            self._found[form.select] = delta
+        return None if delta.whole else delta
+
+
+def tell(sow_key: bytes, delivery: Delivery, form: Form, deltas: Deltas, time: int | None) -> Told | None:
+    """Return the message to one subscriber; None where it would say nothing, and that is not wanted."""
+    delta = deltas.of(delivery, form)
+    if delta is None:
+        return Told(sow_key, delivery.command, selected(delivery.body, form), time, delivery.reason)
+    if form.no_empties and not delta.changed:
+        return None
+    return Told(sow_key, delivery.command, delta.body, time, None, delta.removed)
+
+
+def selected(body: bytes, form: Form) -> bytes:
+    """The fields of a body that are sent."""
+    return body if form.select is None else form.select.apply(body)
