@@ -8,11 +8,11 @@ import pytest
 from query_service.asking import (
     is_view,
     live_filter,
-    subscription_of,
     only_topic,
     places_of,
     query_of,
     selection_of,
+    subscription_of,
     topics_of,
 )
 from query_service.grouping import GroupedQuery
