@@ -3,8 +3,17 @@
 from sowline.async_client import AsyncClient
 from sowline.client import Client
 from sowline.errors import SowlineError
+from sowline.local_view import AsyncLocalView, LocalView
 from sowline.message import Message
 
 __version__ = "0.1.0"
 
-__all__ = ["AsyncClient", "Client", "Message", "SowlineError", "__version__"]
+__all__ = [
+    "AsyncClient",
+    "AsyncLocalView",
+    "Client",
+    "LocalView",
+    "Message",
+    "SowlineError",
+    "__version__",
+]

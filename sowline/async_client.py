@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -16,9 +16,11 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from sowline.errors import SowlineError
 from sowline.kafka import kafka_config
+from sowline.local_view import AsyncLocalView
 from sowline.message import Message, Received, read_frame
 from sowline.publisher import Body, Publisher
-from sowline.stream import Ask, Reading, Stream
+from sowline.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
+from sowline.stream import Ask, Reading, Selecting, Stream, stream_id
 from sowline.topics import Topics
 
 CONNECT_SECONDS_MAX = 30.0
@@ -49,7 +51,7 @@ class AsyncClient:
         self._connection: ClientConnection | None = None
         self._connected = asyncio.Event()
         self._reader: asyncio.Task[None] | None = None
-        self._asking_again: set[asyncio.Task[None]] = set()
+        self._sending: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         self._connection = await self._connect_within(CONNECT_SECONDS_MAX)
@@ -63,10 +65,12 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Flush what was published, and end the connection."""
+        """Flush what was published, and end the connection, with all that was read from it."""
         if self._publisher is not None:
             await asyncio.to_thread(self._publisher.close)
-        for task in self._asking_again:
+        for stream in self._streams.values():
+            stream.fail(SowlineError("disconnected", "the client was closed"))
+        for task in self._sending:
             task.cancel()
         if self._reader is not None:
             self._reader.cancel()
@@ -97,6 +101,25 @@ class AsyncClient:
         """Yield the records that match at one instant, then what every change after it has changed."""
         return self._read_all(Ask("sow_and_delta_subscribe", topic, **reading))
 
+    def local_view(
+        self,
+        topic: str,
+        *,
+        delta: bool = True,
+        records: Mapping[str, bytes] | None = None,
+        on_insert: OnInsert | None = None,
+        on_update: OnUpdate | None = None,
+        on_remove: OnRemove | None = None,
+        **reading: Unpack[Reading],
+    ) -> AsyncLocalView:
+        """Return a mapping of SOW keys to the records that match, which is always up to date.
+
+        It is one within `async with`, which waits until all records are there. `records` and `bookmark` begin
+        from a saved copy. Without `delta`, records that change are sent whole.
+        """
+        callbacks = Callbacks(on_insert, on_update, on_remove)
+        return AsyncLocalView(self, topic, callbacks, records, delta=delta, **reading)
+
     async def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
         """Return which road a query would take in each topic, and what it would find there."""
         fields = Ask("sow", topic, **reading).request("")
@@ -124,6 +147,16 @@ class AsyncClient:
             self._streams.pop(stream.id, None)
             raise
         return stream
+
+    async def replace(self, stream: Stream, **reading: Unpack[Selecting]) -> None:
+        """Let a subscription ask for something else from here on; what is not named stays as it was.
+
+        Returns once the server has taken it: the stream then gives what is left of before, and goes on with
+        what differs. Raises what the server refuses it for; then the subscription goes on as it was.
+        """
+        replacement = stream.replace(**reading)
+        await self._send_next(stream)
+        await replacement.settled()
 
     async def end(self, stream: Stream) -> None:
         """Unsubscribe, if the stream is still alive; without a connection there is nothing to unsubscribe from."""
@@ -230,22 +263,33 @@ class AsyncClient:
 
     async def _dispatch(self, received: Received) -> None:
         for id in received.streams:
-            stream = self._streams.get(id)
+            stream = self._streams.get(stream_id(id))
             if stream is None:
                 continue
             if stream.is_to_ask_again(received):
-                task = asyncio.create_task(self._ask_again(stream))
-                self._asking_again.add(task)
-                task.add_done_callback(self._asking_again.discard)
-            else:
-                await stream.receive(received)
+                self._start(self._ask_again(stream, received))
+                continue
+            await stream.receive(received)
+            if received.command == "ack":
+                self._start(self._send_next(stream))
 
-    async def _ask_again(self, stream: Stream) -> None:
+    def _start(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Send something while the reader reads on."""
+        task = asyncio.create_task(sending)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def _ask_again(self, stream: Stream, refused: Received) -> None:
         """Repeat what the service could not do yet, unless a new connection has done so meanwhile."""
         connection = self._connection
         await asyncio.sleep(ASK_AGAIN_SECONDS)
         if connection is self._connection and stream.id in self._streams:
-            await self._send(stream.going_on().request(stream.id))
+            await self._send(stream.again(refused))
+
+    async def _send_next(self, stream: Stream) -> None:
+        """Send what a subscription is to be replaced with next. Without a connection a later one does so."""
+        if self._connected.is_set() and (request := stream.next_request()) is not None:
+            await self._send(request)
 
     async def _reconnect(self) -> None:
         """Connect again, as often as it takes, and let every subscription go on from its bookmark."""

@@ -2,13 +2,17 @@
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 
 from sowline.async_client import AsyncClient
+from sowline.errors import SowlineError
+from sowline.local_view import LocalView
 from sowline.message import Message
 from sowline.publisher import Body
+from sowline.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.stream import Ask, Reading, Stream
 
 T = TypeVar("T")
@@ -21,6 +25,8 @@ class Client:
         self, url: str = "http://127.0.0.1:8080", *, kafka: str | None = None, publisher: str | None = None
     ) -> None:
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._is_closed = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="sowline-client", daemon=True)
         self._thread.start()
         self._client = AsyncClient(url, kafka=kafka, publisher=publisher)
@@ -31,12 +37,12 @@ class Client:
             raise
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+        with self._lock:
+            if self._is_closed:
+                coroutine.close()
+                raise SowlineError("disconnected", "expected a client that is open, got one that was closed")
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        return _result(future)
 
     def __enter__(self) -> Self:
         return self
@@ -47,12 +53,15 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Flush what was published, and end the connection."""
-        if self._loop.is_closed():
-            return
+        """Flush what was published, and end the connection; other threads that wait for something are woken."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
         try:
-            self._run(self._client.close())
+            _result(asyncio.run_coroutine_threadsafe(self._client.close(), self._loop))
         finally:
+            _result(asyncio.run_coroutine_threadsafe(_end_all_else(), self._loop))
             self._stop_loop()
 
     def _stop_loop(self) -> None:
@@ -80,6 +89,25 @@ class Client:
         """Yield the records that match at one instant, then what every change after it has changed."""
         return self._open(Ask("sow_and_delta_subscribe", topic, **reading))
 
+    def local_view(
+        self,
+        topic: str,
+        *,
+        delta: bool = True,
+        records: Mapping[str, bytes] | None = None,
+        on_insert: OnInsert | None = None,
+        on_update: OnUpdate | None = None,
+        on_remove: OnRemove | None = None,
+        **reading: Unpack[Reading],
+    ) -> LocalView:
+        """Return a mapping of SOW keys to the records that match, which is always up to date.
+
+        It is one within `with`, which waits until all records are there. `records` and `bookmark` begin from a
+        saved copy. Without `delta`, records that change are sent whole.
+        """
+        callbacks = Callbacks(on_insert, on_update, on_remove)
+        return LocalView(self._run, self._client, topic, callbacks, records, delta=delta, **reading)
+
     def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
         """Return which road a query would take in each topic, and what it would find there."""
         return self._run(self._client.explain(topic, **reading))
@@ -93,7 +121,7 @@ class Client:
             while batch := self._run(stream.next_batch()):
                 yield from batch
         finally:
-            if not self._loop.is_closed():
+            if not self._is_closed:
                 self._run(self._client.end(stream))
 
     def topics(self) -> dict[str, Any]:
@@ -122,3 +150,19 @@ class Client:
     def flush(self) -> None:
         """Wait until Kafka has everything that was published; raises `not written`."""
         self._run(self._client.flush())
+
+
+def _result(future: Future[T]) -> T:
+    try:
+        return future.result()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+async def _end_all_else() -> None:
+    """Cancel whatever still runs, and wait until it has ended."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

@@ -12,7 +12,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     `command` is `group_begin`, `sow` (a record of the snapshot), `group_end`, `publish` or `oof`. `body` is
     the record as it is stored; of an `oof` the new record (`reason` match) or the previous one (deleted).
-    `bookmark` is where a subscriber may come back from. `reset` marks a group that voids what came before it.
+    `bookmark` is where a subscriber may come back from. `reset` marks a group that voids what came before it,
+    `replace` one that is added to it: a subscription was replaced, and what it held already is not sent again.
     `more` says that the next message belongs to the same step of a page or of groups. Of a `delta`, `body` holds
     the key fields and what has changed, and `removed` the paths of the fields that are gone.
     """
@@ -31,6 +32,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     more: bool = False
     delta: bool = False
     removed: tuple[str, ...] = ()
+    replace: bool = False
 
     @property
     def data(self) -> dict[str, Any]:
@@ -68,6 +70,7 @@ class Received(msgspec.Struct):
     more: bool = False
     delta: bool = False
     removed: tuple[str, ...] = ()
+    replace: bool = False
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -101,6 +104,7 @@ class Received(msgspec.Struct):
             more=self.more,
             delta=self.delta,
             removed=self.removed,
+            replace=self.replace,
         )
 
 

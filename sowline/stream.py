@@ -2,29 +2,40 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypedDict
+from functools import lru_cache
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
-from sowline.bookmark import NOW, Positions, format_bookmark, lay_over, named_place, parse_bookmark
+import msgspec
+
+from sowline.bookmark import NOW, named_place
 from sowline.errors import SowlineError
 from sowline.message import Message, Received
+from sowline.options import parse_options
+from sowline.place import Place
+from sowline.select import Select
 
 WAITING_MAX = 10_000
 """Messages that wait for the caller before the client stops reading from its connection."""
 
 
-class Reading(TypedDict, total=False):
-    """What a query or subscription may be asked for beside its topic; docs/client.md describes each."""
+class Selecting(TypedDict, total=False):
+    """What a subscription may be asked for beside its topic, and asked for anew in place of what it is."""
 
     filter: str
     options: str
-    bookmark: str
     batch_size: int
     order_by: str
-    top_n: int
-    skip_n: int
+    top_n: int | None
+    skip_n: int | None
     sow_keys: Sequence[str]
+
+
+class Reading(Selecting, total=False):
+    """What a query or subscription may be asked for beside its topic; docs/client.md describes each."""
+
+    bookmark: str
 
 
 @dataclass(frozen=True)
@@ -70,9 +81,53 @@ class Ask:
         }
         return {name: value for name, value in fields.items() if value not in ("", None, [])}
 
+    def replacement_request(self, id: str, command_id: str) -> dict[str, Any]:
+        """Return the command that puts this in the place of the subscription of that id."""
+        options = f"replace,{self.options}".rstrip(",")
+        return self.request(command_id) | {"sub_id": id, "query_id": id, "options": options}
+
+
+class Replacement:
+    """What a subscription is to ask for instead, until the server has taken or refused that."""
+
+    def __init__(self, command_id: str, changes: Selecting) -> None:
+        self.command_id = command_id
+        self.sent = False
+        self._changes = changes
+        self._error: SowlineError | None = None
+        self._settled = asyncio.Event()
+
+    def ask(self, before: Ask) -> Ask:
+        """Return what is asked for instead: what is not named stays as it was."""
+        changes: dict[str, Any] = {"bookmark": "", **self._changes}
+        return replace(before, **changes)
+
+    def settle(self, error: SowlineError | None = None) -> None:
+        """Tell those who wait how it went."""
+        self._error = error
+        self._settled.set()
+
+    async def settled(self) -> None:
+        """Wait until the server has taken it; raises what it was refused for."""
+        await self._settled.wait()
+        if self._error is not None:
+            raise self._error
+
+
+class Shown(NamedTuple):
+    """What a stream's caller was given the whole group of, and after how many replacements."""
+
+    replacements: int
+    ask: Ask
+
 
 class Stream:
-    """Messages of one query or subscription, in order; `async for` over it, or `await next_batch()`."""
+    """Messages of one query or subscription, in order; `async for` over it, or `await next_batch()`.
+
+    A subscription can be replaced (`replace`). Where the connection is lost before the server has answered, it
+    goes on as it was and is replaced then; where it is lost before the new group was given to the caller, the
+    new one begins with a group that is whole.
+    """
 
     def __init__(self, id: str, ask: Ask) -> None:
         self.id = id
@@ -83,10 +138,17 @@ class Stream:
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._positions: dict[str, Positions] = {}
+        self._place = Place()
         self._whole = False
         self._given = False
         self._started = asyncio.Event()
+        self._taken = False
+        self._replacements: deque[Replacement] = deque()
+        self._replacements_asked = 0
+        self._groups_of_before = 0
+        self.replacements = 0
+        """How often the server has replaced it."""
+        self.shown: Shown | None = None
         self._error: SowlineError | None = None
         self._ended = False
 
@@ -94,39 +156,76 @@ class Stream:
 
     async def receive(self, received: Received) -> None:
         """Take a message from the connection; waits while the caller has too many of them unread."""
+        if self._error is not None:
+            return
         if received.command == "ack":
             self._receive_ack(received)
         else:
-            self._unfinished += received.messages()
+            self._unfinished += self._messages(received)
             if not received.more:
                 self._waiting.extend(self._unfinished)
                 self._unfinished.clear()
         self._news.set()
-        if len(self._waiting) >= WAITING_MAX and not self._ended:
+        if len(self._waiting) >= WAITING_MAX and not self._ended and not self._replacements:
             self._room.clear()
         await self._room.wait()
 
+    def _messages(self, received: Received) -> Iterator[Message]:
+        """What the caller gets of a message, which may hold more if it is for other subscriptions, too."""
+        select = _select_of(self._ask.options) if len(received.sids) > 1 else None
+        for message in received.messages():
+            yield message if select is None else _selected(message, select)
+
     def _receive_ack(self, ack: Received) -> None:
-        if ack.status == "failure":
-            self.fail(SowlineError(ack.reason or "failure", ack.message))
+        replacement = self._replacements[0] if self._replacements else None
+        error = SowlineError(ack.reason or "failure", ack.message) if ack.status == "failure" else None
+        if replacement is not None and ack.command_id == replacement.command_id:
+            if error is None and ack.ack_type == "processed":
+                self._replace(replacement)
+            elif error is not None and ack.sub_id:
+                self.fail(error)
+            elif error is not None:
+                self._replacements.popleft().settle(error)
+        elif error is not None:
+            self.fail(error)
         elif ack.ack_type == "processed":
+            self._taken = True
             self._started.set()
             if self._ask.has_no_group and not self._whole:
-                self._positions = _parse(ack.bookmark)
-                self._whole = True
+                self._place = Place(ack.bookmark)
+                self._become_whole()
         elif ack.ack_type == "completed" and self._ask.command == "sow":
             self._ended = True
+
+    def _replace(self, replacement: Replacement) -> None:
+        """Go on as what the server has taken. What waits is of before."""
+        self._ask = replacement.ask(self._ask)
+        self.replacements += 1
+        if self._ask.has_no_group:
+            self._become_whole()
+        else:
+            self._whole = False
+            self._groups_of_before = sum(message.command == "group_end" for message in self._waiting)
+        self._replacements.popleft().settle()
+
+    def _become_whole(self) -> None:
+        self._whole = True
+        self.shown = Shown(self.replacements, self._ask)
 
     def fail(self, error: SowlineError) -> None:
         """End the stream: the caller gets what was received before, then the error."""
         self._error = error
-        self._news.set()
-        self._started.set()
+        self._wake_all(error)
 
     def close(self) -> None:
         """End the stream: nobody will read what is waiting, so the client's reader need not wait for room."""
         self._ended = True
         self._waiting.clear()
+        self._wake_all(SowlineError("disconnected", "the subscription was ended before it was replaced"))
+
+    def _wake_all(self, error: SowlineError) -> None:
+        while self._replacements:
+            self._replacements.popleft().settle(error)
         self._room.set()
         self._news.set()
         self._started.set()
@@ -135,6 +234,21 @@ class Stream:
         """Tell whether the service refuses what it will do in a moment: it is loading, or behind our bookmark."""
         passing = ("not ready", "behind") if self._whole else ("not ready",)
         return received.status == "failure" and received.reason in passing
+
+    def again(self, refused: Received) -> dict[str, Any]:
+        """Return the request that was refused, to be sent once more."""
+        replacement = self._replacements[0] if self._replacements else None
+        if replacement is not None and refused.command_id == replacement.command_id:
+            return replacement.ask(self._ask).replacement_request(self.id, replacement.command_id)
+        return self.going_on().request(self.id)
+
+    def next_request(self) -> dict[str, Any] | None:
+        """Return the request for the next replacement, once, if the server has the subscription it is for."""
+        if not self._taken or not self._replacements or self._replacements[0].sent:
+            return None
+        replacement = self._replacements[0]
+        replacement.sent = True
+        return replacement.ask(self._ask).replacement_request(self.id, replacement.command_id)
 
     def resumed(self) -> Ask | None:
         """Forget what the caller has not been given, and return how to go on; None where that can't be."""
@@ -146,6 +260,9 @@ class Stream:
             )
             return None
         self._drop_what_waits()
+        self._taken = False
+        for replacement in self._replacements:
+            replacement.sent = False
         self._room.set()
         return self.going_on()
 
@@ -158,6 +275,7 @@ class Stream:
                 break
         self._unfinished.clear()
         self._waiting = kept
+        self._groups_of_before = 0
 
     def going_on(self) -> Ask:
         """Return what to ask for so that the caller gets what comes next."""
@@ -166,10 +284,10 @@ class Stream:
         command = self._ask.command
         if not self._ask.is_view:
             command = command.removeprefix("sow_and_")
-        positions = self._positions
+        place = self._place
         for message in self._waiting:
-            positions = lay_over(positions, _parse(message.bookmark))
-        return replace(self._ask, command=command, bookmark=format_bookmark(positions))
+            place = place.after(message)
+        return replace(self._ask, command=command, bookmark=place.bookmark)
 
     # what the caller uses
 
@@ -179,10 +297,32 @@ class Stream:
         if self._error is not None:
             raise self._error
 
+    def replace(self, **changes: Unpack[Selecting]) -> Replacement:
+        """Note what to ask for instead; one after the other is sent, and settled."""
+        if unknown := changes.keys() - Selecting.__annotations__.keys():
+            raise TypeError(f"a subscription can't be replaced by one with another {min(unknown)}")
+        if self._ask.command == "sow":
+            raise SowlineError("not supported", "expected a subscription to replace, got a query")
+        if self._error is not None:
+            raise self._error
+        self._replacements_asked += 1
+        replacement = Replacement(f"{self.id}.{self._replacements_asked}", changes)
+        if self._ended:
+            replacement.settle(SowlineError("disconnected", "expected a subscription that has not ended"))
+        else:
+            self._replacements.append(replacement)
+            self._room.set()  # its answer is behind what waits, and whoever reads that may wait for the answer
+        return replacement
+
+    @property
+    def ask(self) -> Ask:
+        """What the server does."""
+        return self._ask
+
     @property
     def bookmark(self) -> str | None:
         """Where to come back from: after the last message given to the caller. None until a group has ended."""
-        return format_bookmark(self._positions) if self._whole else None
+        return self._place.bookmark if self._whole else None
 
     def __aiter__(self) -> Self:
         return self
@@ -193,7 +333,10 @@ class Stream:
         return self._give(1)[0]
 
     async def next_batch(self, limit: int = 1000) -> list[Message]:
-        """Wait for messages and return those that are there; an empty list at the end of a query."""
+        """Wait for messages and return those that are there, up to the next `group_end`.
+
+        An empty list is the end of a query.
+        """
         try:
             await self._wait()
         except StopAsyncIteration:
@@ -210,24 +353,40 @@ class Stream:
             await self._news.wait()
 
     def _give(self, count: int) -> list[Message]:
-        messages = [self._waiting.popleft() for _ in range(count)]
+        messages: list[Message] = []
+        while len(messages) < count:
+            message = self._waiting.popleft()
+            messages.append(message)
+            self._place = self._place.after(message)
+            if message.command == "group_end":
+                self._note_group()
+                break
         self._given = True
         self._amid_a_step = messages[-1].more
         if len(self._waiting) <= WAITING_MAX // 2:
             self._room.set()
-        for message in messages:
-            if message.command != "sow":
-                self._note(message)
         return messages
 
-    def _note(self, message: Message) -> None:
-        """Stand where the message says that its reader stands."""
-        if message.command == "group_end":
-            self._positions = _parse(message.bookmark)
-            self._whole = True
-        elif message.bookmark is not None and message.command != "group_begin":
-            self._positions = lay_over(self._positions, _parse(message.bookmark))
+    def _note_group(self) -> None:
+        if self._groups_of_before:
+            self._groups_of_before -= 1
+        else:
+            self._become_whole()
 
 
-def _parse(bookmark: str | None) -> dict[str, Positions]:
-    return {} if bookmark is None or named_place(bookmark) else parse_bookmark(bookmark)
+def stream_id(command_id: str) -> str:
+    """Return the id of the stream that has sent the command."""
+    return command_id.partition(".")[0]
+
+
+@lru_cache(maxsize=256)
+def _select_of(options: str) -> Select | None:
+    try:
+        return parse_options(options).select
+    except SowlineError:  # options of a later server
+        return None
+
+
+def _selected(message: Message, select: Select) -> Message:
+    """The message with the selected fields alone. To take out a field that one does not hold does no harm."""
+    return msgspec.structs.replace(message, body=select.apply(message.body)) if message.body else message

@@ -2,13 +2,16 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.message import read_frame
-from sowline.stream import WAITING_MAX, Ask, Stream
+from sowline.message import Received, read_frame
+from sowline.stream import WAITING_MAX, Ask, Shown, Stream, stream_id
+
+OPEN = Ask("sow_and_subscribe", "orders", "/a = 1", "oof", top_n=5)
 
 
 async def give(stream: Stream, *messages: dict[str, Any]) -> None:
@@ -161,3 +164,214 @@ async def test_an_ask_is_sent_as_it_is() -> None:
     page = Ask("sow", "orders", batch_size=5, order_by="/a", top_n=0, skip_n=0, sow_keys=("1",)).request("1")
     given = ("batch_size", "order_by", "top_n", "skip_n", "sow_keys")
     assert [page[name] for name in given] == [5, "/a", 0, 0, ["1"]]
+
+
+def taken(number: int = 1) -> dict[str, Any]:
+    """Return the ack of a replacement."""
+    return processed("orders:0@5") | {"command_id": f"1.{number}", "sub_id": "1"}
+
+
+def refused(number: int = 1, reason: str = "bad filter", **fields: Any) -> dict[str, Any]:
+    """Return the refusal of a replacement."""
+    return FAILED | {"command_id": f"1.{number}", "reason": reason} | fields
+
+
+def received(message: dict[str, Any]) -> Received:
+    """Return a message as it comes from the connection."""
+    return read_frame(json.dumps(message))[0]
+
+
+async def subscribed(ask: Ask = OPEN) -> Stream:
+    """A subscription whose first group was given to its caller."""
+    stream = Stream("1", ask)
+    await give(stream, processed("orders:0@1"), *group("orders:0@1"))
+    await take(stream, 2)
+    return stream
+
+
+async def test_a_replacement_is_asked_for_under_a_name_of_its_own() -> None:
+    """The subscription keeps its name; what is not named of it stays as it was."""
+    stream = await subscribed()
+    replacement = stream.replace(filter="/b = 2", top_n=None)
+    request = stream.next_request()
+    assert request == {
+        "command": "sow_and_subscribe",
+        "command_id": "1.1",
+        "sub_id": "1",
+        "query_id": "1",
+        "topic": "orders",
+        "filter": "/b = 2",
+        "options": "replace,oof",
+        "batch_size": 10,
+        "ack_type": "processed,completed",
+    }
+    assert stream.next_request() is None
+    assert (stream_id("1.1"), stream_id("1")) == ("1", "1")
+    await give(stream, taken())
+    await replacement.settled()
+    assert (stream.replacements, stream.ask) == (1, replace(OPEN, filter="/b = 2", top_n=None))
+
+
+async def test_what_is_refused_changes_nothing() -> None:
+    """The subscription goes on, and so do its bookmark and what is asked for again."""
+    stream = await subscribed()
+    replacement = stream.replace(filter="nonsense")
+    await give(stream, refused(), change(2))
+    with pytest.raises(SowlineError, match="m") as error:
+        await replacement.settled()
+    assert error.value.reason == "bad filter"
+    await take(stream, 1)
+    assert stream.bookmark == "orders:0@2"
+    assert stream.resumed() == replace(OPEN, command="subscribe", bookmark="orders:0@2")
+
+
+async def test_a_failure_of_the_subscription_ends_it_with_its_replacements() -> None:
+    """Whoever waits for them is told the reason."""
+    stream = await subscribed()
+    replacements = [stream.replace(filter="/b = 2"), stream.replace(filter="/b = 3")]
+    await give(stream, refused(reason="gap", sub_id="1"), change(3))
+    for replacement in replacements:
+        with pytest.raises(SowlineError) as error:
+            await replacement.settled()
+        assert error.value.reason == "gap"
+    with pytest.raises(SowlineError):
+        await anext(stream)
+    with pytest.raises(SowlineError):
+        stream.replace(filter="/b = 4")
+
+
+async def test_replacements_come_one_after_the_other() -> None:
+    """The next is sent when the one before is settled, and changes what has become of that."""
+    stream = await subscribed()
+    stream.replace(filter="/b = 2")
+    refused_one, last = stream.replace(filter="nonsense", order_by="/b"), stream.replace(top_n=7)
+    sent = []
+    for answer in (taken(1), refused(2), taken(3)):
+        sent.append(stream.next_request())
+        assert stream.next_request() is None
+        await give(stream, answer)
+    assert [request and request["command_id"] for request in sent] == ["1.1", "1.2", "1.3"]
+    with pytest.raises(SowlineError):
+        await refused_one.settled()
+    await last.settled()
+    assert (stream.ask, stream.replacements) == (replace(OPEN, filter="/b = 2", top_n=7), 2)
+
+
+async def test_a_replaced_subscription_has_no_place_until_its_group_was_given() -> None:
+    """What still waits is of before, groups included."""
+    stream = await subscribed()
+    stream.replace(filter="/b = 2")
+    await give(stream, change(2), *group("orders:0@3"), taken())
+    await take(stream, 1)
+    assert (stream.bookmark, stream.shown) == (None, Shown(0, OPEN))
+    assert [m.command for m in await stream.next_batch()] == ["group_begin", "group_end"]
+    assert (stream.bookmark, stream.shown) == (None, Shown(0, OPEN))
+    leaving = {
+        "command": "oof",
+        "sids": ["1"],
+        "reason": "match",
+        "more": True,
+        "bookmark": "orders:0@3",
+        "data": {},
+    }
+    begin, *rest = group("orders:0@5", 1)
+    await give(stream, leaving, begin | {"replace": True}, *rest, change(6))
+    given = await stream.next_batch()
+    assert [m.command for m in given] == ["oof", "group_begin", "sow", "group_end"]
+    assert given[1].replace
+    assert (stream.bookmark, stream.shown) == ("orders:0@5", Shown(1, replace(OPEN, filter="/b = 2")))
+    assert stream.resumed() == replace(OPEN, command="subscribe", filter="/b = 2", bookmark="orders:0@5")
+
+
+async def test_a_connection_lost_before_the_answer_to_a_replacement() -> None:
+    """The subscription goes on as it was; once it does, it is replaced."""
+    stream = await subscribed()
+    stream.replace(filter="/b = 2")
+    request = stream.next_request()
+    await give(stream, change(2))
+    assert stream.resumed() == replace(OPEN, command="subscribe", bookmark="orders:0@1")
+    assert stream.next_request() is None
+    await give(stream, processed("orders:0@1"))
+    assert stream.next_request() == request
+
+
+@pytest.mark.parametrize("given", range(3))
+async def test_a_connection_lost_amid_the_group_of_a_replacement(given: int) -> None:
+    """The new subscription begins with a whole group, however much of the other one its caller has."""
+    stream = await subscribed()
+    stream.replace(filter="/b = 2")
+    begin, *_ = group("orders:0@5")
+    await give(
+        stream, change(2), *group("orders:0@3"), taken(), begin | {"replace": True}, *group("", 1)[1:2]
+    )
+    await take(stream, given)
+    assert stream.resumed() == replace(OPEN, filter="/b = 2")
+    await give(stream, processed("orders:0@7"), *group("orders:0@7"))
+    assert await take(stream, 2) == ["group_begin", "group_end"]
+    assert stream.bookmark == "orders:0@7"
+
+
+async def test_a_subscription_without_a_group_is_replaced_where_it_stands() -> None:
+    """It has a place all the time, and goes on from there as the new one."""
+    stream = Stream("1", Ask("subscribe", "orders", "/a = 1"))
+    await give(stream, processed("orders:0@1"))
+    stream.replace(filter="/b = 2")
+    await give(stream, change(2), taken(), change(3))
+    await take(stream, 1)
+    assert (stream.bookmark, stream.shown) == ("orders:0@2", Shown(1, Ask("subscribe", "orders", "/b = 2")))
+    assert stream.resumed() == Ask("subscribe", "orders", "/b = 2", bookmark="orders:0@2")
+
+
+async def test_a_replacement_that_can_not_be_done_yet_is_asked_for_again() -> None:
+    """While a topic is loaded; its refusal is not one of the subscription."""
+    stream = await subscribed()
+    stream.replace(filter="/b = 2")
+    request = stream.next_request()
+    assert stream.is_to_ask_again(received(refused(reason="not ready")))
+    assert stream.again(received(refused(reason="not ready"))) == request
+    assert stream.again(received(FAILED | {"command_id": "1"})) == stream.going_on().request("1")
+
+
+async def test_who_waits_for_a_replacement_does_not_keep_its_answer_away() -> None:
+    """A caller that has left too many messages unread for the connection to be read is answered."""
+    stream = await subscribed()
+    messages = [change(n) for n in range(2, WAITING_MAX + 10)]
+    reading = asyncio.create_task(give(stream, *messages, taken(), change(WAITING_MAX + 10)))
+    while len(stream._waiting) < WAITING_MAX:
+        await asyncio.sleep(0)
+    replacement = stream.replace(filter="/b = 2")
+    await replacement.settled()
+    stream.close()
+    await reading
+
+
+async def test_not_everything_can_be_replaced() -> None:
+    """Only subscriptions that go on, and only what they are asked for beside their topic."""
+    with pytest.raises(SowlineError, match="expected a subscription"):
+        Stream("1", Ask("sow", "orders")).replace(filter="/b = 2")
+    stream = await subscribed()
+    for name in ("bookmark", "topic", "command"):
+        with pytest.raises(TypeError, match=name):
+            stream.replace(**{name: ""})  # type: ignore[arg-type]
+    waiting = stream.replace(filter="/b = 2")
+    stream.close()
+    for replacement in (waiting, stream.replace(filter="/b = 3")):
+        with pytest.raises(SowlineError, match="ended"):
+            await replacement.settled()
+
+
+async def test_of_a_shared_message_a_subscription_gets_what_it_selects() -> None:
+    """What others of the connection select beside that is left out, until it selects something else itself."""
+    stream = Stream("1", Ask("delta_subscribe", "orders", options="oof,select=[-/,+/a,+/o/b]"))
+    await give(stream, processed("orders:0@1"))
+    shared = {"sids": ["2", "1"], "data": {"id": 1, "a": 2, "o": {"b": 3, "c": 4}}, "removed": ["/x", "/o"]}
+    await give(stream, change(2) | shared, change(3) | shared | {"sids": ["1"]})
+    stream.replace(options="select=[-/a]")
+    await give(stream, taken(), change(4) | shared)
+    messages = await stream.next_batch()
+    assert [message.data for message in messages] == [
+        {"a": 2, "o": {"b": 3}},
+        shared["data"],
+        {"id": 1, "o": {"b": 3, "c": 4}},
+    ]
+    assert messages[0].removed == ("/x", "/o")

@@ -1,0 +1,266 @@
+"""Local views: a subscription's records as a mapping that is always up to date, for threads and for asyncio."""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Unpack
+
+from sowline.errors import SowlineError
+from sowline.message import Message
+from sowline.options import parse_options
+from sowline.order import parse_order
+from sowline.place import Place
+from sowline.record_view import Callbacks, RecordView
+from sowline.records import Records
+from sowline.stream import Ask, Reading, Selecting, Shown, Stream
+
+if TYPE_CHECKING:
+    from sowline.async_client import AsyncClient
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Runs a coroutine where the client lives, and waits for its result."""
+
+    def __call__(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Return what the coroutine returns."""
+
+
+class _Following(RecordView):
+    """A view with its subscription; how that is waited for is left to those below."""
+
+    def __init__(
+        self,
+        client: "AsyncClient",
+        topic: str,
+        callbacks: Callbacks,
+        records: Mapping[str, bytes] | None,
+        *,
+        delta: bool,
+        **reading: Unpack[Reading],
+    ) -> None:
+        self._client = client
+        self._ask = _asked(topic, delta, records, reading)
+        self._stream: Stream | None = None
+        held = Records(records, Place(self._ask.bookmark))
+        super().__init__(topic, held, parse_order(self._ask.order_by), callbacks)
+
+    async def _subscribe(self) -> Stream:
+        """Subscribe; from a saved copy on, the view shows something at once."""
+        self._stream = stream = await self._client.open(self._ask)
+        self._shown = stream.shown
+        if stream.bookmark is not None:
+            self._records.place = Place(stream.bookmark)
+        return stream
+
+    async def _replace(self, changes: Selecting) -> int:
+        """Replace the subscription; return after how many replacements the view shows that."""
+        stream = self._subscribed()
+        await self._client.replace(stream, **_changed(stream.ask, changes))
+        return stream.replacements
+
+    def _subscribed(self) -> Stream:
+        if self._stream is None:
+            raise SowlineError("disconnected", "expected a view that was entered; use it in a with block")
+        return self._stream
+
+    def _shows(self, replacements: int) -> bool:
+        return self._shown is not None and self._shown.replacements >= replacements
+
+    async def _end(self) -> None:
+        if self._stream is not None:
+            await self._client.end(self._stream)
+        self._fail(SowlineError("disconnected", "the view was closed"))
+
+    def _break(self, error: Exception) -> None:
+        """End because of an error."""
+        if not isinstance(error, SowlineError):
+            error = SowlineError("internal", f"the view could not go on: {error!r}")
+        self._fail(error)
+
+
+class AsyncLocalView(_Following):
+    """A live view for asyncio: `async with client.local_view(…) as view`; see docs/client.md."""
+
+    _task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Subscribe, and wait for the first group; raises what the server refuses."""
+        stream = await self._subscribe()
+        self._task = asyncio.create_task(self._follow(stream))
+        try:
+            await asyncio.wrap_future(self._until(lambda: self._shows(0)))
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Unsubscribe; what the view shows stays readable."""
+        await self._end()
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def wait_for(self, condition: Callable[[Self], object], timeout: float | None = None) -> None:
+        """Wait until `condition(view)` is true after a step; see `LocalView.wait_for`."""
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.wrap_future(self._until(lambda: bool(condition(self))))
+        except TimeoutError:
+            raise TimeoutError(f"waited {timeout} s for a condition of {self!r}") from None
+
+    async def replace(self, **reading: Unpack[Selecting]) -> None:
+        """Show something else; see `LocalView.replace`."""
+        replacements = await self._replace(reading)
+        await asyncio.wrap_future(self._until(lambda: self._shows(replacements)))
+
+    async def _follow(self, stream: Stream) -> None:
+        try:
+            while batch := await stream.next_batch():
+                self._take(batch, stream.shown)
+                await asyncio.sleep(0)
+        except Exception as error:
+            self._break(error)
+
+
+class LocalView(_Following):
+    """A live view for threads: `with client.local_view(…) as view`; see docs/client.md.
+
+    It is kept up to date, and callbacks are called, in a thread of its own. They may use the client; they can't
+    wait for the view.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        client: "AsyncClient",
+        topic: str,
+        callbacks: Callbacks,
+        records: Mapping[str, bytes] | None,
+        *,
+        delta: bool,
+        **reading: Unpack[Reading],
+    ) -> None:
+        self._run = run
+        self._thread: threading.Thread | None = None
+        super().__init__(client, topic, callbacks, records, delta=delta, **reading)
+
+    def __enter__(self) -> Self:
+        """Subscribe, and wait for the first group; raises what the server refuses."""
+        stream = self._run(self._subscribe())
+        name = f"sowline-view-{self._topic}"
+        self._thread = threading.Thread(target=self._follow, args=(stream,), name=name, daemon=True)
+        self._thread.start()
+        try:
+            self._until(lambda: self._shows(0)).result()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Unsubscribe; what the view shows stays readable. No callback is called any more after that."""
+        with contextlib.suppress(SowlineError):  # a client that is closed already has ended the view, too
+            self._run(self._end())
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def wait_for(self, condition: Callable[[Self], object], timeout: float | None = None) -> None:
+        """Wait until `condition(view)` is true after a step, whose callbacks have all been called.
+
+        Raises what the condition raises, the view's error if it is kept up to date no longer, and TimeoutError
+        after `timeout` seconds.
+        """
+        self._refuse_callbacks()
+        future = self._until(lambda: bool(condition(self)))
+        try:
+            future.result(timeout)
+        except concurrent.futures.TimeoutError:
+            raise TimeoutError(f"waited {timeout} s for a condition of {self!r}") from None
+        finally:
+            self._give_up(future)
+
+    def replace(self, **reading: Unpack[Selecting]) -> None:
+        """Show something else; returns once the view does. What is not named stays as it was.
+
+        Raises what the server refuses it for: then the view goes on as it was.
+        """
+        self._refuse_callbacks()
+        replacements = self._run(self._replace(reading))
+        self._until(lambda: self._shows(replacements)).result()
+
+    def _refuse_callbacks(self) -> None:
+        if self._thread is threading.current_thread():
+            raise RuntimeError("a callback can't wait for its own view: it would wait for itself")
+
+    def _follow(self, stream: Stream) -> None:
+        try:
+            while (taken := self._run(_next(stream)))[0]:
+                self._take(*taken)
+        except concurrent.futures.CancelledError:
+            self._fail(SowlineError("disconnected", "the client was closed"))
+        except Exception as error:
+            self._break(error)
+
+
+async def _next(stream: Stream) -> tuple[list[Message], Shown | None]:
+    batch = await stream.next_batch()
+    return batch, stream.shown
+
+
+def _asked(topic: str, delta: bool, records: Mapping[str, bytes] | None, reading: Reading) -> Ask:
+    """What a view asks for, to hold what it shall show; raises where that can't be held."""
+    if topic.startswith("^"):
+        raise SowlineError(
+            "regex topic not supported", f"expected one topic by its name, got {topic!r}; use a view of each"
+        )
+    ask = Ask("sow_and_delta_subscribe" if delta else "sow_and_subscribe", topic, **reading)
+    if (records is None) is not (not ask.bookmark):
+        raise SowlineError(
+            "invalid bookmark", "expected a bookmark together with the records there, got one of them"
+        )
+    changes: Selecting = {"options": ask.options, "order_by": ask.order_by}
+    if ask.top_n is not None:
+        changes["top_n"] = ask.top_n
+    return replace(ask, **_changed(ask, changes))
+
+
+def _changed(ask: Ask, changes: Selecting) -> Selecting:
+    """The changes, so that what is sent tells all that a view of it needs to know.
+
+    Only a page stays the first so many records: any `top_n` asks for one.
+    """
+    changed = changes.copy()
+    if "options" in changes:
+        changed["options"] = _options(changes["options"])
+    if "top_n" in changes and "skip_n" not in changes:
+        changed["skip_n"] = None if changes["top_n"] is None else ask.skip_n or 0
+    if "order_by" in changes:
+        parse_order(changes["order_by"])
+    return changed
+
+
+def _options(options: str) -> str:
+    """The options with those that a view needs, in front: what is said behind them counts more."""
+    if parse_options(options).no_sowkey:
+        raise SowlineError(
+            "invalid options", "expected options without no_sowkey: a view holds records by SOW key"
+        )
+    return f"oof,reset,{options}".rstrip(",")

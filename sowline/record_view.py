@@ -1,0 +1,250 @@
+"""A live mapping of SOW keys to records, and who is told when it changes. No I/O; safe to read from any thread."""
+
+import json
+import logging
+import threading
+from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+import orjson
+from sortedcontainers import SortedList
+
+from sowline.errors import SowlineError
+from sowline.message import Message
+from sowline.order import Order, SortKey, parse_order
+from sowline.records import Effect, Records
+from sowline.stream import Shown
+
+Record = dict[str, Any]
+
+log = logging.getLogger("sowline")
+
+
+OnInsert = Callable[[str, Record], object]
+"""Called with the SOW key and the record."""
+
+OnUpdate = Callable[[str, Record, Record], object]
+"""Called with the SOW key, the record and what it was before."""
+
+OnRemove = Callable[[str, Record, str], object]
+"""Called with the SOW key, what the record was before, and why it is gone."""
+
+
+class Callbacks(NamedTuple):
+    """Whom to tell of each record that differs after a step."""
+
+    on_insert: OnInsert | None = None
+    on_update: OnUpdate | None = None
+    on_remove: OnRemove | None = None
+
+
+class Saved(NamedTuple):
+    """A copy of a view: the records as JSON text by SOW key, and the place at which this is what there is."""
+
+    bookmark: str
+    records: dict[str, bytes]
+
+
+class RecordView(Mapping[str, Record]):
+    """The records that a subscription shows, by SOW key; each record that is handed out is the caller's own.
+
+    With an order it iterates in that order, else in the order in which the records came. Iterating, also over
+    `items()` and `values()`, goes over one instant, whatever happens meanwhile.
+    """
+
+    def __init__(self, topic: str, records: Records, order: Order, callbacks: Callbacks) -> None:
+        self._topic = topic
+        self._records = records
+        self._callbacks = callbacks
+        self._lock = threading.RLock()
+        self._is_telling = False
+        self._shown: Shown | None = None
+        self._waiting: list[tuple[Callable[[], bool], Future[None]]] = []
+        self._error: SowlineError | None = None
+        self._set_order(order)
+
+    # what a caller reads
+
+    def __getitem__(self, key: str) -> Record:
+        with self._lock:
+            body = self._records.bodies[key]
+        return _parse(body)
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._records.bodies)
+
+    def __contains__(self, key: object) -> bool:
+        with self._lock:
+            return key in self._records.bodies
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([key for key, _ in self._bodies_in_order()])
+
+    def keys(self) -> KeysView[str]:
+        """The SOW keys."""
+        return KeysView(self)
+
+    def items(self) -> ItemsView[str, Record]:
+        """The SOW keys with their records."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Record]:
+        """The records."""
+        return _Values(self)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {self._topic}: {len(self)} records>"
+
+    @property
+    def bookmark(self) -> str:
+        """Where to come back from to go on from what the view shows."""
+        with self._lock:
+            return self._records.place.bookmark
+
+    @property
+    def error(self) -> SowlineError | None:
+        """Why the view is kept up to date no longer; None while it is."""
+        return self._error
+
+    def saved(self) -> Saved:
+        """Return the bookmark and the bodies of one instant, to begin from later."""
+        with self._lock:
+            return Saved(self.bookmark, dict(self._bodies_in_order()))
+
+    def _bodies_in_order(self) -> list[tuple[str, bytes]]:
+        with self._lock:
+            bodies = self._records.bodies
+            if not self._order.terms:
+                return list(bodies.items())
+            keys = (sort_key[-1].decode() for sort_key in self._sorted)
+            return [(key, bodies[key]) for key in keys]
+
+    # what keeps it up to date calls
+
+    def _take(self, batch: list[Message], shown: Shown | None) -> None:
+        """Take messages, and tell of each step that they complete; `shown` is where the last of them leads."""
+        for number, message in enumerate(batch, 1):
+            with self._lock:
+                effects = self._records.take(message)
+                if effects is None:
+                    continue
+                self._arrange(effects)
+                if number == len(batch):
+                    self._show(shown)
+                self._is_telling = True
+            for effect in effects:
+                self._tell(effect)
+            with self._lock:
+                self._is_telling = False
+                self._answer()
+
+    def _show(self, shown: Shown | None) -> None:
+        """Stand where the stream says; a subscription that was replaced may have another order."""
+        if shown is not None and shown is not self._shown:
+            order = parse_order(shown.ask.order_by)
+            if order != self._order:
+                self._set_order(order)
+        self._shown = shown
+
+    def _fail(self, error: SowlineError) -> None:
+        """Keep what there is, and tell all who wait that no more comes."""
+        with self._lock:
+            self._error = self._error or error
+            self._answer()
+
+    def _until(self, condition: Callable[[], bool]) -> Future[None]:
+        """Return a future that is done once the condition holds after a step, and all are told of that step."""
+        future: Future[None] = Future()
+        with self._lock:
+            self._waiting.append((condition, future))
+            if not self._is_telling:
+                self._answer()
+        return future
+
+    def _answer(self) -> None:
+        self._waiting = [one for one in self._waiting if not self._has_answer(*one)]
+
+    def _has_answer(self, condition: Callable[[], bool], future: Future[None]) -> bool:
+        if future.cancelled():
+            return True
+        try:
+            holds = condition()
+        except Exception as error:
+            future.set_exception(error)
+            return True
+        if holds:
+            future.set_result(None)
+        elif self._error is not None:
+            future.set_exception(self._error)
+        return future.done()
+
+    def _give_up(self, future: Future[None]) -> None:
+        with self._lock:
+            future.cancel()
+            self._waiting = [one for one in self._waiting if one[1] is not future]
+
+    def _tell(self, effect: Effect) -> None:
+        """Tell of a record; a callback that fails is logged, and changes nothing else."""
+        key, before, now, reason = effect
+        on_insert, on_update, on_remove = self._callbacks
+        try:
+            if now is None:
+                if on_remove is not None and before is not None:
+                    on_remove(key, _parse(before), reason)
+            elif before is None:
+                if on_insert is not None:
+                    on_insert(key, _parse(now))
+            elif on_update is not None:
+                on_update(key, _parse(now), _parse(before))
+        except Exception:
+            log.exception("a callback of %r failed", self)
+
+    # the order
+
+    def _set_order(self, order: Order) -> None:
+        self._order = order
+        bodies = self._records.bodies if order.terms else {}
+        self._sort_keys: dict[str, SortKey] = {key: self._sort_key(key, body) for key, body in bodies.items()}
+        self._sorted: SortedList = SortedList(self._sort_keys.values())
+
+    def _sort_key(self, key: str, body: bytes) -> SortKey:
+        return self._order.key(_parse(body), key.encode())
+
+    def _arrange(self, effects: list[Effect]) -> None:
+        if not self._order.terms:
+            return
+        placed = []
+        for key, _, now, _ in effects:
+            if key in self._sort_keys:
+                self._sorted.remove(self._sort_keys.pop(key))
+            if now is not None:
+                self._sort_keys[key] = self._sort_key(key, now)
+                placed.append(self._sort_keys[key])
+        self._sorted.update(placed)
+
+
+class _Items(ItemsView[str, Record]):
+    _mapping: RecordView
+
+    def __iter__(self) -> Iterator[tuple[str, Record]]:
+        return ((key, _parse(body)) for key, body in self._mapping._bodies_in_order())
+
+
+class _Values(ValuesView[Record]):
+    _mapping: RecordView
+
+    def __iter__(self) -> Iterator[Record]:
+        return (_parse(body) for _, body in self._mapping._bodies_in_order())
+
+    def __contains__(self, value: object) -> bool:
+        return any(value == record for record in self)
+
+
+def _parse(body: bytes) -> Record:
+    try:
+        record: Record = orjson.loads(body)
+    except orjson.JSONDecodeError:  # a number that is out of its range
+        record = json.loads(body)
+    return record

@@ -1,0 +1,154 @@
+"""The records that a subscription shows, kept up to date by its messages. Pure: messages in, effects out.
+
+What belongs together is applied together: the messages that say `more` and the one behind them, and a group
+from its `group_begin` to its `group_end`. Records are held as the exact text that was sent.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sowline.difference import difference
+from sowline.errors import SowlineError
+from sowline.merge import merge
+from sowline.message import Message
+from sowline.path import parse_path
+from sowline.place import Place
+
+GONE = "gone"
+"""Why a record is removed that a group does not hold: nobody has said what became of it."""
+
+_OBJECT = ord("{")
+
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_write = msgspec.json.Encoder().encode
+
+
+class Effect(NamedTuple):
+    """What a step did to one record: None before it is an insert, None now a removal, which has a reason."""
+
+    key: str
+    before: bytes | None
+    now: bytes | None
+    reason: str = ""
+
+
+class Records:
+    """Bodies by SOW key, in the order in which they came, and the place at which this is what there is."""
+
+    def __init__(self, bodies: Mapping[str, bytes] | None = None, place: Place | None = None) -> None:
+        """Begin with a copy of the bodies; raises `not an object` if one of them is no JSON object."""
+        self.bodies: dict[str, bytes] = dict(bodies or {})
+        for key, body in self.bodies.items():
+            _check(key, body)
+        self.place = place or Place()
+        self._step: list[Message] = []
+        self._in_group = False
+
+    def take(self, message: Message) -> list[Effect] | None:
+        """Take the next message; return what the step did that it completes, None where the step goes on.
+
+        A `group_begin` says that all that is to be held follows, but for one with `replace`: what follows that
+        is added. Where a step or a group breaks off, because its stream begins anew, it counts for nothing.
+        Only what differs is an effect: not a record that is told once more as it was.
+        """
+        if message.command == "group_begin":
+            if self._in_group or not message.replace:
+                self._step = []
+            self._in_group = True
+        elif message.command == "group_end":
+            self._in_group = False
+        elif message.command != "sow" and self._in_group:
+            self._step, self._in_group = [], False
+        self._step.append(message)
+        if self._in_group or message.more:
+            return None
+        step, self._step = self._step, []
+        return self._apply(step)
+
+    def _apply(self, step: list[Message]) -> list[Effect]:
+        bodies = self._outcome(step)
+        place = self.place
+        for message in step:
+            place = place.after(message)
+        reasons = {message.sow_key: message.reason for message in step if message.command == "oof"}
+        effects = []
+        for key, body in bodies.items():
+            before = self.bodies.get(key)
+            if body is not None:
+                self.bodies[key] = body
+            elif before is not None:
+                del self.bodies[key]
+            if not _same(before, body):
+                reason = "" if body is not None else reasons.get(key) or GONE
+                effects.append(Effect(key, before, body, reason))
+        self.place = place
+        return effects
+
+    def _outcome(self, step: list[Message]) -> dict[str, bytes | None]:
+        """The bodies of all records that the step is about; None for those that are no longer held."""
+        bodies: dict[str, bytes | None] = {}
+        is_whole = False
+        for message in step:
+            key = message.sow_key
+            if message.command in ("group_begin", "group_end"):
+                is_whole = is_whole or (message.command == "group_begin" and not message.replace)
+            elif key is None:
+                raise SowlineError("internal", f"expected a {message.command} with a SOW key, got none")
+            elif message.command == "oof":
+                bodies[key] = None
+            else:
+                bodies[key] = updated(bodies[key] if key in bodies else self.bodies.get(key), message)
+        if is_whole:
+            return {**{key: None for key in self.bodies if key not in bodies}, **bodies}
+        return bodies
+
+
+def _check(key: str, body: bytes) -> None:
+    try:
+        if isinstance(body, bytes) and isinstance(_fields(body), dict):
+            return
+    except msgspec.DecodeError:
+        pass
+    raise SowlineError(
+        "not an object", f"expected record {key!r} as the bytes of a JSON object, got {body!r:.60}"
+    )
+
+
+def updated(held: bytes | None, message: Message) -> bytes:
+    """Return what a record is after a message about it; a delta of one that is not held is all there is of it."""
+    if held is None or not message.delta:
+        return message.body
+    return take_out(merge(held, message.body), message.removed)
+
+
+def take_out(body: bytes, paths: Iterable[str]) -> bytes:
+    """Return the body, a valid JSON object, without the fields at the paths; all else keeps its exact text."""
+    root: dict[Any, Any] = {}
+    for path in paths:
+        node: dict[Any, Any] | None = root
+        *above, last = parse_path(path).steps
+        for name in above:
+            node = None if node is None else node.setdefault(name, {})
+        if node is not None:
+            node[last] = None
+    return bytes(_without(body, root)) if root else body
+
+
+def _without(body: bytes | msgspec.Raw, gone: dict[Any, Any]) -> bytes:
+    """The object without the fields that lead to None. It calls only itself, once per level of a path."""
+    fields = _fields(body)
+    for name, below in gone.items():
+        if below is None:
+            fields.pop(name, None)
+        elif name in fields and memoryview(fields[name])[0] == _OBJECT:
+            fields[name] = msgspec.Raw(_without(fields[name], below))
+    return _write(fields)
+
+
+def _same(before: bytes | None, now: bytes | None) -> bool:
+    """Whether two bodies are the same value, or both none."""
+    if before is None or now is None or before == now:
+        return before == now
+    return not difference(before, now, ()).changed

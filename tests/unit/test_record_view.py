@@ -1,0 +1,271 @@
+"""Views of records: a mapping that is always whole, callbacks, and those who wait for something."""
+
+import json
+import logging
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from sowline.errors import SowlineError
+from sowline.message import Message
+from sowline.order import parse_order
+from sowline.place import Place
+from sowline.record_view import Callbacks, RecordView, Saved
+from sowline.records import Records
+from sowline.stream import Ask, Shown
+
+
+class Log:
+    """Callbacks that write down what they are told, and what the view shows then."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, ...]] = []
+        self.callbacks = Callbacks(
+            lambda *told: self.told.append(("insert", *told)),
+            lambda *told: self.told.append(("update", *told)),
+            lambda *told: self.told.append(("remove", *told)),
+        )
+
+
+def view(order_by: str = "", callbacks: Callbacks | None = None, **held: Any) -> RecordView:
+    """A view of records, by their keys without the first letter."""
+    bodies = {key[1:]: json.dumps(record).encode() for key, record in held.items()}
+    return RecordView(
+        "orders", Records(bodies, Place("orders:0@0")), parse_order(order_by), callbacks or Callbacks()
+    )
+
+
+def publish(key: str, record: Any, *, at: int = 1, more: bool = False) -> Message:
+    """A record as it is now."""
+    body = json.dumps(record).encode()
+    return Message("publish", sow_key=key, body=body, bookmark=f"orders:0@{at}", more=more)
+
+
+def oof(key: str, *, more: bool = False) -> Message:
+    """A record that leaves."""
+    return Message("oof", sow_key=key, body=b"{}", reason="deleted", more=more)
+
+
+def group(**held: Any) -> list[Message]:
+    """A group of records, by their keys without the first letter."""
+    records = [Message("sow", sow_key=key[1:], body=json.dumps(held[key]).encode()) for key in held]
+    return [Message("group_begin"), *records, Message("group_end", bookmark="orders:0@5")]
+
+
+def take(shown: RecordView, messages: Iterable[Message]) -> None:
+    """Let messages arrive."""
+    shown._take(list(messages), None)
+
+
+def test_it_is_a_mapping_of_records() -> None:
+    """By SOW key, in the order in which they came; equal to a dict of the same."""
+    shown = view(k1={"a": 1}, k2={"a": 2})
+    take(shown, [publish("3", {"a": 3}), publish("1", {"a": 9}), oof("2")])
+    assert (shown["1"], shown.get("2"), len(shown), "3" in shown) == ({"a": 9}, None, 2, True)
+    assert list(shown) == list(shown.keys()) == ["1", "3"]
+    assert list(shown.items()) == [("1", {"a": 9}), ("3", {"a": 3})]
+    assert list(shown.values()) == [{"a": 9}, {"a": 3}]
+    assert {"a": 3} in shown.values()
+    assert {"a": 2} not in shown.values()
+    assert ("1", {"a": 9}) in shown.items()
+    assert shown == {"1": {"a": 9}, "3": {"a": 3}}
+    assert repr(shown) == "<RecordView of orders: 2 records>"
+    with pytest.raises(KeyError):
+        shown["2"]
+
+
+def test_what_is_handed_out_is_the_callers_own() -> None:
+    """Whatever is done to it, the view shows what it did, also to callbacks, and merges deltas into that."""
+    log = Log()
+    shown = view(callbacks=log.callbacks, k1={"a": {"b": [1]}})
+    shown["1"]["a"]["b"].append(2)
+    for record in [*shown.values(), *dict(shown.items()).values()]:
+        record.clear()
+    shown.saved().records.clear()
+    assert shown == {"1": {"a": {"b": [1]}}}
+    take(shown, [Message("publish", sow_key="1", body=b'{"c":1}', delta=True)])
+    assert log.told == [("update", "1", {"a": {"b": [1]}, "c": 1}, {"a": {"b": [1]}})]
+    log.told[0][2].clear()
+    assert shown["1"] == {"a": {"b": [1]}, "c": 1}
+
+
+def test_numbers_out_of_range_can_be_read() -> None:
+    """As what Python makes of them."""
+    shown = RecordView("orders", Records({"1": b'{"a":1e400}'}), parse_order(""), Callbacks())
+    assert shown == {"1": {"a": float("inf")}}
+
+
+def test_whoever_iterates_sees_one_instant() -> None:
+    """What happens meanwhile is not seen."""
+    shown = view(k1={"a": 1}, k2={"a": 2}, k3={"a": 3})
+    items, keys, values = iter(shown.items()), iter(shown), iter(shown.values())
+    next(items), next(keys), next(values)
+    take(shown, [oof("2"), publish("3", {"a": 4}), publish("5", {})])
+    assert list(items) == [("2", {"a": 2}), ("3", {"a": 3})]
+    assert (list(keys), list(values)) == (["2", "3"], [{"a": 2}, {"a": 3}])
+
+
+def test_with_an_order_it_iterates_in_that() -> None:
+    """Through inserts, updates and removals; equal ones by SOW key, NULL first."""
+    shown = view("/a DESC, /b", k2={"a": 1}, k1={"a": 1}, k3={"a": 5})
+    assert list(shown) == ["3", "1", "2"]
+    take(shown, [publish("4", {"a": 3}), publish("3", {"a": 0}), oof("1"), publish("5", {})])
+    assert list(shown) == ["4", "2", "3", "5"]
+    assert list(shown.saved().records) == ["4", "2", "3", "5"]
+    take(shown, group(k2={"a": 1}, k9={"a": 2}, k8={"a": 2, "b": 1}))
+    assert [record["a"] for record in shown.values()] == [2, 2, 1]
+    assert list(shown) == ["9", "8", "2"]
+
+
+def test_a_replaced_subscription_brings_its_order_with_its_group() -> None:
+    """Not before: until then the records are those of before."""
+    shown = view("/a", k1={"a": 1, "b": 2}, k2={"a": 2, "b": 1})
+    before, now = (
+        Shown(n, Ask("sow_and_subscribe", "orders", order_by=by)) for n, by in enumerate(["/a", "/b"])
+    )
+    rest = group(k3={"a": 0, "b": 0})[1:]
+    seen: list[list[str]] = []
+    shown._until(lambda: bool(seen.append(list(shown))))
+    shown._take([publish("1", {"a": 3, "b": 2})], before)
+    shown._take([oof("2", more=True), Message("group_begin", replace=True), *rest], now)
+    assert seen == [["1", "2"], ["2", "1"], ["3", "1"]]
+    shown._take([publish("4", {"a": 9, "b": 1})], now)
+    assert list(shown) == ["3", "4", "1"]
+
+
+def test_callbacks_are_told_of_what_differs() -> None:
+    """In the order of the messages, each with the record; of what did not change, nothing."""
+    log = Log()
+    shown = view(callbacks=log.callbacks, k1={"a": 1})
+    take(shown, [publish("2", {"a": 2}), publish("2", {"a": 2}), publish("1", {"a": 3}), oof("2"), oof("7")])
+    take(shown, group(k5={}))
+    assert log.told == [
+        ("insert", "2", {"a": 2}),
+        ("update", "1", {"a": 3}, {"a": 1}),
+        ("remove", "2", {"a": 2}, "deleted"),
+        ("remove", "1", {"a": 3}, "gone"),
+        ("insert", "5", {}),
+    ]
+
+
+def test_callbacks_see_the_step_as_a_whole() -> None:
+    """They are called once all of it is applied, and other threads may read meanwhile."""
+    seen: list[tuple[str, list[str]]] = []
+
+    def look(key: str, *_: object) -> None:
+        reading = threading.Thread(target=lambda: seen.append((key, list(shown))))
+        reading.start()
+        reading.join(10)
+
+    shown = view(callbacks=Callbacks(look, look, look), k1={})
+    take(shown, [oof("1", more=True), publish("2", {}, more=True), publish("3", {})])
+    assert seen == [("1", ["2", "3"]), ("2", ["2", "3"]), ("3", ["2", "3"])]
+
+
+def test_a_callback_that_fails_is_logged_and_changes_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    """The view goes on, and so do the other callbacks."""
+    log = Log()
+
+    def fail(key: str, record: object) -> None:
+        raise ValueError("mine")
+
+    shown = view(callbacks=log.callbacks._replace(on_insert=fail))
+    with caplog.at_level(logging.ERROR, "sowline"):
+        take(shown, [publish("1", {}), publish("1", {"a": 1})])
+    assert (shown, [told[0] for told in log.told]) == ({"1": {"a": 1}}, ["update"])
+    (logged,) = caplog.records
+    assert logged.exc_info is not None
+    assert logged.getMessage() == "a callback of <RecordView of orders: 1 records> failed"
+
+
+def test_a_saved_copy_is_of_one_instant() -> None:
+    """Bodies as they were sent, with the place that they are of; amid a step, those before it."""
+    shown = view()
+    assert shown.bookmark == "orders:0@0"
+    take(
+        shown,
+        [
+            *group(k1={"a": 1}),
+            publish("2", {}, at=6),
+            publish("3", {}, at=6, more=True),
+            Message("group_begin"),
+        ],
+    )
+    assert shown.saved() == Saved("orders:0@6", {"1": b'{"a": 1}', "2": b"{}"})
+    assert shown.bookmark == "orders:0@6"
+
+
+def test_whoever_waits_is_woken_by_the_step_that_makes_it_true() -> None:
+    """Once its callbacks have been called; at once where it is true already."""
+    log = Log()
+    shown = view(callbacks=log.callbacks)
+    told: list[int] = []
+    future = shown._until(lambda: len(shown) == 2)
+    future.add_done_callback(lambda _: told.append(len(log.told)))
+    take(shown, [publish("1", {}), publish("2", {}, more=True)])
+    assert not future.done()
+    take(shown, [oof("1", more=True), publish("3", {}), publish("4", {})])
+    assert (future.done(), told) == (True, [4])
+    assert len(shown) == 3
+    assert shown._until(lambda: len(shown) == 3).done()
+
+
+def test_whoever_begins_to_wait_amid_callbacks_waits_for_their_end() -> None:
+    """What is seen is told, too, before the wait is over."""
+    waiting = []
+
+    def wait(*_: object) -> None:
+        waiting.append(shown._until(lambda: True))
+        assert not waiting[0].done()
+
+    shown = view(callbacks=Callbacks(on_insert=wait))
+    take(shown, [publish("1", {})])
+    assert waiting[0].done()
+
+
+def test_a_condition_that_fails_fails_its_waiter_alone() -> None:
+    """The exception goes to whoever gave the condition."""
+    shown = view()
+    failing = shown._until(lambda: len(shown) > 0 and bool(shown["2"]))
+    other = shown._until(lambda: "1" in shown)
+    take(shown, [publish("1", {"a": 1})])
+    assert isinstance(failing.exception(0), KeyError)
+    assert other.exception(0) is None
+
+
+def test_a_view_that_ends_stays_readable_and_wakes_those_who_wait() -> None:
+    """Its first error counts. What is true already can still be waited for."""
+    shown = view(k1={})
+    waiting, left = shown._until(lambda: "2" in shown), shown._until(lambda: "2" in shown)
+    shown._give_up(left)
+    assert shown.error is None
+    shown._fail(SowlineError("gap", "first"))
+    shown._fail(SowlineError("internal", "second"))
+    assert waiting.exception(0) is shown.error
+    assert (left.cancelled(), str(shown.error), shown) == (True, "first", {"1": {}})
+    assert shown._until(lambda: "1" in shown).exception(0) is None
+    assert shown._until(lambda: "2" in shown).exception(0) is shown.error
+
+
+def test_threads_never_see_half_a_step() -> None:
+    """Two records that always change together are always read together."""
+    shown = view(k1={"n": 0}, k2={"n": 0})
+    stop, torn = threading.Event(), []
+
+    def read() -> None:
+        while not stop.is_set():
+            one, two = (record["n"] for record in shown.values())
+            if one != two:
+                torn.append((one, two))
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(2000):
+        take(shown, [publish("1", {"n": number}, more=True), publish("2", {"n": number})])
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert torn == []
