@@ -1,5 +1,6 @@
 """How a subscriber is told what a change means to it: which fields, and whether as a delta. Pure."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from fanout.subscription import PUBLISH, Delivery
@@ -24,14 +25,21 @@ class Form(NamedTuple):
 
     def __or__(self, other: "Form") -> "Form":
         """What a message has to have that is for both."""
-        select = None if self.select is None or other.select is None else self.select | other.select
+        if self == other:
+            return self
         return Form(
-            self.select if self.select == other.select else select,
+            _either(self.select, other.select),
             self.delta and other.delta,
             self.no_empties and other.no_empties,
             self.sow_key or other.sow_key,
             self.timestamp or other.timestamp,
         )
+
+
+@lru_cache(maxsize=1024)
+def _either(first: Select | None, second: Select | None) -> Select | None:
+    """The list of what either sends; None is all."""
+    return None if first is None or second is None else first | second
 
 
 class Told(NamedTuple):

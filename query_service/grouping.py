@@ -58,6 +58,7 @@ class GroupedQuery:
         self._groups = groups_of(topic, selection, limits.groups_max)
         self._query = Query([topic], plain, limits)
         self._selection = selection
+        self._limits = limits
 
     @property
     def bookmark(self) -> str:
@@ -84,6 +85,7 @@ class GroupedQuery:
             chunk = groups[start : start + CHUNK]
             written = [sow_record(None if no_sowkey else key, None, body, None) for key, body in chunk]
             self.result.count(len(written), sum(map(len, written)), hash_of(key for key, _ in chunk))
+            self._limits.check(self.result)
             yield self._name, written
             await asyncio.sleep(0)
 

@@ -57,6 +57,19 @@ class Limits:
     undo_max: int = 20_000
     """Changes that may be undone to find out what a page or a group showed at a bookmark."""
 
+    def check(self, result: "Result") -> None:
+        """Raise `result too large` if more is returned than may be."""
+        if result.returned > self.records_max:
+            raise SowlineError(
+                "result too large",
+                f"expected at most {self.records_max} records; make the filter narrower, or ask for top_n",
+            )
+        if result.bytes > self.bytes_max:
+            raise SowlineError(
+                "result too large",
+                f"expected at most {self.bytes_max} bytes; make the filter narrower, or select fewer fields",
+            )
+
 
 @dataclass(slots=True)
 class Result:
@@ -220,22 +233,9 @@ class Query:
         else:
             written = sow_records(part.log, zip(keys, updated_at, bodies, strict=True))
         part.note_reading(places)
-        self._returned(len(written), sum(map(len, written)), captured.hash(places))
+        self.result.count(len(written), sum(map(len, written)), captured.hash(places))
+        self._limits.check(self.result)
         return written
-
-    def _returned(self, records: int, size: int, hash: int) -> None:
-        result, limits = self.result, self._limits
-        result.count(records, size, hash)
-        if result.returned > limits.records_max:
-            raise SowlineError(
-                "result too large",
-                f"expected at most {limits.records_max} records; make the filter narrower, or ask for top_n",
-            )
-        if result.bytes > limits.bytes_max:
-            raise SowlineError(
-                "result too large",
-                f"expected at most {limits.bytes_max} bytes; make the filter narrower, or select fewer fields",
-            )
 
     def work(self, seconds: float) -> None:
         """Count time that the query has cost; raises `query too long`."""

@@ -171,6 +171,12 @@ class Session:
         topics = topics_of(self._backend.state, request.topic)
         selection = selection_of(request)
         places = places_of(request, topics)
+        if replaced is not None and places is not None:
+            raise SowlineError(
+                "invalid bookmark",
+                f"expected no bookmark with replace, got {request.bookmark!r}: it goes on from where the old"
+                " subscription stands",
+            )
         if is_view(request, selection):
             topic = only_topic(request, topics)
             viewing = _like(Viewing, replaced)

@@ -81,8 +81,6 @@ class Viewing:
         """Let what the client holds be what it was told; False where it holds no complete view."""
         view, viewer = self._view, self._viewer
         if view is not None and viewer in view:
-            if viewer.conflated is not None:
-                viewer.conflated.flush()
             view.fall_behind(viewer)
         return bool(viewer.positions) and (self._is_page or self._selection.top_n is None)
 

@@ -60,6 +60,11 @@ class Viewer:
                 outbox, sub_id, topic, self.form, pending, options.conflation, lambda: topic.positions
             )
 
+    @property
+    def is_too_slow(self) -> bool:
+        """Whether the client has no room for steps; one that takes outcomes can wait longer for them."""
+        return self.outbox.full and (self.conflated is None or self.conflated.is_large)
+
 
 def keys_shown(topic: TopicState, options: Options) -> Keys:
     """The fields that name what a view shows: those of the key, or those that groups are made by."""
@@ -122,14 +127,22 @@ class View(ABC):
         except SowlineError as error:
             self._fail(error)
             return 0
+        live: list[tuple[Viewer, Due]] = []
+        for viewer, messages in due:
+            conflated = viewer.conflated
+            if conflated is None:
+                live.append((viewer, messages))
+                continue
+            for key, delivery in messages:
+                conflated.take(key, delivery, Deltas(viewer.keys), seen.change.time)
+        return self._tell_now(live, partition, seen.change)
+
+    def _tell_now(self, due: list[tuple[Viewer, Due]], partition: int, change: Change) -> int:
+        """Tell what a change means, and return how many messages that took."""
         if due:
-            before, now = (self._bookmark(partition, at) for at in (seen.change.after, seen.change.position))
+            before, now = (self._bookmark(partition, at) for at in (change.after, change.position))
             for viewer, messages in due:
-                if viewer.conflated is None:
-                    self._tell(viewer, messages, before, now, seen.change.time)
-                else:
-                    for key, delivery in messages:
-                        viewer.conflated.take(key, delivery, Deltas(viewer.keys), seen.change.time)
+                self._tell(viewer, messages, before, now, change.time)
         return sum(len(messages) for _, messages in due)
 
     def _bookmark(self, partition: int, position: Position) -> str:
@@ -137,15 +150,14 @@ class View(ABC):
         return self.topic.bookmark(self.topic.positions | {partition: position})
 
     def settle(self) -> None:
-        """After a batch of changes: whoever is too slow goes on at its own pace from here.
-
-        Of a conflated viewer no more waits than the view shows.
-        """
-        for viewer in [viewer for viewer in self._viewers if viewer.outbox.full and not viewer.conflated]:
+        """After a batch of changes: whoever is too slow goes on at its own pace from here."""
+        for viewer in [viewer for viewer in self._viewers if viewer.is_too_slow]:
             self.fall_behind(viewer)
 
     def fall_behind(self, viewer: Viewer) -> None:
         """Let a viewer stand where the view stands now."""
+        if viewer.conflated is not None:
+            viewer.conflated.flush()
         self.remove(viewer)
         viewer.held = self.shown_to(viewer)
         viewer.positions = self.topic.positions

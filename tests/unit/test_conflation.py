@@ -1,6 +1,7 @@
 """Conflation: what has happened to each record within an interval, as one message."""
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ class Subscriber:
 
     def change(self, *bodies: Json | None) -> None:
         """Let a record go through these states, the first of which was before."""
-        for before, now in zip(bodies, bodies[1:], strict=False):
+        for before, now in pairwise(bodies):
             self.time += 1
             key = str((before or now or {})["id"]).encode()
             op, reason = ("publish", None) if now is not None else ("delete", "deleted")
@@ -61,7 +62,7 @@ class Subscriber:
                 self.conflation.take(key, delivery, Deltas(KEYS), self.time)
 
     def told(self) -> list[tuple[Any, ...]]:
-        """End the interval; return command, reason, paths of removed fields (None: whole) and body of each message."""
+        """End the interval; return each message: command, reason, removed fields (None: whole), body."""
         return [
             (message.command, message.reason, message.removed, json.loads(message.body))
             for message in self.conflation.flush()

@@ -3,8 +3,8 @@
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.options import OPTIONS_CHARS_MAX, PROJECTION_BYTES_MAX, Options, parse_options
-from sowline.path import parse_path
+from sowline.options import AUTO, OPTIONS_CHARS_MAX, PROJECTION_BYTES_MAX, Options, parse_options
+from sowline.path import Path, parse_path
 from sowline.select import parse_select
 
 
@@ -121,3 +121,42 @@ def test_options_have_limits() -> None:
     with pytest.raises(SowlineError, match="at most 262144 characters") as error:
         parse_options("," * (OPTIONS_CHARS_MAX + 1))
     assert error.value.reason == "invalid options"
+
+
+@pytest.mark.parametrize(
+    ("text", "interval"),
+    [("none", None), ("auto", AUTO), ("250ms", 250), ("1s", 1000), ("1ms", 1), ("1h", 3_600_000)],
+)
+def test_conflation(text: str, interval: int | None) -> None:
+    """An interval, or `auto`; `none` is what it is without."""
+    assert parse_options(f"oof,conflation={text}") == Options(oof=True, conflation=interval)
+
+
+@pytest.mark.parametrize("text", ["", "0ms", "61m", "fast", "250", "-1s"])
+def test_a_conflation_that_is_none_is_refused(text: str) -> None:
+    """With what it may be."""
+    with pytest.raises(SowlineError, match="auto or an interval of 1ms to 1h") as error:
+        parse_options(f"conflation={text}")
+    assert error.value.reason == "invalid options"
+
+
+def test_conflation_key() -> None:
+    """Fields whose values make messages one; it needs an interval."""
+    options = parse_options("conflation=1s,conflation_key=[/a, /b/c]")
+    assert options.conflation_key == (Path(("a",)), Path(("b", "c")))
+    for text in (
+        "conflation_key=[/a]",
+        "conflation=1s,conflation_key=[a]",
+        "conflation=1s,conflation_key=[]",
+    ):
+        with pytest.raises(SowlineError) as error:
+            parse_options(text)
+        assert error.value.reason == "invalid options"
+
+
+def test_what_shows_records_alike() -> None:
+    """The fields that are sent; not when, nor who is told of what."""
+    plain = parse_options("select=[-/,+/a]")
+    assert plain.shows_like(parse_options("oof,conflation=1s,replace,select=[-/,+/a]"))
+    assert not plain.shows_like(parse_options("select=[-/,+/b]"))
+    assert not plain.shows_like(parse_options("grouping=[/a],projection=[/a]"))

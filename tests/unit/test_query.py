@@ -87,6 +87,21 @@ async def test_a_result_has_a_largest_number_of_records() -> None:
     assert error.value.reason == "result too large"
 
 
+async def test_groups_are_limited_as_records_are() -> None:
+    """Each group is one record of the result."""
+    server = Server(limits=Limits(records_max=2)).loaded()
+    for number in range(3):
+        server.put({"id": number, "a": number % 2})
+    client = server.connect()
+    for path, command in (("/a", "group_end"), ("/id", "ack")):
+        client.ask("sow", options=f"grouping=[{path}],projection=[{path}]")
+        last = (await client.read())[-1]
+        assert (last["command"], last.get("reason")) == (
+            command,
+            None if command == "group_end" else "result too large",
+        )
+
+
 async def test_a_result_has_a_largest_size() -> None:
     """Bytes are counted as they go on the wire."""
     server = filled({}, {"pad": "x" * 1000})

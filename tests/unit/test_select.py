@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
 from sowline.nesting import NESTING_MAX
-from sowline.path import parse_path
+from sowline.path import Path, parse_path
 from sowline.select import DIRECTIVES_MAX, SELECT_CHARS_MAX, Select, parse_select
 
 BODY = b'{"id":1,"a":{"b":2,"c":[3]},"d":"x"}'
@@ -215,3 +215,17 @@ def test_kept_paths_are_those_whose_values_are_sent(
     assert select.keeps(parse_path("/" + "/".join(path))) is (
         select.apply(json.dumps(body).encode()) != b"{}"
     )
+
+
+@given(selects, selects, bodies)
+def test_what_either_sends(
+    first: dict[tuple[str, ...], bool], second: dict[tuple[str, ...], bool], body: Any
+) -> None:
+    """What is selected of it by one of the lists is what that one selects of the whole body, and none sends more."""
+    one, other, text = Select(first), Select(second), json.dumps(body).encode()
+    either = one | other
+    assert json.loads(one.apply(either.apply(text))) == json.loads(one.apply(text))
+    assert json.loads(other.apply(either.apply(text))) == json.loads(other.apply(text))
+    for names in [*first, *second]:
+        path = Path(names)
+        assert either.keeps(path) is (one.keeps(path) or other.keeps(path))
