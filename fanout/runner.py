@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 import structlog
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from fanout.message import command_of, fanout_headers
+from fanout.message import Holding, Written, fanout_headers
 from fanout.subscription import MATCH, OOF, Delivery, Sighting, Subscription, require_told_before
-from sowline.change import DELETE, DELETED, Change, Event, read_event
+from fanout.telling import Deltas, Form, Told, selected, tell
+from sowline.change import DELETE, DELETED, Change, Event, fit_header, read_event
 from sowline.cluster import Cluster
+from sowline.command import Headers
 from sowline.errors import SowlineError
 from sowline.filter import About, compile_filter, require_deterministic
 from sowline.following import Verdict, verdict
 from sowline.kafka import exact_producer, plain_consumer, poll_batch, read_range
-from sowline.options import Options, parse_options
 from sowline.position import Position, before_the_log
 from sowline.settings import Settings
 from sowline.topics import FanoutDefinition, TopicDefinition
@@ -58,9 +59,8 @@ class Runner:
         self._stop = stop
         self._kafka = settings.kafka_client
         self._cluster = Cluster(self._kafka)
-        options = parse_options(fanout.options)
-        self._select = options.select
-        self._subscription = _subscription(fanout, options)
+        self._form = Form.of(fanout.reading, delta=fanout.delta)
+        self._subscription = _subscription(fanout)
         self._about = About(topic=source.name, instance=socket.gethostname(), group=settings.group)
         self._producer = exact_producer(settings.kafka_client, source.log_bytes_max, error_cb=self._on_error)
         self._consumer = plain_consumer(
@@ -147,7 +147,7 @@ class Runner:
                     Sighting(event, self._about, f"{self._source.log}:{number}")
                 )
                 if delivery is not None:
-                    self._produce(number, event, delivery)
+                    self._send(number, event, delivery)
 
     def _end_load(self, number: int, following: Following) -> None:
         """Once all that was there at the start is read, write the records that match.
@@ -158,16 +158,19 @@ class Runner:
             return
         due = list(self._due_after_load(following, self._written_before(number)))
         for change, delivery in sorted(due, key=lambda pair: pair[0].position):
-            self._produce(number, change, delivery)
+            self._send(number, change, delivery)
         following.newest.clear()
         following.load_end = None
 
     def _due_after_load(
         self, following: Following, written: dict[bytes, bytes]
     ) -> Iterator[tuple[Change, Delivery]]:
-        """Yield a `sow` for each record that matches, and an `oof` for what was written and does not any more."""
-        place = following.position or before_the_log()
-        vanished = {key: Change(key, None, None, place, place, DELETE, 0) for key in written}
+        """Yield a `sow` for each record that matches, and an `oof` for what was written and does not any more.
+
+        What was written and is gone may have no deletion of its own any more: then its `oof` has no place.
+        """
+        nowhere = before_the_log()
+        vanished = {key: Change(key, None, None, nowhere, nowhere, DELETE, 0) for key in written}
         for key, change in (vanished | following.newest).items():
             if change.body is not None and Sighting(change, self._about).matches_now(
                 self._subscription.filter
@@ -175,33 +178,38 @@ class Runner:
                 yield change, Delivery(SOW, change.body)
             elif key in written and change.body is not None:
                 yield change, Delivery(OOF, change.body, MATCH)
+            elif key in written and change.previous is not None:
+                yield change, Delivery(OOF, change.previous, DELETED)
             elif key in written:
-                yield change, Delivery(OOF, change.previous or written[key], DELETED)
+                yield change._replace(position=nowhere), Delivery(OOF, written[key], DELETED)
 
     def _written_before(self, number: int) -> dict[bytes, bytes]:
         """Return the bodies, by SOW key, that a reader of the fanout's topic holds already."""
         one = [number]
         start = self._cluster.starts(self._fanout.output, one)[number]
         end = self._cluster.ends(self._fanout.output, one)[number]
-        held: dict[bytes, bytes] = {}
+        holding = Holding()
         for messages in read_range(self._kafka, self._fanout.output, number, start, end):
             for message in messages:
-                key: bytes = message.key() or b""
-                if command_of(message.headers() or []) == OOF:  # type: ignore[arg-type]
-                    held.pop(key, None)
-                else:
-                    held[key] = message.value() or b""
-        return held
+                headers = message.headers() or []
+                holding.take(message.key() or b"", Written.read(message.value(), headers))  # type: ignore[arg-type]
+        return holding.bodies
 
-    def _produce(self, number: int, change: Change, delivery: Delivery) -> None:
-        headers = fanout_headers(self._source, number, change, delivery)
-        body = delivery.body if self._select is None else self._select.apply(delivery.body)
+    def _send(self, number: int, change: Change, delivery: Delivery) -> None:
+        """Write what a delivery is to the fanout's readers, unless it is an update that they need not hear of."""
+        told = tell(change.sow_key, delivery, self._form, Deltas(self._source.key_paths), change.time)
+        if told is not None and told.removed and not fit_header(told.removed):
+            told = told._replace(body=selected(delivery.body, self._form), removed=None)
+        if told is not None:
+            self._produce(number, told, fanout_headers(self._source, number, change, told))
+
+    def _produce(self, number: int, told: Told, headers: Headers) -> None:
         while True:
             try:
                 self._producer.produce(
                     self._fanout.output,
-                    body,
-                    change.sow_key,
+                    told.body,
+                    told.sow_key,
                     number,
                     self._on_delivery,
                     headers=headers,  # type: ignore[arg-type]
@@ -254,17 +262,16 @@ class Runner:
             self._partitions.pop(place.partition, None)
 
 
-def _subscription(fanout: FanoutDefinition, options: Options) -> Subscription:
-    """The subscription that a fanout is configured to be; raises what it may not have."""
-    if options.projection:
-        raise SowlineError("not supported", f"expected no projection in fanout {fanout.name}, got one")
+def _subscription(fanout: FanoutDefinition) -> Subscription:
+    """The subscription that a fanout is configured to be; raises what its filter may not have."""
     filter = compile_filter(fanout.filter)
+    subscription = Subscription(filter, fanout.reading.oof, fanout.delta)
     where = f"the filter of fanout {fanout.name}"
-    if options.oof:
+    if subscription.looks_back:
         require_told_before(filter, where)
     else:
         require_deterministic(filter, where)
-    return Subscription(filter, options.oof)
+    return subscription
 
 
 def _load(event: Event, following: Following) -> None:

@@ -57,7 +57,7 @@ class Change(NamedTuple):
     def headers(self, delta: Delta | None = None) -> Headers:
         """Return the Kafka headers; what has its default value is left out.
 
-        A `delta` goes along in a header of its own. It must be one that a header can carry (`can_carry`).
+        A `delta`, which `delta()` has returned, goes along in a header of its own.
         """
         position, after = _number(self.position), _relative(self.after, self.position.era)
         rare = self._rare_fields()
@@ -73,11 +73,11 @@ class Change(NamedTuple):
         return headers
 
     def delta(self, keys: Keys) -> Delta | None:
-        """Return what an update changed; None for a new record, one that is gone, and what headers can't carry."""
+        """Return what an update changed; None for a new record, one that is gone, and what headers can't tell."""
         if self.previous is None or self.body is None:
             return None
         delta = difference(self.previous, self.body, keys)
-        return delta if can_carry(delta) else None
+        return None if delta.whole or not fit_header(delta.removed) else delta
 
     def _rare_fields(self) -> dict[str, Any]:
         """Return what most changes do not have; almost always nothing."""
@@ -97,11 +97,9 @@ class Change(NamedTuple):
         return rare
 
 
-def can_carry(delta: Delta) -> bool:
-    """Whether a Kafka message can tell the delta: it is one, and its removed fields fit into the header `sow`."""
-    if delta.whole:
-        return False
-    return not delta.removed or len(orjson.dumps(delta.removed)) <= REMOVED_BYTES_MAX
+def fit_header(removed: tuple[str, ...]) -> bool:
+    """Whether the paths of removed fields fit into the header `sow`."""
+    return not removed or len(orjson.dumps(removed)) <= REMOVED_BYTES_MAX
 
 
 _PLAIN = (True, *(None for _ in range(len(Change._fields) - 8)))

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -16,12 +17,14 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 
 from sowline.duration import parse_duration_ms
 from sowline.errors import SowlineError
+from sowline.options import Options, parse_options
 from sowline.path import PathError, parse_path
 
 MIB = 1024 * 1024
@@ -116,9 +119,9 @@ class TopicDefinition(_Model):
     @field_validator("hash_indexes")
     @classmethod
     def _different_sets(cls, indexes: tuple[tuple[str, ...], ...]) -> tuple[tuple[str, ...], ...]:
-        for fields in indexes:
-            _refuse_twice("field of a hash index", list(fields))
-        _refuse_twice("hash index", [" and ".join(sorted(fields)) for fields in indexes])
+        for paths in indexes:
+            _refuse_twice("field of a hash index", list(paths))
+        _refuse_twice("hash index", [" and ".join(sorted(paths)) for paths in indexes])
         return indexes
 
     @property
@@ -170,13 +173,39 @@ class TopicDefinition(_Model):
         return blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
+FANOUT_OPTIONS = ("oof", "select", "no_empties", "timestamp")
+"""The options that a fanout may have: all others are about a client's connection, or about what a fanout is not."""
+
+
 class FanoutDefinition(_Model):
     """One configured subscription, written to the Kafka topic `fanout.<name>`."""
 
     name: TopicName
     topic: TopicName
     filter: str = ""
+    delta: bool = False
     options: str = ""
+
+    @field_validator("options")
+    @classmethod
+    def _written(cls, text: str, others: ValidationInfo) -> str:
+        try:
+            options = parse_options(text)
+        except SowlineError as error:
+            raise ValueError(error.message) from None
+        given = [one.name for one in fields(options) if getattr(options, one.name) != one.default]
+        if unfit := [name for name in given if name not in FANOUT_OPTIONS]:
+            raise ValueError(
+                f"expected of {', '.join(FANOUT_OPTIONS)} what a fanout shall do, got {', '.join(unfit)}"
+            )
+        if options.no_empties and not others.data.get("delta"):
+            raise ValueError("expected no_empties together with delta: true, got it alone")
+        return text
+
+    @cached_property
+    def reading(self) -> Options:
+        """The options, read."""
+        return parse_options(self.options)
 
     @property
     def output(self) -> str:

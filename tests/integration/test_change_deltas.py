@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from sowline.key import partition_of
+from sowline.topics import HEADROOM_BYTES
 from tests.integration.changes import check_chain, read_changes
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Position
@@ -142,13 +144,37 @@ def test_form(rig: Rig) -> None:
 
 
 def test_largest(rig: Rig) -> None:
-    """A record of the largest size that changes as a whole fits with its delta beside both bodies."""
+    """A record of the largest size that changes as a whole fits with its delta beside both bodies.
+
+    A topic that was made without room for deltas is given it.
+    """
+    rig.materializer.stop()
+    before = str(2 * BYTES_MAX + HEADROOM_BYTES)
+    limit = [ConfigEntry("max.message.bytes", before, incremental_operation=AlterConfigOpType.SET)]
+    change = ConfigResource(ResourceType.TOPIC, f"{rig.topic}.changes", incremental_configs=limit)
+    admin = AdminClient({"bootstrap.servers": rig.system.kafka})
+    admin.incremental_alter_configs([change])[change].result()
+    rig.materializer.start().wait_ready()
     noise = random.Random(1)
     for _ in range(3):
         text = noise.randbytes(BYTES_MAX // 2 - 20).hex()
         rig.produce(json.dumps({"id": 1, "text": text}).encode(), "1")
     rig.system.wait_settled(rig.query.url, rig.topic)
     assert rig.copies().taken == {"delta": 2, "whole": 1, "gone": 0, "removed": 0}
+
+
+def test_switched(rig: Rig) -> None:
+    """Deltas may come and go with any start: the state is the same, and so is all else that is written."""
+    for number, (old, new) in enumerate([("true", "true"), ("true", "false"), ("false", "true")]):
+        rig.materializer.stop()
+        text = rig.system.config.read_text()
+        rig.system.config.write_text(text.replace(f"delta: {old}", f"delta: {new}"))
+        rig.materializer.start().wait_ready()
+        rig.system.write(rig.topic, {"id": 1, "qty": number}, {"id": 1, "qty": number + 0.5})
+        rig.system.wait_settled(rig.query.url, rig.topic)
+    given = ["sow.delta" in headers_of(message) for message in rig.changes()]
+    assert given == [False, True, False, False, True, True]
+    check_chain(read_changes(rig.system, rig.topic)[0], model_of(rig.system, rig.topic))
 
 
 def test_random_writes(rig: Rig) -> None:

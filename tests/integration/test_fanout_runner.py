@@ -4,14 +4,17 @@ import json
 import random
 import uuid
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import Message
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from tests.integration.load import Publishers, model_of, new_seed, write_marks
+from sowline.change import REMOVED_BYTES_MAX
+from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Model, Position, Sent
 from tests.integration.services import Service, System, headers_of, positions_of, system, wait_for
+from tests.integration.test_change_deltas import merge_into, take_out
 
 FILTER = "/region = 'north'"
 PARTITIONS = 2
@@ -92,6 +95,18 @@ def fanout(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fan
     late = {"name": f"{name}-late", "topic": name, "filter": FILTER, "options": "oof"}
     fanouts = [late, late | {"name": f"{name}-ids", "options": "oof,select=[-/,+/id]"}]
     with system(kafka, tmp_path_factory.mktemp("fanout"), topics, fanouts) as made:
+        yield Fanout(made)
+
+
+@pytest.fixture
+def told(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fanout]:
+    """A system whose fanouts write deltas: one with all that happens, one with some fields only."""
+    name = f"t{uuid.uuid4().hex[:12]}-told"
+    topics = [{"name": name, "key": ["/id"], "partitions": PARTITIONS}]
+    every: dict[str, Any] = {"name": f"{name}-every", "topic": name, "filter": FILTER, "delta": True}
+    some = {"name": f"{name}-some", "options": "oof,no_empties,timestamp,select=[-/more/text,-/qty]"}
+    fanouts = [every | {"options": "oof"}, every | some]
+    with system(kafka, tmp_path_factory.mktemp("told"), topics, fanouts) as made:
         yield Fanout(made)
 
 
@@ -180,3 +195,173 @@ def test_load_that_was_cut_short(fanout: Fanout) -> None:
     late = [json.loads(headers_of(message)["sow"]) for message in fanout.system.read(fanout.output)]
     told = {(about["command"], about.get("reason")) for about in late if "bookmark" in about}
     assert told == {("oof", "match"), ("oof", "deleted"), ("sow", None)}
+
+
+def test_load_over_records_that_left_no_trace(fanout: Fanout) -> None:
+    """What was written and is nowhere any more goes out of focus, as the reader has it, and is never a repeat."""
+    messages = [
+        (b"1", b'{"id":1,"a":{"b":1,"c":2}}', {"command": "sow"}),
+        (b"2", b'{"id":2}', {"command": "sow"}),
+        (b"1", b'{"id":1,"a":{"b":2}}', {"command": "publish", "delta": True, "removed": ["/a/c"]}),
+    ]
+    for key, value, about in messages:
+        fanout.system.produce(fanout.output, value, key, 0, [("sow", json.dumps(about).encode())])
+    fanout.fanout.start().wait_ready()
+    wait_for(lambda: fanout.count() == 5, "the load to be done")
+    left = fanout.system.read(fanout.output)[3:]
+    assert [message.value() for message in left] == [b'{"id":1,"a":{"b":2}}', b'{"id":2}']
+    for about in (json.loads(headers_of(message)["sow"]) for message in left):
+        assert (about["command"], about["reason"], "bookmark" in about) == ("oof", "deleted", False)
+
+
+class Copy:
+    """The records that a plain consumer of a fanout holds, which does what the documentation says."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, Body] = {}
+        self.places: dict[int, Position] = {}
+        self.kinds = {"sow": 0, "publish": 0, "oof": 0, "delta": 0, "removed": 0, "empty": 0}
+        self.repeats = 0
+
+    def take(self, message: Message) -> None:
+        """Apply the next message of its partition."""
+        about, body = json.loads(headers_of(message)["sow"]), json.loads(message.value() or b"")
+        if "bookmark" in about:
+            ((partition, position),) = positions_of(about["bookmark"]).items()
+            if position <= self.places.get(partition, (-1, 0)):
+                self.repeats += 1
+                return
+            self.places[partition] = position
+        key = about["sow_key"]
+        self.kinds[about["command"]] += 1
+        if about["command"] == "oof":
+            self.records.pop(key)
+        elif about.get("delta"):
+            self.kinds["delta"] += 1
+            self.kinds["removed"] += "removed" in about
+            self.kinds["empty"] += body.keys() == {"id"} and "removed" not in about
+            merge_into(self.records[key], body)
+            for path in about.get("removed", ()):
+                take_out(self.records[key], path)
+        else:
+            self.records[key] = body
+
+
+def copy_of(fanout: Fanout, number: int) -> Copy:
+    """Read a fanout's topic from its beginning."""
+    copy = Copy()
+    for message in fanout.system.read(fanout.system.topics.fanouts[number].output):
+        copy.take(message)
+    return copy
+
+
+def selected(body: Body) -> Body:
+    """Return what the second fanout's select list leaves of a body."""
+    more = {name: value for name, value in body.get("more", {}).items() if name != "text"}
+    rest = {name: value for name, value in body.items() if name not in ("qty", "more")}
+    return rest | ({"more": more} if more else {})
+
+
+def told_of(fanout: Fanout, number: int) -> list[tuple[str, Body, dict[str, Any]]]:
+    """Return the messages of a fanout: command, value, and what says that it is a delta, or why it went."""
+    found = []
+    for message in fanout.system.read(fanout.system.topics.fanouts[number].output):
+        about = json.loads(headers_of(message)["sow"])
+        more = {name: about[name] for name in ("reason", "delta", "removed") if name in about}
+        found.append((about["command"], json.loads(message.value() or b""), more))
+    return found
+
+
+def test_deltas(told: Fanout) -> None:
+    """What was there is written whole; what readers hold is told as the key and what has changed."""
+    inner = {"level": 1, "text": "a"}
+    told.system.write(told.topic, {"id": 1, "region": "north", "more": inner})
+    told.system.wait_settled(told.query.url, told.topic)
+    told.fanout.start().wait_ready()
+    wait_for(lambda: told.count() == 1, "the SOW to be written")
+    told.system.write(
+        told.topic,
+        {"id": 1, "region": "north", "more": inner, "qty": 5},
+        {"id": 1, "region": "north", "more": {"text": "a"}, "qty": 5},
+        {"id": 1, "region": "north", "more": {"text": "b"}, "qty": 5},
+        {"id": 1, "region": "north", "more": {"text": "b"}, "qty": 5},
+        {"id": 1, "region": "south", "qty": 6},
+        {"id": 1, "region": "south", "qty": 7},
+        {"id": 1, "region": "north", "qty": 8},
+        {"id": 1, "region": "north"},
+    )
+    publisher = told.system.publisher()
+    publisher.sow_delete(told.topic, data={"id": 1})
+    long = "x" * REMOVED_BYTES_MAX
+    for more in ({}, {long: 1}, {}):
+        publisher.publish(told.topic, {"id": 1, "region": "north"} | more)
+    publisher.flush()
+    wait_for(lambda: told.count() == 12, "the changes to be written")
+    is_delta = {"delta": True}
+    assert told_of(told, 0) == [
+        ("sow", {"id": 1, "region": "north", "more": inner}, {}),
+        ("publish", {"id": 1, "qty": 5}, is_delta),
+        ("publish", {"id": 1}, is_delta | {"removed": ["/more/level"]}),
+        ("publish", {"id": 1, "more": {"text": "b"}}, is_delta),
+        ("publish", {"id": 1}, is_delta),
+        ("oof", {"id": 1, "region": "south", "qty": 6}, {"reason": "match"}),
+        ("publish", {"id": 1, "region": "north", "qty": 8}, {}),
+        ("publish", {"id": 1}, is_delta | {"removed": ["/qty"]}),
+        ("oof", {"id": 1, "region": "north"}, {"reason": "deleted"}),
+        ("publish", {"id": 1, "region": "north"}, {}),
+        ("publish", {"id": 1, long: 1}, is_delta),
+        ("publish", {"id": 1, "region": "north"}, {}),
+    ]
+    wait_for(lambda: len(told_of(told, 1)) == 8, "the other fanout to be done")
+    assert told_of(told, 1) == [
+        ("sow", {"id": 1, "region": "north", "more": {"level": 1}}, {}),
+        ("publish", {"id": 1}, is_delta | {"removed": ["/more"]}),
+        ("oof", {"id": 1, "region": "south"}, {"reason": "match"}),
+        ("publish", {"id": 1, "region": "north"}, {}),
+        ("oof", {"id": 1, "region": "north"}, {"reason": "deleted"}),
+        ("publish", {"id": 1, "region": "north"}, {}),
+        ("publish", {"id": 1, long: 1}, is_delta),
+        ("publish", {"id": 1, "region": "north"}, {}),
+    ]
+
+
+def test_killed_fanout_with_deltas(told: Fanout) -> None:
+    """A plain consumer that follows the rules ends with the records, however often the fanout was killed."""
+    seed = new_seed()
+    dice = random.Random(seed)
+    with Publishers(told.system, told.topic, seed, count=2) as publishers:
+        wait_for(lambda: publishers.written > 200, "records to be there")
+        told.fanout.start().wait_ready()
+        for _ in range(KILLS):
+            bare = ({"id": dice.randrange(KEYS), "region": "north", "qty": n} for n in range(KEYS))
+            told.system.write(told.topic, *bare)
+            goal = told.count() + dice.randrange(50, 300)
+            wait_for(lambda goal=goal: told.count() >= goal, "the fanout to move on")
+            told.fanout.kill()
+            told.fanout.start()
+        goal = told.count() + 1
+        wait_for(lambda: told.count() >= goal, "the fanout to move on")
+    marks = write_marks(told.system, told.query.url, told.topic)
+    wait_for(
+        lambda: all(copy_of(told, number).places == marks for number in (0, 1)), "the fanouts to be done"
+    )
+    every, some = copy_of(told, 0), copy_of(told, 1)
+    held = model_of(told.system, told.topic).sow(FILTER)
+    assert every.records == held
+    assert some.records == {key: selected(body) for key, body in held.items()}
+    assert all(every.kinds.values()), every.kinds
+    assert some.kinds["delta"] < every.kinds["delta"]
+    assert some.kinds["empty"] == 0
+
+
+def test_deltas_are_never_compacted(told: Fanout) -> None:
+    """The last delta of a record is not the record: where they are written, everything is kept."""
+    admin = AdminClient({"bootstrap.servers": told.system.kafka})
+    compact = [ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)]
+    change = ConfigResource(ResourceType.TOPIC, told.output, incremental_configs=compact)
+    admin.incremental_alter_configs([change])[change].result()
+    told.fanout.start().wait_ready()
+    topic = ConfigResource(ResourceType.TOPIC, told.output)
+    settings = admin.describe_configs([topic])[topic].result()
+    assert settings["cleanup.policy"].value == "delete"
+    assert {settings[name].value for name in ("retention.ms", "retention.bytes")} == {"-1"}

@@ -10,7 +10,7 @@ from sowline.change import (
     REMOVED_BYTES_MAX,
     Change,
     Progress,
-    can_carry,
+    fit_header,
     read_event,
     sequence_text,
 )
@@ -129,10 +129,12 @@ def test_what_is_no_update_or_can_not_be_told_has_no_delta(change: Change) -> No
 
 def test_removed_fields_fit_into_a_header() -> None:
     """A list that is short enough for a frame may be too long for a header."""
-    held, more = (
-        Delta(b"{}", True, ("/" + "x" * (length - 5),)) for length in (REMOVED_BYTES_MAX, REMOVED_CHARS_MAX)
+    fits, not_any_more, too_long = (
+        UPDATE._replace(previous=b'{"id":1,"%s":1}' % (b"x" * (length - 5)))
+        for length in (REMOVED_BYTES_MAX, REMOVED_BYTES_MAX + 1, REMOVED_CHARS_MAX)
     )
-    assert (can_carry(held), can_carry(more)) == (True, False)
+    assert fits.delta(ID) is not None
+    assert (not_any_more.delta(ID), too_long.delta(ID)) == (None, None)
 
 
 def test_the_largest_change_fits_its_topic() -> None:
@@ -150,7 +152,7 @@ def test_the_largest_change_fits_its_topic() -> None:
         origin=Origin(1023, 2**63),
     )
     delta = Delta(b"x" * 1000, True, ("/" + "x" * (REMOVED_BYTES_MAX - 5),))
-    assert can_carry(delta)
+    assert fit_header(delta.removed)
     assert len(change.body or b"") + size_of(change.headers(delta)) < definition.log_bytes_max - 10_000
 
 

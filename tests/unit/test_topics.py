@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sowline.errors import SowlineError
+from sowline.select import parse_select
 from sowline.topics import TopicDefinition, load_topics, parse_topics
 
 
@@ -116,6 +117,34 @@ def test_topics_do_not_get_in_each_others_way(text: str, said: str) -> None:
     with pytest.raises(SowlineError, match=r"used twice|not defined") as error:
         parse_topics(text)
     assert said in error.value.message
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("nonsense", "'nonsense'"),
+        ("oof,no_sowkey,reset", "got no_sowkey, reset"),
+        ("bookmark_not_found=reset", "got reset"),
+        ("send_keys", "got send_keys"),
+        ("grouping=[/g],projection=[/g]", "got grouping, projection"),
+        ("oof,no_empties", "expected no_empties together with delta: true"),
+    ],
+)
+def test_a_fanout_is_refused_what_it_can_not_do(options: str, said: str) -> None:
+    """The error leads to the options, before anything is written."""
+    fanout = f"- name: f\n  topic: a\n  options: '{options}'"
+    with pytest.raises(SowlineError) as error:
+        parse_topics(f"topics: [{{name: a, key: /id}}]\nfanouts:\n{fanout}")
+    assert "line 5: fanouts.0.options" in error.value.message
+    assert said in error.value.message
+
+
+def test_a_fanout_reads_its_options_once() -> None:
+    """They are there as the options of a read, and deltas may leave out what says nothing."""
+    fanout = "{name: f, topic: a, delta: true, options: 'oof, no_empties, timestamp, select=[-/,+/id]'}"
+    (read,) = parse_topics(f"topics: [{{name: a, key: /id}}]\nfanouts: [{fanout}]").fanouts
+    assert (read.delta, read.reading.oof, read.reading.no_empties) == (True, True, True)
+    assert read.reading.select == parse_select("[-/,+/id]")
 
 
 @pytest.mark.parametrize("text", ["topics: [", "a: b: c", "\t"])

@@ -1,0 +1,121 @@
+"""The messages of a fanout topic: their headers, and what a reader holds after them."""
+
+import json
+from typing import Any
+
+import pytest
+
+from fanout.message import Holding, Written, fanout_headers
+from fanout.subscription import MATCH, OOF, PUBLISH
+from fanout.telling import Told
+from sowline.change import Change
+from sowline.command import Headers
+from sowline.difference import difference
+from sowline.position import Position, before_the_log
+from sowline.topics import TopicDefinition
+
+ORDERS = TopicDefinition.model_validate({"name": "eu/orders", "key": "/id", "partitions": 2})
+CHANGE = Change(b"7", b'{"id":1}', None, Position(0, 5), Position(0, 3, 2), "publish", 1_700_000_000_000)
+PLACE = {
+    "topic": "eu/orders",
+    "sow_key": "7",
+    "bookmark": "eu.orders:1@5",
+    "after": "eu.orders:1@3.2",
+    "timestamp": "2023-11-14T22:13:20.000000Z",
+}
+
+
+def about(headers: Headers) -> dict[str, Any]:
+    """Return the fields of the one header that there is."""
+    ((name, value),) = headers
+    assert name == "sow"
+    return dict(json.loads(value or b""))
+
+
+@pytest.mark.parametrize(
+    ("command", "reason", "removed", "told"),
+    [
+        (PUBLISH, None, None, {"command": "publish"}),
+        (OOF, MATCH, None, {"command": "oof", "reason": "match"}),
+        (PUBLISH, None, (), {"command": "publish", "delta": True}),
+        (
+            PUBLISH,
+            None,
+            ("/a", "[/odd name]"),
+            {"command": "publish", "delta": True, "removed": ["/a", "[/odd name]"]},
+        ),
+    ],
+)
+def test_headers(
+    command: str, reason: str | None, removed: tuple[str, ...] | None, told: dict[str, Any]
+) -> None:
+    """They name the record and its place, why it went, and whether the value is a delta."""
+    message = Told(b"7", command, b"{}", CHANGE.time, reason, removed)
+    assert about(fanout_headers(ORDERS, 1, CHANGE, message)) == PLACE | told
+
+
+def test_what_has_no_place_says_none() -> None:
+    """Of a record that went nobody knows when, there is no bookmark and no time."""
+    gone = CHANGE._replace(body=None, position=before_the_log())
+    told = about(fanout_headers(ORDERS, 1, gone, Told(b"7", OOF, b"{}", 0, "deleted")))
+    assert told == {"command": "oof", "topic": "eu/orders", "sow_key": "7", "reason": "deleted"}
+
+
+def message(
+    offset: int, command: str, body: bytes = b"", previous: bytes | None = None
+) -> tuple[bytes, Written]:
+    """Return a message as it is read back; with the body before it is a delta."""
+    delta = None if previous is None else difference(previous, body, (("id",),))
+    value, removed = (body, None) if delta is None else (delta.body, delta.removed)
+    change = CHANGE._replace(position=Position(0, offset))
+    told = Told(change.sow_key, command, value, change.time, None, removed)
+    return told.sow_key, Written.read(value, fanout_headers(ORDERS, 1, change, told))
+
+
+FIRST = b'{"id":1,"a":{"b":1,"c d":1.50,"e":1},"x":0}'
+SECOND = b'{"id":1,"a":{"b":2,"e":1},"y":"\\u00e9"}'
+THIRD = b'{"id":1,"a":3,"y":"\\u00e9"}'
+
+
+def test_deltas_lead_to_the_record() -> None:
+    """What changed is merged, what was removed is taken out, and everything else keeps its text."""
+    holding = Holding()
+    holding.take(*message(1, "sow", FIRST))
+    holding.take(*message(2, PUBLISH, SECOND, FIRST))
+    assert holding.bodies == {b"7": SECOND}
+    holding.take(*message(3, PUBLISH, THIRD, SECOND))
+    assert holding.bodies == {b"7": THIRD}
+
+
+def test_repeats_change_nothing() -> None:
+    """Whatever is written again, from whatever place on, the reader holds what it held."""
+    life = [
+        message(1, "sow", FIRST),
+        message(2, PUBLISH, SECOND, FIRST),
+        message(3, OOF, SECOND),
+        message(4, PUBLISH, SECOND),
+        message(5, PUBLISH, THIRD, SECOND),
+    ]
+    for again in range(len(life)):
+        for end in range(again, len(life)):
+            holding = Holding()
+            for one in (*life, *life[again : end + 1]):
+                holding.take(*one)
+            assert holding.bodies == {b"7": THIRD}
+
+
+def test_what_has_no_bookmark_is_no_repeat() -> None:
+    """It is applied where it stands."""
+    holding = Holding()
+    holding.take(*message(9, "sow", FIRST))
+    holding.take(b"7", Written.read(FIRST, [("sow", b'{"command":"oof"}')]))
+    assert holding.bodies == {}
+    holding.take(*message(8, "sow", FIRST))
+    assert holding.bodies == {}
+
+
+def test_a_delta_of_a_record_that_is_not_held_is_taken_as_it_is() -> None:
+    """A topic that was cut off in front may begin with one."""
+    holding = Holding()
+    holding.take(*message(2, PUBLISH, SECOND, FIRST))
+    assert json.loads(holding.bodies[b"7"]) == {"id": 1, "a": {"b": 2}, "y": "é"}
