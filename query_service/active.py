@@ -1,7 +1,6 @@
 """One client's subscription while it is served, and how a change is put into the outboxes of those it is due to."""
 
 import asyncio
-from typing import NamedTuple
 
 from fanout.subscription import Delivery, Sighting, Subscription
 from fanout.telling import Deltas, Form, selected
@@ -9,6 +8,7 @@ from query_service.conflating import Conflated, pending_of
 from query_service.outbox import Outbox
 from query_service.state import TopicState
 from sowline.bookmark import Positions, format_position
+from sowline.change import Change
 from sowline.options import Options
 from sowline.wire import change_head, change_tail
 
@@ -23,7 +23,9 @@ class Active:
         self.sub_id = sub_id
         self.topic = topic
         self.engine = engine
+        self.sids = (sub_id,)
         self.form = Form.of(options, delta=engine.delta)
+        self.whole_form = self.form._replace(delta=False)
         self.positions: Positions = {}
         self._is_live = False
         self.conflated: Conflated | None = None
@@ -81,19 +83,6 @@ class Active:
         await self._behind.wait()
 
 
-class _Due(NamedTuple):
-    """A message for one client: of those of its subscriptions that it is for, what it must hold for all."""
-
-    outbox: Outbox
-    delivery: Delivery
-    form: Form
-    sids: tuple[str, ...]
-
-    def shared(self, other: "_Due") -> "_Due":
-        """The message with what another one needs as well."""
-        return _Due(self.outbox, self.delivery, self.form | other.form, self.sids + other.sids)
-
-
 def deliver(topic: TopicState, partition: int, seen: Sighting, found: list[tuple[Active, Delivery]]) -> int:
     """Put what a change means into the outboxes, and return how many messages that took.
 
@@ -102,33 +91,48 @@ def deliver(topic: TopicState, partition: int, seen: Sighting, found: list[tuple
     """
     change = seen.change
     deltas = Deltas(topic.definition.key_paths)
-    due: dict[tuple[int, str], _Due] = {}
+    due: dict[tuple[Outbox, str], tuple[Delivery, Form, tuple[str, ...]]] = {}
     for active, delivery in found:
         if active.conflated is not None:
             active.conflated.take(change.sow_key, delivery, deltas, change.time)
             continue
-        form, delta = active.form, deltas.of(delivery, active.form)
-        if delta is not None and form.no_empties and not delta.changed:
-            continue
-        one = _Due(active.outbox, delivery, form._replace(delta=delta is not None), (active.sub_id,))
-        slot = id(active.outbox), delivery.command
-        due[slot] = due[slot].shared(one) if slot in due else one
-    _put(topic, partition, seen, list(due.values()), deltas)
+        form = active.form
+        if form.delta:
+            delta = deltas.of(delivery, form)
+            if delta is None:
+                form = active.whole_form
+            elif form.no_empties and not delta.changed:
+                continue
+        slot = active.outbox, delivery.command
+        other = due.get(slot)
+        if other is None:
+            due[slot] = delivery, form, active.sids
+        else:
+            due[slot] = delivery, other[1] | form, other[2] + active.sids
+    messages: dict[tuple[str, Form, tuple[str, ...]], bytes] = {}
+    for (outbox, command), (delivery, form, sids) in due.items():
+        kind = command, form, sids
+        message = messages.get(kind)
+        if message is None:
+            message = messages[kind] = _message(topic, partition, change, delivery, form, sids, deltas)
+        outbox.put(message)
     return len(due)
 
 
-def _put(topic: TopicState, partition: int, seen: Sighting, due: list[_Due], deltas: Deltas) -> None:
-    change = seen.change
+def _message(
+    topic: TopicState,
+    partition: int,
+    change: Change,
+    delivery: Delivery,
+    form: Form,
+    sids: tuple[str, ...],
+    deltas: Deltas,
+) -> bytes:
+    delta = deltas.of(delivery, form)
+    body = selected(delivery.body, form) if delta is None else delta.body
+    removed = None if delta is None else delta.removed
     bookmark = format_position(topic.definition.log, partition, change.position)
-    tails: dict[tuple[str, Form], bytes] = {}
-    for outbox, delivery, form, sids in due:
-        delta = deltas.of(delivery, form)
-        kind = delivery.command, form
-        tail = tails.get(kind)
-        if tail is None:
-            body = selected(delivery.body, form) if delta is None else delta.body
-            time = change.time if form.timestamp else None
-            key = change.sow_key if form.sow_key else None
-            tail = tails[kind] = change_tail(topic.definition.name, key, bookmark, body, time)
-        removed = None if delta is None else delta.removed
-        outbox.put(change_head(delivery.command, sids, delivery.reason, removed=removed) + tail)
+    key = change.sow_key if form.sow_key else None
+    time = change.time if form.timestamp else None
+    head = change_head(delivery.command, sids, delivery.reason, removed=removed)
+    return head + change_tail(topic.definition.name, key, bookmark, body, time)

@@ -65,7 +65,8 @@ class Hub:
             if live:
                 found = live.on_change(seen)
                 self.messages_sent += deliver(topic, partition, seen, found)
-                reached.update((active, None) for active, _ in found)
+                for active, _ in found:
+                    reached[active] = None
             for view in views:
                 self.messages_sent += view.apply(partition, seen)
         for active in reached:

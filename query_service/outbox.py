@@ -26,10 +26,11 @@ class Outbox:
 
     def put(self, message: bytes) -> None:
         """Put a message behind all others."""
+        if not self._messages:
+            self._filled.set()
         self._messages.append(message)
         self.bytes += len(message)
-        self._filled.set()
-        if self.full:
+        if self.bytes > self.bytes_max:
             self._drained.clear()
 
     async def take(self) -> list[bytes]:
