@@ -52,6 +52,8 @@ class _Following(RecordView):
 
     async def _subscribe(self) -> Stream:
         """Subscribe; from a saved copy on, the view shows something at once."""
+        if self._stream is not None:
+            raise RuntimeError("a view can be entered once: make another one")
         self._stream = stream = await self._client.open(self._ask)
         self._shown = stream.shown
         if stream.bookmark is not None:
@@ -115,11 +117,14 @@ class AsyncLocalView(_Following):
 
     async def wait_for(self, condition: Callable[[Self], object], timeout: float | None = None) -> None:
         """Wait until `condition(view)` is true after a step; see `LocalView.wait_for`."""
+        future = self._until(lambda: bool(condition(self)))
         try:
             async with asyncio.timeout(timeout):
-                await asyncio.wrap_future(self._until(lambda: bool(condition(self))))
+                await asyncio.wrap_future(future)
         except TimeoutError:
             raise TimeoutError(f"waited {timeout} s for a condition of {self!r}") from None
+        finally:
+            self._give_up(future)
 
     async def replace(self, **reading: Unpack[Selecting]) -> None:
         """Show something else; see `LocalView.replace`."""

@@ -29,4 +29,4 @@ class Place:
 
 
 def _positions(bookmark: str | None) -> dict[str, Positions]:
-    return {} if bookmark is None or named_place(bookmark) else parse_bookmark(bookmark)
+    return parse_bookmark(bookmark) if bookmark and not named_place(bookmark) else {}

@@ -24,7 +24,7 @@ def test_the_end_of_a_group_says_all() -> None:
     assert place.after(live("orders:0@1", "group_end")).bookmark == "orders:0@1"
 
 
-@pytest.mark.parametrize("bookmark", [None, "epoch", "now", "0"])
+@pytest.mark.parametrize("bookmark", [None, "", "epoch", "now", "0"])
 def test_a_named_place_knows_no_partition(bookmark: str | None) -> None:
     """Nothing is known before the first message."""
     assert Place(bookmark).bookmark == "epoch"

@@ -1,0 +1,325 @@
+"""Local views over a client whose connection is played by the test."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from sowline.async_client import AsyncClient
+from sowline.errors import SowlineError
+from sowline.local_view import AsyncLocalView
+from sowline.message import read_frame
+
+Json = dict[str, Any]
+
+
+class Played(AsyncClient):
+    """A client that writes down what it sends, and hears what the test says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[Json] = []
+        self._connected.set()
+
+    async def _send(self, request: Json) -> None:
+        self.sent.append(request)
+
+    async def hear(self, *messages: Json) -> None:
+        """Let messages arrive, and all that waits for them take them in."""
+        for received in read_frame(json.dumps(list(messages))):
+            await self._dispatch(received)
+        await settled()
+
+    async def lose_connection(self) -> list[Json]:
+        """Let the connection be made again; return what is asked for then."""
+        asks = [(stream.id, stream.resumed()) for stream in self._streams.values()]
+        await settled()
+        return [ask.request(id) for id, ask in asks if ask is not None]
+
+
+async def settled() -> None:
+    """Let everything run that can."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def taken(command_id: str = "1", bookmark: str = "orders:0@1") -> Json:
+    """The ack of a command."""
+    about = {"command_id": command_id, "sub_id": "1", "bookmark": bookmark}
+    return {"command": "ack", "ack_type": "processed", "status": "success"} | about
+
+
+def refused(reason: str, **fields: Any) -> Json:
+    """The refusal of a command."""
+    return {"command": "ack", "ack_type": "processed", "status": "failure", "reason": reason} | fields
+
+
+def group(at: int = 1, mark: str = "", **held: Any) -> list[Json]:
+    """A group of records, by their keys without the first letter."""
+    records = [{"sow_key": key[1:], "data": record} for key, record in held.items()]
+    ends = {"query_id": "1", "bookmark": f"orders:0@{at}"}
+    return [
+        {"command": "group_begin", **ends, **({mark: True} if mark else {})},
+        {"command": "sow", "query_id": "1", "records": records},
+        {"command": "group_end", **ends},
+    ]
+
+
+def live(command: str, key: str, at: int, **fields: Any) -> Json:
+    """A live message."""
+    about = {"sids": ["1"], "sow_key": key, "bookmark": f"orders:0@{at}"}
+    return {"command": command, **about, "data": {}} | fields
+
+
+async def entered(client: Played, view: AsyncLocalView, *messages: Json) -> AsyncLocalView:
+    """Enter a view, which is sent these messages."""
+    entering = asyncio.create_task(view.__aenter__())
+    await settled()
+    await client.hear(taken(), *messages)
+    return await entering
+
+
+async def test_entering_waits_for_the_whole_group() -> None:
+    """Before that, the view is not there; it is told what has changed, what leaves, and of expired bookmarks."""
+    client = Played()
+    view = client.local_view("orders", filter="/a = 1", order_by="/a", batch_size=50)
+    entering = asyncio.create_task(view.__aenter__())
+    await settled()
+    begin, sow, end = group(k1={"a": 1})
+    await client.hear(taken(), begin, sow)
+    assert (entering.done(), len(view)) == (False, 0)
+    await client.hear(end)
+    assert await entering is view
+    assert (view, view.bookmark, view.error) == ({"1": {"a": 1}}, "orders:0@1", None)
+    (request,) = client.sent
+    asked = ("sow_and_delta_subscribe", "/a = 1", "oof,reset", "/a", 50)
+    assert (
+        tuple(request[name] for name in ("command", "filter", "options", "order_by", "batch_size")) == asked
+    )
+    await view.close()
+
+
+async def test_changes_are_followed_until_the_end() -> None:
+    """Whoever waits is woken; leaving the view ends the subscription."""
+    client = Played()
+    view = await entered(client, client.local_view("orders", delta=False), *group(k1={}))
+    assert client.sent[0]["command"] == "sow_and_subscribe"
+    waiting = asyncio.create_task(view.wait_for(lambda view: "2" in view and view["2"]["a"] == 2))
+    await client.hear(live("publish", "2", 2, data={"a": 1}), live("oof", "1", 3, reason="match"))
+    assert (view, waiting.done()) == ({"2": {"a": 1}}, False)
+    await client.hear(live("publish", "2", 4, data={"a": 2}))
+    await waiting
+    with pytest.raises(TimeoutError, match=r"waited 0.01 s"):
+        await view.wait_for(lambda view: len(view) == 9, timeout=0.01)
+    assert view._waiting == []
+    await view.__aexit__(None, None, None)
+    assert client.sent[-1] == {"command": "unsubscribe", "command_id": "1", "sub_id": "1", "query_id": "1"}
+    assert (view, view.error and view.error.reason) == ({"2": {"a": 2}}, "disconnected")
+    with pytest.raises(SowlineError, match="closed"):
+        await view.wait_for(lambda view: False)
+    with pytest.raises(RuntimeError, match="once"):
+        await view.__aenter__()
+
+
+async def test_a_refusal_is_raised_on_entering() -> None:
+    """And nothing is left of the subscription."""
+    client = Played()
+    view = client.local_view("orders", filter="nonsense")
+    entering = asyncio.create_task(view.__aenter__())
+    await settled()
+    await client.hear(refused("bad filter", command_id="1"))
+    with pytest.raises(SowlineError) as error:
+        await entering
+    assert (error.value.reason, client._streams) == ("bad filter", {})
+
+
+async def test_a_failure_amid_the_group_is_raised_on_entering() -> None:
+    """The subscription had begun already: it is ended."""
+    client = Played()
+    with pytest.raises(SowlineError) as error:
+        await entered(
+            client, client.local_view("orders"), group()[0], refused("gap", command_id="1", sub_id="1")
+        )
+    assert (error.value.reason, client._streams) == ("gap", {})
+
+
+async def test_a_failure_for_good_is_told_to_whoever_waits() -> None:
+    """The view stays readable."""
+    client = Played()
+    view = await entered(client, client.local_view("orders"), *group(k1={"a": 1}))
+    waiting = asyncio.create_task(view.wait_for(lambda view: False))
+    await settled()
+    await client.hear(live("publish", "2", 2), refused("gap", command_id="1", sub_id="1"))
+    with pytest.raises(SowlineError) as error:
+        await waiting
+    assert error.value is view.error
+    assert (view.error.reason, view) == ("gap", {"1": {"a": 1}, "2": {}})
+    await view.close()
+    assert view.error.reason == "gap"
+
+
+async def test_a_message_that_can_not_be_applied_ends_the_view() -> None:
+    """It shows what it did before, and says why."""
+    client = Played()
+    view = await entered(client, client.local_view("orders"), *group(k1={"a": 1}))
+    await client.hear(live("publish", "1", 2) | {"sow_key": None}, live("oof", "1", 3))
+    assert (view.error and view.error.reason, view) == ("internal", {"1": {"a": 1}})
+    await view.close()
+
+
+async def test_a_lost_connection_goes_unnoticed() -> None:
+    """Amid the first group that begins again; later what has changed since is asked for."""
+    client, told = Played(), list[Any]()
+    view = client.local_view("orders", on_insert=lambda *told_: told.append(told_))
+    entering = asyncio.create_task(view.__aenter__())
+    await settled()
+    await client.hear(taken(), *group(k1={"a": 1}, k2={})[:2])
+    assert await client.lose_connection() == client.sent
+    await client.hear(taken(), *group(5, k1={"a": 2}))
+    await entering
+    (request,) = await client.lose_connection()
+    assert (request["command"], request["bookmark"]) == ("delta_subscribe", "orders:0@5")
+    await client.hear(taken(bookmark="orders:0@5"), *group(9, "reset", k1={"a": 2}, k3={}))
+    assert (view, view.bookmark, told) == (
+        {"1": {"a": 2}, "3": {}},
+        "orders:0@9",
+        [("1", {"a": 2}), ("3", {})],
+    )
+    await view.close()
+
+
+async def test_a_saved_copy_is_gone_on_from() -> None:
+    """It is there at once, and only what has changed since is sent; or all, where that is no longer known."""
+    client = Played()
+    one = await entered(client, client.local_view("orders"), *group(k1={"a": 1.50}, k2={}))
+    bookmark, records = one.saved()
+    await one.close()
+    client, told = Played(), list[Any]()
+    view = client.local_view(
+        "orders",
+        bookmark=bookmark,
+        records=records,
+        on_update=lambda key, now, before: told.append((now, before)),
+    )
+    await entered(client, view)
+    assert client.sent[0]["bookmark"] == view.bookmark == "orders:0@1"
+    assert view == one
+    await client.hear(live("publish", "1", 2, data={"b": 1}, delta=True), live("oof", "2", 3))
+    assert (view.bookmark, told) == ("orders:0@3", [({"a": 1.5, "b": 1}, {"a": 1.5})])
+    assert view.saved().records == {"1": b'{"a":1.5,"b":1}'}
+    await client.hear(*group(9, "reset", k1={"b": 1, "a": 1.5}, k4={}))
+    assert (len(told), list(view), view.bookmark) == (1, ["1", "4"], "orders:0@9")
+    await view.close()
+
+
+@pytest.mark.parametrize(
+    ("topic", "asked", "reason"),
+    [
+        ("^orders", {}, "regex topic not supported"),
+        ("orders", {"options": "no_sowkey"}, "invalid options"),
+        ("orders", {"options": "nonsense"}, "invalid options"),
+        ("orders", {"order_by": ","}, "invalid order by"),
+        ("orders", {"bookmark": "orders:0@1"}, "invalid bookmark"),
+        ("orders", {"records": {}}, "invalid bookmark"),
+        ("orders", {"bookmark": "orders:0@1", "records": {"1": b"1"}}, "not an object"),
+    ],
+)
+def test_what_a_view_can_not_hold_is_refused(topic: str, asked: Json, reason: str) -> None:
+    """Before anything is asked for."""
+    with pytest.raises(SowlineError) as error:
+        AsyncClient().local_view(topic, **asked)
+    assert error.value.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("asked", "sent"),
+    [
+        ({"top_n": 5}, (5, 0)),
+        ({"top_n": 5, "skip_n": 2}, (5, 2)),
+        ({"skip_n": 2}, (None, 2)),
+        ({}, (None, None)),
+        ({"options": "bookmark_not_found=fail, select=[-/a]"}, (None, None)),
+    ],
+)
+def test_what_a_view_asks_for(asked: Json, sent: tuple[Any, ...]) -> None:
+    """A limit asks for a page, which stays true; the caller's options come last."""
+    view = AsyncClient().local_view("orders", **asked)
+    request = view._ask.request("1")
+    assert (request.get("top_n"), request.get("skip_n")) == sent
+    assert request["options"] == "oof,reset" + ("," if "options" in asked else "") + asked.get("options", "")
+
+
+async def test_a_view_is_replaced_in_one_step() -> None:
+    """Once `replace` returns it shows the new records, in their order; callbacks are told of what differs."""
+    client, told = Played(), list[Any]()
+    view = client.local_view(
+        "orders", filter="/b = 1", order_by="/a", on_remove=lambda key, *_: told.append((key, list(view)))
+    )
+    await entered(client, view, *group(k1={"a": 1, "b": 2}, k2={"a": 2, "b": 1}))
+    replacing = asyncio.create_task(view.replace(filter="/b = 2", order_by="/b", options="timestamp"))
+    await settled()
+    request = client.sent[-1]
+    assert (request["filter"], request["options"]) == ("/b = 2", "replace,oof,reset,timestamp")
+    begin, sow, end = group(7, "replace", k3={"a": 0, "b": 0})
+    await client.hear(live("publish", "9", 5, data={"a": 0}), taken("1.1"))
+    await client.hear(live("oof", "9", 5, reason="match", more=True), begin, sow)
+    assert (replacing.done(), list(view)) == (False, ["9", "1", "2"])
+    await client.hear(end)
+    await replacing
+    assert (list(view), view.bookmark, told) == (["3", "2", "1"], "orders:0@7", [("9", ["3", "2", "1"])])
+    await view.close()
+
+
+async def test_a_view_whose_replacement_is_refused_goes_on() -> None:
+    """The refusal is raised; what can't be is refused before it is sent."""
+    client = Played()
+    view = await entered(client, client.local_view("orders", filter="/b = 1", top_n=3), *group(k1={}))
+    replacing = asyncio.create_task(view.replace(filter="nonsense", top_n=7))
+    await settled()
+    assert (client.sent[-1]["top_n"], client.sent[-1]["skip_n"]) == (7, 0)
+    await client.hear(refused("bad filter", command_id="1.1"), live("publish", "2", 5))
+    with pytest.raises(SowlineError) as error:
+        await replacing
+    assert (error.value.reason, list(view), view.error) == ("bad filter", ["1", "2"], None)
+    for wrong in ({"options": "no_sowkey"}, {"order_by": ","}):
+        with pytest.raises(SowlineError):
+            await view.replace(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(SowlineError, match="entered"):
+        await client.local_view("orders").replace(filter="/a = 1")
+    await view.close()
+
+
+async def test_a_connection_lost_while_a_view_is_replaced() -> None:
+    """It ends with the new records, wherever the connection was lost; no half group is ever shown."""
+    for point in range(4):
+        client, told = Played(), list[Any]()
+        view = client.local_view("orders", on_insert=lambda *one, told=told: told.append(one))
+        await entered(client, view, *group(k1={}, k2={}))
+        replacing = asyncio.create_task(view.replace(filter="/b = 2"))
+        await settled()
+        messages = [taken("1.1"), live("oof", "1", 5, more=True), *group(7, "replace", k3={})]
+        await client.hear(*messages[:point])
+        (request,) = await client.lose_connection()
+        assert ("filter" in request, "bookmark" in request) == (point > 0, point == 0)
+        assert list(view) == ["1", "2"]
+        if point == 0:
+            await client.hear(taken(), *messages)
+        else:
+            await client.hear(taken(), *group(8, k2={}, k3={}))
+        await replacing
+        assert (list(view), told[2:]) == (["2", "3"], [("3", {})])
+        await view.close()
+
+
+async def test_closing_the_client_ends_its_views() -> None:
+    """Whoever waits is told."""
+    client = Played()
+    view = await entered(client, client.local_view("orders"), *group(k1={}))
+    waiting = asyncio.create_task(view.wait_for(lambda view: False))
+    await settled()
+    await client.close()
+    with pytest.raises(SowlineError) as error:
+        await waiting
+    assert (error.value.reason, view) == ("disconnected", {"1": {}})
+    await view.close()
