@@ -49,7 +49,7 @@ class Serving:
         self._actives = [Active(outbox, sub_id, topic, engine, options) for topic in topics]
         for active in self._actives:
             active.stand_at(active.topic.positions if places is None else places[active.log])
-        self._is_replacement = replaced is not None
+        self._is_replacement = self._has_yet_to_replace = replaced is not None
         self._held = None if replaced is None else replaced.held()
         if places is None and request.has_snapshot:
             self._query = self._new_query()
@@ -90,6 +90,8 @@ class Serving:
     def held(self) -> Held | None:
         """Stop, and return what the client holds; None where that can't be told."""
         self.stop()
+        if self._has_yet_to_replace:
+            return self._held
         held = Held(self._topics, self._selection, {active.log: active.told for active in self._actives})
         return held if held.is_certain and not self.is_querying else None
 
@@ -109,6 +111,7 @@ class Serving:
     async def _take_over(self) -> None:
         """Turn what the client of the subscription before holds into what this one shows."""
         query, mark = await self._replacing_query()
+        self._has_yet_to_replace = False
         self._stand_at(query)
         self._acknowledge()
         if isinstance(query, Replacement) and self._selection.options.oof:

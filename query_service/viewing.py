@@ -69,12 +69,12 @@ class Viewing:
                 f" of {self._topic.definition.name}; unsubscribe the other first",
             )
         self._replaces = replaced.stand_still()
-        before = replaced._viewer
-        self._viewer.held, self._viewer.positions = before.held, before.positions
+        if self._replaces:
+            before = replaced._viewer
+            self._viewer.held, self._viewer.positions = before.held, before.positions
         if not replaced._selection.options.shows_like(self._selection.options):
-            self._viewer.held = {
-                key: of._replace(position=_SHOWN_OTHERWISE) for key, of in before.held.items()
-            }
+            held = self._viewer.held.items()
+            self._viewer.held = {key: of._replace(position=_SHOWN_OTHERWISE) for key, of in held}
         self._open, replaced._open = replaced._open, {}
 
     def stand_still(self) -> bool:
