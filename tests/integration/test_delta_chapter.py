@@ -1,14 +1,19 @@
 """Delta messaging, example by example and rule by rule, through a raw WebSocket over a real Kafka."""
 
+import copy
 import itertools
+import json
+import random
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from sowline import Client
+from sowline.options import parse_options
 from sowline.publisher import Publisher
+from tests.integration.load import new_seed
 from tests.integration.served import Served, ServedTopic, beside_bookmarks, serve
 from tests.integration.services import http_text, positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire
@@ -275,6 +280,102 @@ def test_all_options_at_once(client: Wire, orders: ServedTopic) -> None:
     assert lost == orders.told("publish", ["s"], {"order": 3}, delta=True, sow_key=None)
 
 
+# conflated deltas
+
+XREF: Json = {"id": 99, "status": "open", "notes": "none", "xref": 82}
+QUESTIONED: list[Json] = [
+    {"id": 99, "status": "questioned", "notes": "none", "xref": 82},
+    {"id": 99, "status": "questioned", "notes": "jcarlo hold", "xref": 82},
+    {"id": 99, "status": "cleared", "notes": "none", "xref": 82},
+    {"id": 99, "status": "open", "notes": "none", "xref": 82},
+]
+
+
+def conflated(client: Wire, records: ServedTopic, options: str = "") -> None:
+    """Subscribe to deltas of all records, as of one second each."""
+    client.send("sow_and_delta_subscribe", topic=records.name, sub_id="s", options=f"conflation=1s,{options}")
+    client.group()
+
+
+@pytest.mark.parametrize("options", ["", "no_empties", "oof"])
+def test_an_interval_of_updates(client: Wire, records: ServedTopic, options: str) -> None:
+    """Its delta has all fields that changed, with their last values, also those that are again what they were."""
+    records.write(XREF)
+    conflated(client, records, options)
+    records.write(*QUESTIONED)
+    expected = {"id": 99, "status": "open", "notes": "none"}
+    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], expected, delta=True)]
+
+
+def test_an_interval_beside_single_updates(client: Wire, records: ServedTopic) -> None:
+    """A subscription of the same connection without conflation is told each delta, in a message of its own."""
+    records.write(XREF)
+    client.send("delta_subscribe", topic=records.name, sub_id="each")
+    conflated(client, records)
+    records.write(*QUESTIONED)
+    messages = client.receive_until(lambda message: message["sids"] == ["s"])
+    expected = [
+        ("each", {"id": 99, "status": "questioned"}),
+        ("each", {"id": 99, "notes": "jcarlo hold"}),
+        ("each", {"id": 99, "status": "cleared", "notes": "none"}),
+        ("each", {"id": 99, "status": "open"}),
+        ("s", {"id": 99, "status": "open", "notes": "none"}),
+    ]
+    assert beside_bookmarks(messages) == [
+        records.told("publish", [sub_id], data, delta=True) for sub_id, data in expected
+    ]
+
+
+def test_an_interval_without_a_change(client: Wire, records: ServedTopic) -> None:
+    """Updates that change nothing are one message with the key alone."""
+    records.write(XREF)
+    conflated(client, records)
+    records.write(XREF, XREF)
+    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], {"id": 99}, delta=True)]
+
+
+def test_an_interval_without_a_change_and_no_empties(client: Wire, records: ServedTopic) -> None:
+    """Nothing is told of that record; of another one it is."""
+    records.write(XREF)
+    conflated(client, records, "no_empties")
+    records.write(XREF, XREF, {"id": 1})
+    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], {"id": 1})]
+
+
+def test_an_interval_of_deltas(client: Wire, records: ServedTopic) -> None:
+    """Deltas that were published come together like those of full publishes, within objects, too."""
+    records.write({"id": 1, "a": {"b": 1, "c": 1, "d": 1}, "e": [1, 2]})
+    conflated(client, records)
+    records.merge({"id": 1, "a": {"b": 2}}, {"id": 1, "a": {"c": 2}, "e": [3]}, {"id": 1, "a": {"b": 1}})
+    expected = {"id": 1, "a": {"b": 1, "c": 2}, "e": [3]}
+    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], expected, delta=True)]
+
+
+def test_an_interval_in_which_fields_go(client: Wire, records: ServedTopic) -> None:
+    """A field that is gone at the end is told to be; one that is back has its value."""
+    records.write({"id": 1, "flowers": "roses", "vase": "blue"})
+    conflated(client, records)
+    records.write({"id": 1, "flowers": "tulips", "vase": "blue"}, {"id": 1}, {"id": 1, "vase": "blue"})
+    expected = records.told("publish", ["s"], {"id": 1, "vase": "blue"}, delta=True, removed=["/flowers"])
+    assert beside_bookmarks([client.receive()]) == [expected]
+
+
+def test_an_interval_with_a_new_record(client: Wire, records: ServedTopic) -> None:
+    """It is told whole, as it is at the end."""
+    conflated(client, records)
+    records.write(*QUESTIONED)
+    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], XREF)]
+
+
+def test_an_interval_and_a_select_list(client: Wire, records: ServedTopic) -> None:
+    """Of a delta of several updates, too, only the selected fields are told."""
+    records.write(XREF)
+    conflated(client, records, "no_empties,select=[-/status]")
+    records.write(*QUESTIONED)
+    expected = {"id": 99, "notes": "none"}
+    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], expected, delta=True)]
+
+
 # deltas and select lists
 
 
@@ -365,6 +466,45 @@ def test_whole_wins(client: Wire, other: Wire, orders: ServedTopic, first: str) 
     assert live(client) == [orders.told("publish", ["delta_subscribe"], {"order": 3, "qty": 900}, delta=True)]
 
 
+def test_select_lists_come_together(client: Wire, orders: ServedTopic) -> None:
+    """Deltas with different select lists are one delta of all their fields, with all that went."""
+    for sub_id, select in (("b", "[-/,+/order,+/status]"), ("a", "[-/,+/order,+/qty]")):
+        client.send("delta_subscribe", topic=orders.name, sub_id=sub_id, options=f"select={select}")
+    assert client.heartbeat() == []
+    orders.merge({"order": 3, "status": "pending", "qty": 900, "ticker": "IBM"})
+    orders.merge({"order": 3, "qty": 800})
+    orders.write({"order": 3, "customer": "Smith"})
+    *first, last = live(client)
+    assert first == [
+        orders.told("publish", ["b", "a"], {"order": 3, "status": "pending", "qty": 900}, delta=True),
+        orders.told("publish", ["b", "a"], {"order": 3, "qty": 800}, delta=True),
+    ]
+    assert sorted(last["removed"]) == ["/qty", "/status"]
+    removed = last["removed"]
+    assert last == orders.told("publish", ["b", "a"], {"order": 3}, delta=True, removed=removed)
+
+
+def test_select_lists_within_each_other(client: Wire, orders: ServedTopic) -> None:
+    """What one list leaves out and another sends is sent; what both leave out is not."""
+    selects = {"a": "[-/note,-/about]", "b": "[-/,+/order,+/about/desk]"}
+    for sub_id, select in selects.items():
+        client.send("subscribe", topic=orders.name, sub_id=sub_id, options=f"select={select}")
+    assert client.heartbeat() == []
+    orders.write(PENDING | {"note": "none", "about": {"desk": "NY", "by": "jcarlo"}})
+    assert live(client) == [orders.told("publish", ["a", "b"], PENDING | {"about": {"desk": "NY"}})]
+
+
+def test_a_whole_record_has_the_fields_of_all(client: Wire, orders: ServedTopic) -> None:
+    """Where one needs a part of the record whole and another a delta, both get all that either selects, whole."""
+    client.send("subscribe", topic=orders.name, sub_id="full", options="select=[-/,+/order,+/qty]")
+    client.send("delta_subscribe", topic=orders.name, sub_id="delta", options="select=[-/,+/order,+/status]")
+    assert client.heartbeat() == []
+    orders.merge({"order": 3, "ticker": "IBM"})
+    assert live(client) == [
+        orders.told("publish", ["full", "delta"], {"order": 3, "status": "new", "qty": 1000})
+    ]
+
+
 def test_different_filters(client: Wire, orders: ServedTopic) -> None:
     """A message names the subscriptions that match; to whom the order is new it is whole, and so for all."""
     filters = {"customer": "/customer = 'Patrick'", "pending": "/status = 'pending'", "small": "/qty < 10"}
@@ -388,6 +528,151 @@ def test_different_filters(client: Wire, orders: ServedTopic) -> None:
         orders.told("oof", ["pending"], done, reason="match"),
     ]
     assert publish["bookmark"] == oof["bookmark"]
+
+
+def test_oof_to_several(client: Wire, orders: ServedTopic) -> None:
+    """A message out of focus is one, too, for all whose order it was; its fields are those of all."""
+    for command, sub_id, filter, select in (
+        ("subscribe", "regular", "/status = 'new'", "[-/,+/order,+/status]"),
+        ("delta_subscribe", "delta", "/customer = 'Patrick' AND /status = 'new'", "[-/,+/order,+/qty]"),
+        ("subscribe", "neither", "/ticker = 'SUNW'", "[-/,+/ticker]"),
+    ):
+        options = f"oof,select={select}"
+        client.send(command, topic=orders.name, sub_id=sub_id, filter=filter, options=options)
+    assert client.heartbeat() == []
+    orders.write(PENDING)
+    orders.delete({"order": 1})
+    assert live(client) == [
+        orders.told(
+            "oof",
+            ["regular", "delta"],
+            {"order": 3, "status": "pending", "qty": 1000},
+            reason="match",
+        ),
+        orders.told(
+            "oof", ["regular", "delta"], {"order": 1, "status": "new", "qty": 1000}, reason="deleted"
+        ),
+    ]
+
+
+def test_no_empties_among_others(client: Wire, orders: ServedTopic) -> None:
+    """A subscription that wants no empty delta is named only where its own fields have changed."""
+    client.send(
+        "delta_subscribe",
+        topic=orders.name,
+        sub_id="quiet",
+        options="no_empties,select=[-/,+/order,+/status]",
+    )
+    client.send("delta_subscribe", topic=orders.name, sub_id="all")
+    assert client.heartbeat() == []
+    orders.merge({"order": 3, "qty": 900})
+    orders.merge({"order": 3, "status": "pending"})
+    assert live(client) == [
+        orders.told("publish", ["all"], {"order": 3, "qty": 900}, delta=True),
+        orders.told("publish", ["quiet", "all"], {"order": 3, "status": "pending"}, delta=True),
+    ]
+
+
+def test_key_and_time_for_one_of_them(client: Wire, orders: ServedTopic) -> None:
+    """The SOW key and the timestamp are in the message if one of its subscriptions wants them."""
+    for sub_id, options in (("a", "no_sowkey"), ("b", "no_sowkey,timestamp")):
+        client.send("delta_subscribe", topic=orders.name, sub_id=sub_id, options=options)
+    assert client.heartbeat() == []
+    orders.merge({"order": 3, "qty": 900})
+    client.send("delta_subscribe", topic=orders.name, sub_id="c")
+    (without,) = live(client)
+    orders.merge({"order": 3, "qty": 800})
+    (with_key,) = live(client)
+    assert without.pop("timestamp") <= with_key.pop("timestamp")
+    assert without == orders.told("publish", ["a", "b"], {"order": 3, "qty": 900}, delta=True, sow_key=None)
+    assert with_key == orders.told("publish", ["a", "b", "c"], {"order": 3, "qty": 800}, delta=True)
+
+
+SELECTS = (
+    "",
+    "select=[-/,+/id,+/a]",
+    "select=[-/,+/id,+/b/c]",
+    "select=[-/b]",
+    "select=[-/b/c,-/a]",
+    "select=[-/,+/b/c,+/b/d]",
+)
+
+
+def some_subscription(dice: random.Random, topic: str) -> Json:
+    """Return a subscription as it may be asked for."""
+    words = [word for word in ("oof", "no_empties", "timestamp") if dice.random() < 0.4]
+    return {
+        "command": dice.choice(["subscribe", "delta_subscribe", "delta_subscribe"]),
+        "topic": topic,
+        "filter": dice.choice(["", "", "/a > 1", "/b/c = 1", "/e IS NOT NULL"]),
+        "options": ",".join([*words, dice.choice(SELECTS)]),
+    }
+
+
+def some_command(dice: random.Random) -> tuple[str, Json]:
+    """Return a change of one of a few records."""
+    values: Json = {name: dice.randrange(4) for name in "ae" if dice.random() < 0.6}
+    inner: Json = {name: dice.randrange(2) for name in "cd" if dice.random() < 0.6}
+    values["b"] = dice.choice([inner | {"f": 0}, inner | {"f": 0}, [1, dice.randrange(2)], None])
+    kinds = ["publish", "delta_publish", "delta_publish", "sow_delete"]
+    return dice.choices(kinds, [4, 4, 4, 1])[0], {"id": dice.randrange(3)} | values
+
+
+def event(message: Json) -> tuple[str, ...]:
+    """Return what messages about one change have in common, however they are shared."""
+    return message["sow_key"], message["bookmark"], message["command"], message.get("reason", "")
+
+
+def views(messages: list[Json], options: str) -> list[Json]:
+    """Return the record after each message, as a subscriber holds it who keeps the fields that it selected."""
+    select = parse_options(options).select
+    held: dict[str, Json] = {}
+    found: list[Json] = []
+    for message in messages:
+        view = message["data"]
+        if "delta" in message:
+            view = merged(copy.deepcopy(held[message["sow_key"]]), view)
+            for path in message.get("removed", ()):
+                *above, name = path[1:].split("/")
+                (view.get(above[0], {}) if above else view).pop(name, None)
+        view = view if select is None else json.loads(select.apply(json.dumps(view).encode()))
+        held[message["sow_key"]] = view
+        found.append(view)
+    return found
+
+
+def merged(record: Json, delta: Json) -> Json:
+    """Return a record with the fields of a delta."""
+    found = dict(record)
+    for name, value in delta.items():
+        both = isinstance(value, dict) and isinstance(record.get(name), dict)
+        found[name] = merged(record[name], value) if both else value
+    return found
+
+
+def test_sharing_keeps_nothing_from_anybody(records: ServedTopic, served: Served) -> None:
+    """Any subscriptions of one connection are told of the same changes as alone, and what they would be told then."""
+    dice = random.Random(new_seed())
+    asked = {f"s{number}": some_subscription(dice, records.name) for number in range(12)}
+    with ExitStack() as stack:
+        together, *apart = [stack.enter_context(wire(served.query.url)) for _ in range(len(asked) + 1)]
+        for (sub_id, fields), alone in zip(asked.items(), apart, strict=True):
+            together.send(sub_id=sub_id, **fields)
+            alone.send(sub_id=sub_id, **fields)
+        assert [message for one in (together, *apart) for message in one.heartbeat()] == []
+        records.send(*(some_command(dice) for _ in range(300)))
+        shared = together.heartbeat()
+        single = {sub_id: alone.heartbeat() for sub_id, alone in zip(asked, apart, strict=True)}
+    assert len({event(message) for message in shared}) == len(shared) > 100
+    for sub_id, messages in single.items():
+        own = [message for message in shared if sub_id in message["sids"]]
+        options = asked[sub_id]["options"]
+        assert [event(message) for message in own] == [event(message) for message in messages], options
+        assert views(own, options) == views(messages, options), options
+    for message in shared:
+        parts = [part for sid in message["sids"] for part in single[sid] if event(part) == event(message)]
+        assert ("timestamp" in message) == any("timestamp" in part for part in parts)
+        assert ("delta" in message) == all("delta" in part for part in parts)
 
 
 # publishing deltas

@@ -246,6 +246,205 @@ def test_coming_back_with_a_bookmark(
     ]
 
 
+# subscriptions that use conflation
+
+
+def interval(client: Wire) -> list[Json]:
+    """Return what the interval that ends next tells, by the ids of the records, without `more`.
+
+    Its messages but the last have to say that there is more.
+    """
+    messages = beside_bookmarks(client.receive_until(lambda message: "more" not in message))
+    assert all(message.pop("more") for message in messages[:-1])
+    return sorted(messages, key=lambda message: message["data"]["id"])
+
+
+OPEN_RECORD: Json = {"id": 1, "status": "open", "qty": 1}
+WAITING: Json = {"id": 2, "status": "held"}
+
+
+@pytest.fixture
+def open_records(client: Wire, records: ServedTopic) -> ServedTopic:
+    """One record that the client was sent and one that does not match; the client is told of each second."""
+    records.write(OPEN_RECORD, WAITING)
+    options = "oof,conflation=1s"
+    client.send("sow_and_subscribe", topic=records.name, sub_id="s", filter="/status='open'", options=options)
+    assert client.group()[-1]["records"] == 1
+    return records
+
+
+@pytest.mark.parametrize(
+    ("leave", "reason"),
+    [
+        (("publish", {"id": 1, "status": "closed"}), "match"),
+        (("delta_publish", {"id": 1, "status": "closed"}), "match"),
+        (("sow_delete", {"id": 1}), "deleted"),
+    ],
+)
+@pytest.mark.parametrize("updates", [[], [2], [2, 3]], ids=len)
+def test_updated_and_out_in_one_interval(
+    client: Wire, open_records: ServedTopic, leave: tuple[str, Json], reason: str, updates: list[int]
+) -> None:
+    """The body is the record as the subscriber has received it, not as it was or became within the interval."""
+    open_records.send(*(("publish", OPEN_RECORD | {"qty": qty}) for qty in updates), leave)
+    assert interval(client) == [open_records.told("oof", ["s"], OPEN_RECORD, reason=reason)]
+
+
+def test_what_an_earlier_interval_told_is_received(client: Wire, open_records: ServedTopic) -> None:
+    """An interval begins with what the one before it has told, be it of an update or of a new record."""
+    open_records.merge({"id": 1, "qty": 2}, {"id": 2, "status": "open"})
+    told = [OPEN_RECORD | {"qty": 2}, {"id": 2, "status": "open"}]
+    assert interval(client) == [open_records.told("publish", ["s"], record) for record in told]
+    open_records.merge(
+        {"id": 1, "qty": 3},
+        {"id": 2, "qty": 4},
+        {"id": 1, "status": "closed"},
+        {"id": 2, "status": "closed"},
+    )
+    assert interval(client) == [open_records.told("oof", ["s"], record, reason="match") for record in told]
+
+
+def test_out_and_back_in_one_interval(client: Wire, open_records: ServedTopic) -> None:
+    """Only the state at the end is told."""
+    open_records.merge({"id": 1, "status": "closed"}, {"id": 1, "status": "open", "qty": 2})
+    assert interval(client) == [open_records.told("publish", ["s"], OPEN_RECORD | {"qty": 2})]
+
+
+def test_deleted_and_new_in_one_interval(client: Wire, open_records: ServedTopic) -> None:
+    """It is as if the record had never been away."""
+    new = {"id": 1, "status": "open", "price": 7}
+    open_records.send(("sow_delete", {"id": 1}), ("publish", new))
+    assert interval(client) == [open_records.told("publish", ["s"], new)]
+
+
+def test_out_and_back_and_out_in_one_interval(client: Wire, open_records: ServedTopic) -> None:
+    """The record is out at the end, for the last reason, and was last received before."""
+    open_records.send(
+        ("delta_publish", {"id": 1, "status": "closed"}),
+        ("delta_publish", {"id": 1, "status": "open", "qty": 2}),
+        ("sow_delete", {"id": 1}),
+    )
+    assert interval(client) == [open_records.told("oof", ["s"], OPEN_RECORD, reason="deleted")]
+
+
+def test_in_and_out_in_one_interval(client: Wire, open_records: ServedTopic) -> None:
+    """Nothing is told of a record that the subscriber has never received, and nothing later."""
+    open_records.send(
+        ("delta_publish", {"id": 2, "status": "open"}),
+        ("delta_publish", {"id": 2, "status": "held"}),
+        ("publish", {"id": 3, "status": "open"}),
+        ("sow_delete", {"id": 3}),
+        ("publish", OPEN_RECORD),
+    )
+    assert interval(client) == [open_records.told("publish", ["s"], OPEN_RECORD)]
+    open_records.write(OPEN_RECORD)
+    assert interval(client) == [open_records.told("publish", ["s"], OPEN_RECORD)]
+
+
+def test_out_and_back_of_a_delta_subscription(client: Wire, records: ServedTopic) -> None:
+    """What came back into focus is whole, also if it went and came within the interval."""
+    records.write(OPEN_RECORD)
+    client.send(
+        "sow_and_delta_subscribe",
+        topic=records.name,
+        sub_id="s",
+        filter="/status='open'",
+        options="oof,conflation=1s",
+    )
+    client.group()
+    records.merge({"id": 1, "status": "closed"}, {"id": 1, "status": "open"}, {"id": 1, "qty": 2})
+    assert interval(client) == [records.told("publish", ["s"], OPEN_RECORD | {"qty": 2})]
+    records.merge({"id": 1, "qty": 3}, {"id": 1, "status": "closed"})
+    assert interval(client) == [records.told("oof", ["s"], OPEN_RECORD | {"qty": 2}, reason="match")]
+
+
+def test_the_group_is_not_conflated(client: Wire, records: ServedTopic) -> None:
+    """However long the interval, the group comes at once; what happens then has to wait."""
+    records.write(OPEN_RECORD)
+    client.send("sow_and_subscribe", topic=records.name, options="oof,conflation=1h")
+    assert client.group()[1]["records"][0]["data"] == OPEN_RECORD
+    records.write(OPEN_RECORD)
+    records.delete({"id": 1})
+    assert client.heartbeat() == []
+
+
+def test_no_conflation(client: Wire, records: ServedTopic) -> None:
+    """With `none`, as without the option, all that happens is told one by one."""
+    records.write(OPEN_RECORD)
+    for sub_id, options in (("none", "oof,conflation=none"), ("without", "oof")):
+        client.send("subscribe", topic=records.name, sub_id=sub_id, options=options)
+    assert client.heartbeat() == []
+    records.write(OPEN_RECORD, OPEN_RECORD)
+    records.delete({"id": 1})
+    both = ["none", "without"]
+    assert live(client) == [
+        records.told("publish", both, OPEN_RECORD),
+        records.told("publish", both, OPEN_RECORD),
+        records.told("oof", both, OPEN_RECORD, reason="deleted"),
+    ]
+
+
+def test_conflation_as_the_client_reads(client: Wire, records: ServedTopic) -> None:
+    """With `auto`, what is left out is made good: the last message of a record is its state."""
+    client.send("subscribe", topic=records.name, sub_id="s", options="oof,conflation=auto")
+    assert client.heartbeat() == []
+    records.write(*({"id": 1, "qty": qty} for qty in range(100)))
+    messages = client.receive_until(lambda message: message["data"]["qty"] == 99)
+    quantities = [message["data"]["qty"] for message in messages]
+    assert quantities == sorted(set(quantities))
+    assert beside_bookmarks(messages[-1:]) == [records.told("publish", ["s"], {"id": 1, "qty": 99})]
+
+
+def test_one_message_per_customer(client: Wire, records: ServedTopic) -> None:
+    """With a conflation key, the newest message of those whose records have the same value there."""
+    options = "conflation=1s,conflation_key=[/customer]"
+    client.send("subscribe", topic=records.name, sub_id="s", options=options)
+    assert client.heartbeat() == []
+    customers = ["Patrick", "Smith", "Patrick", "Adam", "Smith", "Patrick"]
+    records.write(*({"id": id, "customer": customer} for id, customer in enumerate(customers)))
+    assert interval(client) == [
+        records.told("publish", ["s"], {"id": id, "customer": customers[id]}) for id in (3, 4, 5)
+    ]
+
+
+def test_the_time_of_the_first(client: Wire, other: Wire, records: ServedTopic) -> None:
+    """The timestamp of a message is that of the first of the changes that it stands for."""
+    other.send("subscribe", topic=records.name, sub_id="s", options="timestamp")
+    client.send("subscribe", topic=records.name, sub_id="s", options="timestamp,conflation=3s")
+    assert client.heartbeat() == other.heartbeat() == []
+    for qty in range(3):
+        records.write({"id": 1, "qty": qty})
+    first, second, third = (message["timestamp"] for message in other.heartbeat())
+    assert first < second < third
+    expected = records.told("publish", ["s"], {"id": 1, "qty": 2}, timestamp=first)
+    assert interval(client) == [expected]
+
+
+def test_the_places_of_an_interval(client: Wire, other: Wire, records: ServedTopic) -> None:
+    """All messages but the last carry the place before the interval, the last one the place after it, of the whole.
+
+    Who comes back from within an interval is told all of it again; who comes back from its end, nothing of it.
+    """
+    records.write(OPEN_RECORD, {"id": 2, "qty": 1})
+    about: Json = {"topic": records.name, "sub_id": "s", "options": "oof,conflation=1s"}
+    client.send("sow_and_subscribe", **about)
+    before = client.group()[-1]["bookmark"]
+    records.send(("publish", {"id": 1, "qty": 2}), ("sow_delete", {"id": 2}), ("publish", {"id": 3}))
+    messages = client.receive_until(lambda message: "more" not in message)
+    other.send("sow", topic=records.name)
+    after = other.group()[-1]["bookmark"]
+    assert [message["bookmark"] for message in messages] == [before, before, after]
+    assert [message.get("more") for message in messages] == [True, True, None]
+    about["options"] = "oof"
+    other.send("subscribe", bookmark=laid_over(messages[:1]), **about)
+    again = [other.receive() for _ in messages]
+    assert sorted(message["data"]["id"] for message in again) == [1, 2, 3]
+    other.send("unsubscribe", sub_id="s")
+    other.send("subscribe", bookmark=laid_over(messages), **about)
+    records.write({"id": 4})
+    assert beside_bookmarks([other.receive()]) == [records.told("publish", ["s"], {"id": 4})]
+
+
 # a GUI that shows the open orders of a client
 
 ADAMS: list[Json] = [
