@@ -86,25 +86,22 @@ class Served:
 
 
 @contextmanager
-def serve(
-    kafka: str, directory: Path, keys: Mapping[str, str], *, partitions: int = 1, **limits: object
-) -> Iterator[Served]:
-    """Lend a served system, with topics given as name → key field; `limits` are settings of the query service."""
+def serve(kafka: str, directory: Path, topics: Mapping[str, Json], **limits: object) -> Iterator[Served]:
+    """Lend a served system with these topics, each defined but for its name, and with limits of the query service."""
     prefix = f"t{uuid.uuid4().hex[:12]}"
-    topics: list[Json] = [
-        {"name": f"{prefix}-{name}", "key": [key], "partitions": partitions} for name, key in keys.items()
-    ]
-    with system(kafka, directory, topics) as made:
+    names = {name: f"{prefix}-{name}" for name in topics}
+    definitions = [topic | {"name": names[name]} for name, topic in topics.items()]
+    with system(kafka, directory, definitions) as made:
         services = [made.service("materializer").start(), made.service("query_service", **limits).start()]
         for service in services:
             service.wait_ready()
         query, publisher = services[1], made.publisher()
         yield Served(
-            made, query, {name: ServedTopic(made, query, f"{prefix}-{name}", publisher) for name in keys}
+            made, query, {name: ServedTopic(made, query, full, publisher) for name, full in names.items()}
         )
 
 
 def beside_bookmarks(messages: list[Json]) -> list[Json]:
     """Return what live messages say beside their bookmark, which each of them must have."""
-    assert all(message["bookmark"].startswith(f"{message['topic']}:0@") for message in messages)
+    assert all(message["bookmark"].startswith(f"{message['topic']}:") for message in messages)
     return [{name: value for name, value in message.items() if name != "bookmark"} for message in messages]

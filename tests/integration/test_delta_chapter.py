@@ -29,8 +29,8 @@ PENDING: Json = {"order": 3, "customer": "Patrick", "status": "pending", "qty": 
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One materializer and one query service for all tests here."""
-    keys = {"orders": "/order", "records": "/id", "systems": "/systemId"}
-    with serve(kafka, tmp_path_factory.mktemp("deltas"), keys) as served:
+    topics = {"orders": {"key": "/order"}, "records": {"key": "/id"}, "systems": {"key": "/systemId"}}
+    with serve(kafka, tmp_path_factory.mktemp("deltas"), topics) as served:
         yield served
 
 

@@ -30,8 +30,9 @@ LIVE = "oof,grouping=[/g],projection=[/g,COUNT(1) AS /n,SUM(/v) AS /sum,MIN(/v) 
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One materializer and one query service for all tests here."""
-    keys = dict.fromkeys(("sales", "live", "extremes", "share", "back", "paged"), "/id")
-    with serve(kafka, tmp_path_factory.mktemp("groups"), keys, partitions=2) as served:
+    names = ("sales", "live", "extremes", "share", "back", "paged")
+    topics = {name: {"key": "/id", "partitions": 2} for name in names}
+    with serve(kafka, tmp_path_factory.mktemp("groups"), topics) as served:
         served["sales"].write(*SALES)
         yield served
 

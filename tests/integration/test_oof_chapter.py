@@ -17,8 +17,13 @@ AT_NEW_YORK = '/buyer/loc="NY"'
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One materializer and one query service for all tests here."""
-    keys = {"buyer": "/buyer/id", "orders": "/Id", "records": "/id"}
-    with serve(kafka, tmp_path_factory.mktemp("oof"), keys) as served:
+    topics: dict[str, Json] = {
+        "buyer": {"key": "/buyer/id"},
+        "orders": {"key": "/Id"},
+        "records": {"key": "/id"},
+        "spread": {"key": "/id", "partitions": 3},
+    }
+    with serve(kafka, tmp_path_factory.mktemp("oof"), topics) as served:
         yield served
 
 
@@ -420,11 +425,12 @@ def test_the_time_of_the_first(client: Wire, other: Wire, records: ServedTopic) 
     assert interval(client) == [expected]
 
 
-def test_the_places_of_an_interval(client: Wire, other: Wire, records: ServedTopic) -> None:
+def test_the_places_of_an_interval(client: Wire, other: Wire, served: Served) -> None:
     """All messages but the last carry the place before the interval, the last one the place after it, of the whole.
 
     Who comes back from within an interval is told all of it again; who comes back from its end, nothing of it.
     """
+    records = served["spread"]
     records.write(OPEN_RECORD, {"id": 2, "qty": 1})
     about: Json = {"topic": records.name, "sub_id": "s", "options": "oof,conflation=1s"}
     client.send("sow_and_subscribe", **about)
@@ -443,6 +449,39 @@ def test_the_places_of_an_interval(client: Wire, other: Wire, records: ServedTop
     other.send("subscribe", bookmark=laid_over(messages), **about)
     records.write({"id": 4})
     assert beside_bookmarks([other.receive()]) == [records.told("publish", ["s"], {"id": 4})]
+
+
+def test_coming_back_with_conflation(client: Wire, other: Wire, open_records: ServedTopic) -> None:
+    """What the client has received at its bookmark is what an `oof` holds; what came and went since is not told."""
+    client.send("sow", topic=open_records.name)
+    bookmark = client.group()[-1]["bookmark"]
+    open_records.merge(
+        {"id": 1, "qty": 2},
+        {"id": 2, "status": "open"},
+        {"id": 1, "status": "closed"},
+        {"id": 2, "status": "held"},
+        {"id": 3, "status": "open"},
+    )
+    about: Json = {"topic": open_records.name, "sub_id": "s", "filter": "/status='open'"}
+    other.send("subscribe", bookmark=bookmark, options="oof,conflation=1s", **about)
+    assert interval(other) == [
+        open_records.told("oof", ["s"], OPEN_RECORD, reason="match"),
+        open_records.told("publish", ["s"], {"id": 3, "status": "open"}),
+    ]
+
+
+def test_a_key_of_conflation_with_oof(client: Wire, records: ServedTopic) -> None:
+    """Where each record has to be told of, it has to be the topic's key."""
+    about: Json = {"topic": records.name, "sub_id": "s"}
+    options = "conflation=1s,conflation_key=[/customer]"
+    assert client.fail("subscribe", options=f"oof,{options}", **about)["reason"] == "invalid options"
+    assert client.fail("delta_subscribe", options=options, **about)["reason"] == "invalid options"
+    client.send("subscribe", options="oof,conflation=1s,conflation_key=[/id]", **about)
+    assert client.heartbeat() == []
+    records.write({"id": 1, "qty": 1}, {"id": 2}, {"id": 1, "qty": 2})
+    assert interval(client) == [
+        records.told("publish", ["s"], data) for data in ({"id": 1, "qty": 2}, {"id": 2})
+    ]
 
 
 # a GUI that shows the open orders of a client

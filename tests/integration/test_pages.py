@@ -23,9 +23,10 @@ RING = 40
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One materializer and one query service for all tests here."""
-    keys = dict.fromkeys(("example", "slide", "shared", "stay", "random"), "/id")
+    names = ("example", "slide", "shared", "stay", "random")
+    topics = {name: {"key": "/id", "partitions": 3} for name in names}
     limits = {"backlog_bytes_max": BACKLOG_BYTES, "ring_changes_max": RING}
-    with serve(kafka, tmp_path_factory.mktemp("pages"), keys, partitions=3, **limits) as served:
+    with serve(kafka, tmp_path_factory.mktemp("pages"), topics, **limits) as served:
         yield served
 
 
