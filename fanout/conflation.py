@@ -34,6 +34,11 @@ class _Pending:
     delta: Delta | None
     """All changes since, if they can be told as one delta to a subscriber that holds the record."""
 
+    @property
+    def bytes(self) -> int:
+        """Of the bodies."""
+        return len(self.delivery.body) + len(self.held or b"")
+
 
 class Conflation:
     """What one subscriber has not been told yet."""
@@ -43,6 +48,8 @@ class Conflation:
         self._keys = keys
         self._key_of = key_of
         self._pending: dict[Hashable, _Pending] = {}
+        self._slots: dict[bytes, Hashable] = {}
+        """Where the message of a record waits, if not under its SOW key."""
         self.bytes = 0
         """Of the bodies that are kept."""
 
@@ -51,21 +58,42 @@ class Conflation:
 
     def take(self, sow_key: bytes, delivery: Delivery, deltas: Deltas, time: int) -> None:
         """Take what one change means; `time` is its log time in ms."""
-        key = sow_key if self._key_of is None else self._key_of(sow_key, delivery)
-        held = self._pending.get(key)
-        if held is None or held.sow_key != sow_key:
-            self.bytes -= 0 if held is None else _size(held.delivery)
-            delta = deltas.of(delivery, self._form)
-            first = time if held is None else held.time
-            self._pending[key] = _Pending(sow_key, delivery.previous, first, delivery, delta)
-            self.bytes += _size(delivery)
-        elif delivery.command == OOF and held.held is None:
-            del self._pending[key]
-            self.bytes -= _size(held.delivery)
-        else:
-            held.delta = self._since(held, delivery, deltas)
-            self.bytes += len(delivery.body) - len(held.delivery.body)
-            held.delivery = delivery
+        slot = self._slot(sow_key, delivery)
+        held = self._pending.get(slot)
+        if held is not None and held.sow_key == sow_key:
+            self._take_again(slot, held, delivery, deltas)
+            return
+        first = time
+        if held is not None:
+            first = held.time
+            self._drop(slot)
+        delta = deltas.of(delivery, self._form)
+        self._pending[slot] = _Pending(sow_key, delivery.previous, first, delivery, delta)
+        self.bytes += self._pending[slot].bytes
+
+    def _slot(self, sow_key: bytes, delivery: Delivery) -> Hashable:
+        """Where a message waits; what waits of the record elsewhere is outdated."""
+        if self._key_of is None:
+            return sow_key
+        slot = self._key_of(sow_key, delivery)
+        if self._slots.get(sow_key, slot) != slot:
+            self._drop(self._slots[sow_key])
+        self._slots[sow_key] = slot
+        return slot
+
+    def _drop(self, slot: Hashable) -> None:
+        dropped = self._pending.pop(slot)
+        self._slots.pop(dropped.sow_key, None)
+        self.bytes -= dropped.bytes
+
+    def _take_again(self, slot: Hashable, held: _Pending, delivery: Delivery, deltas: Deltas) -> None:
+        if delivery.command == OOF and held.held is None:
+            self._drop(slot)
+            return
+        self.bytes -= held.bytes
+        held.delta = self._since(held, delivery, deltas)
+        held.delivery = delivery
+        self.bytes += held.bytes
 
     def _since(self, held: _Pending, delivery: Delivery, deltas: Deltas) -> Delta | None:
         """All changes as one delta; None where the record was whole in between, or went."""
@@ -78,6 +106,7 @@ class Conflation:
         """Return what is to be told now, one message a record, and begin anew."""
         told = [message for held in self._pending.values() if (message := self._message(held)) is not None]
         self._pending.clear()
+        self._slots.clear()
         self.bytes = 0
         return told
 
@@ -99,10 +128,6 @@ class Conflation:
         if held.held is None or not self._form.delta:
             return True
         return difference(held.held, held.delivery.body, self._keys, self._form.select).changed
-
-
-def _size(delivery: Delivery) -> int:
-    return len(delivery.body) + len(delivery.previous or b"")
 
 
 def by_values_of(paths: tuple[Path, ...]) -> KeyOf:

@@ -56,7 +56,7 @@ class Active:
         """Go on from this place."""
         self.positions = dict(positions)
         if self.conflated is not None:
-            self.conflated.begin()
+            self.conflated.forget()
 
     def go_live(self) -> None:
         """Stand with the topic from now on."""
@@ -94,7 +94,7 @@ def deliver(topic: TopicState, partition: int, seen: Sighting, found: list[tuple
     due: dict[tuple[Outbox, str], tuple[Delivery, Form, tuple[str, ...]]] = {}
     for active, delivery in found:
         if active.conflated is not None:
-            active.conflated.take(change.sow_key, delivery, deltas, change.time)
+            active.conflated.take(partition, change, change.sow_key, delivery, deltas)
             continue
         form = active.form
         if form.delta:

@@ -10,6 +10,7 @@ from query_service.outbox import Outbox
 from query_service.state import TopicState
 from query_service.step import put_step
 from sowline.bookmark import Positions
+from sowline.change import Change
 from sowline.difference import Keys
 from sowline.errors import SowlineError
 from sowline.options import AUTO, Options
@@ -41,8 +42,7 @@ class Conflated:
         self._is_auto = interval == AUTO
         self._interval = interval
         self._place = place
-        self.told: Positions = {}
-        """Up to where the client is told everything."""
+        self._before: Positions = {}
         self._begun = asyncio.Event()
 
     @property
@@ -50,15 +50,23 @@ class Conflated:
         """Whether more waits to be told than may wait for the client to take it."""
         return self._pending.bytes > self._outbox.bytes_max
 
-    def take(self, sow_key: bytes, delivery: Delivery, deltas: Deltas, time: int) -> None:
-        """Take what one change means."""
-        self._pending.take(sow_key, delivery, deltas, time)
-        self._begun.set()
+    @property
+    def told(self) -> Positions:
+        """Up to where the client is told everything."""
+        return self._before if self._pending else self._place()
 
-    def begin(self) -> None:
-        """Begin anew at the place where the subscription stands; what waited to be told is void."""
+    def take(
+        self, partition: int, change: Change, sow_key: bytes, delivery: Delivery, deltas: Deltas
+    ) -> None:
+        """Take what a change means to a record, or to a group."""
+        if not self._pending:
+            self._before = self._place() | {partition: change.after}
+            self._begun.set()
+        self._pending.take(sow_key, delivery, deltas, change.time)
+
+    def forget(self) -> None:
+        """Tell nothing of what waits to be told: the client will be told it otherwise."""
         self._pending.flush()
-        self.told = self._place()
 
     async def run(self, count: Callable[[int], None]) -> None:
         """Tell the outcome of each interval; `count` is told how many messages that took."""
@@ -74,10 +82,10 @@ class Conflated:
     def flush(self) -> int:
         """Tell what has become of everything since the last time; return how many messages that took."""
         self._begun.clear()
+        before, now = self.told, self._place()
         told = self._pending.flush()
-        before, self.told = self.told, self._place()
         if told:
-            bookmarks = self._topic.bookmark(before), self._topic.bookmark(self.told)
+            bookmarks = self._topic.bookmark(before), self._topic.bookmark(now)
             put_step(self._outbox, self._sub_id, self._topic.definition.name, self._form, told, *bookmarks)
         return len(told)
 

@@ -13,7 +13,7 @@ from query_service.pace import in_turns
 from query_service.pages import Paged, sorted_set
 from query_service.query import Query, Selection
 from query_service.state import TopicState
-from query_service.views import Due, Shown, View, Viewer
+from query_service.views import GUESSED, Due, Shown, View, Viewer
 from sowline.change import DELETED, Change
 from sowline.path import Document
 from sowline.position import Position, before_the_log
@@ -70,12 +70,18 @@ class GroupView(View):
         try:
             for step in self._steps_back(undone):
                 changed = self._groups.change(step.key, step.now, step.before, LONG_AGO)
-                were |= {group.sow_key: _once(group.body) for group in changed}
+                were |= {group.sow_key: self._once(group.body) for group in changed}
                 done.append(step)
         finally:
             for step in reversed(done):
                 self._groups.change(step.key, step.before, step.now, step.order)
         return self._shown_if(viewer, were)
+
+    def _once(self, body: bytes | None) -> Shown | None:
+        """What a group was; what it showed of its latest record isn't known."""
+        if body is None:
+            return None
+        return Shown(body, 0, position=GUESSED) if self._groups.tells_latest else Shown(body, 0)
 
     def _shown_if(self, viewer: Viewer, were: dict[bytes, Shown | None]) -> dict[bytes, Shown]:
         """What a viewer would see if these groups were as given, None being no group."""
@@ -162,11 +168,6 @@ class _Step(NamedTuple):
     now: Document | None
     before: Document | None
     order: Order
-
-
-def _once(body: bytes | None) -> Shown | None:
-    """What a group was. It may have shown something of its latest record, which isn't known: it counts as changed."""
-    return None if body is None else Shown(body, 0, position=before_the_log())
 
 
 def shown_in_order(shown: dict[bytes, Shown], selection: Selection) -> dict[bytes, Shown]:

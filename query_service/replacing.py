@@ -21,11 +21,15 @@ from sowline.kafka import KafkaConfig
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What the client of a subscription holds: the records that match, as of a place in each log."""
+    """What the client of a subscription holds: the records that match, as of a place in each log.
+
+    Unless `is_complete` it was sent those of them only that changed since it began.
+    """
 
     topics: list[TopicState]
     selection: Selection
     places: Places
+    is_complete: bool
 
     @property
     def is_certain(self) -> bool:

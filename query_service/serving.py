@@ -51,6 +51,7 @@ class Serving:
             active.stand_at(active.topic.positions if places is None else places[active.log])
         self._is_replacement = self._has_yet_to_replace = replaced is not None
         self._held = None if replaced is None else replaced.held()
+        self._is_complete = request.has_snapshot or places is not None
         if places is None and request.has_snapshot:
             self._query = self._new_query()
             if not self._is_replacement:
@@ -92,7 +93,8 @@ class Serving:
         self.stop()
         if self._has_yet_to_replace:
             return self._held
-        held = Held(self._topics, self._selection, {active.log: active.told for active in self._actives})
+        places = {active.log: active.told for active in self._actives}
+        held = Held(self._topics, self._selection, places, self._is_complete)
         return held if held.is_certain and not self.is_querying else None
 
     async def _take_up(self) -> bool:
@@ -122,7 +124,7 @@ class Serving:
 
     async def _replacing_query(self) -> tuple[Query, Mark]:
         backend = self._backend
-        if self._held is not None:
+        if self._held is not None and (self._held.is_complete or not self._request.has_snapshot):
             replacement = Replacement(
                 self._held, self._topics, self._selection, backend.limits, backend.kafka
             )

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from fanout.subscription import OOF, PUBLISH
-from fanout.telling import Deltas, tell
+from fanout.subscription import MATCH, OOF, PUBLISH, Delivery
+from fanout.telling import Told, selected
 from query_service.asking import Places
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, changes_since
@@ -18,14 +18,11 @@ from query_service.query import Query, Result, Selection
 from query_service.serving import wait_for_replica
 from query_service.state import TopicState
 from query_service.step import put_told
-from query_service.views import Shown, View, Viewer
+from query_service.views import GUESSED, Shown, View, Viewer
 from sowline.bookmark import Positions, format_position
+from sowline.change import DELETED
 from sowline.errors import SowlineError
-from sowline.position import before_the_log
 from sowline.wire import Request, sow_record
-
-_SHOWN_OTHERWISE = before_the_log()
-"""The position of what a client was shown in another form: it lacks it in the one that it asks for now."""
 
 
 class Viewing:
@@ -57,6 +54,8 @@ class Viewing:
         """The views that are kept for this subscription."""
         self._is_replacement = replaced is not None
         self._replaces = False
+        self._before: View | None = None
+        """The view of the subscription that is replaced."""
         if replaced is not None:
             self._take_over(replaced)
 
@@ -74,8 +73,9 @@ class Viewing:
             self._viewer.held, self._viewer.positions = before.held, before.positions
         if not replaced._selection.options.shows_like(self._selection.options):
             held = self._viewer.held.items()
-            self._viewer.held = {key: of._replace(position=_SHOWN_OTHERWISE) for key, of in held}
+            self._viewer.held = {key: of._replace(position=GUESSED) for key, of in held}
         self._open, replaced._open = replaced._open, {}
+        self._before = replaced._view if replaced._view is not None else replaced._before
 
     def stand_still(self) -> bool:
         """Let what the client holds be what it was told; False where it holds no complete view."""
@@ -184,16 +184,24 @@ class Viewing:
             raise view.failed
         viewer, topic = self._viewer, self._topic
         self._acknowledge(topic.bookmark(topic.positions))
-        due = view.difference(viewer)
         place = topic.bookmark(viewer.positions)
-        for key, said in due:
-            if said.command == OOF and (told := tell(key, said, viewer.form, Deltas(viewer.keys), None)):
-                put_told(
-                    self._outbox, viewer.sub_id, topic.definition.name, viewer.form, told, place, more=True
-                )
-        lacked = {key for key, said in due if said.command == PUBLISH}
+        lacked = set()
+        for key, said in view.difference(viewer):
+            if said.command == PUBLISH:
+                lacked.add(key)
+                continue
+            left = said if view is self._before else self._left(key, viewer.held[key].body)
+            told = Told(key, OOF, selected(left.body, viewer.form), None, left.reason)
+            put_told(self._outbox, viewer.sub_id, topic.definition.name, viewer.form, told, place, more=True)
         viewer.held = {}
         self._put_group(view, {key: of for key, of in self._shown(view).items() if key in lacked}, "replace")
+
+    def _left(self, key: bytes, body: bytes) -> Delivery:
+        """What is said of a record or group of another view: that it is gone, or else only not asked for any more."""
+        if isinstance(self._before, GroupView):
+            return Delivery(OOF, body, MATCH, body)
+        present = self._topic.rows.body(key)
+        return Delivery(OOF, body, DELETED, body) if present is None else Delivery(OOF, present, MATCH, body)
 
     def _shown(self, view: View) -> dict[bytes, Shown]:
         shown = view.shown_to(self._viewer)

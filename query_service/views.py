@@ -22,7 +22,7 @@ from sowline.change import Change
 from sowline.difference import Keys
 from sowline.errors import SowlineError
 from sowline.options import Options
-from sowline.position import Position
+from sowline.position import Position, before_the_log
 
 Due = list[tuple[bytes, Delivery]]
 """Messages for one subscriber: the SOW key of the record or group, and what is said of it."""
@@ -35,6 +35,10 @@ class Shown(NamedTuple):
     time: int
     partition: int = 0
     position: Position | None = None
+
+
+GUESSED = before_the_log()
+"""The position of what a client holds in another form than that of the body here."""
 
 
 class Viewer:
@@ -108,8 +112,6 @@ class View(ABC):
     def add(self, viewer: Viewer) -> None:
         """Let a viewer be live: it holds exactly what the view shows now."""
         self._viewers[viewer] = None
-        if viewer.conflated is not None:
-            viewer.conflated.begin()
 
     def remove(self, viewer: Viewer) -> None:
         """Tell a viewer nothing more."""
@@ -134,7 +136,7 @@ class View(ABC):
                 live.append((viewer, messages))
                 continue
             for key, delivery in messages:
-                conflated.take(key, delivery, Deltas(viewer.keys), seen.change.time)
+                conflated.take(partition, seen.change, key, delivery, Deltas(viewer.keys))
         return self._tell_now(live, partition, seen.change)
 
     def _tell_now(self, due: list[tuple[Viewer, Due]], partition: int, change: Change) -> int:
@@ -197,7 +199,7 @@ class View(ABC):
         ]
         for key, shown in now.items():
             held = viewer.held.get(key)
-            if held is None:
+            if held is None or held.position == GUESSED:
                 due.append((key, Delivery(PUBLISH, shown.body)))
             elif (held.body, held.position) != (shown.body, shown.position):
                 due.append((key, Delivery(PUBLISH, shown.body, previous=held.body)))

@@ -115,7 +115,9 @@ def test_focus(states: list[int | None], told: list[tuple[Any, ...]]) -> None:
     bodies = [None if state is None else {"id": 1, "a": state} for state in states]
     for form in (DELTA, Form()):
         subscriber = Subscriber(form, filter="/a < 5")
-        assert subscriber.see(*bodies) == told
+        subscriber.change(*bodies)
+        assert bool(subscriber.conflation.bytes) is bool(told)
+        assert subscriber.told() == told
         assert (len(subscriber.conflation), subscriber.conflation.bytes) == (0, 0)
 
 
@@ -178,6 +180,16 @@ def test_conflation_key() -> None:
     told = subscriber.told()
     assert [body["id"] for *_, body in told] == [2, 4, 5]
     assert subscriber.conflation.bytes == 0
+
+
+def test_of_one_record_only_the_newest_is_told() -> None:
+    """Also where its values change."""
+    subscriber = Subscriber(Form(), oof=False, key="/a")
+    subscriber.change(*({"id": 1, "a": a} for a in (0, 2, 1, 2)))
+    assert subscriber.conflation.bytes == len(b'{"id":1,"a":2}')
+    subscriber.change({"id": 2}, {"id": 2, "a": 2})
+    subscriber.change({"id": 2, "a": 2}, {"id": 2, "a": 3})
+    assert subscriber.told() == [publish({"id": 2, "a": 3})]
 
 
 def test_auto() -> None:
