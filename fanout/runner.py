@@ -1,8 +1,8 @@
 """The runner: a configured subscription, written to a Kafka topic of its own.
 
 It follows the changes of its topic as a member of a consumer group. With each committed offset goes the
-position up to which messages were written, so that a repeat of old changes stays a repeat. A new fanout
-begins with the records that match now.
+position up to which messages were written, so that a repeat of old changes stays a repeat, and the digest of
+the fanout that they were written for. A new fanout begins with the records that match now.
 """
 
 import socket
@@ -221,7 +221,12 @@ class Runner:
 
     def _commit(self) -> None:
         done = [
-            TopicPartition(self._source.changes, number, following.next_offset, str(following.position))
+            TopicPartition(
+                self._source.changes,
+                number,
+                following.next_offset,
+                f"{following.position} {self._fanout.digest}",
+            )
             for number, following in self._partitions.items()
             if following.load_end is None and following.position is not None
         ]
@@ -250,12 +255,23 @@ class Runner:
 
     def _opened(self, place: TopicPartition) -> Following:
         if place.offset >= 0 and place.metadata:
-            return Following(Position.parse(place.metadata), place.offset)
+            position, _, digest = place.metadata.partition(" ")
+            self._require_same(digest)
+            return Following(Position.parse(position), place.offset)
         one = [place.partition]
         start = self._cluster.starts(place.topic, one)[place.partition]
         end = self._cluster.ends(place.topic, one)[place.partition]
         log.info("a new fanout begins", fanout=self._fanout.name, partition=place.partition)
         return Following(None, start, load_end=end)
+
+    def _require_same(self, digest: str) -> None:
+        """Raise where a delta would be of a record, or of fields, that readers were never told of."""
+        if self._fanout.delta and digest and digest != self._fanout.digest:
+            raise SowlineError(
+                "definition changed",
+                f"fanout {self._fanout.name} was written with another filter or select list, and a delta needs"
+                " readers that hold what this one shows: restore them in topics.yaml, or give it another name",
+            )
 
     def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         for place in places:

@@ -207,6 +207,13 @@ class FanoutDefinition(_Model):
         """The options, read."""
         return parse_options(self.options)
 
+    @cached_property
+    def digest(self) -> str:
+        """A hash of what decides which records readers hold, and which of their fields."""
+        select = self.reading.select
+        deciding = [self.topic, self.filter, None if select is None else select.text]
+        return blake2b(json.dumps(deciding).encode(), digest_size=8).hexdigest()
+
     @property
     def output(self) -> str:
         """The Kafka topic that the messages are written to."""

@@ -13,7 +13,15 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from sowline.change import REMOVED_BYTES_MAX
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Model, Position, Sent
-from tests.integration.services import Service, System, headers_of, positions_of, system, wait_for
+from tests.integration.services import (
+    Service,
+    System,
+    headers_of,
+    http_status,
+    positions_of,
+    system,
+    wait_for,
+)
 from tests.integration.test_change_deltas import merge_into, take_out
 
 FILTER = "/region = 'north'"
@@ -352,6 +360,31 @@ def test_killed_fanout_with_deltas(told: Fanout) -> None:
     assert all(every.kinds.values()), every.kinds
     assert some.kinds["delta"] < every.kinds["delta"]
     assert some.kinds["empty"] == 0
+
+
+def test_switched_deltas(told: Fanout) -> None:
+    """Deltas may come and go, for readers hold the same records; with another filter they would not."""
+    told.system.write(told.topic, {"id": 1, "region": "north"})
+    told.system.wait_settled(told.query.url, told.topic)
+    text = told.system.config.read_text()
+    for number, switch in enumerate(("false", "true")):
+        told.system.config.write_text(text.replace("delta: true", f"delta: {switch}", 1))
+        told.fanout.start().wait_ready()
+        wait_for(lambda: copy_of(told, 0).kinds["sow"], "the load to be done")
+        told.system.write(
+            told.topic, *({"id": 1, "region": "north", "qty": 2 * number + n} for n in range(2))
+        )
+        wait_for(
+            lambda most=2 * number + 1: copy_of(told, 0).kinds["publish"] > most, "the changes to be written"
+        )
+        told.fanout.stop()
+    told.system.config.write_text(text.replace("north", "south"))
+    told.fanout.start()
+    wait_for(lambda: "written with another filter" in told.fanout.log, "the fanout to stop")
+    assert http_status(f"{told.fanout.url}/readyz") == 503
+    copy = copy_of(told, 0)
+    assert copy.records == model_of(told.system, told.topic).sow(FILTER)
+    assert copy.kinds["delta"] == 2
 
 
 def test_deltas_are_never_compacted(told: Fanout) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from sowline.errors import SowlineError
 from sowline.select import parse_select
-from sowline.topics import TopicDefinition, load_topics, parse_topics
+from sowline.topics import FanoutDefinition, TopicDefinition, load_topics, parse_topics
 
 
 def define(**given: Any) -> TopicDefinition:
@@ -145,6 +145,20 @@ def test_a_fanout_reads_its_options_once() -> None:
     (read,) = parse_topics(f"topics: [{{name: a, key: /id}}]\nfanouts: [{fanout}]").fanouts
     assert (read.delta, read.reading.oof, read.reading.no_empties) == (True, True, True)
     assert read.reading.select == parse_select("[-/,+/id]")
+
+
+def test_the_digest_of_a_fanout_says_what_its_readers_hold() -> None:
+    """Which records, and which of their fields; not how or when they are told of them."""
+
+    def digest(**given: Any) -> str:
+        return FanoutDefinition.model_validate(
+            {"name": "f", "topic": "a", "filter": "/x = 1", **given}
+        ).digest
+
+    assert digest() == digest(delta=True, options="oof,no_empties,timestamp") == digest(name="g")
+    selected = digest(options="select=[-/,+/id]")
+    assert selected == digest(options="oof, select=[ +/id, -/ ]")
+    assert len({digest(), selected, digest(filter="/x = 2"), digest(topic="b")}) == 4
 
 
 @pytest.mark.parametrize("text", ["topics: [", "a: b: c", "\t"])
