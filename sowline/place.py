@@ -1,31 +1,48 @@
 """Where a reader of a subscription stands: after the messages that it was given, in all partitions. Pure."""
 
-from collections.abc import Mapping
+import re
+from typing import Self
 
 from sowline.bookmark import Positions, format_bookmark, lay_over, named_place, parse_bookmark
 from sowline.message import Message
 
+_POSITION = re.compile("@[^,;]*")
+
 
 class Place:
-    """A position for each partition, moved on by messages."""
+    """A position for each partition, moved on by messages.
+
+    Only when it is asked for are the bookmarks of the messages read: of those that name the same partitions the
+    last one counts.
+    """
 
     def __init__(self, bookmark: str | None = None) -> None:
-        self._positions: Mapping[str, Positions] = _positions(bookmark)
+        self._whole = bookmark
+        self._moves: dict[str, str] = {}
 
     @property
     def bookmark(self) -> str:
         """The place as text; `epoch` before everything."""
-        return format_bookmark(self._positions)
+        positions = _positions(self._whole)
+        for moved in self._moves.values():
+            positions = lay_over(positions, _positions(moved))
+        return format_bookmark(positions)
 
-    def after(self, message: Message) -> "Place":
-        """Return the place behind a message. A group has one once it has ended, a record of it has none."""
+    def note(self, message: Message) -> None:
+        """Move behind a message. A group has a place once it has ended, a record of it has none."""
         if message.command == "group_end":
-            return Place(message.bookmark)
-        if message.bookmark is None or message.command not in ("publish", "oof"):
-            return self
-        moved = Place()
-        moved._positions = lay_over(self._positions, _positions(message.bookmark))
-        return moved
+            self._whole = message.bookmark
+            self._moves = {}
+        elif message.bookmark is not None and message.command in ("publish", "oof"):
+            partitions = _POSITION.sub("", message.bookmark)
+            self._moves.pop(partitions, None)
+            self._moves[partitions] = message.bookmark
+
+    def copy(self) -> Self:
+        """Return a place that moves on by itself."""
+        copied = type(self)(self._whole)
+        copied._moves = dict(self._moves)
+        return copied
 
 
 def _positions(bookmark: str | None) -> dict[str, Positions]:

@@ -69,9 +69,6 @@ class Records:
 
     def _apply(self, step: list[Message]) -> list[Effect]:
         bodies = self._outcome(step)
-        place = self.place
-        for message in step:
-            place = place.after(message)
         reasons = {message.sow_key: message.reason for message in step if message.command == "oof"}
         effects = []
         for key, body in bodies.items():
@@ -83,7 +80,8 @@ class Records:
             if not _same(before, body):
                 reason = "" if body is not None else reasons.get(key) or GONE
                 effects.append(Effect(key, before, body, reason))
-        self.place = place
+        for message in step:
+            self.place.note(message)
         return effects
 
     def _outcome(self, step: list[Message]) -> dict[str, bytes | None]:

@@ -284,9 +284,9 @@ class Stream:
         command = self._ask.command
         if not self._ask.is_view:
             command = command.removeprefix("sow_and_")
-        place = self._place
+        place = self._place.copy()
         for message in self._waiting:
-            place = place.after(message)
+            place.note(message)
         return replace(self._ask, command=command, bookmark=place.bookmark)
 
     # what the caller uses
@@ -357,7 +357,7 @@ class Stream:
         while len(messages) < count:
             message = self._waiting.popleft()
             messages.append(message)
-            self._place = self._place.after(message)
+            self._place.note(message)
             if message.command == "group_end":
                 self._note_group()
                 break
