@@ -4,7 +4,7 @@ from importlib import import_module
 
 import click
 
-BENCHMARKS = ("materialize", "filters", "queries", "matching", "deltas")
+BENCHMARKS = ("materialize", "filters", "queries", "matching", "deltas", "subscribers")
 """Modules of this package; each has `run(records, runs)`."""
 
 

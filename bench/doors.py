@@ -1,0 +1,280 @@
+"""Two servers in processes of their own: a query service fed by hand, and a bare one that sends ready-made frames.
+
+Both take orders over a pipe: a load to send to all who are connected; then, when those have it, to say what it
+took. The service is the one that clients meet, over loopback and with its usual settings; its state is handed
+changes at the pace at which the thread that follows Kafka hands them over.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from itertools import islice
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple, Protocol
+
+import orjson
+import uvicorn
+from websockets.asyncio.server import ServerConnection, serve
+
+from bench.orders import bodies_of
+from deploy.ports import HOST, free_port
+from query_service.active import Active
+from query_service.backend import Backend
+from query_service.hub import Hub
+from query_service.pace import Pace
+from query_service.replica import Placed
+from query_service.server import Server
+from query_service.state import State
+from sowline.change import Change
+from sowline.health import Service
+from sowline.key import sow_key
+from sowline.position import Position
+from sowline.process import spare_the_collector
+from sowline.settings import Settings
+from sowline.topics import parse_topics
+
+TOPICS = "topics: [{name: orders, key: /order}]"
+PLACE = ("orders.changes", 0)
+
+TICK_SECONDS = 0.005
+"""Between two batches of changes that come at a rate."""
+
+Push = Callable[[], Awaitable[None]]
+
+
+class Load(NamedTuple):
+    """Changes of one field each, of so many records in turn; with a `rate` a second, of records by chance.
+
+    Change number n has position n, from `start` on. They begin when so many subscriptions are live.
+    """
+
+    subscribers: int
+    start: int
+    changes: int
+    records: int
+    rate: int = 0
+
+
+class Cost(NamedTuple):
+    """When sending began, on the clock of all processes, its processor time, and how often a client fell behind."""
+
+    began: float
+    cpu_seconds: float
+    fallen: int
+
+
+class Door:
+    """A server, for those who measure it."""
+
+    def __init__(self, port: int, orders: Connection) -> None:
+        self.port = port
+        self._orders = orders
+
+    def push(self, load: Load | list[bytes]) -> None:
+        """Let it send: the changes of a load, or ready-made frames."""
+        self._orders.send(load)
+
+    def cost(self) -> Cost:
+        """What that has taken until now."""
+        self._orders.send(None)
+        cost: Cost = self._orders.recv()
+        return cost
+
+
+class _Pusher(Protocol):
+    """A server in its process."""
+
+    fallen: int
+
+    def listening(self, port: int) -> AbstractAsyncContextManager[None]:
+        """Accept connections."""
+
+    async def prepared(self, load: Any) -> Push:
+        """Do all that is not to be measured."""
+
+
+@contextmanager
+def opened(kind: "type[_Pusher]") -> Iterator[Door]:
+    """A server of that kind, until the end of the block."""
+    port = free_port()
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_run, args=(kind, port, there), daemon=True)
+    process.start()
+    here.recv()
+    try:
+        yield Door(port, here)
+    finally:
+        process.kill()
+        process.join()
+
+
+def _run(kind: "type[_Pusher]", port: int, orders: Connection) -> None:
+    asyncio.run(_carry_out(kind(), port, orders))
+
+
+async def _carry_out(pusher: _Pusher, port: int, orders: Connection) -> None:
+    async with pusher.listening(port):
+        spare_the_collector()
+        orders.send("listening")
+        while True:
+            push = await pusher.prepared(await asyncio.to_thread(orders.recv))
+            began, cpu, fallen = time.monotonic(), time.process_time(), pusher.fallen
+            await push()
+            await asyncio.to_thread(orders.recv)
+            orders.send(Cost(began, time.process_time() - cpu, pusher.fallen - fallen))
+
+
+# the query service
+
+
+class QueryDoor:
+    """A query service whose changes are made here."""
+
+    def __init__(self) -> None:
+        self.fallen = 0
+        self._state = State(parse_topics(TOPICS), Settings().ring_changes_max)
+        self._hub = _CountingHub(self)
+        self._state.on_changes = self._hub.on_changes
+        self._state.loaded([PLACE])
+
+    @asynccontextmanager
+    async def listening(self, port: int) -> Any:
+        """Accept connections."""
+        settings = Settings()
+        config = uvicorn.Config(
+            Server(settings, Backend(self._state, self._hub, {}), _Ready()).app,
+            host=HOST,
+            port=port,
+            ws="websockets-sansio",
+            ws_max_size=settings.frame_bytes_max,
+            ws_per_message_deflate=False,
+            ws_ping_timeout=None,
+            log_level="error",
+            access_log=False,
+        )
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        yield
+        serving.cancel()
+
+    async def prepared(self, load: Load) -> Push:
+        """Make the changes, and wait for the subscribers."""
+        events = list(_events(load))
+        while self._hub.live != load.subscribers:
+            await asyncio.sleep(0.01)
+
+        async def push() -> None:
+            batches = _paced(self._take, events) if not load.rate else _timed(self._take, events, load.rate)
+            await batches
+
+        return push
+
+    def _take(self, events: list[Placed]) -> None:
+        self._state.take({PLACE: events})
+
+
+class _CountingHub(Hub):
+    """A hub that counts how often a client falls behind."""
+
+    def __init__(self, door: QueryDoor) -> None:
+        super().__init__()
+        self._door = door
+
+    def remove(self, active: Active) -> None:
+        """Take a subscription out: before its connection ends, because it is too slow."""
+        self._door.fallen += active.is_too_slow
+        super().remove(active)
+
+
+class _Ready(Service):
+    """A service that has nothing to say of its health."""
+
+    def not_started(self) -> str | None:
+        """It has started."""
+        return None
+
+    not_ready = not_alive = not_started
+
+    def metrics(self) -> list[Any]:
+        """It measures nothing."""
+        return []
+
+
+async def _paced(take: Callable[[list[Placed]], None], events: list[Placed]) -> None:
+    """Hand over one batch after another, with turns for others in between."""
+    pace, rest = Pace(), iter(events)
+    while batch := list(islice(rest, pace.records)):
+        began = time.monotonic()
+        take(batch)
+        pace.note(time.monotonic() - began)
+        await asyncio.sleep(0)
+
+
+async def _timed(take: Callable[[list[Placed]], None], events: list[Placed], rate: int) -> None:
+    """Hand over what is due by the clock."""
+    began, done = time.monotonic(), 0
+    while done < len(events):
+        await asyncio.sleep(TICK_SECONDS)
+        due = int((time.monotonic() - began) * rate)
+        if due > done:
+            take(events[done:due])
+            done = due
+
+
+def _events(load: Load) -> Iterator[Placed]:
+    """The changes of a load: each gives an order another quantity."""
+    chance = random.Random(load.start)
+    orders = [orjson.loads(body) for body in bodies_of(load.records)]
+    keys = [sow_key(b"orders\0", str(order["order"])) for order in orders]
+    bodies = [orjson.dumps(order) for order in orders]
+    for number in range(load.start, load.start + load.changes):
+        row = chance.randrange(load.records) if load.rate else number % load.records
+        previous, orders[row]["qty"] = bodies[row], orders[row]["qty"] % 1000 + 1
+        body = bodies[row] = orjson.dumps(orders[row])
+        after = Position(0, number - 1)
+        yield Placed(
+            number, Change(keys[row], body, previous, Position(0, number), after, "publish", 1000 + number)
+        )
+
+
+# the bare server
+
+
+class BareDoor:
+    """A server that answers once, and sends the same frames to every connection."""
+
+    def __init__(self) -> None:
+        self.fallen = 0
+        self._frames: list[bytes] = []
+        self._begin = asyncio.Event()
+
+    @asynccontextmanager
+    async def listening(self, port: int) -> Any:
+        """Accept connections."""
+        async with serve(self._serve_one, HOST, port, compression=None, ping_interval=None):
+            yield
+
+    async def _serve_one(self, connection: ServerConnection) -> None:
+        begin = self._begin
+        await connection.recv()
+        await connection.send("ready")
+        await begin.wait()
+        for frame in self._frames:
+            await connection.send(frame, text=True)
+        await connection.wait_closed()
+
+    async def prepared(self, load: list[bytes]) -> Push:
+        """Take the frames."""
+        self._frames = load
+
+        async def push() -> None:
+            self._begin.set()
+            self._begin = asyncio.Event()
+
+        return push

@@ -1,0 +1,196 @@
+"""Subscriptions over loopback: deltas against whole records, one topic for many subscribers, and conflation.
+
+The records are those of `bench.orders`, of which one field changes at a time. The subscribers are connections of
+their own, all read by one other process, frame by frame. The yardstick is a bare `websockets` server that sends the
+same subscribers, in the same run, the frames that the first of them got. Nothing of Kafka is in it.
+"""
+
+import asyncio
+import statistics
+from typing import NamedTuple
+
+import orjson
+
+from bench.doors import BareDoor, Door, Load, QueryDoor, opened
+from bench.frames import Ask, connect
+from sowline.process import spare_the_collector
+
+CHANGES_MAX = 10_000
+"""Of a load: no more than may wait for a client without its falling behind."""
+
+MESSAGES_MAX = 50_000
+"""That all subscribers of a case take together."""
+RECORDS = 100
+FEWER_BYTES_MIN = 5.0
+"""How many times fewer bytes a delta of one field takes than the whole record, at least."""
+
+RATE = 1000
+CONFLATION = "conflation=100ms"
+
+
+class Case(NamedTuple):
+    """What the subscribers ask for, and what is sent to them."""
+
+    name: str
+    subscribers: int = 1
+    command: str = "subscribe"
+    options: str = ""
+    own_records: bool = False
+    """Whether each asks for one record only, so that a change is for one in `RECORDS`."""
+
+    records: int = RECORDS
+    rate: int = 0
+
+    def changes(self, changes_max: int) -> int:
+        """How many changes are made: for half a second, or as many as there is time and memory for."""
+        share = RECORDS if self.own_records else 1
+        return self.rate // 2 or min(changes_max, MESSAGES_MAX * share // self.subscribers)
+
+    def asks(self, load: Load) -> list[Ask]:
+        """What each connection asks for."""
+        return [self._ask(number, load) for number in range(self.subscribers)]
+
+    def _ask(self, number: int, load: Load) -> Ask:
+        request = {"command": self.command, "command_id": "1", "topic": "orders", "ack_type": "processed"}
+        last = load.start + load.changes - 1
+        if self.own_records:
+            record = number % RECORDS
+            request["filter"] = f"/order = {record}"
+            last -= (last - record) % RECORDS
+        return Ask(orjson.dumps(request | {"options": self.options}), b'"bookmark":"orders:0@%d"' % last)
+
+
+class Taken(NamedTuple):
+    """What all subscribers of a case took together, how long that took, and how often one fell behind."""
+
+    messages: int
+    bytes: int
+    frames: int
+    seconds: float
+    cpu_seconds: float
+    fallen: int
+
+
+class Figure(NamedTuple):
+    """The runs of one case: of the service, and of the bare server unless changes come at a rate."""
+
+    case: Case
+    changes: int
+    service: list[Taken]
+    bare: list[Taken]
+
+
+MANY = (
+    *(Case("whole", subscribers) for subscribers in (1, 10, 100, 1000)),
+    *(Case("of one record", subscribers, own_records=True) for subscribers in (100, 1000)),
+)
+
+ONE = (MANY[0], Case("delta", command="delta_subscribe"))
+
+AT_A_RATE = tuple(
+    Case(name, command=command, options=options, records=records, rate=RATE)
+    for records in (RECORDS, RECORDS // 10)
+    for name, command, options in (
+        ("whole", "subscribe", ""),
+        ("whole", "subscribe", CONFLATION),
+        ("delta", "delta_subscribe", ""),
+        ("delta", "delta_subscribe", CONFLATION),
+    )
+)
+
+
+def run(records: int, runs: int) -> None:
+    """Measure all cases by turns, and print medians and ratios."""
+    changes_max = min(records, CHANGES_MAX)
+    spare_the_collector()
+    with opened(QueryDoor) as service, opened(BareDoor) as bare:
+        figures = asyncio.run(_measure(changes_max, runs, service, bare))
+    report_one([figure for figure in figures if figure.case in ONE])
+    report_many([figure for figure in figures if figure.case in MANY])
+    report_at_a_rate([figure for figure in figures if figure.case in AT_A_RATE])
+
+
+async def _measure(changes_max: int, runs: int, service: Door, bare: Door) -> list[Figure]:
+    figures = [Figure(case, case.changes(changes_max), [], []) for case in (*MANY, ONE[1], *AT_A_RATE)]
+    start = 0
+    for _ in range(runs):
+        for case, changes, of_service, of_bare in figures:
+            load = Load(case.subscribers, start, changes, case.records, case.rate)
+            start += changes
+            asks = case.asks(load)
+            taken, frames = await _taken(service, asks, load)
+            of_service.append(taken)
+            if not case.rate:
+                of_bare.append((await _taken(bare, [asks[0]] * len(asks), frames))[0])
+    return figures
+
+
+async def _taken(door: Door, asks: list[Ask], load: Load | list[bytes]) -> tuple[Taken, list[bytes]]:
+    """Let all take a load; return also the frames of the first."""
+    readers = await connect(door.port, asks)
+    door.push(load)
+    ended = max(await asyncio.gather(*(reader.finished for reader in readers)))
+    cost = door.cost()
+    messages, size, frames = (
+        sum(counts)
+        for counts in zip(*((one.messages, one.bytes, one.frame_count) for one in readers), strict=True)
+    )
+    for reader in readers:
+        reader.close()
+    return Taken(messages, size, frames, ended - cost.began, cost.cpu_seconds, cost.fallen), readers[0].frames
+
+
+def report_one(figures: list[Figure]) -> None:
+    """Print what a message takes as a whole record and as a delta; raises if deltas are not so much smaller."""
+    print(f"one subscriber, {figures[0].changes:,} changes of one field, of {RECORDS} records")
+    sizes = []
+    for figure in figures:
+        first = figure.service[0]
+        sizes.append(first.bytes / first.messages)
+        print(f"  {figure.case.name:8} {sizes[-1]:7,.0f} bytes a message {_rates(figure)}")
+    whole, delta = sizes
+    print(f"  a delta takes {whole / delta:.1f} times fewer bytes")
+    if whole / delta < FEWER_BYTES_MIN:
+        raise AssertionError(f"expected deltas of {FEWER_BYTES_MIN} times fewer bytes at least")
+
+
+def report_many(figures: list[Figure]) -> None:
+    """Print how many messages all subscribers get in a second, and what one costs."""
+    print(f"subscribers with a connection each: told of every change, or of one record in {RECORDS}")
+    for figure in figures:
+        print(f"  {figure.case.name:13} {figure.case.subscribers:>5,} subscribers {_rates(figure)}")
+
+
+def _rates(figure: Figure) -> str:
+    service, bare = (
+        (_median([one.messages / one.seconds for one in taken]), _median([_micros(one) for one in taken]))
+        for taken in (figure.service, figure.bare)
+    )
+    first = figure.service[0]
+    fallen = sum(one.fallen for one in figure.service)
+    return (
+        f" {service[0]:>9,.0f} messages/s, bare {bare[0]:>9,.0f}, ratio {service[0] / bare[0]:5.3f};"
+        f" {service[1]:6.1f} us CPU a message, bare {bare[1]:6.1f}, ratio {service[1] / bare[1]:4.1f};"
+        f" {first.messages / first.frames:5.1f} messages a frame; {fallen} fell behind"
+    )
+
+
+def report_at_a_rate(figures: list[Figure]) -> None:
+    """Print what a change costs, and what becomes of it, with conflation and without."""
+    print(f"one subscriber, {RATE:,} changes/s")
+    for case, changes, taken, _ in figures:
+        first = taken[0]
+        cpu = _median([one.cpu_seconds / changes * 1e6 for one in taken])
+        print(
+            f"  {case.records:>4} records, {case.name:6} {case.options:17}"
+            f" {first.messages / changes:5.2f} messages, {first.bytes / changes:6,.0f} bytes and"
+            f" {cpu:6.1f} us CPU a change"
+        )
+
+
+def _micros(taken: Taken) -> float:
+    return taken.cpu_seconds / taken.messages * 1e6
+
+
+def _median(numbers: list[float]) -> float:
+    return statistics.median(numbers)
