@@ -12,7 +12,8 @@ from tests.integration.wire import Json, Wire, wire
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Topics of orders."""
-    topics = dict.fromkeys(("filter", "plain", "refused", "page", "other", "away", "load"), "/id")
+    names = ("filter", "plain", "refused", "page", "other", "away", "load")
+    topics = {name: {"key": "/id"} for name in names}
     with serve(kafka, tmp_path_factory.mktemp("replace"), topics) as served:
         yield served
 
