@@ -79,7 +79,7 @@ class _Following(RecordView):
             await self._client.end(self._stream)
         self._fail(SowlineError("disconnected", "the view was closed"))
 
-    def _break(self, error: Exception) -> None:
+    def _break(self, error: BaseException) -> None:
         """End because of an error."""
         if not isinstance(error, SowlineError):
             error = SowlineError("internal", f"the view could not go on: {error!r}")
@@ -221,7 +221,7 @@ class LocalView(_Following):
                 self._take(*taken)
         except concurrent.futures.CancelledError:
             self._fail(SowlineError("disconnected", "the client was closed"))
-        except Exception as error:
+        except BaseException as error:  # also of a callback that wants the program to end
             self._break(error)
 
 

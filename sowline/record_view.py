@@ -152,6 +152,7 @@ class RecordView(Mapping[str, Record]):
         """Keep what there is, and tell all who wait that no more comes."""
         with self._lock:
             self._error = self._error or error
+            self._is_telling = False
             self._answer()
 
     def _until(self, condition: Callable[[], bool]) -> Future[None]:
