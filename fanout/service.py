@@ -5,14 +5,12 @@ from collections.abc import Iterable
 
 import structlog
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 
 from fanout.runner import Runner
-from sowline.cluster import ADMIN_SECONDS, RETENTION_FOREVER, ensure_topics
+from sowline.cluster import ensure_topics
 from sowline.errors import SowlineError
 from sowline.health import HealthServer
-from sowline.kafka import KafkaConfig
 from sowline.settings import Settings
 from sowline.topics import FanoutDefinition, Topics
 
@@ -35,9 +33,6 @@ class FanoutService:
     def run(self) -> None:
         """Write all fanouts until told to stop."""
         ensure_topics(self._settings.kafka_client, self._topics)
-        for fanout in self._topics.fanouts:
-            if fanout.delta:
-                end_compaction(self._settings.kafka_client, fanout)
         threads = [threading.Thread(target=self._keep, args=(fanout,)) for fanout in self._topics.fanouts]
         for thread in threads:
             thread.start()
@@ -81,33 +76,6 @@ class FanoutService:
         for name, runner in dict(self._runners).items():
             family.add_metric([name], runner.messages)
         yield family
-
-
-def end_compaction(kafka: KafkaConfig, fanout: FanoutDefinition) -> None:
-    """See to it that a fanout's Kafka topic keeps every message: the newest delta of a record is not the record.
-
-    A topic that is not compacted is left as it is. Raises `bad topic` where Kafka does not allow the change.
-    """
-    admin = AdminClient(dict(kafka))
-    resource = ConfigResource(ResourceType.TOPIC, fanout.output)
-    settings = admin.describe_configs([resource])[resource].result(ADMIN_SECONDS)
-    if "compact" not in settings["cleanup.policy"].value:
-        return
-    wanted = {
-        "cleanup.policy": "delete",
-        "retention.ms": RETENTION_FOREVER,
-        "retention.bytes": RETENTION_FOREVER,
-    }
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in wanted.items()
-    ]
-    change = ConfigResource(ResourceType.TOPIC, fanout.output, incremental_configs=entries)
-    try:
-        admin.incremental_alter_configs([change])[change].result(ADMIN_SECONDS)
-    except KafkaException as error:
-        given = ", ".join(f"{name}={value}" for name, value in wanted.items())
-        raise SowlineError("bad topic", f"Kafka topic {fanout.output} needs {given}: {error}") from error
 
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:

@@ -25,7 +25,7 @@ log = structlog.get_logger()
 
 ADMIN_SECONDS = 30
 COMPACTION_LAG_MS_MIN = 10 * 60_000
-RETENTION_FOREVER = "-1"
+_FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
 
 class Cluster:
@@ -53,12 +53,18 @@ class Cluster:
             self._settle(name, {key: value for key, value in config.items() if key not in _YOURS})
 
     def ensure_fanout(self, fanout: FanoutDefinition, source: TopicDefinition) -> None:
-        """Create the Kafka topic of a fanout if it is missing: compacted, partitioned like its source."""
-        config = {"cleanup.policy": "compact", "max.message.bytes": str(source.log_bytes_max)}
-        topic = NewTopic(fanout.output, source.partitions, source.replication, config=config)
-        self._create([topic])
-        found = self._describe([fanout.output])[fanout.output]
-        self._check_partitions(fanout.output, source.partitions, len(found.partitions))
+        """Create the Kafka topic of a fanout if it is missing: compacted, partitioned like its source.
+
+        Of deltas every message is kept, for the newest of a record is not the record: then a topic that is
+        compacted is so no longer, and one that isn't is left as it is. Raises `bad topic` where that can't be.
+        """
+        name, every_message = fanout.output, {"cleanup.policy": "delete"} | _FOREVER
+        config = every_message if fanout.delta else {"cleanup.policy": "compact"}
+        config = config | {"max.message.bytes": str(source.log_bytes_max)}
+        self._create([NewTopic(name, source.partitions, source.replication, config=config)])
+        self._check_partitions(name, source.partitions, len(self._describe([name])[name].partitions))
+        if fanout.delta and "compact" in self._settings(name)["cleanup.policy"]:
+            self._settle(name, every_message)
 
     def _create(self, topics: list[NewTopic]) -> None:
         for name, future in self._admin.create_topics(topics, operation_timeout=ADMIN_SECONDS).items():
@@ -90,9 +96,8 @@ class Cluster:
 
     def _settle(self, name: str, wanted: dict[str, str]) -> None:
         """Change those of a topic's settings that must differ; only raise, never lower, what is a minimum."""
-        resource = ConfigResource(ResourceType.TOPIC, name)
-        current = self._admin.describe_configs([resource])[resource].result(ADMIN_SECONDS)
-        wrong = {key: value for key, value in wanted.items() if not _serves(key, current[key].value, value)}
+        current = self._settings(name)
+        wrong = {key: value for key, value in wanted.items() if not _serves(key, current[key], value)}
         if not wrong:
             return
         entries = [
@@ -105,6 +110,11 @@ class Cluster:
         except KafkaException as error:
             settings = ", ".join(f"{key}={value}" for key, value in wrong.items())
             raise SowlineError("bad topic", f"Kafka topic {name} needs {settings}: {error}") from error
+
+    def _settings(self, name: str) -> dict[str, str]:
+        resource = ConfigResource(ResourceType.TOPIC, name)
+        entries = self._admin.describe_configs([resource])[resource].result(ADMIN_SECONDS)
+        return {key: entry.value for key, entry in entries.items()}
 
     def delete_topics(self, names: list[str]) -> None:
         """Delete topics, and wait until the cluster has forgotten them."""
@@ -173,7 +183,6 @@ def ensure_topics(kafka: KafkaConfig, topics: Topics) -> None:
 
 def _kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
     """Return name → (partitions, settings) of the Kafka topics of one SOW topic."""
-    forever = {"retention.ms": RETENTION_FOREVER, "retention.bytes": "-1"}
     log = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(definition.log_bytes_max)}
     changes = {
         "cleanup.policy": "compact",
@@ -183,9 +192,9 @@ def _kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str,
     }
     dead = {"max.message.bytes": str(definition.dead_bytes_max)}
     return {
-        definition.log: (definition.partitions, log | forever),
+        definition.log: (definition.partitions, log | _FOREVER),
         definition.changes: (definition.partitions, changes),
-        definition.dead: (1, dead | forever),
+        definition.dead: (1, dead | _FOREVER),
     }
 
 
