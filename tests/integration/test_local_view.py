@@ -2,9 +2,11 @@
 
 import asyncio
 import random
+import re
 import threading
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +17,8 @@ from sowline.record_view import RecordView
 from tests.integration.load import Publishers, new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system
 
-KINDS = ("followed", "killed", "saved", "shared", "replaced", "async", "callbacks")
+KINDS = ("followed", "killed", "saved", "shared", "replaced", "async", "callbacks", "page")
+PAGE = Path(__file__).parents[2] / "docs" / "client.md"
 
 READINGS: list[dict[str, Any]] = [
     {},
@@ -145,6 +148,17 @@ def test_a_view_follows_what_is_published(served: Served) -> None:
         assert ids(view) == [2]
         with pytest.raises(SowlineError, match="closed"):
             view.wait_for(lambda view: not view)
+
+
+def test_the_example_of_the_page(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever copies it sees the record."""
+    found = re.search(
+        r"^## A local view$.*?^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE
+    )
+    assert found is not None
+    text = found[1].replace("http://127.0.0.1:8080", served.url).replace("orders", served.names["page"])
+    exec(compile(text, PAGE, "exec"), {})
+    assert capsys.readouterr().out.endswith(" {'id': 1, 'status': 'open', 'qty': 250}\n")
 
 
 def test_refusals_are_raised_by_entering(served: Served) -> None:

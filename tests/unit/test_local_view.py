@@ -202,11 +202,14 @@ async def test_a_saved_copy_is_gone_on_from() -> None:
         records=records,
         on_update=lambda key, now, before: told.append((now, before)),
     )
-    await entered(client, view)
-    assert client.sent[0]["bookmark"] == view.bookmark == "orders:0@1"
+    entering = asyncio.create_task(view.__aenter__())
+    await settled()
+    await client.hear(taken(bookmark="orders:0@1,1@-1"))
+    await entering
+    assert (client.sent[0]["bookmark"], view.bookmark) == ("orders:0@1", "orders:0@1,1@-1")
     assert view == one
     await client.hear(live("publish", "1", 2, data={"b": 1}, delta=True), live("oof", "2", 3))
-    assert (view.bookmark, told) == ("orders:0@3", [({"a": 1.5, "b": 1}, {"a": 1.5})])
+    assert (view.bookmark, told) == ("orders:0@3,1@-1", [({"a": 1.5, "b": 1}, {"a": 1.5})])
     assert view.saved().records == {"1": b'{"a":1.5,"b":1}'}
     await client.hear(*group(9, "reset", k1={"b": 1, "a": 1.5}, k4={}))
     assert (len(told), list(view), view.bookmark) == (1, ["1", "4"], "orders:0@9")

@@ -128,11 +128,12 @@ def test_a_replaced_subscription_brings_its_order_with_its_group() -> None:
     rest = group(k3={"a": 0, "b": 0})[1:]
     seen: list[list[str]] = []
     shown._until(lambda: bool(seen.append(list(shown))))
-    shown._take([publish("1", {"a": 3, "b": 2})], before)
-    shown._take([oof("2", more=True), Message("group_begin", replace=True), *rest], now)
-    assert seen == [["1", "2"], ["2", "1"], ["3", "1"]]
+    shown._take([publish("5", {}), oof("5")], before)
+    leaving = [oof("2", more=True), Message("group_begin", replace=True), *rest]
+    shown._take([publish("1", {"a": 3, "b": 0.5}), *leaving], now)
+    assert seen == [["1", "2"], ["5", "1", "2"], ["1", "2"], ["2", "1"], ["3", "1"]]
     shown._take([publish("4", {"a": 9, "b": 1})], now)
-    assert list(shown) == ["3", "4", "1"]
+    assert list(shown) == ["3", "1", "4"]
 
 
 def test_callbacks_are_told_of_what_differs() -> None:
@@ -214,15 +215,15 @@ def test_whoever_waits_is_woken_by_the_step_that_makes_it_true() -> None:
 
 def test_whoever_begins_to_wait_amid_callbacks_waits_for_their_end() -> None:
     """What is seen is told, too, before the wait is over."""
-    waiting = []
+    waiting, done_at_once = [], []
 
     def wait(*_: object) -> None:
         waiting.append(shown._until(lambda: True))
-        assert not waiting[0].done()
+        done_at_once.append(waiting[0].done())
 
     shown = view(callbacks=Callbacks(on_insert=wait))
     take(shown, [publish("1", {})])
-    assert waiting[0].done()
+    assert (done_at_once, waiting[0].done()) == ([False], True)
 
 
 def test_a_condition_that_fails_fails_its_waiter_alone() -> None:

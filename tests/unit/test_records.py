@@ -156,7 +156,7 @@ def test_a_group_that_replaces_is_added() -> None:
     "half",
     [
         [BEGIN, sow("9", "{}")],
-        [oof("1", more=True)],
+        [oof("1", more=True), publish("9", "{}", more=True)],
         [oof("1", more=True), Message("group_begin", replace=True), sow("9", "{}")],
     ],
 )
@@ -166,6 +166,13 @@ def test_what_broke_off_is_forgotten_when_a_group_begins(half: list[Message], be
     records = holding(k1="{}")
     assert taken(records, *half, begin, sow("1", "{}"), END) == []
     assert records.bodies == {"1": b"{}"}
+
+
+def test_what_broke_off_is_forgotten_when_a_group_that_replaces_begins_again() -> None:
+    """It is a group like any other in that."""
+    records = holding(k1="{}")
+    begin = Message("group_begin", replace=True)
+    assert taken(records, begin, sow("9", "{}"), begin, sow("2", "{}"), END) == [Effect("2", None, b"{}")]
 
 
 def test_a_live_message_amid_a_group_says_that_the_group_broke_off() -> None:
