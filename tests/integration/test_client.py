@@ -17,7 +17,19 @@ from sowline.stream import WAITING_MAX, Ask, Stream
 from tests.integration.load import Publishers, new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system
 
-KINDS = ("sync", "async", "restart", "left", "gone", "asked", "silent", "ways", "views-one", "views-two")
+KINDS = (
+    "sync",
+    "async",
+    "restart",
+    "left",
+    "gone",
+    "asked",
+    "silent",
+    "ways",
+    "views-one",
+    "views-two",
+    "replaced",
+)
 
 
 class Served:
@@ -238,6 +250,60 @@ async def test_views_outlive_their_service(served: Served, running: Service) -> 
             assert view.groups == 1
         for task in following:
             task.cancel()
+
+
+async def test_a_subscription_is_replaced(served: Served, running: Service) -> None:
+    """Its stream tells what leaves and what comes; a refusal changes nothing; it comes back as the new one."""
+    topic = served.names["replaced"]
+    served.system.write(topic, *({"id": number, "b": number % 2} for number in range(4)))
+    await asyncio.to_thread(served.system.wait_settled, served.url, topic)
+
+    def told(messages: list[Message]) -> list[Any]:
+        return [(m.command, m.data.get("id"), m.replace) for m in messages]
+
+    async with AsyncClient(served.url) as client, asyncio.timeout(SECONDS_MAX):
+        stream = await client.open(Ask("sow_and_subscribe", topic, filter="/b = 0", options="oof"))
+        assert [(await anext(stream)).command for _ in range(4)][-1] == "group_end"
+        with pytest.raises(SowlineError) as error:
+            await client.replace(stream, filter="/b =")
+        assert (error.value.reason, stream.bookmark) == ("bad filter", f"{topic}:0@3")
+        await client.replace(stream, filter="/id > 1")
+        messages = [await anext(stream) for _ in range(4)]
+        assert told(messages) == [
+            ("oof", 0, False),
+            ("group_begin", None, True),
+            ("sow", 3, False),
+            ("group_end", None, False),
+        ]
+        assert [m.more for m in messages] == [True, False, False, False]
+        running.kill()
+        served.system.write(topic, {"id": 0}, {"id": 2, "b": 5})
+        running.start()
+        assert told([await anext(stream)]) == [("publish", 2, False)]
+        await client.end(stream)
+        with pytest.raises(SowlineError, match="ended"):
+            await client.replace(stream, filter="")
+
+
+def test_closing_the_client_wakes_its_readers(served: Served) -> None:
+    """Whoever waits for messages in another thread is told that none will come."""
+    client = Client(served.url)
+    changes = client.subscribe(served.names["gone"])
+    woken: list[BaseException] = []
+
+    def read() -> None:
+        try:
+            next(changes)
+        except SowlineError as error:
+            woken.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    client.close()
+    reader.join(SECONDS_MAX)
+    assert [getattr(error, "reason", "") for error in woken] == ["disconnected"]
+    with pytest.raises(SowlineError, match="closed"):
+        client.topics()
 
 
 async def test_question_while_the_service_is_away(served: Served, running: Service) -> None:
