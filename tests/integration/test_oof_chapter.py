@@ -1,12 +1,14 @@
 """Out-of-focus messages, example by example and rule by rule, through a raw WebSocket over a real Kafka."""
 
 import random
+from collections import deque
 from collections.abc import Iterator
 
 import pytest
 
 from tests.integration.load import new_seed
 from tests.integration.served import Served, ServedTopic, beside_bookmarks, serve
+from tests.integration.services import positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire
 
 NEW_YORK: Json = {"buyer": {"id": 100, "loc": "NY"}}
@@ -482,6 +484,75 @@ def test_a_key_of_conflation_with_oof(client: Wire, records: ServedTopic) -> Non
     assert interval(client) == [
         records.told("publish", ["s"], data) for data in ({"id": 1, "qty": 2}, {"id": 2})
     ]
+
+
+def test_a_page_with_conflation(client: Wire, records: ServedTopic) -> None:
+    """Of what is pushed out and let in again the state at the end is told; of what stays out, what was received."""
+    records.write(*({"id": id, "qty": 0} for id in (2, 3, 4)))
+    page: Json = {"order_by": "/id", "top_n": 2, "skip_n": 0, "options": "oof,conflation=1s"}
+    client.send("sow_and_subscribe", topic=records.name, sub_id="s", **page)
+    client.group()
+    records.send(("publish", {"id": 1}), ("delta_publish", {"id": 2, "qty": 1}), ("sow_delete", {"id": 1}))
+    assert interval(client) == [
+        records.told("publish", ["s"], {"id": 2, "qty": 1}),
+        records.told("publish", ["s"], {"id": 3, "qty": 0}),
+    ]
+    records.merge({"id": 3, "qty": 1}, {"id": 1})
+    assert interval(client) == [
+        records.told("publish", ["s"], {"id": 1}),
+        records.told("oof", ["s"], {"id": 3, "qty": 0}, reason="match"),
+    ]
+
+
+def some_commands(dice: random.Random, count: int) -> list[tuple[str, Json]]:
+    """Return changes of a few records that come, change, leave and go."""
+    kinds = ["publish", "delta_publish", "delta_publish", "sow_delete"]
+    states = ["open", "open", "held"]
+    return [
+        (
+            dice.choice(kinds),
+            {"id": dice.randrange(4), "status": dice.choice(states), "qty": dice.randrange(3)},
+        )
+        for _ in range(count)
+    ]
+
+
+def apply(view: dict[str, Json], message: Json) -> None:
+    """Lay a message over what a subscriber holds."""
+    key = message["sow_key"]
+    if message["command"] == "oof":
+        del view[key]
+    else:
+        view[key] = view[key] | message["data"] if "delta" in message else message["data"]
+
+
+@pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])
+@pytest.mark.parametrize("options", ["oof,conflation=20ms", "oof,conflation=20ms,no_empties"])
+def test_from_interval_to_interval(
+    client: Wire, other: Wire, records: ServedTopic, command: str, options: str
+) -> None:
+    """Each leads to what one who is told everything holds at its place; an `oof` has what was told last."""
+    dice = random.Random(new_seed())
+    about: Json = {"topic": records.name, "sub_id": "s", "filter": "/status='open'"}
+    other.send("subscribe", options="oof", **about)
+    client.send(command, options=options, **about)
+    assert other.heartbeat() == client.heartbeat() == []
+    for _ in range(20):
+        records.send(*some_commands(dice, dice.choice([1, 5, 20])))
+    records.write({"id": "last", "status": "open"})
+    everything = deque((positions_of(m["bookmark"])[0], m) for m in other.heartbeat())
+    exact: dict[str, Json] = {}
+    view: dict[str, Json] = {}
+    while everything:
+        step = client.receive_until(lambda message: "more" not in message)
+        for message in step:
+            if message["command"] == "oof":
+                assert message["data"] == view[message["sow_key"]]
+            apply(view, message)
+        place = positions_of(step[-1]["bookmark"])[0]
+        while everything and everything[0][0] <= place:
+            apply(exact, everything.popleft()[1])
+        assert view == exact
 
 
 # a GUI that shows the open orders of a client
