@@ -41,10 +41,14 @@ class Case(NamedTuple):
     records: int = RECORDS
     rate: int = 0
 
+    @property
+    def share(self) -> int:
+        """How many changes make one message to a subscriber."""
+        return RECORDS if self.own_records else 1
+
     def changes(self, changes_max: int) -> int:
         """How many changes are made: for half a second, or as many as there is time and memory for."""
-        share = RECORDS if self.own_records else 1
-        return self.rate // 2 or min(changes_max, MESSAGES_MAX * share // self.subscribers)
+        return self.rate // 2 or min(changes_max, MESSAGES_MAX * self.share // self.subscribers)
 
     def asks(self, load: Load) -> list[Ask]:
         """What each connection asks for."""
@@ -101,7 +105,7 @@ AT_A_RATE = tuple(
 
 def run(records: int, runs: int) -> None:
     """Measure all cases by turns, and print medians and ratios."""
-    changes_max = min(records, CHANGES_MAX)
+    changes_max = min(max(1, records // RECORDS) * RECORDS, CHANGES_MAX)
     spare_the_collector()
     with opened(QueryDoor) as service, opened(BareDoor) as bare:
         figures = asyncio.run(_measure(changes_max, runs, service, bare))
@@ -119,6 +123,8 @@ async def _measure(changes_max: int, runs: int, service: Door, bare: Door) -> li
             start += changes
             asks = case.asks(load)
             taken, frames = await _taken(service, asks, load)
+            if not case.options and taken.messages * case.share != changes * case.subscribers:
+                raise AssertionError(f"{changes} changes made {taken.messages} messages: {case}")
             of_service.append(taken)
             if not case.rate:
                 of_bare.append((await _taken(bare, [asks[0]] * len(asks), frames))[0])
