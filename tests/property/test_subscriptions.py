@@ -1,0 +1,1140 @@
+"""Subscriptions of every kind, by clients that lag, leave and change their minds, against a model of what they hold.
+
+The model works out anew, from the records as they were at the client's bookmark, what the client should hold;
+the client does with messages what docs/wire.md says.
+"""
+
+import copy
+import json
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from query_service.query import Limits
+from query_service.replica import Placed
+from sowline.bookmark import Positions, format_bookmark, parse_bookmark
+from sowline.change import Change, Progress
+from sowline.key import sow_key
+from sowline.position import Position, before_the_log
+from sowline.wire import iso_time
+from tests.property.clock import ClockLoop
+from tests.property.world import written
+from tests.unit.sessions import DOMAIN, Json, Server
+
+IDS = range(6)
+ID_OF = {sow_key(DOMAIN, str(number)).decode(): number for number in IDS}
+KEY_OF = {number: key for key, number in ID_OF.items()}
+ROOMY, NARROW = 1 << 20, 500
+"""Bytes of an outbox: one that never fills here, and one that holds a few messages."""
+
+Key = tuple[str, Any]
+"""What a subscriber holds by: the name and the value of a key field, or of the field that groups are made by."""
+
+View = dict[Key, Json]
+
+FILTERS: dict[str, Callable[[Json], bool]] = {
+    "": lambda body: True,
+    "/n > 1": lambda body: body["n"] > 1,
+    "/n = 1 OR /g = 'b'": lambda body: body["n"] == 1 or body["g"] == "b",
+    "/n > 0 AND /g = 'a'": lambda body: body["n"] > 0 and body["g"] == "a",
+    "/o/x = 1": lambda body: isinstance(body.get("o"), dict) and body["o"].get("x") == 1,
+}
+SELECTS = {
+    "": {"": True},
+    "[-/,+/id,+/n]": {"": False, "/id": True, "/n": True},
+    "[-/o/x]": {"": True, "/o/x": False},
+    "[-/,+/g,+/o/y]": {"": False, "/g": True, "/o/y": True},
+}
+"""By clause: whether a path is sent."""
+
+ORDERS: dict[str, Callable[[Json], Any]] = {
+    "": lambda body: (),
+    "/n": lambda body: body["n"],
+    "/g, /n DESC": lambda body: (body["g"], -body["n"]),
+}
+
+
+def selected(body: Json, paths: dict[str, bool], at: str = "") -> Json:
+    """Return the fields of a body that are sent; an object without any is left out."""
+    sent = {}
+    for name, value in body.items():
+        path = f"{at}/{name}"
+        inner = {path: paths.get(path, paths[at])} | {p: on for p, on in paths.items() if p != at}
+        if isinstance(value, dict):
+            if below := selected(value, inner, path):
+                sent[name] = below
+        elif inner[path]:
+            sent[name] = value
+    return sent
+
+
+class Record(NamedTuple):
+    """A record as its last change left it."""
+
+    body: Json
+    time: int
+    partition: int
+    position: Position
+
+
+Records = dict[int, Record]
+
+
+# groups
+
+
+def _counted(field: str, members: list[Record]) -> Json:
+    bodies = [member.body for member in members]
+    return {field: bodies[0][field], "c": len(bodies), "s": sum(body["n"] for body in bodies)}
+
+
+def _greatest(field: str, members: list[Record]) -> Json:
+    return {field: members[0].body[field], "most": max(member.body["id"] for member in members)}
+
+
+def _latest(field: str, members: list[Record]) -> Json:
+    last = max(members, key=lambda member: (member.time, member.partition, member.position))
+    return {field: last.body[field], "id": last.body["id"]}
+
+
+class Grouping(NamedTuple):
+    """A grouping by one field, its projection, and the order in which pages of it are."""
+
+    field: str
+    projection: str
+    made: Callable[[str, list[Record]], Json]
+    order: str
+    place: Callable[[Json], Any]
+    tells_latest: bool = False
+
+
+GROUPINGS = [
+    Grouping(
+        "g", "/g,COUNT(/id) AS /c,SUM(/n) AS /s", _counted, "/s DESC,/g", lambda body: (-body["s"], body["g"])
+    ),
+    Grouping("n", "/n,MAX(/id) AS /most", _greatest, "/most,/n", lambda body: (body["most"], body["n"])),
+    Grouping("g", "/g,/id", _latest, "/id", lambda body: body["id"], tells_latest=True),
+]
+
+
+# what is asked
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A subscription's command."""
+
+    command: str
+    filter: str = ""
+    select: str = ""
+    words: tuple[str, ...] = ()
+    conflation: str = ""
+    sow_keys: tuple[int, ...] = ()
+    topic: str = "orders"
+    order: str = ""
+    top_n: int | None = None
+    skip_n: int | None = None
+    grouping: Grouping | None = None
+    batch_size: int = 1
+
+    @property
+    def oof(self) -> bool:
+        """Whether it is told what leaves."""
+        return "oof" in self.words
+
+    @property
+    def delta(self) -> bool:
+        """Whether it is told what has changed."""
+        return "delta" in self.command
+
+    @property
+    def has_snapshot(self) -> bool:
+        """Whether it begins with a group."""
+        return self.command.startswith("sow")
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it is of a page or of groups."""
+        return self.skip_n is not None or self.grouping is not None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether only the first group has a limit."""
+        return self.top_n is not None and self.skip_n is None and self.has_snapshot
+
+    @property
+    def interval(self) -> int | None:
+        """The length of an interval in ms; None where there is none, or it depends."""
+        return int(self.conflation.removesuffix("ms")) if self.conflation.endswith("ms") else None
+
+    @property
+    def order_by(self) -> str:
+        """The order."""
+        return self.grouping.order if self.grouping is not None and self.order else self.order
+
+    def fields(self, *words: str) -> Json:
+        """The fields of the command."""
+        options = [*self.words, *words]
+        options += [f"conflation={self.conflation}"] if self.conflation else []
+        options += [f"select={self.select}"] if self.select else []
+        if self.grouping is not None:
+            options += [f"grouping=[/{self.grouping.field}]", f"projection=[{self.grouping.projection}]"]
+        asked = {
+            "command": self.command,
+            "filter": self.filter,
+            "options": ",".join(options),
+            "sow_keys": [KEY_OF[number] for number in self.sow_keys],
+            "topic": self.topic,
+            "order_by": self.order_by,
+            "top_n": self.top_n,
+            "skip_n": self.skip_n,
+            "batch_size": self.batch_size,
+        }
+        return {name: value for name, value in asked.items() if value not in ("", None, [])}
+
+    def matching(self, records: Records) -> Records:
+        """The records that match."""
+        matches = FILTERS[self.filter]
+        return {
+            number: record
+            for number, record in records.items()
+            if matches(record.body) and (not self.sow_keys or number in self.sow_keys)
+        }
+
+    def all(self, records: Records) -> View:
+        """Everything that there is to show, in order, whatever the limits."""
+        found = self.matching(records)
+        if self.grouping is not None:
+            return self._groups(found)
+        place = ORDERS[self.order]
+        keys = sorted(found, key=lambda number: (place(found[number].body), KEY_OF[number]))
+        return {("id", number): found[number].body for number in keys}
+
+    def _groups(self, found: Records) -> View:
+        grouping = self.grouping
+        assert grouping is not None
+        members: dict[Any, list[Record]] = {}
+        for record in found.values():
+            members.setdefault(record.body[grouping.field], []).append(record)
+        made = [grouping.made(grouping.field, some) for some in members.values()]
+        return {
+            (grouping.field, body[grouping.field]): body
+            for body in (sorted(made, key=grouping.place) if self.order else made)
+        }
+
+    def view(self, records: Records) -> View:
+        """What is to be held: of all records."""
+        shown = self.all(records)
+        return self.first(shown) if self.skip_n is not None else shown
+
+    def first(self, shown: View) -> View:
+        """What a first group holds of it."""
+        start = self.skip_n or 0
+        return dict(list(shown.items())[start : None if self.top_n is None else start + self.top_n])
+
+    def sent(self, body: Json) -> Json:
+        """The fields of a body that are sent."""
+        return selected(body, SELECTS[self.select])
+
+
+words = st.lists(st.sampled_from(["oof", "oof", "no_empties", "timestamp"]), max_size=3, unique=True).map(
+    tuple
+)
+conflations = st.sampled_from(["", "", "50ms", "200ms", "auto"])
+limits = st.tuples(st.integers(0, 3), st.integers(0, 2))
+
+
+@st.composite
+def asks_for_records(draw: st.DrawFn) -> Ask:
+    """Records, one by one."""
+    command = draw(
+        st.sampled_from(
+            [
+                "sow_and_subscribe",
+                "sow_and_subscribe",
+                "sow_and_delta_subscribe",
+                "subscribe",
+                "delta_subscribe",
+            ]
+        )
+    )
+    select = draw(st.sampled_from([*SELECTS, ""]))
+    more = ("no_sowkey",) if select != "[-/,+/g,+/o/y]" and draw(st.booleans()) else ()
+    return Ask(
+        command,
+        draw(st.sampled_from(list(FILTERS))),
+        select,
+        draw(words) + more,
+        draw(conflations),
+        draw(st.sampled_from([(), (), (0, 1, 3)])),
+        draw(st.sampled_from(["orders", "orders", "^ord.*"])),
+        draw(st.sampled_from(list(ORDERS))),
+        draw(st.sampled_from([None, None, None, 2])),
+        batch_size=draw(st.sampled_from([1, 3])),
+    )
+
+
+@st.composite
+def asks_for_views(draw: st.DrawFn) -> Ask:
+    """Pages and groups."""
+    grouping = draw(st.sampled_from([None, *GROUPINGS]))
+    is_page = grouping is None or draw(st.booleans())
+    top, skip = draw(limits)
+    order = draw(st.sampled_from(list(ORDERS)))
+    if grouping is not None:
+        order = "yes" if is_page or draw(st.booleans()) else ""
+    limited = order and draw(st.integers(0, 3)) == 0
+    return Ask(
+        draw(st.sampled_from(["sow_and_subscribe", "sow_and_delta_subscribe"])),
+        draw(st.sampled_from(list(FILTERS))),
+        draw(st.sampled_from(list(SELECTS))) if grouping is None else "",
+        draw(words),
+        draw(conflations),
+        order=order,
+        top_n=top if is_page or limited else None,
+        skip_n=skip if is_page else None,
+        grouping=grouping,
+    )
+
+
+asks = asks_for_records() | asks_for_views()
+bodies = st.fixed_dictionaries(
+    {"n": st.integers(0, 3), "g": st.sampled_from("ab")},
+    optional={
+        "o": st.sampled_from([{"x": 1}, {"x": 1, "y": 1}, {"x": 2, "y": 1}, {"y": 2}, 5, [1]]),
+        "t": st.sampled_from([[], [1], "x"]),
+    },
+)
+writes = st.tuples(st.sampled_from(IDS), st.none() | bodies | bodies | bodies)
+
+
+# what happens
+
+
+class Service(Server):
+    """The service, and what its records were at each position."""
+
+    def __init__(self, loop: ClockLoop, partitions: int, ring: int, backlog: int, limits: Limits) -> None:
+        super().__init__(partitions, ring, backlog, limits)
+        self.loop = loop
+        self.past: list[list[tuple[Position, Records]]] = [
+            [(before_the_log(), {})] for _ in range(partitions)
+        ]
+        self.changed: list[dict[Position, tuple[int, Change, float]]] = [{} for _ in range(partitions)]
+        """By partition and position: the id of the record, its change, and when it was applied."""
+
+    @property
+    def now(self) -> Positions:
+        """Where the service stands."""
+        return {number: past[-1][0] for number, past in enumerate(self.past)}
+
+    def at(self, place: Positions) -> Records:
+        """The records as they were at a place."""
+        found: Records = {}
+        for number, past in enumerate(self.past):
+            found |= next(records for position, records in reversed(past) if position <= place[number])
+        return found
+
+    def changes_between(self, before: Positions, now: Positions) -> list[tuple[int, Change, float]]:
+        """The changes behind one place, up to another."""
+        return [
+            entry
+            for number, changed in enumerate(self.changed)
+            for position, entry in changed.items()
+            if before[number] < position <= now[number]
+        ]
+
+    def write(self, log_records: list[list[tuple[int, Json | None]]]) -> None:
+        """Let log records arrive in one batch; each makes changes in the partition of its first."""
+        batches: dict[tuple[str, int], list[Placed]] = {}
+        for writes in log_records:
+            partition = writes[0][0] % len(self.past)
+            due = self._due(
+                [(number, body) for number, body in writes if number % len(self.past) == partition]
+            )
+            for nth, (number, text) in enumerate(due):
+                event = self._change(partition, number, text, nth, last=nth == len(due) - 1)
+                batches.setdefault(("orders.changes", partition), []).append(self._placed(partition, event))
+        if batches:
+            self.state.take(batches)
+
+    def _due(self, writes: list[tuple[int, Json | None]]) -> list[tuple[int, bytes | None]]:
+        """What a log record does: no deletion of what is not there, and each record once."""
+        texts = {
+            number: None
+            if body is None
+            else json.dumps({"id": number, **body}, separators=(",", ":")).encode()
+            for number, body in writes
+        }
+        return [
+            (number, text)
+            for number, text in texts.items()
+            if text is not None or KEY_OF[number].encode() in self.bodies
+        ]
+
+    def _change(self, partition: int, number: int, text: bytes | None, nth: int, *, last: bool) -> Change:
+        key, after = KEY_OF[number].encode(), self.last[partition]
+        place = Position(0, after.offset + 1) if nth == 0 else Position(0, after.offset, nth)
+        previous = self.bodies.pop(key, None)
+        op, reason = ("delete", "deleted") if text is None else ("publish", None)
+        time = 1000 + int(self.loop.time() * 1000)
+        change = Change(key, text, previous, place, after, op, time, last, reason)
+        records = dict(self.past[partition][-1][1])
+        if text is None:
+            del records[number]
+        else:
+            self.bodies[key] = text
+            records[number] = Record(json.loads(text), time, partition, place)
+        self.past[partition].append((place, records))
+        self.changed[partition][place] = number, change, self.loop.time()
+        return change
+
+    def progress(self, partition: int) -> None:
+        """Let a partition move on without a change."""
+        after = self.last[partition]
+        place = Position(0, after.offset + 1)
+        event = Progress(place, after, 0, {}, "", "", 1000, {})
+        self.past[partition].append((place, self.past[partition][-1][1]))
+        self.state.take({("orders.changes", partition): [self._placed(partition, event)]})
+
+    def _placed(self, partition: int, event: Change | Progress) -> Placed:
+        self.last[partition] = event.position
+        held = self.written[partition]
+        held.append(written(len(held), event))
+        return Placed(len(held) - 1, event)
+
+
+# what clients hold
+
+
+@dataclass
+class Holding:
+    """What a subscriber holds, and where; `place` is None before it holds anything that can be told."""
+
+    ask: Ask
+    place: Positions | None = None
+    held: View = field(default_factory=dict)
+    partial: set[Key] = field(default_factory=set)
+    """What it holds only some fields of: it came as a delta to one that never had the whole."""
+    extra: set[Key] = field(default_factory=set)
+    """What it may hold though it is not shown: nobody told."""
+    missing: set[Key] = field(default_factory=set)
+    """What it need not hold though it is shown: it was there before."""
+    complete: bool = False
+    """Whether it was sent everything that there is."""
+    has_come_back: bool = False
+    """Whether it has come back: then it is taken to have been."""
+
+
+class Subscriber:
+    """One subscription as its client sees it."""
+
+    def __init__(self, service: Service, sid: str, ask: Ask) -> None:
+        self.service = service
+        self.sid = sid
+        self.asked = ask
+        """What it asked for last; it holds what it asked for before, until that is acknowledged."""
+        self.holding = Holding(ask)
+        self.saved: Holding | None = None
+        """What it held before the step that has begun."""
+        self.group: list[Json] | None = None
+        self.mark: str | None = None
+        self.turned_from: Holding | None = None
+        """What it held when it was replaced, until the group of the new one is there."""
+        self.owed: set[Key] = set()
+        """What it has to be told of that it leaves."""
+        self.step: list[Json] = []
+        self.step_sent: float | None = None
+        self.is_back = False
+        self.is_dead = False
+        self.replaced_at: set[float] = set()
+        self.group_keys: dict[str, Key] = {}
+
+    # beginnings
+
+    def acknowledged(self, ask: Ask, message: Json, kind: str) -> None:
+        """Begin; `kind` is fresh, replace or back."""
+        place = self.placed(message["bookmark"])
+        before = self.committed()
+        if not ask.is_view and (
+            self.group is not None or (self.turned_from and self.holding.ask.has_snapshot)
+        ):
+            before.complete = before.has_come_back = False
+        self.holding, self.saved, self.step, self.step_sent = before, None, [], None
+        self.group, self.turned_from, self.owed = None, None, set()
+        self.is_back = kind == "back"
+        if kind == "back":
+            assert before.place == place, "comes back where it left"
+            before.has_come_back = True
+            return
+        self.saved = copy.deepcopy(before) if ask.has_snapshot else None
+        if kind == "fresh":
+            self.holding = Holding(ask)
+        else:
+            self.turned_from = copy.deepcopy(before)
+            self.holding.ask = ask
+        if not ask.has_snapshot:
+            self._go_on_without_group(place, self.turned_from)
+
+    def _go_on_without_group(self, place: Positions, before: Holding | None) -> None:
+        """A plain subscription holds what it held, whatever has become of that, and lacks the rest."""
+        now, view = self.holding, self.holding.ask.view(self.service.at(place))
+        if before is not None and before.place is not None:
+            self._may_not_go_back(place)
+            certain = before.complete and before.ask.oof and now.ask.oof and not before.extra
+            self.owed = set(now.held) - set(view) if certain else set()
+        now.place, now.complete, now.has_come_back = place, False, False
+        now.extra, now.missing = set(now.held) - set(view), set(view) - set(now.held)
+        wrong = {key for key in view if key in now.held and not self._is_right(key, view[key])}
+        now.partial |= wrong
+
+    def group_begin(self, message: Json) -> None:
+        """A group replaces what is held, or with `replace` adds to it."""
+        self.mark = next((mark for mark in ("replace", "reset") if mark in message), None)
+        before = self.turned_from
+        if before is None:
+            assert self.mark != "replace"
+        else:
+            assert self.mark == ("replace" if self._is_certain(before) else "reset"), (self.mark, before)
+        self.group = []
+        if self.saved is None:
+            self.saved = copy.deepcopy(self.holding)
+        if self.mark != "replace":
+            self.holding = Holding(self.holding.ask)
+
+    def _is_certain(self, before: Holding) -> bool:
+        """Whether it can be told what was held when the subscription was replaced."""
+        if before.place is None:
+            return False
+        if self.holding.ask.is_view:
+            return not before.ask.is_limited
+        return (before.complete or before.has_come_back) and before.ask.top_n is None
+
+    def records(self, message: Json) -> None:
+        """Take records of a group."""
+        assert self.group is not None
+        assert 1 <= len(message["records"]) <= self.holding.ask.batch_size
+        self.group += message["records"]
+
+    def group_end(self, message: Json) -> None:
+        """Check what came, and hold it."""
+        ask, place = self.holding.ask, self.placed(message["bookmark"])
+        assert self.group is not None
+        assert message["records"] == len(self.group)
+        if self.saved is not None and self.saved.place is not None:
+            assert all(place[p] >= self.saved.place[p] for p in place), "goes back"
+        records = self.service.at(place)
+        keys = [self._key(record) for record in self.group]
+        assert len(set(keys)) == len(keys)
+        for record, key in zip(self.group, keys, strict=True):
+            self._check_record(record, key, records)
+            self.holding.held[key] = record["data"]
+            self.holding.partial.discard(key)
+        shown = ask.view(records)
+        if self.mark == "replace":
+            self._check_replacing_group(set(keys), records)
+        else:
+            self._check_group(keys, ask.first(ask.all(records)))
+        self.holding.complete, self.holding.has_come_back = not ask.is_limited, False
+        if ask.is_limited:
+            self.holding.missing = set(shown) - set(self.holding.held)
+        self.holding.place, self.saved, self.group = place, None, None
+        self.turned_from, self.owed, self.step = None, set(), []
+        self.check_holding(shown)
+
+    def _check_group(self, keys: list[Key], shown: View) -> None:
+        ask = self.holding.ask
+        is_ordered = ask.order_by or (ask.top_n is not None and ask.grouping is None)
+        assert set(keys) == set(shown)
+        assert not is_ordered or keys == list(shown)
+
+    def _check_replacing_group(self, keys: set[Key], records: Records) -> None:
+        """What came is lacked, and what is left is not shown any more; nobody else tells of what leaves."""
+        before, ask = self.turned_from, self.holding.ask
+        assert before is not None
+        assert before.place is not None
+        shown = ask.view(records)
+        assert keys <= set(shown)
+        if before.ask.select == ask.select and ask.grouping is None and before.ask.grouping is None:
+            then = before.ask.view(self.service.at(before.place))
+            changed = {("id", n) for n, *_ in self.service.changes_between(before.place, self.service.now)}
+            assert keys <= (set(shown) - set(then)) | changed, "sent though it is held"
+        gone = set(self.holding.held) - set(shown)
+        self.holding.extra = gone if not (before.ask.oof and ask.oof) else before.extra
+        if ask.is_limited:
+            self.holding.missing = set(shown)
+
+    def _check_record(self, record: Json, key: Key, records: Records) -> None:
+        ask = self.holding.ask
+        if ask.grouping is not None:
+            assert "updated_at" not in record
+            return
+        found = records[key[1]]
+        assert record["updated_at"] == f"orders:{found.partition}@{found.position}"
+        assert record.get("timestamp") == (iso_time(found.time) if "timestamp" in ask.words else None)
+
+    # live
+
+    def take(self, message: Json, sent: float) -> None:
+        """Apply a publish or an oof."""
+        ask, holding = self.holding.ask, self.holding
+        assert self.group is None, "a message amid a group"
+        assert holding.place is not None or self.turned_from is not None
+        key = self._key(message, ask)
+        if not self.step:
+            self._begin_step(message, key)
+        self.step.append(message)
+        if ask.conflation or ask.is_view:
+            others = [self._key(other, ask) for other in self.step[:-1]]
+            assert key not in others, "told twice in a step"
+        if message["command"] == "oof":
+            self._leave(key, message)
+        elif "delta" in message:
+            self._merge(key, message)
+        else:
+            holding.held[key] = copy.deepcopy(message["data"])
+            holding.partial.discard(key)
+        if "more" not in message:
+            self._end_step(message, sent)
+
+    def _begin_step(self, message: Json, key: Key) -> None:
+        """The place that is named before the end is one at which what is held is true."""
+        if self.turned_from is not None and self._is_turning(message, key):
+            return
+        assert not self.owed, "not told of what leaves"
+        self.turned_from = None
+        assert self.holding.place is not None
+        self.saved = copy.deepcopy(self.holding)
+        if "more" in message and not (self.holding.ask.is_view and self.holding.ask.conflation):
+            place = self._laid_over(message)
+            assert all(place[p] >= self.holding.place[p] for p in place)
+            self.check_holding(self.holding.ask.view(self.service.at(place)), keep=False)
+
+    def _is_turning(self, message: Json, key: Key) -> bool:
+        """Whether a message tells what leaves because another subscription has taken its place."""
+        ask, place = self.holding.ask, self.holding.place
+        if ask.has_snapshot or place is None:
+            return True
+        given = parse_bookmark(message["bookmark"])["orders"]
+        is_old = all(given[p] <= place[p] for p in given)
+        return message["command"] == "oof" and is_old and key not in ask.view(self.service.at(place))
+
+    def _end_step(self, message: Json, sent: float) -> None:
+        ask, holding, service = self.holding.ask, self.holding, self.service
+        before, step = self.saved, self.step
+        if self.turned_from is not None:
+            assert not ask.has_snapshot
+            assert holding.place == self._laid_over(message)
+            assert not self.owed, "not told of what leaves"
+            holding.extra &= set(holding.held)
+            self.turned_from, self.step = None, []
+            return
+        assert before is not None
+        assert before.place is not None
+        place = self._laid_over(message)
+        assert place != before.place
+        assert all(place[p] >= before.place[p] for p in place), "goes back"
+        holding.place, self.saved, self.step = place, None, []
+        self.check_holding(ask.view(service.at(place)))
+        for other in step:
+            self._check_message(other, before, place)
+        is_hurried = self.is_back or (ask.is_view and sent in self.replaced_at)
+        if ask.interval is not None and not is_hurried:
+            self._check_interval(before.place, place, sent)
+        self.step_sent, self.is_back = sent, False
+
+    def _check_interval(self, before: Positions, place: Positions, sent: float) -> None:
+        """An interval begins with a change, and not before the last one ended."""
+        interval = (self.holding.ask.interval or 0) / 1000 - 1e-6
+        assert self.step_sent is None or sent - self.step_sent >= interval, "too soon after the last step"
+        applied = [at for _, _, at in self.service.changes_between(before, place)]
+        assert sent - min(applied) >= interval, "before the interval ended"
+
+    def _leave(self, key: Key, message: Json) -> None:
+        holding = self.holding
+        assert holding.ask.oof
+        assert message["reason"] in ("match", "deleted")
+        before = self.turned_from or holding
+        if before.complete:
+            assert key in holding.held, "leaves what it never was in"
+        holding.held.pop(key, None)
+        holding.partial.discard(key)
+        self.owed.discard(key)
+
+    def _merge(self, key: Key, message: Json) -> None:
+        holding, ask = self.holding, self.holding.ask
+        assert ask.delta
+        if key not in holding.held:
+            assert not holding.complete or key in holding.missing, "a delta of what is not held"
+            holding.partial.add(key)
+            holding.held[key] = {}
+        record = holding.held[key]
+        merge(record, copy.deepcopy(message["data"]))
+        for path in message.get("removed", ()):
+            remove(record, path, strict=key not in holding.partial and len(message["sids"]) == 1)
+
+    def _check_message(self, message: Json, before: Holding, place: Positions) -> None:
+        """What a message of a step says beside the outcome."""
+        ask, key = self.holding.ask, self._key(message)
+        data = message["data"]
+        name = "id" if ask.grouping is None else ask.grouping.field
+        if ask.sent({name: 1}):
+            assert name in data, "without its key"
+        if "delta" in message and "no_empties" in ask.words:
+            told = [ask.sent(data).keys() - {name}, message.get("removed", ())]
+            assert any(told), "tells nothing"
+        is_page_of_groups = ask.grouping is not None and ask.skip_n is not None
+        if message["command"] == "oof" and key not in before.partial and not is_page_of_groups:
+            self._check_leaving(message, key, before, place)
+        if not ask.is_view and not ask.conflation:
+            self._check_single(message, key)
+
+    def _check_single(self, message: Json, key: Key) -> None:
+        """A message is of one change."""
+        ((partition, position),) = parse_bookmark(message["bookmark"])["orders"].items()
+        number, change, _ = self.service.changed[partition][position]
+        assert key == ("id", number)
+        if "timestamp" in self.holding.ask.words:
+            assert message["timestamp"] == iso_time(change.time)
+
+    def _check_leaving(self, message: Json, key: Key, before: Holding, place: Positions) -> None:
+        """The body of what leaves."""
+        ask, data = self.holding.ask, self.holding.ask.sent(message["data"])
+        held = before.held.get(key)
+        if ask.conflation and not (self.is_back and ask.is_view):
+            assert held is None or data == ask.sent(held), "not what was told last"
+            return
+        records = self.service.at(place)
+        if ask.grouping is None:
+            there = {("id", number): record.body for number, record in records.items()}
+        else:
+            there = ask.all(records)
+        if message["reason"] == "match":
+            assert data == ask.sent(there[key])
+        else:
+            assert key not in there
+            assert held is None or data == ask.sent(held)
+
+    # what is true
+
+    def check_holding(self, shown: View, *, keep: bool = True) -> None:
+        """It holds what is shown, and nothing else where it is told what leaves."""
+        holding = self.holding
+        for key, body in shown.items():
+            if key in holding.held:
+                assert self._is_right(key, body), (key, holding.held[key], body)
+            else:
+                assert key in holding.missing, f"lacks {key}"
+        extra = set(holding.held) - set(shown)
+        assert not holding.ask.oof or extra <= holding.extra, f"holds {extra}"
+        if keep:
+            holding.extra = extra
+            holding.missing &= set(shown) - set(holding.held)
+            holding.partial &= set(holding.held)
+
+    def check_now(self) -> None:
+        """Once everything is told, it holds what is shown now."""
+        assert not self.owed, "not told of what leaves"
+        assert not self.step
+        assert self.group is None
+        assert self.holding.place is not None
+        self.check_holding(self.holding.ask.view(self.service.at(self.service.now)), keep=False)
+
+    def _is_right(self, key: Key, body: Json) -> bool:
+        sent = self.holding.ask.sent
+        return key in self.holding.partial or sent(self.holding.held[key]) == sent(body)
+
+    def committed(self) -> Holding:
+        """What it holds at its bookmark: of a step that has not ended nothing."""
+        return self.holding if self.saved is None else self.saved
+
+    # reading
+
+    def placed(self, bookmark: str) -> Positions:
+        """A whole bookmark."""
+        places = parse_bookmark(bookmark)
+        assert set(places) == {"orders"}
+        assert set(places["orders"]) == set(range(len(self.service.past)))
+        return places["orders"]
+
+    def _laid_over(self, message: Json) -> Positions:
+        assert self.holding.place is not None
+        ask, given = self.holding.ask, parse_bookmark(message["bookmark"])["orders"]
+        assert len(given) == (len(self.service.past) if ask.is_view or ask.conflation else 1) or (
+            self.turned_from is not None
+        )
+        return self.holding.place | given
+
+    def _may_not_go_back(self, place: Positions) -> None:
+        held = self.holding.place
+        assert held is None or all(place[p] >= held[p] for p in place), "goes back"
+
+    def _key(self, message: Json, ask: Ask | None = None) -> Key:
+        """What a message or a record is about."""
+        sow = message.get("sow_key")
+        if sow is None:
+            return "id", message["data"]["id"]
+        if sow in ID_OF:
+            return "id", ID_OF[sow]
+        if sow not in self.group_keys:
+            grouping = self.holding.ask.grouping
+            assert grouping is not None
+            self.group_keys[sow] = grouping.field, message["data"][grouping.field]
+        return self.group_keys[sow]
+
+
+def merge(record: Json, delta: Json) -> None:
+    """Merge objects field by field."""
+    for name, value in delta.items():
+        if isinstance(value, dict) and isinstance(record.get(name), dict):
+            merge(record[name], value)
+        else:
+            record[name] = value
+
+
+def remove(record: Json, path: str, *, strict: bool) -> None:
+    """Take a field out."""
+    *above, name = path.split("/")[1:]
+    node: Any = record
+    for step in above:
+        node = node.get(step) if isinstance(node, dict) else None
+    if isinstance(node, dict) and name in node:
+        del node[name]
+    else:
+        assert not strict, f"{path} is not held"
+
+
+class Connection:
+    """A client with its subscriptions."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.client = service.connect()
+        self.subscribers: dict[str, Subscriber] = {}
+        self.requests: dict[str, tuple[Subscriber, Ask | None, str]] = {}
+        """By command id: who asked for what, and whether fresh, replace, back, end, or to be refused why."""
+        self.sent: deque[float] = deque()
+        self.is_calm = True
+        """Whether no subscription ever had to catch up: then messages are shared."""
+        self.shared: set[tuple[str, str, str]] = set()
+        put = self.client.outbox.put
+
+        def noted(message: bytes) -> None:
+            self.sent.append(service.loop.time())
+            put(message)
+
+        self.client.outbox.put = noted  # type: ignore[method-assign]
+
+    def ask(self, subscriber: Subscriber, ask: Ask | None, kind: str, fields: Json) -> None:
+        """Send a command."""
+        command_id = f"c{len(self.requests)}"
+        self.requests[command_id] = subscriber, ask, kind
+        self.client.ask(
+            **{"command_id": command_id, "ack_type": "processed", "sub_id": subscriber.sid, **fields}
+        )
+
+    async def read(self) -> None:
+        """Take everything that comes by itself."""
+        await self.service.loop.rest()
+        while self.client.outbox._messages:
+            await self.sip()
+            await self.service.loop.rest()
+
+    async def sip(self) -> None:
+        """Take one frame, if there is one."""
+        if self.client.outbox._messages:
+            for message in await self.client.outbox.take():
+                self.take(json.loads(message))
+
+    def take(self, message: Json) -> None:
+        """Take one message."""
+        sent = self.sent.popleft()
+        command = message["command"]
+        if command == "ack":
+            self._acknowledged(message)
+        elif command in ("publish", "oof"):
+            self._check_shared(message)
+            for sid in message["sids"]:
+                self.subscribers[sid].take(message, sent)
+        else:
+            subscriber, _, _ = self.requests[message["query_id"]]
+            if command == "sow":
+                subscriber.records(message)
+            else:
+                getattr(subscriber, command)(message)
+
+    def _acknowledged(self, message: Json) -> None:
+        subscriber, ask, kind = self.requests[message["command_id"]]
+        if message["status"] == "failure":
+            if kind == "back" and message["reason"] == "bookmark_expired":
+                subscriber.is_dead = True
+                del self.subscribers[subscriber.sid]
+            else:
+                assert message["reason"] == kind, message
+        elif kind == "end":
+            del self.subscribers[subscriber.sid]
+        else:
+            assert ask is not None
+            assert message["sub_id"] == subscriber.sid
+            subscriber.acknowledged(ask, message, kind)
+
+    def _check_shared(self, message: Json) -> None:
+        asks = [self.subscribers[sid].holding.ask for sid in message["sids"]]
+        assert len(set(message["sids"])) == len(asks)
+        if asks[0].is_view or asks[0].conflation:
+            assert len(asks) == 1
+        elif self.is_calm and all(self.subscribers[sid].turned_from is None for sid in message["sids"]):
+            place = message["command"], message.get("sow_key", ""), message["bookmark"]
+            assert place not in self.shared, "the same message twice"
+            self.shared.add(place)
+
+
+class Subscriptions(RuleBasedStateMachine):
+    """Writers, a clock, and clients of all kinds."""
+
+    @initialize(
+        partitions=st.integers(1, 3),
+        ring=st.sampled_from([1000, 3]),
+        backlog=st.sampled_from([ROOMY, NARROW]),
+        first=st.lists(bodies, min_size=6, max_size=6),
+        asked=st.lists(asks, min_size=1, max_size=3),
+    )
+    def begin(self, partitions: int, ring: int, backlog: int, first: list[Json], asked: list[Ask]) -> None:
+        """Begin with some records and subscriptions."""
+        self.loop = ClockLoop()
+        self.stack = ExitStack()
+        self.service = Service(self.loop, partitions, ring, backlog, Limits())
+        self.backlog = backlog
+        self.stack.enter_context(self.service.patched())
+        self.connections: list[Connection] = []
+        self.sids = 0
+        self.run(self._begin(first))
+        for ask in asked:
+            self.subscribe(0, ask, settle=True)
+
+    async def _begin(self, first: list[Json]) -> None:
+        self.service.loaded()
+        self.service.write([[write] for write in enumerate(first)])
+        self.connections = [Connection(self.service) for _ in range(2)]
+
+    def run(self, step: Coroutine[Any, Any, None]) -> None:
+        """Run something, and look at no more than that."""
+        self.loop.run_until_complete(step)
+
+    @rule(
+        batch=st.lists(st.lists(writes, min_size=1, max_size=3), min_size=1, max_size=8), settle=st.booleans()
+    )
+    def write(self, batch: list[Any], settle: bool) -> None:
+        """Some log records arrive."""
+
+        async def step() -> None:
+            self.service.write(batch)
+            if settle:
+                await self.loop.rest()
+
+        self.run(step())
+
+    @rule(number=st.sampled_from(IDS), times=st.integers(1, 2))
+    def write_again(self, number: int, times: int) -> None:
+        """An update changes nothing."""
+
+        async def step() -> None:
+            text = self.service.bodies.get(KEY_OF[number].encode())
+            if text is not None:
+                body = json.loads(text)
+                del body["id"]
+                self.service.write([[(number, body)]] * times)
+
+        self.run(step())
+
+    @rule(number=st.sampled_from(IDS), name=st.sampled_from("onnggt"), body=bodies)
+    def write_field(self, number: int, name: str, body: Json) -> None:
+        """An update of one field, or without it."""
+
+        async def step() -> None:
+            text = self.service.bodies.get(KEY_OF[number].encode())
+            if text is not None:
+                now = json.loads(text)
+                del now["id"]
+                now.pop(name, None)
+                self.service.write([[(number, now | ({name: body[name]} if name in body else {}))]])
+
+        self.run(step())
+
+    @rule(partition=st.integers(0, 2))
+    def move_on(self, partition: int) -> None:
+        """A partition moves on without a change."""
+
+        async def step() -> None:
+            self.service.progress(partition % len(self.service.past))
+
+        self.run(step())
+
+    @rule(which=st.integers(0, 1), ask=asks, settle=st.booleans())
+    def subscribe(self, which: int, ask: Ask, settle: bool) -> None:
+        """A new subscription."""
+        connection = self.connections[which]
+        if len(connection.subscribers) < 4:
+            self.sids += 1
+            subscriber = Subscriber(self.service, f"s{self.sids}", ask)
+            connection.subscribers[subscriber.sid] = subscriber
+            self.run(self._ask(connection, subscriber, ask, "fresh", ask.fields(), settle))
+
+    async def _ask(
+        self, connection: Connection, subscriber: Subscriber, ask: Ask, kind: str, fields: Json, settle: bool
+    ) -> None:
+        if self.backlog == NARROW or not settle:
+            connection.is_calm = False
+        connection.ask(subscriber, ask, kind, fields)
+        if kind in ("fresh", "replace", "back"):
+            subscriber.asked = ask
+            subscriber.replaced_at.add(self.loop.time())
+        if settle:
+            await self.loop.rest()
+
+    @rule(which=st.integers(0, 1), slot=st.integers(0, 3), ask=asks, settle=st.booleans())
+    def replace(self, which: int, slot: int, ask: Ask, settle: bool) -> None:
+        """A subscription takes another one's place, or is of another kind."""
+        subscriber = self._subscriber(which, slot)
+        if subscriber is not None:
+            kind = "replace" if ask.is_view == subscriber.asked.is_view else "not supported"
+            fields = ask.fields("replace")
+            self.run(self._ask(self.connections[which], subscriber, ask, kind, fields, settle))
+
+    @rule(which=st.integers(0, 1), slot=st.integers(0, 3), narrower=st.sampled_from(list(FILTERS)))
+    def replace_filter(self, which: int, slot: int, narrower: str) -> None:
+        """Only the filter changes."""
+        subscriber = self._subscriber(which, slot)
+        if subscriber is not None:
+            ask = Ask(**(vars(subscriber.asked) | {"filter": narrower}))
+            fields = ask.fields("replace")
+            self.run(self._ask(self.connections[which], subscriber, ask, "replace", fields, settle=True))
+
+    @rule(
+        which=st.integers(0, 1),
+        slot=st.integers(0, 3),
+        wrong=st.sampled_from(
+            [
+                ({"filter": "/n >"}, "bad filter"),
+                ({"topic": "nosuch"}, "invalid topic"),
+                ({"order_by": "n"}, "invalid order by"),
+                ({"bookmark": "epoch"}, "invalid bookmark"),
+                ("conflation=1s,conflation_key=[/t],oof", "invalid options"),
+                ("conflation_key=[/t", "invalid options"),
+                ("select=[/n]", "invalid options"),
+                ("", "subid in use"),
+            ]
+        ),
+    )
+    def replace_wrongly(self, which: int, slot: int, wrong: tuple[Json | str, str]) -> None:
+        """What is refused leaves the old subscription as it is."""
+        subscriber = self._subscriber(which, slot)
+        if subscriber is not None:
+            fields, (change, reason) = subscriber.asked.fields("replace"), wrong
+            if isinstance(change, str):
+                words = ("replace", change) if change else ()
+                fields = Ask(**(vars(subscriber.asked) | {"conflation": "", "words": ()})).fields(*words)
+            else:
+                fields |= change
+            self.run(
+                self._ask(self.connections[which], subscriber, subscriber.asked, reason, fields, settle=True)
+            )
+
+    def _subscriber(self, which: int, slot: int) -> Subscriber | None:
+        there = list(self.connections[which].subscribers.values())
+        return there[slot] if slot < len(there) else None
+
+    @rule(which=st.integers(0, 1), slot=st.integers(0, 3))
+    def unsubscribe(self, which: int, slot: int) -> None:
+        """A subscription ends; nothing comes behind that."""
+        subscriber, connection = self._subscriber(which, slot), self.connections[which]
+
+        async def step(subscriber: Subscriber) -> None:
+            connection.ask(subscriber, None, "end", {"command": "unsubscribe"})
+            await connection.read()
+
+        if subscriber is not None:
+            self.run(step(subscriber))
+
+    @rule(which=st.integers(0, 1))
+    def read(self, which: int) -> None:
+        """A client reads all that there is."""
+        self.run(self.connections[which].read())
+
+    @rule(which=st.integers(0, 1))
+    def sip(self, which: int) -> None:
+        """A client reads a frame."""
+        self.run(self.connections[which].sip())
+
+    @rule(milliseconds=st.sampled_from([1, 10, 49, 50, 60, 150, 200, 1000]))
+    def tick(self, milliseconds: int) -> None:
+        """Time passes."""
+        self.run(self.loop.tick(milliseconds))
+
+    @rule(which=st.integers(0, 1), reads=st.booleans(), misses=st.lists(writes, max_size=4))
+    def come_back(self, which: int, reads: bool, misses: list[Any]) -> None:
+        """A connection is lost, and all its subscriptions come back on a new one."""
+        self.run(self._come_back(which, reads, misses))
+
+    async def _come_back(self, which: int, reads: bool, misses: list[Any]) -> None:
+        connection = self.connections[which]
+        if reads:
+            await connection.read()
+        connection.client.session.close()
+        self.service.write([[write] for write in misses])
+        new = self.connections[which] = Connection(self.service)
+        new.is_calm = False
+        for subscriber in connection.subscribers.values():
+            holding = subscriber.committed()
+            bookmark = (
+                {} if holding.place is None else {"bookmark": format_bookmark({"orders": holding.place})}
+            )
+            kind = "back" if bookmark else "fresh"
+            new.subscribers[subscriber.sid] = subscriber
+            if not bookmark:
+                holding.ask = subscriber.asked
+            await self._ask(new, subscriber, holding.ask, kind, holding.ask.fields() | bookmark, settle=False)
+        await new.read()
+
+    @rule()
+    def come_to_rest(self) -> None:
+        """Once all is read, and the intervals are over, everybody holds what is shown now."""
+        self.run(self._come_to_rest())
+
+    async def _come_to_rest(self) -> None:
+        for _ in range(3):
+            for connection in self.connections:
+                await connection.read()
+            await self.loop.tick(6000)
+        for connection in self.connections:
+            await connection.read()
+            for subscriber in connection.subscribers.values():
+                subscriber.check_now()
+
+    def teardown(self) -> None:
+        """Come to rest, and leave nothing behind."""
+        if not hasattr(self, "loop"):
+            return
+        try:
+            self.run(self._come_to_rest())
+        finally:
+            self.run(self._close())
+            self.stack.close()
+            self.loop.close()
+
+    async def _close(self) -> None:
+        for connection in self.connections:
+            connection.client.session.close()
+        await self.loop.rest()
+
+
+TestSubscriptions = Subscriptions.TestCase
+TestSubscriptions.settings = settings(
+    max_examples=60, stateful_step_count=30, deadline=None, derandomize=True
+)
