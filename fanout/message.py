@@ -9,9 +9,8 @@ from fanout.telling import Told
 from sowline.bookmark import format_position
 from sowline.change import Change
 from sowline.command import Headers
-from sowline.merge import merge
+from sowline.merge import merge, take_out
 from sowline.position import Position
-from sowline.records import take_out
 from sowline.topics import TopicDefinition
 from sowline.wire import iso_time
 

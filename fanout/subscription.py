@@ -1,7 +1,6 @@
 """The subscription engine: one change → the message that one subscription gets. Pure."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import orjson
@@ -13,6 +12,8 @@ from sowline.filter.tree import Call, walk
 PUBLISH = "publish"
 OOF = "oof"
 MATCH = "match"
+
+_UNREAD = object()
 
 NOT_TOLD_BEFORE = ("LAST_UPDATED", "CORRELATION_ID", "BOOKMARK")
 """Functions whose answer for the record before a change the change doesn't tell."""
@@ -26,40 +27,58 @@ class Sighting:
     those facts are NULL.
     """
 
-    __slots__ = ("__dict__", "change", "place", "topic")
+    __slots__ = ("_about_before", "_about_now", "_before", "_now", "change", "place", "topic")
 
     def __init__(self, change: Change, topic: About = UNKNOWN, place: str = "") -> None:
         self.change = change
         self.topic = topic
         self.place = place
+        self._before: Any = _UNREAD
+        self._now: Any = _UNREAD
+        self._about_before: About | None = None
+        self._about_now: About | None = None
 
-    @cached_property
+    @property
     def before(self) -> dict[str, Any] | None:
         """The record before the change; None where there was none."""
-        return None if self.change.previous is None else orjson.loads(self.change.previous)
+        if self._before is _UNREAD:
+            previous = self.change.previous
+            self._before = None if previous is None else orjson.loads(previous)
+        before: dict[str, Any] | None = self._before
+        return before
 
-    @cached_property
+    @property
     def now(self) -> dict[str, Any] | None:
         """The record after the change; None where it is gone."""
-        return None if self.change.body is None else orjson.loads(self.change.body)
+        if self._now is _UNREAD:
+            body = self.change.body
+            self._now = None if body is None else orjson.loads(body)
+        now: dict[str, Any] | None = self._now
+        return now
 
-    @cached_property
+    @property
     def about_before(self) -> About:
         """What is known beside the document of the record before the change."""
-        change = self.change
-        return self.topic._replace(sow_key=change.sow_key.decode(), size=len(change.previous or b""))
+        if self._about_before is None:
+            change = self.change
+            self._about_before = self.topic._replace(
+                sow_key=change.sow_key.decode(), size=len(change.previous or b"")
+            )
+        return self._about_before
 
-    @cached_property
+    @property
     def about_now(self) -> About:
         """What is known beside the document of the record after the change."""
-        change = self.change
-        return self.topic._replace(
-            sow_key=change.sow_key.decode(),
-            bookmark=f"{self.place}@{change.position}" if self.place else None,
-            size=len(change.body or b""),
-            updated=change.time / 1000,
-            correlation=change.correlation,
-        )
+        if self._about_now is None:
+            change = self.change
+            self._about_now = self.topic._replace(
+                sow_key=change.sow_key.decode(),
+                bookmark=f"{self.place}@{change.position}" if self.place else None,
+                size=len(change.body or b""),
+                updated=change.time / 1000,
+                correlation=change.correlation,
+            )
+        return self._about_now
 
     def matches_now(self, filter: Filter) -> bool:
         """Whether there is a record after the change, and the filter is TRUE of it."""

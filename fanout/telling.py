@@ -3,8 +3,12 @@
 from functools import lru_cache
 from typing import NamedTuple
 
+import orjson
+
 from fanout.subscription import PUBLISH, Delivery
 from sowline.difference import Delta, Keys, difference
+from sowline.errors import SowlineError
+from sowline.merge import merge, take_out
 from sowline.options import Options
 from sowline.select import Select
 
@@ -72,6 +76,29 @@ class Deltas:
             delta = difference(delivery.previous, delivery.body, self._keys, form.select)
             self._found[form.select] = delta
         return None if delta.whole else delta
+
+    def shared(self, delivery: Delivery, form: Form, selects: frozenset[Select | None]) -> Delta | None:
+        """The delta to tell to several at once, `form` being for all of them; None where it has to be told whole.
+
+        A delta of all that they select is not always one of what each selects: of an object of which one of
+        them is sent nothing, or not all, it does not say to that one whether it is there.
+        """
+        delta = self.of(delivery, form)
+        if delta is None or len(selects) == 1:
+            return delta
+        return delta if all(_tells(delivery, delta, select) for select in selects) else None
+
+
+def _tells(delivery: Delivery, delta: Delta, select: Select | None) -> bool:
+    """Whether who keeps of a delta only what it selects holds what it would be sent whole."""
+    if select is None or delivery.previous is None:
+        return select is None
+    held, now = select.apply(delivery.previous), select.apply(delivery.body)
+    try:
+        after = take_out(merge(held, select.apply(delta.body)), delta.removed)
+    except SowlineError:
+        return False
+    return bool(orjson.loads(after) == orjson.loads(now))
 
 
 def tell(sow_key: bytes, delivery: Delivery, form: Form, deltas: Deltas, time: int | None) -> Told | None:

@@ -1,6 +1,7 @@
 """One client's subscription while it is served, and how a change is put into the outboxes of those it is due to."""
 
 import asyncio
+from typing import NamedTuple
 
 from fanout.subscription import Delivery, Sighting, Subscription
 from fanout.telling import Deltas, Form, selected
@@ -10,7 +11,23 @@ from query_service.state import TopicState
 from sowline.bookmark import Positions, format_position
 from sowline.change import Change
 from sowline.options import Options
+from sowline.select import Select
 from sowline.wire import change_head, change_tail
+
+
+class Addressee(NamedTuple):
+    """Those of a client's subscriptions that a message is for, and what it must have for all of them."""
+
+    sids: tuple[str, ...]
+    form: Form
+    selects: frozenset[Select | None]
+
+    def with_(self, other: "Addressee") -> "Addressee":
+        """These and others."""
+        return Addressee(self.sids + other.sids, self.form | other.form, self.selects | other.selects)
+
+
+_Due = tuple[Delivery, Addressee]
 
 
 class Active:
@@ -23,9 +40,9 @@ class Active:
         self.sub_id = sub_id
         self.topic = topic
         self.engine = engine
-        self.sids = (sub_id,)
         self.form = Form.of(options, delta=engine.delta)
-        self.whole_form = self.form._replace(delta=False)
+        self.told_deltas = Addressee((sub_id,), self.form, frozenset({options.select}))
+        self.whole = self.told_deltas._replace(form=self.form._replace(delta=False))
         self.positions: Positions = {}
         self._is_live = False
         self.conflated: Conflated | None = None
@@ -91,48 +108,40 @@ def deliver(topic: TopicState, partition: int, seen: Sighting, found: list[tuple
     """
     change = seen.change
     deltas = Deltas(topic.definition.key_paths)
-    due: dict[tuple[Outbox, str], tuple[Delivery, Form, tuple[str, ...]]] = {}
+    due: dict[tuple[Outbox, str], _Due] = {}
     for active, delivery in found:
         if active.conflated is not None:
-            active.conflated.take(partition, change, change.sow_key, delivery, deltas)
+            active.conflated.take(partition, change, [(change.sow_key, delivery, deltas)])
             continue
-        form = active.form
-        if form.delta:
-            delta = deltas.of(delivery, form)
-            if delta is None:
-                form = active.whole_form
-            elif form.no_empties and not delta.changed:
-                continue
+        one = active.whole
+        if active.form.delta:
+            delta = deltas.of(delivery, active.form)
+            if delta is not None:
+                if active.form.no_empties and not delta.changed:
+                    continue
+                one = active.told_deltas
         slot = active.outbox, delivery.command
         other = due.get(slot)
-        if other is None:
-            due[slot] = delivery, form, active.sids
-        else:
-            due[slot] = delivery, other[1] | form, other[2] + active.sids
-    messages: dict[tuple[str, Form, tuple[str, ...]], bytes] = {}
-    for (outbox, command), (delivery, form, sids) in due.items():
-        kind = command, form, sids
+        due[slot] = (delivery, one) if other is None else (delivery, other[1].with_(one))
+    messages: dict[tuple[str, Addressee], bytes] = {}
+    for (outbox, command), (delivery, addressee) in due.items():
+        kind = command, addressee
         message = messages.get(kind)
         if message is None:
-            message = messages[kind] = _message(topic, partition, change, delivery, form, sids, deltas)
+            message = messages[kind] = _message(topic, partition, change, delivery, addressee, deltas)
         outbox.put(message)
     return len(due)
 
 
 def _message(
-    topic: TopicState,
-    partition: int,
-    change: Change,
-    delivery: Delivery,
-    form: Form,
-    sids: tuple[str, ...],
-    deltas: Deltas,
+    topic: TopicState, partition: int, change: Change, delivery: Delivery, to: Addressee, deltas: Deltas
 ) -> bytes:
-    delta = deltas.of(delivery, form)
+    form = to.form
+    delta = deltas.shared(delivery, form, to.selects)
     body = selected(delivery.body, form) if delta is None else delta.body
     removed = None if delta is None else delta.removed
     bookmark = format_position(topic.definition.log, partition, change.position)
     key = change.sow_key if form.sow_key else None
     time = change.time if form.timestamp else None
-    head = change_head(delivery.command, sids, delivery.reason, removed=removed)
+    head = change_head(delivery.command, to.sids, delivery.reason, removed=removed)
     return head + change_tail(topic.definition.name, key, bookmark, body, time)

@@ -146,8 +146,8 @@ class CatchUp:
             if delivery is not None:
                 deliver(active.topic, number, seen, [(active, delivery)])
             active.positions[number] = change.position
-            if active.conflated is not None and active.conflated.is_large:
-                active.conflated.flush()
+            if active.conflated is not None:
+                active.conflated.relieve()
 
 
 async def _in_thread(batches: Iterator[list[Message]]) -> AsyncIterator[list[Message]]:

@@ -1,7 +1,7 @@
 """Telling a client the outcome of each interval, not sooner than it has room for that."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from fanout.conflation import Conflation, adapted, by_values_of
 from fanout.subscription import Delivery
@@ -50,19 +50,22 @@ class Conflated:
         """Whether more waits to be told than may wait for the client to take it."""
         return self._pending.bytes > self._outbox.bytes_max
 
+    def relieve(self) -> int:
+        """Tell at once what is too much to keep; return how many messages that took."""
+        return self.flush() if self.is_large else 0
+
     @property
     def told(self) -> Positions:
         """Up to where the client is told everything."""
         return self._before if self._pending else self._place()
 
-    def take(
-        self, partition: int, change: Change, sow_key: bytes, delivery: Delivery, deltas: Deltas
-    ) -> None:
-        """Take what a change means to a record, or to a group."""
+    def take(self, partition: int, change: Change, due: Iterable[tuple[bytes, Delivery, Deltas]]) -> None:
+        """Take what a change means to records, or to groups, by their SOW keys."""
         if not self._pending:
             self._before = self._place() | {partition: change.after}
             self._begun.set()
-        self._pending.take(sow_key, delivery, deltas, change.time)
+        for sow_key, delivery, deltas in due:
+            self._pending.take(sow_key, delivery, deltas, change.time)
 
     def forget(self) -> None:
         """Tell nothing of what waits to be told: the client will be told it otherwise."""

@@ -153,7 +153,8 @@ class GroupPageView(Paged, GroupView):
             if not isinstance(event, Left):
                 said.append((key, Delivery(PUBLISH, body, previous=held)))
             elif held is not None and oof:
-                out.append((key, Delivery(OOF, body, DELETED if key in gone else MATCH, held)))
+                present = self._groups.body(key) or body
+                out.append((key, Delivery(OOF, present, DELETED if key in gone else MATCH, held)))
         return out + said
 
     def _left(self, key: bytes, body: bytes) -> Delivery:

@@ -73,5 +73,7 @@ class Hub:
             if active.is_too_slow:
                 self.remove(active)
                 active.fall_behind()
+            elif active.conflated is not None:
+                self.messages_sent += active.conflated.relieve()
         for view in views:
-            view.settle()
+            self.messages_sent += view.settle()

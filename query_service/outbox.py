@@ -3,6 +3,8 @@
 import asyncio
 from collections import deque
 
+from query_service.rounds import Rounds
+
 FRAME_MESSAGES_MAX = 200
 FRAME_BYTES = 128 * 1024
 
@@ -10,8 +12,9 @@ FRAME_BYTES = 128 * 1024
 class Outbox:
     """Messages in the order they go out. Above `bytes_max` it is full: live messages are no longer put here."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, rounds: Rounds | None = None) -> None:
         self.bytes_max = bytes_max
+        self._rounds = Rounds() if rounds is None else rounds
         self._messages: deque[bytes] = deque()
         self.bytes = 0
         """Of the messages that wait."""
@@ -27,7 +30,7 @@ class Outbox:
     def put(self, message: bytes) -> None:
         """Put a message behind all others."""
         if not self._messages:
-            self._filled.set()
+            self._rounds.add(self._filled.set)
         self._messages.append(message)
         self.bytes += len(message)
         if self.bytes > self.bytes_max:

@@ -18,6 +18,7 @@ from query_service.backend import Backend
 from query_service.grouping import GroupedQuery
 from query_service.outbox import Outbox
 from query_service.query import Query
+from query_service.rounds import Rounds
 from query_service.session import Session
 from query_service.state import TopicState
 from sowline.errors import SowlineError
@@ -38,6 +39,7 @@ class Server:
         self._backend = backend
         self._state = backend.state
         self._sockets: set[WebSocket] = set()
+        self._rounds = Rounds()
         self.app = Starlette(
             routes=[
                 WebSocketRoute("/v1", self._websocket),
@@ -58,7 +60,7 @@ class Server:
 
     async def _websocket(self, socket: WebSocket) -> None:
         await socket.accept()
-        outbox = Outbox(self._settings.backlog_bytes_max)
+        outbox = Outbox(self._settings.backlog_bytes_max, self._rounds)
         session = Session(self._backend, outbox)
         writer = asyncio.get_running_loop().create_task(_write(socket, outbox))
         self._sockets.add(socket)

@@ -131,12 +131,11 @@ class View(ABC):
             return 0
         live: list[tuple[Viewer, Due]] = []
         for viewer, messages in due:
-            conflated = viewer.conflated
-            if conflated is None:
+            if viewer.conflated is None:
                 live.append((viewer, messages))
-                continue
-            for key, delivery in messages:
-                conflated.take(partition, seen.change, key, delivery, Deltas(viewer.keys))
+            else:
+                each = [(key, delivery, Deltas(viewer.keys)) for key, delivery in messages]
+                viewer.conflated.take(partition, seen.change, each)
         return self._tell_now(live, partition, seen.change)
 
     def _tell_now(self, due: list[tuple[Viewer, Due]], partition: int, change: Change) -> int:
@@ -151,10 +150,14 @@ class View(ABC):
         """The whole topic's: what a page shows comes of all partitions, and not every change is a message."""
         return self.topic.bookmark(self.topic.positions | {partition: position})
 
-    def settle(self) -> None:
-        """After a batch of changes: whoever is too slow goes on at its own pace from here."""
+    def settle(self) -> int:
+        """After a batch of changes: whoever is too slow goes on at its own pace from here.
+
+        Returns how many messages it took to tell others what was too much to keep.
+        """
         for viewer in [viewer for viewer in self._viewers if viewer.is_too_slow]:
             self.fall_behind(viewer)
+        return sum(viewer.conflated.relieve() for viewer in self._viewers if viewer.conflated is not None)
 
     def fall_behind(self, viewer: Viewer) -> None:
         """Let a viewer stand where the view stands now."""

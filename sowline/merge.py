@@ -1,8 +1,12 @@
 """Merging a delta into a JSON body by path, without touching the text of what it does not name."""
 
+from collections.abc import Iterable
+from typing import Any
+
 import msgspec
 
 from sowline.errors import SowlineError
+from sowline.path import parse_path
 
 DEPTH_MAX = 200
 
@@ -35,3 +39,27 @@ def _merge(old: bytes, delta: bytes, depth: int) -> bytes:
 
 def _is_object(value: msgspec.Raw) -> bool:
     return memoryview(value)[0] == ord("{")
+
+
+def take_out(body: bytes, paths: Iterable[str]) -> bytes:
+    """Return the body, a valid JSON object, without the fields at the paths; all else keeps its exact text."""
+    root: dict[Any, Any] = {}
+    for path in paths:
+        node: dict[Any, Any] | None = root
+        *above, last = parse_path(path).steps
+        for name in above:
+            node = None if node is None else node.setdefault(name, {})
+        if node is not None:
+            node[last] = None
+    return bytes(_without(body, root)) if root else body
+
+
+def _without(body: bytes | msgspec.Raw, gone: dict[Any, Any]) -> bytes:
+    """The object without the fields that lead to None. It calls only itself, once per level of a path."""
+    fields = _fields(body)
+    for name, below in gone.items():
+        if below is None:
+            fields.pop(name, None)
+        elif name in fields and _is_object(fields[name]):
+            fields[name] = msgspec.Raw(_without(fields[name], below))
+    return _write(fields)

@@ -4,16 +4,15 @@ What belongs together is applied together: the messages that say `more` and the 
 from its `group_begin` to its `group_end`. Records are held as the exact text that was sent.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import msgspec
 
 from sowline.difference import difference
 from sowline.errors import SowlineError
-from sowline.merge import merge
+from sowline.merge import merge, take_out
 from sowline.message import Message
-from sowline.path import parse_path
 from sowline.place import Place
 
 GONE = "gone"
@@ -119,30 +118,6 @@ def updated(held: bytes | None, message: Message) -> bytes:
     if held is None or not message.delta:
         return message.body
     return take_out(merge(held, message.body), message.removed)
-
-
-def take_out(body: bytes, paths: Iterable[str]) -> bytes:
-    """Return the body, a valid JSON object, without the fields at the paths; all else keeps its exact text."""
-    root: dict[Any, Any] = {}
-    for path in paths:
-        node: dict[Any, Any] | None = root
-        *above, last = parse_path(path).steps
-        for name in above:
-            node = None if node is None else node.setdefault(name, {})
-        if node is not None:
-            node[last] = None
-    return bytes(_without(body, root)) if root else body
-
-
-def _without(body: bytes | msgspec.Raw, gone: dict[Any, Any]) -> bytes:
-    """The object without the fields that lead to None. It calls only itself, once per level of a path."""
-    fields = _fields(body)
-    for name, below in gone.items():
-        if below is None:
-            fields.pop(name, None)
-        elif name in fields and memoryview(fields[name])[0] == _OBJECT:
-            fields[name] = msgspec.Raw(_without(fields[name], below))
-    return _write(fields)
 
 
 def _same(before: bytes | None, now: bytes | None) -> bool:

@@ -15,7 +15,6 @@ class ClockLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._now = 0.0
         self._due: list[float] = []
-        self._called = 0
         super().__init__(_Impatient())
 
     def time(self) -> float:
@@ -29,20 +28,15 @@ class ClockLoop(asyncio.SelectorEventLoop):
         heapq.heappush(self._due, when)
         return super().call_at(when, callback, *args, context=context)
 
-    def call_soon(
-        self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
-        """Count what is to be run."""
-        self._called += 1
-        return super().call_soon(callback, *args, context=context)
-
     async def rest(self) -> None:
         """Let everything run that can run without new input, and before the clock moves."""
-        is_alone = False
-        while not is_alone:
-            called = self._called
+        await asyncio.sleep(0)
+        while self._ready or self._is_timer_due():  # type: ignore[attr-defined]
             await asyncio.sleep(0)
-            is_alone = self._called == called + 1
+
+    def _is_timer_due(self) -> bool:
+        timers: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
+        return any(timer.when() <= self._now and not timer.cancelled() for timer in timers)
 
     async def tick(self, milliseconds: float) -> None:
         """Move the clock on, from timer to timer; what each sets off comes to rest before the next."""
@@ -53,6 +47,10 @@ class ClockLoop(asyncio.SelectorEventLoop):
             await self.rest()
         self._now = end
         await self.rest()
+
+    def spend(self, seconds: float) -> None:
+        """Let time go by while something runs."""
+        self._now += seconds
 
     async def end(self) -> None:
         """End everything that still runs."""

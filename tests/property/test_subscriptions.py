@@ -611,7 +611,7 @@ class Subscriber:
         self.turned_from = None
         assert self.holding.place is not None
         self.saved = copy.deepcopy(self.holding)
-        if "more" in message and not (self.holding.ask.is_view and self.holding.ask.conflation):
+        if "more" in message:
             place = self._laid_over(message)
             assert all(place[p] >= self.holding.place[p] for p in place)
             self.check_holding(self.holding.ask.view(self.service.at(place)), keep=False)
@@ -689,8 +689,7 @@ class Subscriber:
         if "delta" in message and "no_empties" in ask.words:
             told = [ask.sent(data).keys() - {name}, message.get("removed", ())]
             assert any(told), "tells nothing"
-        is_page_of_groups = ask.grouping is not None and ask.skip_n is not None
-        if message["command"] == "oof" and key not in before.partial and not is_page_of_groups:
+        if message["command"] == "oof" and key not in before.partial:
             self._check_leaving(message, key, before, place)
         if not ask.is_view and not ask.conflation:
             self._check_single(message, key)

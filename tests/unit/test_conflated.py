@@ -194,3 +194,54 @@ async def test_where_each_record_is_told_of_the_key_is_the_records(
     failures = [m["reason"] for m in await client.read() if m["command"] == "ack"]
     assert failures == ([] if key == "/id" else ["invalid options"])
     assert server.hub.live == (key == "/id")
+
+
+@on_clock
+async def test_an_interval_begins_before_all_messages_of_a_change(server: Server) -> None:
+    """Not between two of them: a group that came and went within it was never told of, and is not now."""
+    server.put({"id": 1, "g": "a"})
+    server.put({"id": 2, "g": "a"})
+    client = server.connect()
+    client.ask(
+        "sow_and_subscribe", options="oof,conflation=1s,grouping=[/g],projection=[/g,COUNT(/id) AS /n]"
+    )
+    await client.read()
+    server.put({"id": 3, "g": "b"})
+    server.put({"id": 3, "g": "c"})
+    server.put({"id": 2, "g": "d"})
+    await clock().tick(1000)
+    messages = told(await client.read())
+    assert {bookmark for _, more, bookmark, _ in messages if more} == {"orders:0@1"}
+    assert sorted(body["g"] for *_, body in messages) == ["a", "c", "d"]
+
+
+@on_clock
+async def test_an_interval_that_grows_too_large_ends_early() -> None:
+    """What waits to be told is bounded, however long the interval."""
+    server = Server(backlog=300).loaded()
+    with server.patched():
+        client = server.connect()
+        client.ask("subscribe", options="conflation=1h")
+        await client.read()
+        for number in range(40):
+            server.put({"id": number, "pad": "x" * 40})
+        early = len(told(await client.read()))
+        assert early > 30
+        await clock().tick(3_600_000)
+        assert early + len(told(await client.read())) == 40
+
+
+@on_clock
+async def test_nothing_to_tell_moves_the_place_on(server: Server) -> None:
+    """The messages of an interval name the place where it began, however long nothing was told before it."""
+    server.put({"id": 1, "n": 0})
+    client = server.connect()
+    client.ask("sow_and_subscribe", filter="/n < 5", options="oof,conflation=1s")
+    await client.read()
+    for number in range(10, 20):
+        server.put({"id": 2, "n": number})
+    server.put({"id": 1, "n": 1})
+    server.put({"id": 3, "n": 1})
+    await clock().tick(1000)
+    places = [(more, bookmark) for _, more, bookmark, _ in told(await client.read())]
+    assert places == [(True, "orders:0@10"), (False, "orders:0@12")]

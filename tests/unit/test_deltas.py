@@ -193,3 +193,30 @@ def merge(record: Json, delta: Json) -> None:
             merge(record[name], value)
         else:
             record[name] = value
+
+
+@pytest.mark.parametrize(
+    ("first", "before", "now", "is_delta"),
+    [
+        ("[-/,+/id,+/qty]", {"qty": 1, "note": "a"}, {"qty": 2, "note": "b"}, True),
+        ("[-/,+/id,+/o/b]", {"o": {"a": 1, "b": 2}}, {"o": {"a": 2, "b": 3}}, True),
+        # Of an object of which it is sent nothing, the first would not be told whether it is there.
+        ("[-/o/b]", {"o": 5}, {"o": {"b": 2}}, False),
+        ("[-/o/b]", {"o": {"a": 1, "b": 2}}, {"o": {"b": 2}}, False),
+        ("[-/o/b]", {"o": {"b": 2}}, {"o": {}}, False),
+    ],
+)
+async def test_deltas_are_shared_where_they_tell_each_enough(
+    server: Server, first: str, before: Json, now: Json, is_delta: bool
+) -> None:
+    """The delta of all that the subscriptions select; else the record, with that."""
+    server.put({"id": 3} | before)
+    client = server.connect()
+    client.ask("delta_subscribe", sub_id="a", options=f"select={first}")
+    client.ask("delta_subscribe", sub_id="b")
+    await settled()
+    server.put({"id": 3} | now)
+    (message,) = await client.read()
+    assert (message["sids"], message.get("delta", False)) == (["a", "b"], is_delta)
+    if not is_delta:
+        assert message["data"] == {"id": 3} | now

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from sowline.difference import difference
 from sowline.errors import SowlineError
+from sowline.merge import take_out
 from sowline.message import Message
 from sowline.place import Place
-from sowline.records import GONE, Effect, Records, take_out
+from sowline.records import GONE, Effect, Records
 from tests.property.test_difference import bodies, exact
 
 BEGIN, END = Message("group_begin"), Message("group_end", bookmark="orders:0@9")

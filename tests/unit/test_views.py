@@ -191,6 +191,32 @@ async def test_a_page_of_groups_is_live(server: Server) -> None:
     ]
 
 
+async def test_a_group_that_leaves_a_page_is_told_as_it_is_now(server: Server) -> None:
+    """Also where it was pushed out before it changed, in one change of a record."""
+    for number, n, group in ((0, 0, "a"), (1, 0, "a"), (3, 1, "b")):
+        server.put({"id": number, "n": n, "g": group})
+    client = server.connect()
+    options = "oof,grouping=[/g],projection=[/g,COUNT(/id) AS /c,SUM(/n) AS /s]"
+    client.ask("sow_and_subscribe", order_by="/s DESC,/g", top_n=1, skip_n=1, options=options)
+    await client.read()
+    server.put({"id": 3, "n": 1, "g": "a"})
+    (message,) = await client.read()
+    assert (message["reason"], message["data"]) == ("match", {"g": "a", "c": 3, "s": 1})
+
+
+async def test_groups_of_a_guess_are_told_whole(server: Server) -> None:
+    """What a group showed of its latest record isn't known to whom it comes back: a delta would be of a guess."""
+    for number in (1, 2):
+        server.put({"id": number, "g": "a"})
+    options = "no_empties,oof,grouping=[/g],projection=[/g,/id]"
+    server.put({"id": 2, "g": "a"})
+    server.put({"id": 1, "g": "a"})
+    client = server.connect()
+    client.ask("sow_and_delta_subscribe", bookmark="orders:0@1", options=options)
+    (message,) = await client.read()
+    assert ("delta" in message, message["data"]) == (False, {"g": "a", "id": 1})
+
+
 async def test_too_many_groups_end_the_subscription() -> None:
     """With the reason; another one is as it was."""
     server = Server(limits=Limits(groups_max=2)).loaded()
