@@ -10,7 +10,7 @@ from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from sowline.publisher import Publisher
 from tests.integration.model import Model
 from tests.integration.services import Service, System, system
-from tests.integration.wire import Json
+from tests.integration.wire import Json, Wire
 
 
 class ServedTopic:
@@ -105,3 +105,14 @@ def beside_bookmarks(messages: list[Json]) -> list[Json]:
     """Return what live messages say beside their bookmark, which each of them must have."""
     assert all(message["bookmark"].startswith(f"{message['topic']}:") for message in messages)
     return [{name: value for name, value in message.items() if name != "bookmark"} for message in messages]
+
+
+def live(client: Wire) -> list[Json]:
+    """Return what has been told of what was written until now."""
+    return beside_bookmarks(client.heartbeat())
+
+
+def query(client: Wire, topic: ServedTopic, filter: str = "") -> list[Json]:
+    """Return the records that match now, by SOW key."""
+    client.send("sow", topic=topic.name, filter=filter, top_n=1000, batch_size=1000)
+    return [record["data"] for message in client.group()[1:-1] for record in message["records"]]

@@ -1,20 +1,15 @@
 """Delta messaging, example by example and rule by rule, through a raw WebSocket over a real Kafka."""
 
-import copy
 import itertools
-import json
-import random
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import pytest
 
 from sowline import Client
-from sowline.options import parse_options
 from sowline.publisher import Publisher
-from tests.integration.load import new_seed
-from tests.integration.served import Served, ServedTopic, beside_bookmarks, serve
+from tests.integration.served import Served, ServedTopic, beside_bookmarks, live, query, serve
 from tests.integration.services import http_text, positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire
 
@@ -65,20 +60,9 @@ def records(served: Served) -> ServedTopic:
     return topic
 
 
-def live(client: Wire) -> list[Json]:
-    """Return what has been told of what was written until now."""
-    return beside_bookmarks(client.heartbeat())
-
-
 def by_order(order: Json) -> int:
     """What orders are sorted by."""
     return int(order["order"])
-
-
-def query(client: Wire, topic: ServedTopic, filter: str = "") -> list[Json]:
-    """Return the records that match now, by SOW key."""
-    client.send("sow", topic=topic.name, filter=filter, top_n=1000, batch_size=1000)
-    return [record["data"] for message in client.group()[1:-1] for record in message["records"]]
 
 
 # what a delta subscription is told
@@ -445,234 +429,6 @@ def test_deltas_go_on_after_a_bookmark(client: Wire, other: Wire, orders: Served
         orders.told("oof", ["s"], ORDERS[0], reason="deleted"),
     ]
     assert sorted(missed[1]["removed"]) == ["/customer", "/ticker"]
-
-
-# several subscriptions of one connection
-
-
-@pytest.mark.parametrize("first", ["subscribe", "delta_subscribe"])
-def test_whole_wins(client: Wire, other: Wire, orders: ServedTopic, first: str) -> None:
-    """A connection is told once: if one of its subscriptions needs the whole order, all get that."""
-    second = {"subscribe": "delta_subscribe", "delta_subscribe": "subscribe"}[first]
-    client.send(first, topic=orders.name, sub_id=first)
-    client.send(second, topic=orders.name, sub_id=second)
-    other.send("delta_subscribe", topic=orders.name, sub_id="alone")
-    assert client.heartbeat() == other.heartbeat() == []
-    orders.write(PENDING)
-    assert live(client) == [orders.told("publish", [first, second], PENDING)]
-    assert live(other) == [orders.told("publish", ["alone"], {"order": 3, "status": "pending"}, delta=True)]
-    client.send("unsubscribe", sub_id="subscribe")
-    orders.merge({"order": 3, "qty": 900})
-    assert live(client) == [orders.told("publish", ["delta_subscribe"], {"order": 3, "qty": 900}, delta=True)]
-
-
-def test_select_lists_come_together(client: Wire, orders: ServedTopic) -> None:
-    """Deltas with different select lists are one delta of all their fields, with all that went."""
-    for sub_id, select in (("b", "[-/,+/order,+/status]"), ("a", "[-/,+/order,+/qty]")):
-        client.send("delta_subscribe", topic=orders.name, sub_id=sub_id, options=f"select={select}")
-    assert client.heartbeat() == []
-    orders.merge({"order": 3, "status": "pending", "qty": 900, "ticker": "IBM"})
-    orders.merge({"order": 3, "qty": 800})
-    orders.write({"order": 3, "customer": "Smith"})
-    *first, last = live(client)
-    assert first == [
-        orders.told("publish", ["b", "a"], {"order": 3, "status": "pending", "qty": 900}, delta=True),
-        orders.told("publish", ["b", "a"], {"order": 3, "qty": 800}, delta=True),
-    ]
-    assert sorted(last["removed"]) == ["/qty", "/status"]
-    removed = last["removed"]
-    assert last == orders.told("publish", ["b", "a"], {"order": 3}, delta=True, removed=removed)
-
-
-def test_select_lists_within_each_other(client: Wire, orders: ServedTopic) -> None:
-    """What one list leaves out and another sends is sent; what both leave out is not."""
-    selects = {"a": "[-/note,-/about]", "b": "[-/,+/order,+/about/desk]"}
-    for sub_id, select in selects.items():
-        client.send("subscribe", topic=orders.name, sub_id=sub_id, options=f"select={select}")
-    assert client.heartbeat() == []
-    orders.write(PENDING | {"note": "none", "about": {"desk": "NY", "by": "jcarlo"}})
-    assert live(client) == [orders.told("publish", ["a", "b"], PENDING | {"about": {"desk": "NY"}})]
-
-
-def test_a_whole_record_has_the_fields_of_all(client: Wire, orders: ServedTopic) -> None:
-    """Where one needs a part of the record whole and another a delta, both get all that either selects, whole."""
-    client.send("subscribe", topic=orders.name, sub_id="full", options="select=[-/,+/order,+/qty]")
-    client.send("delta_subscribe", topic=orders.name, sub_id="delta", options="select=[-/,+/order,+/status]")
-    assert client.heartbeat() == []
-    orders.merge({"order": 3, "ticker": "IBM"})
-    assert live(client) == [
-        orders.told("publish", ["full", "delta"], {"order": 3, "status": "new", "qty": 1000})
-    ]
-
-
-def test_different_filters(client: Wire, orders: ServedTopic) -> None:
-    """A message names the subscriptions that match; to whom the order is new it is whole, and so for all."""
-    filters = {"customer": "/customer = 'Patrick'", "pending": "/status = 'pending'", "small": "/qty < 10"}
-    for sub_id, filter in filters.items():
-        client.send("delta_subscribe", topic=orders.name, sub_id=sub_id, filter=filter, options="oof")
-    assert client.heartbeat() == []
-    orders.merge({"order": 3, "qty": 900})
-    orders.merge({"order": 3, "status": "pending"})
-    orders.merge({"order": 3, "qty": 800})
-    orders.merge({"order": 3, "status": "done"})
-    messages = client.heartbeat()
-    assert beside_bookmarks(messages[:3]) == [
-        orders.told("publish", ["customer"], {"order": 3, "qty": 900}, delta=True),
-        orders.told("publish", ["customer", "pending"], PENDING | {"qty": 900}),
-        orders.told("publish", ["customer", "pending"], {"order": 3, "qty": 800}, delta=True),
-    ]
-    done = PENDING | {"qty": 800, "status": "done"}
-    publish, oof = sorted(messages[3:], key=lambda message: -len(message["command"]))
-    assert beside_bookmarks([publish, oof]) == [
-        orders.told("publish", ["customer"], {"order": 3, "status": "done"}, delta=True),
-        orders.told("oof", ["pending"], done, reason="match"),
-    ]
-    assert publish["bookmark"] == oof["bookmark"]
-
-
-def test_oof_to_several(client: Wire, orders: ServedTopic) -> None:
-    """A message out of focus is one, too, for all whose order it was; its fields are those of all."""
-    for command, sub_id, filter, select in (
-        ("subscribe", "regular", "/status = 'new'", "[-/,+/order,+/status]"),
-        ("delta_subscribe", "delta", "/customer = 'Patrick' AND /status = 'new'", "[-/,+/order,+/qty]"),
-        ("subscribe", "neither", "/ticker = 'SUNW'", "[-/,+/ticker]"),
-    ):
-        options = f"oof,select={select}"
-        client.send(command, topic=orders.name, sub_id=sub_id, filter=filter, options=options)
-    assert client.heartbeat() == []
-    orders.write(PENDING)
-    orders.delete({"order": 1})
-    assert live(client) == [
-        orders.told(
-            "oof",
-            ["regular", "delta"],
-            {"order": 3, "status": "pending", "qty": 1000},
-            reason="match",
-        ),
-        orders.told(
-            "oof", ["regular", "delta"], {"order": 1, "status": "new", "qty": 1000}, reason="deleted"
-        ),
-    ]
-
-
-def test_no_empties_among_others(client: Wire, orders: ServedTopic) -> None:
-    """A subscription that wants no empty delta is named only where its own fields have changed."""
-    client.send(
-        "delta_subscribe",
-        topic=orders.name,
-        sub_id="quiet",
-        options="no_empties,select=[-/,+/order,+/status]",
-    )
-    client.send("delta_subscribe", topic=orders.name, sub_id="all")
-    assert client.heartbeat() == []
-    orders.merge({"order": 3, "qty": 900})
-    orders.merge({"order": 3, "status": "pending"})
-    assert live(client) == [
-        orders.told("publish", ["all"], {"order": 3, "qty": 900}, delta=True),
-        orders.told("publish", ["quiet", "all"], {"order": 3, "status": "pending"}, delta=True),
-    ]
-
-
-def test_key_and_time_for_one_of_them(client: Wire, orders: ServedTopic) -> None:
-    """The SOW key and the timestamp are in the message if one of its subscriptions wants them."""
-    for sub_id, options in (("a", "no_sowkey"), ("b", "no_sowkey,timestamp")):
-        client.send("delta_subscribe", topic=orders.name, sub_id=sub_id, options=options)
-    assert client.heartbeat() == []
-    orders.merge({"order": 3, "qty": 900})
-    client.send("delta_subscribe", topic=orders.name, sub_id="c")
-    (without,) = live(client)
-    orders.merge({"order": 3, "qty": 800})
-    (with_key,) = live(client)
-    assert without.pop("timestamp") <= with_key.pop("timestamp")
-    assert without == orders.told("publish", ["a", "b"], {"order": 3, "qty": 900}, delta=True, sow_key=None)
-    assert with_key == orders.told("publish", ["a", "b", "c"], {"order": 3, "qty": 800}, delta=True)
-
-
-SELECTS = (
-    "",
-    "select=[-/,+/id,+/a]",
-    "select=[-/,+/id,+/b/c]",
-    "select=[-/b]",
-    "select=[-/b/c,-/a]",
-    "select=[-/,+/b/c,+/b/d]",
-)
-
-
-def some_subscription(dice: random.Random, topic: str) -> Json:
-    """Return a subscription as it may be asked for."""
-    words = [word for word in ("oof", "no_empties", "timestamp") if dice.random() < 0.4]
-    return {
-        "command": dice.choice(["subscribe", "delta_subscribe", "delta_subscribe"]),
-        "topic": topic,
-        "filter": dice.choice(["", "", "/a > 1", "/b/c = 1", "/e IS NOT NULL"]),
-        "options": ",".join([*words, dice.choice(SELECTS)]),
-    }
-
-
-def some_command(dice: random.Random) -> tuple[str, Json]:
-    """Return a change of one of a few records."""
-    values: Json = {name: dice.randrange(4) for name in "ae" if dice.random() < 0.6}
-    inner: Json = {name: dice.randrange(2) for name in "cd" if dice.random() < 0.6}
-    values["b"] = dice.choice([inner | {"f": 0}, inner | {"f": 0}, [1, dice.randrange(2)], None])
-    kinds = ["publish", "delta_publish", "delta_publish", "sow_delete"]
-    return dice.choices(kinds, [4, 4, 4, 1])[0], {"id": dice.randrange(3)} | values
-
-
-def event(message: Json) -> tuple[str, ...]:
-    """Return what messages about one change have in common, however they are shared."""
-    return message["sow_key"], message["bookmark"], message["command"], message.get("reason", "")
-
-
-def views(messages: list[Json], options: str) -> list[Json]:
-    """Return the record after each message, as a subscriber holds it who keeps the fields that it selected."""
-    select = parse_options(options).select
-    held: dict[str, Json] = {}
-    found: list[Json] = []
-    for message in messages:
-        view = message["data"]
-        if "delta" in message:
-            view = merged(copy.deepcopy(held[message["sow_key"]]), view)
-            for path in message.get("removed", ()):
-                *above, name = path[1:].split("/")
-                (view.get(above[0], {}) if above else view).pop(name, None)
-        view = view if select is None else json.loads(select.apply(json.dumps(view).encode()))
-        held[message["sow_key"]] = view
-        found.append(view)
-    return found
-
-
-def merged(record: Json, delta: Json) -> Json:
-    """Return a record with the fields of a delta."""
-    found = dict(record)
-    for name, value in delta.items():
-        both = isinstance(value, dict) and isinstance(record.get(name), dict)
-        found[name] = merged(record[name], value) if both else value
-    return found
-
-
-def test_sharing_keeps_nothing_from_anybody(records: ServedTopic, served: Served) -> None:
-    """Any subscriptions of one connection are told of the same changes as alone, and what they would be told then."""
-    dice = random.Random(new_seed())
-    asked = {f"s{number}": some_subscription(dice, records.name) for number in range(12)}
-    with ExitStack() as stack:
-        together, *apart = [stack.enter_context(wire(served.query.url)) for _ in range(len(asked) + 1)]
-        for (sub_id, fields), alone in zip(asked.items(), apart, strict=True):
-            together.send(sub_id=sub_id, **fields)
-            alone.send(sub_id=sub_id, **fields)
-        assert [message for one in (together, *apart) for message in one.heartbeat()] == []
-        records.send(*(some_command(dice) for _ in range(300)))
-        shared = together.heartbeat()
-        single = {sub_id: alone.heartbeat() for sub_id, alone in zip(asked, apart, strict=True)}
-    assert len({event(message) for message in shared}) == len(shared) > 100
-    for sub_id, messages in single.items():
-        own = [message for message in shared if sub_id in message["sids"]]
-        options = asked[sub_id]["options"]
-        assert [event(message) for message in own] == [event(message) for message in messages], options
-        assert views(own, options) == views(messages, options), options
-    for message in shared:
-        parts = [part for sid in message["sids"] for part in single[sid] if event(part) == event(message)]
-        assert ("timestamp" in message) == any("timestamp" in part for part in parts)
-        assert ("delta" in message) == all("delta" in part for part in parts)
 
 
 # publishing deltas

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.load import new_seed
-from tests.integration.served import Served, ServedTopic, beside_bookmarks, serve
+from tests.integration.served import Served, ServedTopic, beside_bookmarks, live, query, serve
 from tests.integration.services import positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire
 
@@ -58,17 +58,6 @@ def records(served: Served) -> ServedTopic:
     topic = served["records"]
     topic.clear()
     return topic
-
-
-def live(client: Wire) -> list[Json]:
-    """Return what has been told of what was written until now."""
-    return beside_bookmarks(client.heartbeat())
-
-
-def query(client: Wire, topic: ServedTopic, filter: str) -> list[Json]:
-    """Return the records that match now, by SOW key."""
-    client.send("sow", topic=topic.name, filter=filter, top_n=1000, batch_size=1000)
-    return [record["data"] for message in client.group()[1:-1] for record in message["records"]]
 
 
 # the buyer who moves
