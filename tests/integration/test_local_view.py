@@ -302,7 +302,7 @@ def test_views_are_replaced_amid_changes_and_lost_connections(served: Served, ru
         client.local_view(topic, filter="/qty > 10") as view,
         Publishers(served.system, topic, seed, 1),
     ):
-        for number in range(12):
+        for number in range(8):
             last = {"filter": dice.choice(filters)}
             replacing = threading.Thread(target=view.replace, kwargs=last)
             replacing.start()
