@@ -8,6 +8,7 @@ import orjson
 from sowline.change import DELETED, Change
 from sowline.filter import UNKNOWN, About, Filter, FilterError, require_deterministic
 from sowline.filter.tree import Call, walk
+from sowline.position import Position
 
 PUBLISH = "publish"
 OOF = "oof"
@@ -23,14 +24,17 @@ class Sighting:
     """A change as all subscriptions look at it: both bodies are parsed at most once.
 
     `topic` holds what is known of every record of the topic, and `place` is the log and the partition, as in
-    bookmarks. Of the record before, the change does not say when and with which correlation it was written:
-    those facts are NULL.
+    bookmarks. `after` is where the partition stood before: nobody was told of a later place. Of the record
+    before, the change does not say when and with which correlation it was written: those facts are NULL.
     """
 
-    __slots__ = ("_about_before", "_about_now", "_before", "_now", "change", "place", "topic")
+    __slots__ = ("_about_before", "_about_now", "_before", "_now", "after", "change", "place", "topic")
 
-    def __init__(self, change: Change, topic: About = UNKNOWN, place: str = "") -> None:
+    def __init__(
+        self, change: Change, topic: About = UNKNOWN, place: str = "", stood_at: Position | None = None
+    ) -> None:
         self.change = change
+        self.after = change.after if stood_at is None else max(stood_at, change.after)
         self.topic = topic
         self.place = place
         self._before: Any = _UNREAD

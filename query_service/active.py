@@ -111,7 +111,7 @@ def deliver(topic: TopicState, partition: int, seen: Sighting, found: list[tuple
     due: dict[tuple[Outbox, str], _Due] = {}
     for active, delivery in found:
         if active.conflated is not None:
-            active.conflated.take(partition, change, [(change.sow_key, delivery, deltas)])
+            active.conflated.take(partition, seen, [(change.sow_key, delivery, deltas)])
             continue
         one = active.whole
         if active.form.delta:

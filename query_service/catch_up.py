@@ -141,7 +141,7 @@ class CatchUp:
         active = self._active
         for change in changes:
             await active.outbox.wait_drained()
-            seen = Sighting(change, active.topic.about, f"{active.log}:{number}")
+            seen = Sighting(change, active.topic.about, f"{active.log}:{number}", active.positions[number])
             delivery = active.engine.on_change(seen)
             if delivery is not None:
                 deliver(active.topic, number, seen, [(active, delivery)])

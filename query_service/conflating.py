@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from fanout.conflation import Conflation, adapted, by_values_of
-from fanout.subscription import Delivery
+from fanout.subscription import Delivery, Sighting
 from fanout.telling import Deltas, Form
 from query_service.outbox import Outbox
 from query_service.state import TopicState
 from query_service.step import put_step
 from sowline.bookmark import Positions
-from sowline.change import Change
 from sowline.difference import Keys
 from sowline.errors import SowlineError
 from sowline.options import AUTO, Options
@@ -59,13 +58,13 @@ class Conflated:
         """Up to where the client is told everything."""
         return self._before if self._pending else self._place()
 
-    def take(self, partition: int, change: Change, due: Iterable[tuple[bytes, Delivery, Deltas]]) -> None:
+    def take(self, partition: int, seen: Sighting, due: Iterable[tuple[bytes, Delivery, Deltas]]) -> None:
         """Take what a change means to records, or to groups, by their SOW keys."""
         if not self._pending:
-            self._before = self._place() | {partition: change.after}
+            self._before = self._place() | {partition: seen.after}
             self._begun.set()
         for sow_key, delivery, deltas in due:
-            self._pending.take(sow_key, delivery, deltas, change.time)
+            self._pending.take(sow_key, delivery, deltas, seen.change.time)
 
     def forget(self) -> None:
         """Tell nothing of what waits to be told: the client will be told it otherwise."""

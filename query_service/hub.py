@@ -6,6 +6,7 @@ from query_service.active import Active, deliver
 from query_service.state import TopicState
 from query_service.views import View
 from sowline.change import Change
+from sowline.position import Position
 
 ViewName = tuple[str, ...]
 """What makes two views the same: filter, grouping and projection, order, and whether they are pages."""
@@ -54,14 +55,17 @@ class Hub:
         """Tell a view of nothing more."""
         self._views.get(topic, {}).pop(name, None)
 
-    def on_changes(self, topic: TopicState, partition: int, changes: list[Change]) -> None:
-        """Send what a batch of changes means to each live subscription; those too slow for it fall behind."""
+    def on_changes(self, topic: TopicState, partition: int, before: Position, changes: list[Change]) -> None:
+        """Send what a batch of changes means to each live subscription; those too slow for it fall behind.
+
+        `before` is where the partition stood before the batch.
+        """
         name = topic.definition.name
         live, views = self._live.get(name), list(self._views.get(name, {}).values())
         reached: dict[Active, None] = {}
         place = f"{topic.definition.log}:{partition}"
         for change in changes if live or views else ():
-            seen = Sighting(change, topic.about, place)
+            seen = Sighting(change, topic.about, place, before)
             if live:
                 found = live.on_change(seen)
                 self.messages_sent += deliver(topic, partition, seen, found)

@@ -43,6 +43,8 @@ class Serving:
         self._topics = topics
         self._selection = selection
         self._query: Query | None = None
+        self.has_begun = False
+        """Whether its command is acknowledged, where that was asked for."""
         options = selection.options
         engine = subscription_of(request, selection)
         sub_id = request.id_of_subscription
@@ -151,6 +153,7 @@ class Serving:
             active.stand_at(query.positions[active.log])
 
     def _acknowledge(self) -> None:
+        self.has_begun = True
         bookmark = format_bookmark({active.log: active.positions for active in self._actives})
         sub_id = self._request.id_of_subscription
         acknowledge_processed(self._outbox, self._request, bookmark=bookmark, sub_id=sub_id)

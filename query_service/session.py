@@ -143,6 +143,9 @@ class Session:
         sub_id = request.id_of_subscription
         replaced = self._replaced(request, sub_id)
         serving = self._serving(request, None if replaced is None else replaced.serving)
+        if replaced is not None and not replaced.serving.has_begun:
+            overtaken = SowlineError("replaced", f"subscription {sub_id!r} was replaced before this began")
+            self.outbox.put(failure(replaced.request.command_id, overtaken))
         self._end(sub_id)
         task = asyncio.get_running_loop().create_task(
             self._guarded(request, serving.run, "processed", sub_id=sub_id)

@@ -13,11 +13,13 @@ from query_service.rows import Rows
 from sowline.bookmark import Positions, format_bookmark
 from sowline.change import Change
 from sowline.filter.about import About
+from sowline.position import Position
 from sowline.topics import TopicDefinition, Topics
 
 log = structlog.get_logger()
 
-OnChanges = Callable[["TopicState", int, list[Change]], None]
+OnChanges = Callable[["TopicState", int, Position, list[Change]], None]
+"""Is told of a partition's changes, and where it stood before them."""
 
 
 class TopicState:
@@ -66,7 +68,7 @@ class State:
         self._moved = asyncio.Event()
         self.broken: str | None = None
         self.changes_applied = 0
-        self.on_changes: OnChanges = lambda topic, partition, changes: None
+        self.on_changes: OnChanges = lambda topic, partition, before, changes: None
 
     @property
     def loading(self) -> list[str]:
@@ -83,6 +85,7 @@ class State:
             if partition.loading:
                 partition.load(events)
                 continue
+            before = partition.held
             try:
                 changes = partition.apply(events)
             except GapFound as gap:
@@ -92,7 +95,7 @@ class State:
             self.changes_applied += len(changes)
             topic.indexes.keep_up()
             if changes:
-                self.on_changes(topic, number, changes)
+                self.on_changes(topic, number, before, changes)
         self._moved.set()
         self._moved = asyncio.Event()
 

@@ -50,6 +50,8 @@ class Viewing:
         self._is_page = request.skip_n is not None
         self._viewer = Viewer(outbox, request.id_of_subscription, topic, selection, delta=request.is_delta)
         self._view: View | None = None
+        self.has_begun = False
+        """Whether its command is acknowledged, where that was asked for."""
         self._open: dict[ViewName, View] = {}
         """The views that are kept for this subscription."""
         self._is_replacement = replaced is not None
@@ -255,5 +257,6 @@ class Viewing:
         ]
 
     def _acknowledge(self, bookmark: str) -> None:
+        self.has_begun = True
         sub_id = self._request.id_of_subscription
         acknowledge_processed(self._outbox, self._request, bookmark=bookmark, sub_id=sub_id)

@@ -7,10 +7,11 @@ are undone to find out what that is.
 
 import asyncio
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import NamedTuple
 
 from fanout.page import Window
-from fanout.subscription import PUBLISH, Delivery, Sighting
+from fanout.subscription import OOF, PUBLISH, Delivery, Sighting
 from fanout.telling import Deltas, Form, tell
 from query_service.conflating import Conflated, pending_of
 from query_service.outbox import Outbox
@@ -68,6 +69,11 @@ class Viewer:
     def is_too_slow(self) -> bool:
         """Whether the client has no room for steps; one that takes outcomes can wait longer for them."""
         return self.outbox.full and (self.conflated is None or self.conflated.is_large)
+
+
+def as_held(said: Delivery) -> Delivery:
+    """What a conflated subscriber is told: of what leaves, as it was told of it last."""
+    return replace(said, body=said.previous) if said.command == OOF and said.previous is not None else said
 
 
 def keys_shown(topic: TopicState, options: Options) -> Keys:
@@ -135,15 +141,15 @@ class View(ABC):
                 live.append((viewer, messages))
             else:
                 each = [(key, delivery, Deltas(viewer.keys)) for key, delivery in messages]
-                viewer.conflated.take(partition, seen.change, each)
-        return self._tell_now(live, partition, seen.change)
+                viewer.conflated.take(partition, seen, each)
+        return self._tell_now(live, partition, seen)
 
-    def _tell_now(self, due: list[tuple[Viewer, Due]], partition: int, change: Change) -> int:
+    def _tell_now(self, due: list[tuple[Viewer, Due]], partition: int, seen: Sighting) -> int:
         """Tell what a change means, and return how many messages that took."""
         if due:
-            before, now = (self._bookmark(partition, at) for at in (change.after, change.position))
+            before, now = (self._bookmark(partition, at) for at in (seen.after, seen.change.position))
             for viewer, messages in due:
-                self._tell(viewer, messages, before, now, change.time)
+                self._tell(viewer, messages, before, now, seen.change.time)
         return sum(len(messages) for _, messages in due)
 
     def _bookmark(self, partition: int, position: Position) -> str:
@@ -171,7 +177,10 @@ class View(ABC):
     def catch_up(self, viewer: Viewer) -> None:
         """Tell a viewer what differs from what it holds, and let it be live."""
         before, now = map(self.topic.bookmark, (viewer.positions, self.topic.positions))
-        self._tell(viewer, self.difference(viewer), before, now, None)
+        due = self.difference(viewer)
+        if viewer.conflated is not None:
+            due = [(key, as_held(said)) for key, said in due]
+        self._tell(viewer, due, before, now, None)
         viewer.held = {}
         viewer.behind.clear()
         self.add(viewer)

@@ -326,6 +326,8 @@ class Service(Server):
         self.past: list[list[tuple[Position, Records]]] = [
             [(before_the_log(), {})] for _ in range(partitions)
         ]
+        self.after = list(self.last)
+        """By partition: the position of its last change."""
         self.changed: list[dict[Position, tuple[int, Change, float]]] = [{} for _ in range(partitions)]
         """By partition and position: the id of the record, its change, and when it was applied."""
 
@@ -379,8 +381,9 @@ class Service(Server):
         ]
 
     def _change(self, partition: int, number: int, text: bytes | None, nth: int, *, last: bool) -> Change:
-        key, after = KEY_OF[number].encode(), self.last[partition]
-        place = Position(0, after.offset + 1) if nth == 0 else Position(0, after.offset, nth)
+        key, held, after = KEY_OF[number].encode(), self.last[partition], self.after[partition]
+        place = Position(0, held.offset + 1) if nth == 0 else Position(0, held.offset, nth)
+        self.after[partition] = place
         previous = self.bodies.pop(key, None)
         op, reason = ("delete", "deleted") if text is None else ("publish", None)
         time = 1000 + int(self.loop.time() * 1000)
@@ -397,9 +400,8 @@ class Service(Server):
 
     def progress(self, partition: int) -> None:
         """Let a partition move on without a change."""
-        after = self.last[partition]
-        place = Position(0, after.offset + 1)
-        event = Progress(place, after, 0, {}, "", "", 1000, {})
+        place = Position(0, self.last[partition].offset + 1)
+        event = Progress(place, self.after[partition], 0, {}, "", "", 1000, {})
         self.past[partition].append((place, self.past[partition][-1][1]))
         self.state.take({("orders.changes", partition): [self._placed(partition, event)]})
 
@@ -677,7 +679,11 @@ class Subscriber:
         record = holding.held[key]
         merge(record, copy.deepcopy(message["data"]))
         for path in message.get("removed", ()):
-            remove(record, path, strict=key not in holding.partial and len(message["sids"]) == 1)
+            remove(
+                record,
+                path,
+                strict=key not in holding.partial and len(message["sids"]) == 1 and not ask.conflation,
+            )
 
     def _check_message(self, message: Json, before: Holding, place: Positions) -> None:
         """What a message of a step says beside the outcome."""
@@ -706,7 +712,7 @@ class Subscriber:
         """The body of what leaves."""
         ask, data = self.holding.ask, self.holding.ask.sent(message["data"])
         held = before.held.get(key)
-        if ask.conflation and not (self.is_back and ask.is_view):
+        if ask.conflation:
             assert held is None or data == ask.sent(held), "not what was told last"
             return
         records = self.service.at(place)
@@ -871,7 +877,9 @@ class Connection:
     def _acknowledged(self, message: Json) -> None:
         subscriber, ask, kind = self.requests[message["command_id"]]
         if message["status"] == "failure":
-            if kind == "back" and message["reason"] == "bookmark_expired":
+            if message["reason"] == "replaced":
+                assert "sub_id" not in message
+            elif kind == "back" and message["reason"] == "bookmark_expired":
                 subscriber.is_dead = True
                 del self.subscribers[subscriber.sid]
             else:

@@ -185,15 +185,15 @@ async def test_while_the_snapshot_is_being_sent(server: Server) -> None:
     client = server.connect()
     client.ask("sow_and_subscribe", sub_id="s")
     replace(client, filter="/n > 2")
-    assert said(await client.read()) == ["reset", "sow 3"]
+    assert said(await client.read()) == ["replaced", "reset", "sow 3"]
 
 
 async def test_twice_in_a_row(server: Server) -> None:
-    """What counts is what the client holds: what it was not sent it lacks."""
+    """What counts is what the client holds; whoever asked for what never began is told so."""
     client = await begun(server, filter="/n = 0")
     replace(client, filter="/n > 0")
     replace(client, filter="/n > 1", command_id="3")
-    assert sorted(said(await client.read())) == ["oof 0 more", "replace", "sow 2", "sow 3"]
+    assert sorted(said(await client.read())) == ["oof 0 more", "replace", "replaced", "sow 2", "sow 3"]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def change(offset: int, after: int) -> Change:
 def test_nobody_is_told_of_what_is_loaded() -> None:
     """Listeners hear of a change only once its partition follows."""
     server, told = Server(partitions=2), list[tuple[int, int]]()
-    server.state.on_changes = lambda topic, number, changes: told.append((number, len(changes)))
+    server.state.on_changes = lambda topic, number, before, changes: told.append((number, len(changes)))
     server.put({"id": 1})
     assert server.state.loading == ["orders"]
     server.state.loaded([("orders.changes", 0)])
