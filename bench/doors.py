@@ -146,7 +146,7 @@ class QueryDoor:
         """Accept connections."""
         settings = Settings()
         config = uvicorn.Config(
-            Server(settings, Backend(self._state, self._hub, {}), _Ready()).app,
+            Server(settings, Backend(self._state, self._hub, {}), Ready()).app,
             host=HOST,
             port=port,
             ws="websockets-sansio",
@@ -192,7 +192,7 @@ class _CountingHub(Hub):
         super().remove(active)
 
 
-class _Ready(Service):
+class Ready(Service):
     """A service that has nothing to say of its health."""
 
     def not_started(self) -> str | None:

@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 import uvicorn
 
+from bench.doors import Ready
 from bench.orders import CONDITION, bodies_of
 from deploy.ports import free_port
 from fanout.subscription import Sighting
@@ -31,7 +32,6 @@ from query_service.views import Viewer
 from sowline.async_client import AsyncClient
 from sowline.change import Change
 from sowline.filter import compile_filter
-from sowline.health import Service
 from sowline.key import key_text, sow_key
 from sowline.order import parse_order
 from sowline.position import Position
@@ -183,24 +183,10 @@ async def _seconds(state: State, filter: str) -> float:
 # over loopback
 
 
-class _Ready(Service):
-    """A service that has nothing to say of its health."""
-
-    def not_started(self) -> str | None:
-        """It has started."""
-        return None
-
-    not_ready = not_alive = not_started
-
-    def metrics(self) -> list[Any]:
-        """It measures nothing."""
-        return []
-
-
 def _serve(port: int, bodies: list[bytes], ready: Connection) -> None:
     state = filled(bodies)
     gc.freeze()
-    app = Server(Settings(), Backend(state, Hub(), {}), _Ready()).app
+    app = Server(Settings(), Backend(state, Hub(), {}), Ready()).app
     config = uvicorn.Config(
         app, port=port, ws="websockets-sansio", ws_per_message_deflate=False, log_level="error"
     )

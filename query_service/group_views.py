@@ -13,7 +13,7 @@ from query_service.pace import in_turns
 from query_service.pages import Paged, sorted_set
 from query_service.query import Query, Selection
 from query_service.state import TopicState
-from query_service.views import GUESSED, Due, Shown, View, Viewer
+from query_service.views import GUESSED, Due, Shown, View, Viewer, no_longer_shown
 from sowline.change import DELETED, Change
 from sowline.path import Document
 from sowline.position import Position, before_the_log
@@ -158,8 +158,7 @@ class GroupPageView(Paged, GroupView):
         return out + said
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
-        now = self._groups.body(key)
-        return Delivery(OOF, body, DELETED, body) if now is None else Delivery(OOF, now, MATCH, body)
+        return no_longer_shown(body, self._groups.body(key))
 
 
 class _Step(NamedTuple):

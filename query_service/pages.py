@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import orjson
 
 from fanout.page import SortedSet, deliveries
-from fanout.subscription import MATCH, OOF, Delivery, Sighting
+from fanout.subscription import Delivery, Sighting
 from query_service.ordering import in_thread_if_large, sorted_in_runs
 from query_service.pace import in_turns
 from query_service.part import Part
 from query_service.query import Query, Selection
 from query_service.rows import RowNumbers
 from query_service.state import TopicState
-from query_service.views import Due, Shown, View, Viewer
-from sowline.change import DELETED, Change
+from query_service.views import Due, Shown, View, Viewer, no_longer_shown
+from sowline.change import Change
 from sowline.order import SortKey
 
 
@@ -109,7 +109,4 @@ class PageView(Paged):
         return Shown(change.previous, 0)
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
-        present = self.topic.rows.body(key)
-        if present is None:
-            return Delivery(OOF, body, DELETED, body)
-        return Delivery(OOF, present, MATCH, body)
+        return no_longer_shown(body, self.topic.rows.body(key))

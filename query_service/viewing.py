@@ -18,9 +18,8 @@ from query_service.query import Query, Result, Selection
 from query_service.serving import wait_for_replica
 from query_service.state import TopicState
 from query_service.step import put_told
-from query_service.views import GUESSED, Shown, View, Viewer
+from query_service.views import GUESSED, Shown, View, Viewer, no_longer_shown
 from sowline.bookmark import Positions, format_position
-from sowline.change import DELETED
 from sowline.errors import SowlineError
 from sowline.wire import Request, sow_record
 
@@ -202,8 +201,7 @@ class Viewing:
         """What is said of a record or group of another view: that it is gone, or else only not asked for any more."""
         if isinstance(self._before, GroupView):
             return Delivery(OOF, body, MATCH, body)
-        present = self._topic.rows.body(key)
-        return Delivery(OOF, body, DELETED, body) if present is None else Delivery(OOF, present, MATCH, body)
+        return no_longer_shown(body, self._topic.rows.body(key))
 
     def _shown(self, view: View) -> dict[bytes, Shown]:
         shown = view.shown_to(self._viewer)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fanout.page import Window
-from fanout.subscription import OOF, PUBLISH, Delivery, Sighting
+from fanout.subscription import MATCH, OOF, PUBLISH, Delivery, Sighting
 from fanout.telling import Deltas, Form, tell
 from query_service.conflating import Conflated, pending_of
 from query_service.outbox import Outbox
@@ -19,7 +19,7 @@ from query_service.query import Query, Selection
 from query_service.state import TopicState
 from query_service.step import put_step
 from sowline.bookmark import Positions
-from sowline.change import Change
+from sowline.change import DELETED, Change
 from sowline.difference import Keys
 from sowline.errors import SowlineError
 from sowline.options import Options
@@ -74,6 +74,13 @@ class Viewer:
 def as_held(said: Delivery) -> Delivery:
     """What a conflated subscriber is told: of what leaves, as it was told of it last."""
     return replace(said, body=said.previous) if said.command == OOF and said.previous is not None else said
+
+
+def no_longer_shown(body: bytes, present: bytes | None) -> Delivery:
+    """What is said of what a viewer held with this body: that it is gone, or what it is at present."""
+    if present is None:
+        return Delivery(OOF, body, DELETED, body)
+    return Delivery(OOF, present, MATCH, body)
 
 
 def keys_shown(topic: TopicState, options: Options) -> Keys:
