@@ -30,20 +30,6 @@ def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 
 @pytest.fixture
-def client(served: Served) -> Iterator[Wire]:
-    """A connection of the test's own."""
-    with wire(served.query.url) as client:
-        yield client
-
-
-@pytest.fixture
-def other(served: Served) -> Iterator[Wire]:
-    """Another one."""
-    with wire(served.query.url) as client:
-        yield client
-
-
-@pytest.fixture
 def orders(served: Served) -> ServedTopic:
     """A topic of three orders, keyed by `order`."""
     topic = served["orders"]

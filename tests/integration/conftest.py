@@ -1,0 +1,22 @@
+"""Connections to whatever system a module serves."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.served import Served
+from tests.integration.wire import Wire, wire
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[Wire]:
+    """A connection of the test's own."""
+    with wire(served.query.url) as client:
+        yield client
+
+
+@pytest.fixture
+def other(served: Served) -> Iterator[Wire]:
+    """Another one."""
+    with wire(served.query.url) as client:
+        yield client
