@@ -69,7 +69,8 @@ def test_a_plain_subscription(client: Wire, served: Served) -> None:
     """It has no group; with oof it is told what leaves."""
     orders = served["plain"]
     orders.write(*({"id": id} for id in range(3)))
-    client.send("subscribe", topic=orders.name, sub_id="s", options="oof")
+    client.send("subscribe", topic=orders.name, sub_id="s", options="oof", ack_type="processed")
+    assert client.receive()["status"] == "success"
     client.send("delta_subscribe", topic=orders.name, sub_id="s", filter="/id = 1", options="oof,replace")
     messages = client.receive_until(lambda message: "more" not in message)
     assert said(messages) == [("oof", 0), ("oof", 2)]
