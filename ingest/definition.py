@@ -1,0 +1,308 @@
+"""The file of a pipeline: where its rows come from, what becomes of them, and as which commands they are written."""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+
+from sowline.declared import Declaration, Location, open_declared
+from sowline.topics import KafkaName, TopicName
+
+COMMANDS = ("publish", "delta_publish", "delta", "sow_delete")
+"""What a row may be written as."""
+
+ROWS = "rows"
+"""What a statement calls the rows of the step before it, where they are not those of several sources."""
+
+SOURCE = "_source"
+"""The column by which rows are known again; it comes with them, and no step may make another."""
+
+KEY_COLUMNS_MAX = 16
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+_WORD = re.compile(r"'?[\w-]+'?")
+_OWN_OPTIONS = {
+    "subscribe": "kafka",
+    "subscribepattern": "kafka",
+    "assign": "kafka",
+    "path": "directory",
+    "header": "header",
+    "kafka.bootstrap.servers": "the setting SOWLINE_KAFKA",
+    "includeheaders": "nothing, the pipeline sets it",
+    "wholetext": "nothing, the pipeline sets it",
+}
+_OWN_KAFKA_OPTIONS = {"bootstrap.servers", "key.serializer", "value.serializer"}
+
+Expression = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+"""The text of a Spark SQL expression, or of a whole query."""
+
+Options = dict[Annotated[str, Field(min_length=1)], str]
+
+
+def _identifier(name: str) -> str:
+    if not _IDENTIFIER.fullmatch(name) or name.lower() == ROWS:
+        raise ValueError(f"expected a name of letters, digits and _, other than {ROWS}, got {name!r}")
+    return name
+
+
+def _name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"expected a name of up to 100 letters, digits and . _ -, got {name!r}")
+    return name
+
+
+def _column(name: str) -> str:
+    if name.lower() == SOURCE:
+        raise ValueError(f"expected another column than {SOURCE}, by which rows are known again")
+    return name
+
+
+Identifier = Annotated[str, AfterValidator(_identifier)]
+Column = Annotated[str, Field(min_length=1)]
+OwnColumn = Annotated[str, Field(min_length=1), AfterValidator(_column)]
+
+
+class Statement(NamedTuple):
+    """A text for Spark SQL, and where it stands in the file."""
+
+    location: Location
+    kind: Literal["expression", "query", "schema"]
+    text: str
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Read(_Model):
+    """What there is to say of rows that are read, wherever from. `ddl` is the field `schema`."""
+
+    format: Literal["json", "csv", "parquet", "debezium"]
+    header: bool = False
+    ddl: str = Field(alias="schema", description="needed for all formats but parquet")
+    options: Options = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, given: Any) -> Any:
+        return {"schema": "", **given} if isinstance(given, dict) else given
+
+    @field_validator("header")
+    @classmethod
+    def _of_csv(cls, header: bool, others: ValidationInfo) -> bool:
+        if header and others.data.get("format", "csv") != "csv":
+            raise ValueError(f"expected it of csv only, which {others.data['format']} is not")
+        return header
+
+    @field_validator("ddl")
+    @classmethod
+    def _needed(cls, ddl: str, others: ValidationInfo) -> str:
+        if not ddl.strip() and others.data.get("format", "parquet") != "parquet":
+            raise ValueError(f"expected the columns of {others.data['format']} as DDL, got nothing")
+        return ddl.strip()
+
+    @field_validator("options")
+    @classmethod
+    def _left_to_the_user(cls, options: Options) -> Options:
+        for name in options:
+            if instead := _OWN_OPTIONS.get(name.lower()):
+                raise ValueError(f"expected {instead} in place of the option {name}")
+        return options
+
+
+class Table(_Read):
+    """Files that statements may join with, read anew for each micro-batch."""
+
+    directory: str = Field(min_length=1)
+    format: Literal["json", "csv", "parquet"]
+
+
+class Source(_Read):
+    """Where rows come from: a Kafka topic, or the files that appear in a directory."""
+
+    kafka: KafkaName = ""
+    directory: str = ""
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if bool(self.kafka) == bool(self.directory):
+            raise ValueError(
+                f"expected either kafka or directory, got {'both' if self.kafka else 'none of the two'}"
+            )
+        formats = ("json", "debezium") if self.kafka else ("json", "csv", "parquet")
+        if self.format not in formats:
+            kind = "a Kafka topic" if self.kafka else "a directory"
+            raise ValueError(f"expected {' or '.join(formats)} as the format of {kind}, got {self.format}")
+        return self
+
+
+class Step(_Model):
+    """One transform: new columns, a condition, columns that go, or a query; the others are None."""
+
+    columns: dict[OwnColumn, Expression] | None = Field(default=None, min_length=1)
+    where: Expression | None = None
+    drop: tuple[OwnColumn, ...] | None = Field(default=None, min_length=1)
+    select: Expression | None = None
+
+    @model_validator(mode="after")
+    def _one_of_four(self) -> Self:
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        if len(given) != 1:
+            names = " or ".join(type(self).model_fields)
+            raise ValueError(f"expected exactly one of {names}, got {' and '.join(given) or 'none'}")
+        return self
+
+
+class Check(_Model):
+    """What must be true of a row; one of which it is not becomes a dead letter with the message."""
+
+    expect: Expression
+    message: str = Field(default="", description="the expression if empty")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_in(cls, given: Any) -> Any:
+        if isinstance(given, dict) and not given.get("message") and isinstance(given.get("expect"), str):
+            given = {**given, "message": given["expect"].strip()}
+        return given
+
+
+class Pipeline(_Model):
+    """Everything that the file of a pipeline declares."""
+
+    name: Annotated[str, AfterValidator(_name)]
+    topic: TopicName
+    log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
+    sources: dict[Identifier, Source] = Field(min_length=1)
+    tables: dict[Identifier, Table] = {}
+    transforms: tuple[Step, ...] = Field(default=(), validate_default=True)
+    checks: tuple[Check, ...] = ()
+    key: tuple[Column, ...] = Field(min_length=1, max_length=KEY_COLUMNS_MAX)
+    command: Expression | None = None
+    body: Expression | None = None
+    expiration: Expression | None = None
+    correlation: Expression | None = None
+    checkpoint: str = Field(min_length=1)
+    rows_per_second: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    kafka_options: Options = {}
+
+    @field_validator("key", mode="before")
+    @classmethod
+    def _as_list(cls, key: Any) -> Any:
+        return (key,) if isinstance(key, str) else key
+
+    @field_validator("key")
+    @classmethod
+    def _different(cls, key: tuple[str, ...]) -> tuple[str, ...]:
+        for at, name in enumerate(key):
+            if name in key[:at]:
+                raise ValueError(f"expected different columns, got {name!r} twice")
+        return key
+
+    @field_validator("sources", "tables")
+    @classmethod
+    def _told_apart(cls, named: dict[str, Any], others: ValidationInfo) -> dict[str, Any]:
+        seen = [name.lower() for name in others.data.get("sources", {})]
+        for name in named:
+            if name.lower() in seen:
+                raise ValueError(f"expected a name that no other source or table has, got {name!r}")
+            seen.append(name.lower())
+        return named
+
+    @field_validator("transforms")
+    @classmethod
+    def _brought_together(cls, transforms: tuple[Step, ...], others: ValidationInfo) -> tuple[Step, ...]:
+        sources = others.data.get("sources", {})
+        if len(sources) > 1 and not (transforms and transforms[0].select):
+            raise ValueError(
+                f"expected a select first, which makes the rows of {' and '.join(sources)} those of one table"
+            )
+        return transforms
+
+    @field_validator("command")
+    @classmethod
+    def _known(cls, command: str | None) -> str | None:
+        if command and _WORD.fullmatch(command) and command.strip("'") not in COMMANDS:
+            raise ValueError(
+                f"expected {', '.join(COMMANDS)} or a Spark SQL expression (a column in backticks),"
+                f" got {command!r}"
+            )
+        return command
+
+    @field_validator("kafka_options")
+    @classmethod
+    def _of_java(cls, options: Options) -> Options:
+        for name in options:
+            if name in _OWN_KAFKA_OPTIONS:
+                raise ValueError(f"expected options that the pipeline does not set itself, got {name}")
+            if name.startswith("kafka."):
+                raise ValueError(f"expected {name.removeprefix('kafka.')}, without kafka., got {name}")
+        return options
+
+    @property
+    def log_topic(self) -> str:
+        """The Kafka topic that the commands are written to."""
+        return self.log or self.topic.replace("/", ".")
+
+    @property
+    def dead_topic(self) -> str:
+        """The Kafka topic of the dead letters."""
+        return f"{self.log_topic}.dead"
+
+    @property
+    def command_expression(self) -> str | None:
+        """The Spark SQL expression that chooses a row's command, if it is not one of the four words for all."""
+        return None if self.command in COMMANDS else self.command
+
+    def statements(self) -> Iterator[Statement]:
+        """Yield every text for Spark SQL, in the order in which they are used."""
+        for field, named in (("sources", self.sources), ("tables", self.tables)):
+            for name, read in named.items():
+                if read.ddl:
+                    yield Statement((field, name, "schema"), "schema", read.ddl)
+        for at, step in enumerate(self.transforms):
+            yield from _of_step(("transforms", at), step)
+        for at, check in enumerate(self.checks):
+            yield Statement(("checks", at, "expect"), "expression", check.expect)
+        named_texts = {
+            "command": self.command_expression,
+            "body": self.body,
+            "expiration": self.expiration,
+            "correlation": self.correlation,
+        }
+        for name, text in named_texts.items():
+            if text is not None:
+                yield Statement((name,), "expression", text)
+
+
+def _of_step(location: Location, step: Step) -> Iterator[Statement]:
+    for name, text in (step.columns or {}).items():
+        yield Statement((*location, "columns", name), "expression", text)
+    if step.where is not None:
+        yield Statement((*location, "where"), "expression", step.where)
+    if step.select is not None:
+        yield Statement((*location, "select"), "query", step.select)
+
+
+def open_pipeline(path: Path, environment: Mapping[str, str]) -> Declaration:
+    """Return the file of a pipeline, its variables replaced; raises `bad configuration` where it is no YAML."""
+    return open_declared(path, "the file of a pipeline", environment)
+
+
+def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
+    """Read the file of a pipeline, but for the SQL in it; raises `bad configuration` with all that is wrong.
+
+    Each problem names the file, the line and the reason. `environment` has the values of `${NAME}`.
+    """
+    return open_pipeline(path, environment).read(Pipeline)

@@ -1,0 +1,212 @@
+"""YAML files that declare something: read into a model, with the line of everything that is wrong.
+
+A value is the text that stands in the file, and the model makes a number or a truth value of it where it wants one.
+So `NO` and `007` stay what they are.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from sowline.errors import SowlineError
+
+Location = tuple[int | str, ...]
+"""The steps from the top of a file to a value: names of fields, and numbers in lists."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_VARIABLE = re.compile(r"\$(?:(\$)|\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?)")
+_SAID = {
+    "missing": "expected this field, got nothing",
+    "extra_forbidden": "there is no such field here",
+    "model_type": "expected fields with their values",
+    "dict_type": "expected names with their values",
+    "tuple_type": "expected a list",
+    "string_type": "expected a text",
+}
+_SHOWN = {"literal_error", "int_parsing", "float_parsing", "bool_parsing"}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong in a file: the line from 1 on, the path of the value, and a sentence."""
+
+    file: str
+    line: int
+    where: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}, line {self.line}: {self.where}: {self.reason}"
+
+
+class DeclarationError(SowlineError):
+    """All that is wrong in a file, in the order of its lines."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
+        super().__init__("bad configuration", "; ".join(map(str, self.problems)))
+
+
+class Declaration:
+    """The text of a YAML file, and where its values stand.
+
+    `name` is how problems call the file. With an `environment`, `${NAME}` and `${NAME:-default}` in a value are
+    replaced by it (the default where the variable is unset or empty), and `$$` is a `$`.
+    """
+
+    def __init__(self, text: str, name: str, environment: Mapping[str, str] | None = None) -> None:
+        self.name = name
+        try:
+            self._top = yaml.compose(text, Loader=_TextLoader)
+        except yaml.YAMLError as error:
+            raise DeclarationError([self._no_yaml(error)]) from error
+        values = list(_values(self._top, ()))
+        self._problems = [self.problem(*repeated) for repeated in _repeated(values)]
+        self._unset: set[Location] = set()
+        if environment is not None:
+            for location, node in values:
+                self._replace(location, node, environment)
+
+    def read(self, model: type[Model]) -> Model:
+        """Return what the file declares; raises DeclarationError with everything that is wrong."""
+        try:
+            declared = model.model_validate(self._content())
+        except ValidationError as error:
+            found = [_said(problem) for problem in error.errors()]
+            beside = [self.problem(*one) for one in found if one[0] not in self._unset]
+            raise DeclarationError([*self._problems, *beside]) from error
+        if self._problems:
+            raise DeclarationError(self._problems)
+        return declared
+
+    def problem(self, location: Location, reason: str, line: int = 1) -> Problem:
+        """Return what is wrong with a value, or with one of the lines of a text that keeps its lines."""
+        where = ".".join(str(step) for step in location) or "file"
+        return Problem(self.name, self._line(location, line), where, reason)
+
+    def _content(self) -> Any:
+        if self._top is None:
+            return {}
+        try:
+            return _TextLoader("").construct_document(self._top)
+        except yaml.YAMLError as error:
+            raise DeclarationError([self._no_yaml(error)]) from error
+
+    def _no_yaml(self, error: Exception) -> Problem:
+        mark = getattr(error, "problem_mark", None)
+        said = [getattr(error, part, None) for part in ("context", "problem")] if mark else [str(error)]
+        reason = " ".join(", ".join(part for part in said if part).split())
+        return Problem(self.name, mark.line + 1 if mark else 1, "file", f"expected YAML, got none: {reason}")
+
+    def _replace(self, location: Location, node: yaml.Node, environment: Mapping[str, str]) -> None:
+        if isinstance(node, yaml.ScalarNode):
+            try:
+                node.value = _VARIABLE.sub(lambda found: _replaced(found, environment), node.value)
+            except ValueError as error:
+                self._unset.add(location)
+                self._problems.append(self.problem(location, str(error)))
+
+    def _line(self, location: Location, line: int) -> int:
+        found, node = 1, self._top
+        for step in location:
+            key, value = _below(node, step)
+            if value is None:
+                return found
+            found, node = (key or value).start_mark.line + 1, value
+        if isinstance(node, yaml.ScalarNode) and node.style == "|":
+            return node.start_mark.line + 1 + line
+        return found
+
+
+def read_declared(
+    model: type[Model], path: Path, what: str, environment: Mapping[str, str] | None = None
+) -> Model:
+    """Return what a file declares; `what` says what should be in it. Raises `bad configuration`."""
+    return open_declared(path, what, environment).read(model)
+
+
+def open_declared(path: Path, what: str, environment: Mapping[str, str] | None = None) -> Declaration:
+    """Return the file at the path; raises `bad configuration` where it is none or no YAML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SowlineError("bad configuration", f"expected {what} at {path}: {error}") from error
+    return Declaration(text, str(path), environment)
+
+
+class _TextLoader(yaml.SafeLoader):
+    """Takes every value as the text that it is; `<<` still merges."""
+
+    yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012
+    yaml_constructors = {  # noqa: RUF012
+        tag: constructor
+        for tag, constructor in yaml.SafeLoader.yaml_constructors.items()
+        if tag is None or tag.rpartition(":")[2] in ("str", "seq", "map")
+    }
+
+
+def _values(node: yaml.Node | None, location: Location) -> Iterator[tuple[Location, yaml.Node]]:
+    """Yield every value with its location; one that is named again by an alias, only where it stands."""
+    seen: set[int] = set()
+    waiting = [(location, node)]
+    while waiting:
+        location, node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield location, node
+        if isinstance(node, yaml.MappingNode):
+            waiting += [((*location, str(key.value)), value) for key, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [((*location, step), value) for step, value in enumerate(node.value)]
+
+
+def _repeated(values: list[tuple[Location, yaml.Node]]) -> Iterator[tuple[Location, str]]:
+    for location, node in values:
+        if isinstance(node, yaml.MappingNode):
+            first: dict[str, int] = {}
+            for key, _ in node.value:
+                name, line = str(key.value), key.start_mark.line + 1
+                if name in first:
+                    yield (*location, name), f"is there twice, in line {first[name]} and in line {line}"
+                first.setdefault(name, line)
+
+
+def _below(node: yaml.Node | None, step: int | str) -> tuple[yaml.Node | None, yaml.Node | None]:
+    """Return the key, where there is one, and the value that a step leads to; the last one of those alike."""
+    if isinstance(node, yaml.MappingNode):
+        pairs: list[tuple[yaml.Node, yaml.Node]] = node.value
+        return next(((key, value) for key, value in reversed(pairs) if key.value == step), (None, None))
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return None, node.value[step]
+    return None, None
+
+
+def _replaced(found: re.Match[str], environment: Mapping[str, str]) -> str:
+    text, (dollar, name, default) = found[0], found.groups()
+    if dollar or text == "$":
+        return "$"
+    if name is None:
+        raise ValueError("expected ${NAME} or ${NAME:-default}, and $$ where a $ is meant before a {")
+    value = environment.get(name)
+    if default is not None:
+        return value or default
+    if value is None:
+        raise ValueError(
+            f"expected the environment variable {name}, which is not set: set it, or write ${{{name}:-default}}"
+        )
+    return value
+
+
+def _said(problem: Mapping[str, Any]) -> tuple[Location, str]:
+    kind, location = problem["type"], tuple(problem["loc"])
+    said = _SAID.get(kind) or problem["msg"].removeprefix("Value error, ")
+    if kind in _SHOWN:
+        said += f", got {problem['input']!r}"
+    return tuple(step for step in location if step != "[key]"), said
