@@ -13,8 +13,10 @@ import orjson
 from materializer.head import Head
 from materializer.record import Record
 from materializer.repeats import is_repeat, remember
+from sowline.bookmark import format_position
 from sowline.change import DELETE, DELETED, Change, Numbers
 from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Command, LogRecord, Origin, read_command
+from sowline.enrichment import Stage
 from sowline.errors import SowlineError
 from sowline.filter import About, Filter, compile_filter, require_deterministic
 from sowline.key import key_text, partition_of, sow_key
@@ -82,6 +84,8 @@ class Applier:
         self._definition = definition
         self._partition = partition
         self._records = records
+        self._preprocess = definition.preprocess
+        self._enrich = definition.enrich
         self._step = Step(head)
         self._era = head.position.era
         self._time = head.time
@@ -151,7 +155,10 @@ class Applier:
 
     def _publish(self, record: LogRecord, command: Command) -> None:
         body = self._checked_size(record.value or b"")
-        text = key_text(read_object(body), self._definition.key_paths)
+        document = read_object(body)
+        if self._preprocess is not None:
+            body = self._preprocess.apply(body, document, self._about(record, command))
+        text = key_text(document, self._definition.key_paths)
         key = sow_key(self._definition.domain_prefix, text)
         current = self._records.get(key)
         if current is None and not self._is_mine(text):
@@ -164,12 +171,37 @@ class Applier:
         elif current is not None and self._is_repeat(current, command):
             self._step.outcomes[str(record.offset)] = "repeat"
         else:
+            if self._enrich is not None:
+                about = self._about_record(record, command, key, current)
+                before = self._before(current, self._enrich)
+                body = self._enrich.apply(body, document, about, self._time / 1000, before)
             self._update(key, text, body, current, command)
+
+    def _about(self, record: LogRecord, command: Command) -> About:
+        """Return what is known of a message in whichever partition it is looked at."""
+        size = len(record.value or b"")
+        return About(topic=self._definition.name, size=size, correlation=command.correlation)
+
+    def _about_record(self, record: LogRecord, command: Command, key: bytes, current: Record | None) -> About:
+        """Return what is known of a message and of the record that it is for."""
+        place = format_position(self._definition.log, self._partition, Position(self._era, record.offset))
+        about = self._about(record, command)._replace(sow_key=key.decode(), bookmark=place)
+        if current is None or current.body is None:
+            return about
+        return about._replace(updated=current.time / 1000)
+
+    @staticmethod
+    def _before(current: Record | None, stage: Stage) -> dict[str, object] | None:
+        """Return the record's body as it is, parsed, if the stage asks for it."""
+        if current is None or current.body is None or not stage.needs_previous:
+            return None
+        return read_object(current.body)
 
     def _update(self, key: bytes, text: str, body: bytes, current: Record | None, command: Command) -> None:
         previous = current.body if current is not None else None
         if command.command == DELTA_PUBLISH and previous is not None:
-            body = self._checked_size(merge(previous, body))
+            body = merge(previous, body)
+        self._checked_size(body)
         numbers = self._remember(current, command)
         expires = None if not command.expiration else self._time + round(command.expiration * 1000)
         op = command.command if command.command == DELTA_PUBLISH else PUBLISH
@@ -234,7 +266,7 @@ class Applier:
         return filter.matches_about(orjson.loads(body), about)
 
     def _delete_named(self, record: LogRecord, command: Command) -> None:
-        text = self._named(record)
+        text = self._named(record, command)
         key = sow_key(self._definition.domain_prefix, text)
         current = self._records.get(key)
         if current is None and not self._is_mine(text):
@@ -245,10 +277,13 @@ class Applier:
             repeat = current is not None and self._is_repeat(current, command)
             self._step.outcomes[str(record.offset)] = "repeat" if repeat else "deleted 0"
 
-    def _named(self, record: LogRecord) -> str:
+    def _named(self, record: LogRecord, command: Command) -> str:
         """Return the key text that a delete names: by its body, or else by its Kafka key."""
         if record.value:
-            return key_text(read_object(self._checked_size(record.value)), self._definition.key_paths)
+            document = read_object(self._checked_size(record.value))
+            if self._preprocess is not None:
+                self._preprocess.apply(record.value, document, self._about(record, command))
+            return key_text(document, self._definition.key_paths)
         try:
             text = (record.key or b"").decode()
         except UnicodeDecodeError as error:

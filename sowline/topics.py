@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
 from hashlib import blake2b
+from itertools import combinations, product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -23,8 +24,18 @@ from pydantic import (
 )
 
 from sowline.duration import parse_duration_ms
+from sowline.enrichment import (
+    FIELDS_MAX,
+    ComputedField,
+    EnrichmentError,
+    Stage,
+    overlapping,
+    parse_enrichment,
+    parse_preprocessing,
+)
 from sowline.errors import SowlineError
 from sowline.options import Options, parse_options
+from sowline.path import Path as FieldSteps
 from sowline.path import PathError, parse_path
 
 MIB = 1024 * 1024
@@ -61,10 +72,27 @@ def _field_path(text: str) -> str:
         raise ValueError(error.message) from None
 
 
+def _preprocessing_text(text: str) -> str:
+    return _canonical(text, parse_preprocessing)
+
+
+def _enrichment_text(text: str) -> str:
+    return _canonical(text, parse_enrichment)
+
+
+def _canonical(text: str, parse: Callable[[str], ComputedField]) -> str:
+    try:
+        return parse(text).text
+    except EnrichmentError as error:
+        raise ValueError(error.message) from None
+
+
 TopicName = Annotated[str, AfterValidator(_topic_name)]
 KafkaName = Annotated[str, AfterValidator(_kafka_name)]
 KeyPath = Annotated[str, AfterValidator(_key_path)]
 FieldPath = Annotated[str, AfterValidator(_field_path)]
+Preprocessing = Annotated[str, AfterValidator(_preprocessing_text)]
+Enrichment = Annotated[str, AfterValidator(_enrichment_text)]
 HashIndex = Annotated[tuple[FieldPath, ...], Field(min_length=1, max_length=INDEX_FIELDS_MAX)]
 DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
 
@@ -84,6 +112,12 @@ class TopicDefinition(_Model):
     partitions: int = Field(default=1, ge=1, le=1024)
     replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
     expiration: Literal["disabled"] = "disabled"
+    preprocessing: tuple[Preprocessing, ...] = Field(
+        default=(), max_length=FIELDS_MAX, description="fields computed of a message before its key is known"
+    )
+    enrichment: tuple[Enrichment, ...] = Field(
+        default=(), max_length=FIELDS_MAX, description="fields computed of a message for its record"
+    )
     delta: bool = Field(default=False, description="whether updates say in a header what they changed")
     record_bytes_max: int = Field(default=MIB, ge=64, le=64 * MIB)
     repeat_window: DurationMs = Field(default="7d", validate_default=True, description="in log time")
@@ -124,6 +158,32 @@ class TopicDefinition(_Model):
         _refuse_twice("hash index", [" and ".join(sorted(paths)) for paths in indexes])
         return indexes
 
+    @field_validator("preprocessing")
+    @classmethod
+    def _makes_keys(cls, texts: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
+        fields = [parse_preprocessing(text) for text in texts]
+        _refuse_overlaps(fields)
+        for field, key in product(fields, map(_steps, others.data.get("key", ()))):
+            if field.output != key and overlapping(field.output, key):
+                raise ValueError(
+                    f"expected a path that is a key field or none of it, got {FieldSteps(field.output)}"
+                    f" and the key field {FieldSteps(key)}"
+                )
+        return texts
+
+    @field_validator("enrichment")
+    @classmethod
+    def _leaves_keys(cls, texts: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
+        fields = [parse_enrichment(text) for text in texts]
+        _refuse_overlaps(fields)
+        for field, key in product(fields, map(_steps, others.data.get("key", ()))):
+            if overlapping(field.output, key):
+                raise ValueError(
+                    f"expected paths other than the key's, got {FieldSteps(field.output)} (only preprocessing"
+                    " comes before the key)"
+                )
+        return texts
+
     @property
     def changes(self) -> str:
         """The Kafka topic of the changes."""
@@ -151,7 +211,17 @@ class TopicDefinition(_Model):
     @cached_property
     def key_paths(self) -> tuple[tuple[str, ...], ...]:
         """The key fields, each as its steps."""
-        return tuple(tuple(path.split("/")[1:]) for path in self.key)
+        return tuple(map(_steps, self.key))
+
+    @cached_property
+    def preprocess(self) -> Stage | None:
+        """What is computed of a message before its key is known; None if nothing is."""
+        return Stage(map(parse_preprocessing, self.preprocessing)) if self.preprocessing else None
+
+    @cached_property
+    def enrich(self) -> Stage | None:
+        """What is computed of a message for its record, once that is known; None if nothing is."""
+        return Stage(map(parse_enrichment, self.enrichment)) if self.enrichment else None
 
     @cached_property
     def domain_prefix(self) -> bytes:
@@ -170,6 +240,8 @@ class TopicDefinition(_Model):
             "record_bytes_max": self.record_bytes_max,
             "repeat_window": self.repeat_window,
         }
+        computed = {"preprocessing": self.preprocessing, "enrichment": self.enrichment}
+        deciding |= {name: texts for name, texts in computed.items() if texts}
         return blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
@@ -244,6 +316,18 @@ class Topics(_Model):
                 return topic
         known = ", ".join(topic.name for topic in self.topics) or "none"
         raise SowlineError("invalid topic", f"expected a defined topic ({known}), got {name!r}")
+
+
+def _steps(key_path: str) -> tuple[str, ...]:
+    return tuple(key_path.split("/")[1:])
+
+
+def _refuse_overlaps(fields: Sequence[ComputedField]) -> None:
+    for one, other in combinations(fields, 2):
+        if overlapping(one.output, other.output):
+            raise ValueError(
+                f"expected paths that don't overlap, got {FieldSteps(one.output)} and {FieldSteps(other.output)}"
+            )
 
 
 def _refuse_twice(what: str, names: list[str]) -> None:

@@ -1,4 +1,7 @@
-"""What the grammar lets through and no filter may hold: unknown functions, patterns that RE2 refuses."""
+"""What the grammar lets through and no filter may hold.
+
+Unknown functions, patterns that RE2 refuses, and states that only enrichment knows.
+"""
 
 from difflib import get_close_matches
 
@@ -8,7 +11,8 @@ from sowline.filter.functions import FUNCTIONS
 from sowline.filter.functions.patterns import pattern_search
 from sowline.filter.functions.registry import Function
 from sowline.filter.patterns import PatternError, compile_pattern, takes_regex
-from sowline.filter.tree import Call, Like, Literal, Node, walk
+from sowline.filter.printer import text_of
+from sowline.filter.tree import Call, FieldOf, Like, Literal, Node, walk
 
 NAME_CHARS_MAX = 40
 """How much of an unknown function's name an error repeats."""
@@ -31,6 +35,12 @@ def check(tree: Node) -> None:
         elif isinstance(node, Like):
             _check_like(node)
             regexes += takes_regex(node.pattern, raw=node.raw)
+        elif isinstance(node, FieldOf):
+            raise FilterError(
+                f"expected a path of the record at column {node.column}, got {text_of(node)}"
+                " (only enrichment knows more than one state)",
+                node.column,
+            )
         if isinstance(node, Call | Like) and regexes > REGEXES_MAX:
             raise FilterError(
                 f"expected at most {REGEXES_MAX} regular expressions, got one more at column {node.column}",

@@ -41,6 +41,7 @@ from sowline.filter.tree import (
     Call,
     Comparison,
     Field,
+    FieldOf,
     In,
     IsNaN,
     IsNull,
@@ -104,6 +105,8 @@ def value(node: Node) -> Evaluate:
             return always(constant(node))
         case Field(path):
             return reader(path)
+        case FieldOf(path, state):
+            raise AssertionError(f"no document holds {path} OF {state}")
         case Signed(sign, operand):
             return signing(sign, value(operand))
         case Arithmetic(first, rest):

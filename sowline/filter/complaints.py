@@ -1,4 +1,4 @@
-"""What is wrong with a text that is no filter, in a sentence: what was expected, where, and what came."""
+"""What is wrong with a text that can't be read, in a sentence: what was expected, where, and what came."""
 
 import re
 
@@ -10,8 +10,13 @@ EXCERPT_CHARS_MAX = 40
 
 # What the parser could have taken, told by a terminal that stands for the rest. The first that fits names it.
 _EXPECTATIONS = (
-    ("PATH", "an operand"),
+    ("NUMBER", "an operand"),
+    ("PATH", "a path"),
     ("STRING", "a quoted pattern"),
+    ("_AS", "an operator or AS"),
+    ("_HINT", "HINT or the end"),
+    ("OPTIONAL", "OPTIONAL or SET_CURRENT"),
+    ("PREVIOUS", "PREVIOUS or CURRENT"),
     ("_OR", "an operator"),
     ("$END", "an operator or the end"),
     ("_AND", "AND"),
@@ -26,24 +31,28 @@ _WORD = re.compile(r"\w+")
 _CLOSING = {"'": "'", '"': '"', "[": "]"}
 
 
-def complaint(text: str, error: UnexpectedInput, previous: Token | None) -> FilterError:
-    """The error to raise for what the parser or its lexer could not take after `previous`."""
+def complaint(text: str, error: UnexpectedInput, previous: Token | None, what: str) -> FilterError:
+    """The error to raise for what the parser or its lexer could not take after `previous`.
+
+    `what` is what the text should be: a filter, say.
+    """
     token = error.token if isinstance(error, UnexpectedToken) else None
     at_end = token is not None and token.type == "$END"
     column = (len(text) if at_end else error.pos_in_stream or 0) + 1
-    return FilterError(
-        _sentence(text, column, error, "" if at_end else _found(text, column, token), previous), column
-    )
+    found = "" if at_end else _found(text, column, token)
+    return FilterError(_sentence(text, column, error, found, previous, f"end of {what}"), column)
 
 
-def _sentence(text: str, column: int, error: UnexpectedInput, found: str, previous: Token | None) -> str:
+def _sentence(
+    text: str, column: int, error: UnexpectedInput, found: str, previous: Token | None, end: str
+) -> str:
     allowed = _allowed(error)
     if found in ("'", '"') or (found == "[" and "]" not in text[column:]):
-        return f"expected a closing {_CLOSING[found]} for the {found} at column {column}, got end of filter"
+        return f"expected a closing {_CLOSING[found]} for the {found} at column {column}, got {end}"
     if _is_comparison(error) and "_OR" in allowed and "COMPARISON" not in allowed:
         return f"comparisons can't be chained: expected AND or OR at column {column}, got {found!r}"
     after = f" after {_excerpt(previous)}" if previous is not None else ""
-    got = repr(_excerpt(found)) if found else "end of filter"
+    got = repr(_excerpt(found)) if found else end
     return (
         f"expected {_expected(allowed)}{after} at column {column}, got {got}{_hint(error, found, previous)}"
     )

@@ -2,6 +2,7 @@
 
 A message function is a field of the envelope, and a path of the document is one level further down in it. So
 what compiles filters of documents compiles these too, short roads included, and nothing is shared by calls.
+In enrichment the record's previous body is in the envelope as well.
 """
 
 from collections.abc import Callable
@@ -9,10 +10,13 @@ from typing import TypeVar
 
 from sowline.filter.about import About
 from sowline.filter.functions import FUNCTIONS
-from sowline.filter.tree import Call, Field, Node, rebuilt, walk
+from sowline.filter.tree import Call, Field, FieldOf, Node, rebuilt, walk
 from sowline.path import Document, Path
 
-_DOCUMENT = "document"
+DOCUMENT = "document"
+PREVIOUS = "previous"
+
+_STATES = {"CURRENT": DOCUMENT, "PREVIOUS": PREVIOUS}
 
 _HASHED = {"sow_key_hash": "sow_key"}
 """Facts that are the hash of another."""
@@ -33,23 +37,25 @@ def about_facts(
     """The closure of a document and what is known about it; `of_document` is the tree's own closure."""
     if not needs_about(tree):
         return lambda document, about: of_document(document)
-    of_envelope = compiled(_enveloped(tree))
+    of_envelope = compiled(enveloped(tree))
 
     def of_both(document: Document, about: About) -> Result:
         envelope = about._asdict()
-        envelope[_DOCUMENT] = document
+        envelope[DOCUMENT] = document
         return of_envelope(envelope)
 
     return of_both
 
 
-def _enveloped(node: Node) -> Node:
-    """The same tree, of an envelope."""
+def enveloped(node: Node) -> Node:
+    """The same tree, of an envelope: a dict of the members of `About`, the `DOCUMENT`, and `PREVIOUS` if need be."""
+    if isinstance(node, FieldOf):
+        return Field(Path((_STATES[node.state], *node.path.steps)))
     if isinstance(node, Field):
-        return Field(Path((_DOCUMENT, *node.path.steps)))
+        return Field(Path((DOCUMENT, *node.path.steps)))
     fact = _fact(node)
     if fact is None:
-        return rebuilt(node, _enveloped)
+        return rebuilt(node, enveloped)
     if fact in _HASHED:
         return Call("CRC64", (Field(Path((_HASHED[fact],))),))
     return Field(Path((fact,)))

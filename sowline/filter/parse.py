@@ -1,4 +1,4 @@
-"""From a filter's text to its tree: the grammar's driver, and what each of its forms becomes."""
+"""From a text to its tree: the grammar's driver, and what each of its forms becomes."""
 
 from collections.abc import Callable
 from functools import cache
@@ -19,6 +19,7 @@ from sowline.filter.tree import (
     Call,
     Comparison,
     Field,
+    FieldOf,
     In,
     IsNaN,
     IsNull,
@@ -30,7 +31,7 @@ from sowline.filter.tree import (
     conjunction,
     disjunction,
 )
-from sowline.path import PathError, parse_path
+from sowline.path import Path, PathError, parse_path
 
 FILTER_CHARS_MAX = 64 * 1024
 
@@ -48,6 +49,15 @@ class Nested(NamedTuple):
     column: int
 
 
+class Enriched(NamedTuple):
+    """`expression AS path`, with the hints behind it in upper case; the path begins at `column`."""
+
+    expression: Node
+    path: Path
+    hints: frozenset[str]
+    column: int
+
+
 def check_length(text: str) -> None:
     """Raise `FilterError` if the text is longer than a filter may be."""
     if len(text) > FILTER_CHARS_MAX:
@@ -61,22 +71,38 @@ def parse(text: str) -> Node:
     """The tree of a filter; a blank text is `TRUE`. Raises `FilterError`."""
     if not text.strip():
         return Literal(True)
-    parser = _parser().parse_interactive(text)
+    nested: Nested = _read(text, "start", "filter")
+    return nested.node
+
+
+def parse_enriched(text: str) -> Enriched:
+    """One field of an enrichment. Raises `FilterError`."""
+    enriched: Enriched = _read(text, "enriched", "field")
+    return enriched
+
+
+def _read(text: str, start: str, what: str) -> Any:
+    """What the rule `start` makes of the whole text."""
+    parser = _parser(start).parse_interactive(text)
     previous: Token | None = None
     try:
         for token in parser.lexer_thread.lex(parser.parser_state):  # type: ignore[no-untyped-call]
             parser.feed_token(token)
             previous = token
-        nested: Nested = parser.feed_eof(previous)  # type: ignore[no-untyped-call]
+        return parser.feed_eof(previous)  # type: ignore[no-untyped-call]
     except UnexpectedInput as error:
-        raise complaint(text, error, previous) from None
-    return nested.node
+        raise complaint(text, error, previous, what) from None
 
 
 @cache
-def _parser() -> Lark:
+def _parser(start: str) -> Lark:
     return Lark.open(
-        "grammar.lark", rel_to=__file__, parser="lalr", lexer="contextual", transformer=_TreeBuilder()
+        "grammar.lark",
+        rel_to=__file__,
+        start=start,
+        parser="lalr",
+        lexer="contextual",
+        transformer=_TreeBuilder(),
     )
 
 
@@ -176,10 +202,13 @@ class _TreeBuilder(Transformer[Token, Nested]):
         return _nest(node, nested, _column(name)) if nested else _leaf(node, name)
 
     def field(self, path: Token) -> Nested:
-        try:
-            return _leaf(Field(parse_path(str(path))), path)
-        except PathError as error:
-            raise FilterError(f"{error.message}, at column {_column(path)}", _column(path)) from None
+        return _leaf(Field(_path(path)), path)
+
+    def field_of(self, path: Token, state: Token) -> Nested:
+        return _leaf(FieldOf(_path(path), state.upper(), _column(path)), path)
+
+    def enriched(self, expression: Nested, path: Token, *hints: Token) -> Enriched:
+        return Enriched(expression.node, _path(path), frozenset(map(str.upper, hints)), _column(path))
 
     def number(self, digits: Token) -> Nested:
         number = parse_number(digits)
@@ -203,6 +232,13 @@ class _TreeBuilder(Transformer[Token, Nested]):
 
     def false(self, word: Token) -> Nested:
         return _leaf(Literal(False), word)
+
+
+def _path(token: Token) -> Path:
+    try:
+        return parse_path(str(token))
+    except PathError as error:
+        raise FilterError(f"{error.message}, at column {_column(token)}", _column(token)) from None
 
 
 def _operator(token: Token) -> str:

@@ -11,6 +11,7 @@ from sowline.filter.tree import (
     Call,
     Comparison,
     Field,
+    FieldOf,
     In,
     IsNaN,
     IsNull,
@@ -55,6 +56,8 @@ def _form(node: Node) -> tuple[_Level, str]:
             return _Level.PRIMARY, _constant(value)
         case Field(path):
             return _Level.PRIMARY, str(path)
+        case FieldOf(path, state):
+            return _Level.PRIMARY, f"{path} OF {state}"
         case Call(name, arguments):
             return _Level.PRIMARY, f"{name}({_list(arguments)})"
         case Signed(sign, operand):

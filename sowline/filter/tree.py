@@ -36,6 +36,15 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldOf:
+    """`path OF state`: the value at a path in one of the states that enrichment knows, `PREVIOUS` or `CURRENT`."""
+
+    path: Path
+    state: str
+    column: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Signed:
     """A unary `+` or `-`."""
 
@@ -143,6 +152,7 @@ class Call:
 Node = (
     Literal
     | Field
+    | FieldOf
     | Signed
     | Arithmetic
     | Comparison
@@ -184,7 +194,7 @@ def _flattened(kind: type[And] | type[Or], terms: Iterable[Node]) -> tuple[Node,
 def children(node: Node) -> tuple[Node, ...]:
     """The operands of a node, in the order written."""
     match node:
-        case Literal() | Field():
+        case Literal() | Field() | FieldOf():
             return ()
         case (
             Signed(operand=operand) | Like(operand=operand) | IsNull(operand) | IsNaN(operand) | Not(operand)
@@ -207,7 +217,7 @@ def children(node: Node) -> tuple[Node, ...]:
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     """The node with each of its operands changed; a node without operands is itself."""
     match node:
-        case Literal() | Field():
+        case Literal() | Field() | FieldOf():
             return node
         case Signed() | Like() | IsNull() | IsNaN() | Not():
             return replace(node, operand=change(node.operand))

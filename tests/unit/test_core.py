@@ -476,3 +476,144 @@ def test_a_record_too_large_with_its_origin_is_refused() -> None:
     junk = ("x", b"x" * core.definition.log_bytes_max)
     step = core.apply(LogRecord(0, 0, None, b'{"id":"%s"}' % THERE.encode(), [junk]))
     assert (reasons(step), step.forwards) == (["too large"], [])
+
+
+# computed fields
+
+
+def test_preprocessing_makes_the_key() -> None:
+    """A message need not have the key field: it is computed before the record is looked for."""
+    core = Core(preprocessing=["CONCAT(/region, '-', /number) AS /id"])
+    core.write({"region": "eu", "number": 7, "a": 1})
+    change = only(core.write({"region": "eu", "number": 7, "b": 1}, "delta_publish").changes)
+    assert change.sow_key == sow_key(DOMAIN, "eu-7")
+    assert core.body("eu-7") == {"region": "eu", "number": 7, "id": "eu-7", "a": 1, "b": 1}
+
+
+def test_a_delete_by_body_is_preprocessed() -> None:
+    """It names its record as a publish does; a delete by Kafka key has nothing to compute of."""
+    core = Core(preprocessing=["UPPER(/name) AS /id"], enrichment=["1 / /x AS /y"])
+    core.write({"name": "a"})
+    core.write({"name": "b"})
+    assert core.write({"name": "a"}, "sow_delete").outcomes == {}
+    assert core.write(None, "sow_delete", key=b"B").outcomes == {}
+    assert (core.body("A"), core.body("B")) == (None, None)
+
+
+def test_enrichment_sees_what_preprocessing_has_made() -> None:
+    """The stages follow each other, and the record has the fields of both."""
+    core = Core(preprocessing=["/a + 1 AS /a"], enrichment=["/a + 1 AS /b", "SOW_KEY() AS /key"])
+    core.write({"id": 1, "a": 1})
+    assert core.body("1") == {"id": 1, "a": 2, "b": 3, "key": sow_key(DOMAIN, "1").decode()}
+
+
+def test_a_delta_is_enriched_before_it_is_merged() -> None:
+    """Only its own fields are seen; those of the record are there as the previous ones."""
+    core = Core(enrichment=["/a AS /seen", "/a OF PREVIOUS AS /before"])
+    core.write({"id": 1, "a": 1})
+    core.write({"id": 1, "b": 1}, "delta_publish")
+    assert core.body("1") == {"id": 1, "a": 1, "b": 1, "seen": None, "before": 1}
+
+
+def test_several_updates_in_a_batch_follow_each_other() -> None:
+    """Each sees the record as the one before it has left it, whether or not that is in the store."""
+    core = Core(enrichment=["COALESCE(/n OF PREVIOUS, 0) + 1 AS /n"])
+    core.write({"id": 1})
+    delete: Headers = [("sow.command", b"sow_delete")]
+    step = core.apply(
+        LogRecord(1, 0, None, b'{"id":1}'),
+        LogRecord(2, 0, None, b'{"id":2}'),
+        LogRecord(3, 0, None, b'{"id":1}'),
+        LogRecord(4, 0, None, b'{"id":1}', delete),
+        LogRecord(5, 0, None, b'{"id":1}'),
+    )
+    bodies = [change.body and orjson.loads(change.body)["n"] for change in step.changes]
+    assert bodies == [2, 1, 3, None, 1]
+
+
+def test_a_deleted_record_has_no_previous_state() -> None:
+    """Also while its numbers are remembered, which another owner may not do any more."""
+    core = Core(enrichment=["/a OF PREVIOUS AS /before", "LAST_UPDATED() AS /at"])
+    core.write({"id": 1, "a": 1}, publisher="p", sequence="1")
+    core.write({"id": 1}, "sow_delete", publisher="p", sequence="2")
+    core.write({"id": 1}, publisher="p", sequence="3")
+    assert core.body("1") == {"id": 1, "before": None, "at": None}
+
+
+def test_a_repeat_is_not_enriched_again() -> None:
+    """A counter stays where it is when a message comes twice."""
+    core = Core(enrichment=["COALESCE(/n OF PREVIOUS, 0) + 1 AS /n"])
+    core.write({"id": 1}, publisher="p", sequence="1")
+    assert core.write({"id": 1}, publisher="p", sequence="1").outcomes == {"1": "repeat"}
+    assert core.body("1") == {"id": 1, "n": 1}
+
+
+def test_a_misplaced_message_is_forwarded_as_it_came() -> None:
+    """Its key is computed to find its owner, who computes it once more."""
+    core = Core(2, preprocessing=["/name AS /id"], enrichment=["1 AS /n"])
+    body = b'{"name" : "%s"}' % THERE.encode()
+    step = core.write(body)
+    assert step.forwards == [Forward(1, LogRecord(0, 1000, None, body, []), Origin(0, 0))]
+    core.write({"name": HERE}, origin="1@0")
+    assert core.body(HERE) == {"name": HERE, "id": HERE, "n": 1}
+
+
+def test_time_is_the_logs() -> None:
+    """It is when the log took the message, and does not run backwards."""
+    core = Core(enrichment=["UNIX_TIMESTAMP() AS /at", "LAST_UPDATED() AS /before", "BOOKMARK() AS /place"])
+    core.time = 86_400_500
+    core.write({"id": 1})
+    assert core.body("1") == {"id": 1, "at": 86_400.5, "before": None, "place": "orders:0@0"}
+    core.time = 5
+    core.write({"id": 1})
+    assert core.body("1") == {"id": 1, "at": 86_400.5, "before": 86_400.5, "place": "orders:0@1"}
+
+
+def test_what_is_known_of_a_message() -> None:
+    """Its size as it came, in both stages, what its publisher called it, and its topic."""
+    fields = ["MESSAGE_SIZE() AS /{}/size", "CORRELATION_ID() AS /{}/name", "TOPIC_NAME() AS /{}/topic"]
+    stages = {"preprocessing": "p", "enrichment": "e"}
+    core = Core(**{stage: [field.format(path) for field in fields] for stage, path in stages.items()})
+    core.write(b'{ "id": 1 }', correlation="c")
+    known = {"size": 11, "name": "c", "topic": "orders"}
+    assert core.body("1") == {"id": 1, "p": known, "e": known}
+
+
+@pytest.mark.parametrize(
+    ("preprocessing", "value", "reason"),
+    [
+        ("/name AS /id", {"a": 1}, "key null"),
+        ("/name AS /id HINT OPTIONAL", {"id": 1}, "key missing"),
+        ("/name AS /id", {"name": 0.5}, "bad key"),
+        ("/names AS /id", {"names": [1]}, "bad key"),
+        ("REPLACE(/name, 'x', 'xxxxxxxxxx') AS /id", {"name": "x" * 20}, "too large"),
+    ],
+)
+def test_a_message_that_makes_no_record_is_a_dead_letter(
+    preprocessing: str, value: dict[str, Any], reason: str
+) -> None:
+    """It is kept as it came, and nothing else is harmed."""
+    core = Core(preprocessing=[preprocessing], record_bytes_max=64)
+    body = orjson.dumps(value)
+    step = core.write(body)
+    assert [(letter.record.value, letter.reason) for letter in step.dead] == [(body, reason)]
+    assert step.changes == []
+    core.write({"id": 1, "name": "y", "names": "y"})
+    assert core.body("y") is not None
+
+
+def test_enrichment_may_not_outgrow_the_limit() -> None:
+    """The size of the record counts, not of the message; the record before stays."""
+    core = Core(enrichment=["CONCAT(/a, /a OF PREVIOUS) AS /a HINT OPTIONAL"], record_bytes_max=64)
+    core.write({"id": 1, "a": "x" * 30})
+    assert reasons(core.write({"id": 1, "a": "y" * 30})) == ["too large"]
+    assert reasons(core.write({"id": 1, "a": "y" * 30}, "delta_publish")) == ["too large"]
+    assert core.body("1") == {"id": 1, "a": "x" * 30}
+
+
+def test_what_can_not_be_read_is_refused_before_anything_is_computed() -> None:
+    """A number beyond a double would not come through, so its message is none; long integers come through."""
+    core = Core(enrichment=["1 AS /n"])
+    assert reasons(core.write(b'{"id":1,"a":1e400}')) == ["not json"]
+    change = only(core.write(b'{"id":1,"a":123456789012345678901}').changes)
+    assert change.body == b'{"id":1,"a":123456789012345678901,"n":1}'

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sowline.filter import Filter, FilterError, compile_filter
 from sowline.filter.compile import value as value_closure
 from sowline.filter.compile import verdict
-from sowline.filter.parse import parse
+from sowline.filter.parse import parse, parse_enriched
 from sowline.filter.printer import text_of
 from sowline.filter.tree import (
     Affixed,
@@ -17,6 +17,7 @@ from sowline.filter.tree import (
     Call,
     Comparison,
     Field,
+    FieldOf,
     In,
     IsNaN,
     IsNull,
@@ -122,6 +123,7 @@ def calls(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     )
 
 
+states = st.builds(FieldOf, st.sampled_from(PATHS).map(parse_path), st.sampled_from(["PREVIOUS", "CURRENT"]))
 leaf_nodes = st.one_of(
     st.sampled_from([None, True, False, *NUMBERS, *TEXTS]).map(Literal),
     st.sampled_from(PATHS).map(lambda text: Field(parse_path(text))),
@@ -179,7 +181,7 @@ def test_agrees_with_the_reference(node: Node, document: dict[str, Any]) -> None
 
 
 @settings(max_examples=500, deadline=None)
-@given(nodes)
+@given(nodes | st.recursive(compound(leaf_nodes | states), compound, max_leaves=4))
 def test_text_reads_back_as_the_same_tree(node: Node) -> None:
     """Whatever a tree prints as is read back as that tree."""
     assert parse(text_of(node)) == node
@@ -267,6 +269,12 @@ WORDS = [
     "TRUE",
     "false",
     "MOD",
+    "OF",
+    "PREVIOUS",
+    "current",
+    "AS",
+    "HINT",
+    "OPTIONAL",
 ]
 
 
@@ -284,3 +292,22 @@ def test_any_text_is_a_filter_or_an_error(tokens: list[str], blank: str) -> None
         assert error.column in columns  # noqa: PT017  (most texts are errors, some are not)
     else:
         assert parse(text_of(tree)) == tree
+
+
+@settings(max_examples=500, deadline=None)
+@given(
+    st.lists(st.sampled_from(TOKENS + PATH_TOKENS + WORDS), max_size=12), st.sampled_from(["", " ", "\n "])
+)
+@example(["/a", "OF", "PREVIOUS", "AS", "/b/c", "HINT", "OPTIONAL"], " ")
+def test_any_text_is_a_field_of_enrichment_or_an_error(tokens: list[str], blank: str) -> None:
+    """The other rule that texts are read by fails in no other way, either."""
+    text = blank.join(tokens)
+    try:
+        field = parse_enriched(text)
+    except FilterError as error:
+        columns = range(1, len(text) + 2)
+        assert error.column in columns  # noqa: PT017  (most texts are errors, some are not)
+    else:
+        hints = "".join(f" HINT {hint}" for hint in field.hints)
+        canonical = f"{text_of(field.expression)} AS {field.path}{hints}"
+        assert parse_enriched(canonical)[:3] == field[:3]

@@ -1,5 +1,6 @@
 """`topics.yaml`: what it may say, what is filled in, and where it is wrong."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,44 @@ def test_durations_are_written_with_their_unit() -> None:
             4,
             "hash index '/b and /c' is used twice",
         ),
+        (
+            "topics:\n  - name: a\n    key: /id\n    enrichment:\n      - 1 AS /b\n      - /c AS\n",
+            6,
+            "enrichment.1: expected a path after AS at column 6",
+        ),
+        ("topics:\n  - name: a\n    key: /id\n    enrichment: [SUM(/b) AS /c]\n", 4, "the aggregate SUM"),
+        (
+            "topics:\n  - name: a\n    key: /id\n    preprocessing: [/b OF PREVIOUS AS /c]\n",
+            4,
+            "got /b OF PREVIOUS",
+        ),
+        (
+            "topics:\n  - name: a\n    key: /id\n    preprocessing: [1 AS /b, 2 AS /b/c]\n",
+            4,
+            "paths that don't overlap, got /b and /b/c",
+        ),
+        (
+            "topics:\n  - name: a\n    key: /id\n    enrichment: [1 AS /b, 2 AS /b]\n",
+            4,
+            "paths that don't overlap, got /b and /b",
+        ),
+        (
+            "topics:\n  - name: a\n    key: /id\n    preprocessing: [1 AS /id/b]\n",
+            4,
+            "a key field or none of it, got /id/b and the key field /id",
+        ),
+        (
+            "topics:\n  - name: a\n    key: [/x, /b/id]\n    preprocessing: [1 AS /b]\n",
+            4,
+            "got /b and the key field /b/id",
+        ),
+        ("topics:\n  - name: a\n    key: /id\n    enrichment: [1 AS /id]\n", 4, "paths other than the key's"),
+        (
+            "topics:\n  - name: a\n    key: /b/id\n    enrichment: [1 AS /b]\n",
+            4,
+            "paths other than the key's",
+        ),
+        ("topics:\n  - name: a\n    key: /id\n    enrichment: 1 AS /b\n", 4, "enrichment"),
         ("topics: 5\n", 1, "topics"),
         ("- a\n", 1, "file"),
     ],
@@ -191,11 +230,48 @@ def test_an_unknown_topic_is_answered_with_those_there_are() -> None:
         {"partitions": 2},
         {"record_bytes_max": 1000},
         {"repeat_window": "1h"},
+        {"preprocessing": ["1 AS /a"]},
+        {"enrichment": ["1 AS /a"]},
+        {"enrichment": ["1.0 AS /a"]},
     ],
 )
 def test_the_digest_tells_definitions_apart_that_decide_otherwise(change: dict[str, Any]) -> None:
     """What decides what a log record does is part of the digest."""
     assert define(**change).digest != define().digest
+
+
+def test_the_digest_compares_what_computed_fields_mean() -> None:
+    """Their spelling doesn't count; in which stage and in which order they are does."""
+    digest = define(enrichment=["1 AS /a", "/b + 1 AS /c HINT OPTIONAL"]).digest
+    assert define(enrichment=["1  as [/a]", "/b of current+1 AS /c hint optional"]).digest == digest
+    assert define(enrichment=["/b + 1 AS /c HINT OPTIONAL", "1 AS /a"]).digest != digest
+    assert define(preprocessing=["1 AS /a"]).digest != define(enrichment=["1 AS /a"]).digest
+
+
+def test_the_digest_of_a_topic_without_computed_fields_is_what_it_was() -> None:
+    """State that was made before there were any stays good."""
+    assert define().digest == define(preprocessing=[], enrichment=[]).digest == "72fa0f6368ce91e9"
+
+
+def test_a_topic_computes_fields_in_two_stages() -> None:
+    """They are compiled once, and there is none where there are no fields."""
+    topic = define(preprocessing=["/a AS /id"], enrichment=["/b AS /c"])
+    assert topic.preprocess is topic.preprocess is not None
+    assert topic.preprocess.fields[0].output == ("id",)
+    assert topic.enrich is not None
+    assert topic.enrich.fields[0].output == ("c",)
+    assert (define().preprocess, define().enrich) == (None, None)
+    assert pickle.loads(pickle.dumps(topic)) == topic
+
+
+def test_a_stage_has_so_many_fields() -> None:
+    """More than 64 are refused."""
+    texts = [f"1 AS /f{number}" for number in range(65)]
+    assert len(define(preprocessing=texts[:64], enrichment=texts[:64]).enrichment) == 64
+    with pytest.raises(ValueError, match="at most 64"):
+        define(preprocessing=texts)
+    with pytest.raises(ValueError, match="at most 64"):
+        define(enrichment=texts)
 
 
 def test_indexes_are_paths_of_the_filter_language() -> None:

@@ -1,0 +1,284 @@
+"""Fields computed of an incoming message: in preprocessing, before its key is known, or in enrichment, after.
+
+A field is `expression AS /path`, in the language of filters, and hints. Each stage is a list of such fields, and
+a pure function of the message, of what is known about it, and, in enrichment, of the record's previous body.
+`docs/enrichment.md` specifies both.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import orjson
+
+from sowline.errors import SowlineError
+from sowline.filter import About, FilterError
+from sowline.filter.check import check
+from sowline.filter.closures import Evaluate
+from sowline.filter.envelope import DOCUMENT, PREVIOUS, enveloped
+from sowline.filter.expression import compile_tree
+from sowline.filter.functions import FUNCTIONS
+from sowline.filter.parse import parse_enriched
+from sowline.filter.printer import text_of
+from sowline.filter.tree import Call, Field, FieldOf, Node, rebuilt, walk
+from sowline.merge import merge, take_out
+from sowline.path import Document, Path, Value
+from sowline.projection import AGGREGATES
+
+CHARS_MAX = 16 * 1024
+"""Characters of one field."""
+FIELDS_MAX = 64
+"""Fields of one stage."""
+OUTPUT_LEVELS_MAX = 32
+
+_TIME = frozenset({"UNIX_TIMESTAMP", "TODAY", "TODAY_UTC"})
+_FACTS_BEFORE_THE_KEY = frozenset({"topic", "size", "correlation"})
+_FACTS = _FACTS_BEFORE_THE_KEY | {"sow_key", "sow_key_hash", "bookmark", "updated"}
+_NOW = "now"
+
+Output = tuple[str, ...]
+"""The names that lead to a computed field."""
+
+
+class EnrichmentError(SowlineError):
+    """A text is no field of a stage. `column` (1-based) is where in the text the trouble begins."""
+
+    def __init__(self, message: str, column: int) -> None:
+        super().__init__("bad configuration", message)
+        self.column = column
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedField:
+    """One field: the expression's tree, where its value goes, and its hints."""
+
+    expression: Node
+    output: Output
+    optional: bool = False
+    """NULL is left out, instead of being written as null."""
+    set_current: bool = False
+    """Later fields see the value."""
+
+    @property
+    def text(self) -> str:
+        """The canonical text, which `parse_preprocessing` or `parse_enrichment` reads back."""
+        hints = " HINT OPTIONAL" * self.optional + " HINT SET_CURRENT" * self.set_current
+        return f"{text_of(self.expression)} AS {Path(self.output)}{hints}"
+
+
+class Stage:
+    """The fields of one stage, ready for use. Immutable; equal to every stage of the same fields."""
+
+    __slots__ = ("_steps", "fields", "needs_previous")
+
+    fields: tuple[ComputedField, ...]
+    needs_previous: bool
+    """Whether some field asks for the record's previous body."""
+
+    def __init__(self, fields: Iterable[ComputedField]) -> None:
+        """A stage of fields that were parsed, no two of whose outputs are `overlapping`."""
+        self.fields = tuple(fields)
+        nodes = (node for field in self.fields for node in walk(field.expression))
+        self.needs_previous = any(isinstance(node, FieldOf) for node in nodes)
+        self._steps = [_Step(field, compile_tree(_computable(field.expression))) for field in self.fields]
+
+    def apply(
+        self,
+        body: bytes,
+        document: Document,
+        about: About,
+        now: float | None = None,
+        previous: Document | None = None,
+    ) -> bytes:
+        """Return the body, a valid JSON object, with the computed fields; all others keep their exact text.
+
+        `document` is the body, parsed, and is changed in the same way. `now` is what functions of time answer,
+        in seconds since 1970, and `previous` the record's previous body, which only enrichment may ask for.
+        """
+        envelope: dict[str, Any] = {
+            **about._asdict(),
+            _NOW: now,
+            DOCUMENT: document,
+            PREVIOUS: previous or {},
+        }
+        results: list[tuple[_Step, Value]] = []
+        gone: list[str] = []
+        for step in self._steps:
+            value = _writable(step.value_of(envelope))
+            results.append((step, value))
+            if step.set_current and step.change(document, value):
+                gone.append(step.path)
+        for step, value in results:
+            if not step.set_current and step.change(document, value):
+                gone.append(step.path)
+        return _changed(body, gone, results)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stage) and self.fields == other.fields
+
+    def __hash__(self) -> int:
+        return hash(self.fields)
+
+    def __reduce__(self) -> tuple[type["Stage"], tuple[tuple[ComputedField, ...]]]:
+        # Closures can't be pickled; the fields say it all.
+        return Stage, (self.fields,)
+
+
+class _Step:
+    """A field in the form that it is computed from."""
+
+    __slots__ = ("above", "name", "optional", "path", "set_current", "value_of")
+
+    def __init__(self, field: ComputedField, value_of: Evaluate) -> None:
+        *self.above, self.name = field.output
+        self.path = str(Path(field.output))
+        self.optional = field.optional
+        self.set_current = field.set_current
+        self.value_of = value_of
+
+    def change(self, document: Document, value: Value) -> bool:
+        """Give the field its value in the document, or leave it out; return whether that took away another."""
+        if value is None and self.optional:
+            return self._remove(document)
+        for name in self.above:
+            below = document.get(name)
+            if not isinstance(below, dict):
+                below = document[name] = {}
+            document = below
+        document[self.name] = value
+        return False
+
+    def _remove(self, document: Document) -> bool:
+        for name in self.above:
+            below = document.get(name)
+            if not isinstance(below, dict):
+                return False
+            document = below
+        there = self.name in document
+        document.pop(self.name, None)
+        return there
+
+
+def _changed(body: bytes, gone: Sequence[str], results: Iterable[tuple[_Step, Value]]) -> bytes:
+    """Return the body without the fields that are gone, and with the results."""
+    if gone:
+        body = take_out(body, gone)
+    delta: Document = {}
+    for step, value in results:
+        step.change(delta, value)
+    return merge(body, orjson.dumps(delta)) if delta else body
+
+
+def _writable(value: Value) -> Value:
+    """The value as JSON can hold it: neither NaN nor an infinity."""
+    return None if isinstance(value, float) and not isfinite(value) else value
+
+
+def _computable(node: Node) -> Node:
+    """The same tree, of an envelope that also says what time it is."""
+    return _timed(enveloped(node))
+
+
+def _timed(node: Node) -> Node:
+    now = Field(Path((_NOW,)))
+    match node:
+        case Call("UNIX_TIMESTAMP"):
+            return now
+        case Call("TODAY", zones):
+            return Call("DATE", (now, *map(_timed, zones)))
+        case Call("TODAY_UTC"):
+            return Call("DATE_UTC", (now,))
+    return rebuilt(node, _timed)
+
+
+def parse_preprocessing(text: str) -> ComputedField:
+    """One field of preprocessing; raises `EnrichmentError`."""
+    return _parsed(text, before_the_key=True)
+
+
+def parse_enrichment(text: str) -> ComputedField:
+    """One field of enrichment; raises `EnrichmentError`."""
+    return _parsed(text, before_the_key=False)
+
+
+def _parsed(text: str, before_the_key: bool) -> ComputedField:
+    if len(text) > CHARS_MAX:
+        raise EnrichmentError(
+            f"expected a field of at most {CHARS_MAX} characters, got {len(text)}", CHARS_MAX + 1
+        )
+    try:
+        written = parse_enriched(text)
+        _check(written.expression, before_the_key)
+    except FilterError as error:
+        raise EnrichmentError(error.message, error.column) from None
+    output = _output(written.path, written.column)
+    expression = _plain(written.expression)
+    return ComputedField(expression, output, "OPTIONAL" in written.hints, "SET_CURRENT" in written.hints)
+
+
+def _plain(node: Node) -> Node:
+    """The tree in canonical form: the message is the current state, whether or not that is said."""
+    if isinstance(node, FieldOf) and node.state == "CURRENT":
+        return Field(node.path)
+    return rebuilt(node, _plain)
+
+
+def _stateless(node: Node) -> Node:
+    """The tree of a filter that has its paths and functions."""
+    return Field(node.path) if isinstance(node, FieldOf) else rebuilt(node, _stateless)
+
+
+def _check(tree: Node, before_the_key: bool) -> None:
+    calls = [node for node in walk(tree) if isinstance(node, Call)]
+    for call in calls:
+        if call.name in AGGREGATES:
+            raise EnrichmentError(
+                f"expected a function of one message at column {call.column}, got the aggregate {call.name}",
+                call.column,
+            )
+    check(_stateless(tree))
+    for call in calls:
+        _check_call(call, before_the_key)
+    for node in walk(tree):
+        if isinstance(node, FieldOf) and node.state == "PREVIOUS" and before_the_key:
+            raise EnrichmentError(
+                f"expected a path of the message at column {node.column}, got {text_of(node)}: which record the"
+                " message is for is not known before enrichment",
+                node.column,
+            )
+
+
+def _check_call(call: Call, before_the_key: bool) -> None:
+    function = FUNCTIONS[call.name]
+    answers = call.name in _TIME or (function.deterministic and function.fact is None)
+    if not (answers or function.fact in _FACTS):
+        raise EnrichmentError(
+            f"expected a function that answers the same whenever the log is read at column {call.column},"
+            f" got {call.name}",
+            call.column,
+        )
+    early = call.name not in _TIME and (function.fact is None or function.fact in _FACTS_BEFORE_THE_KEY)
+    if before_the_key and not early:
+        raise EnrichmentError(
+            f"expected a function of the message alone at column {call.column}, got {call.name}, which only"
+            " enrichment may ask for",
+            call.column,
+        )
+
+
+def _output(path: Path, column: int) -> Output:
+    names = tuple(step for step in path.steps if isinstance(step, str))
+    if len(names) < len(path.steps):
+        raise EnrichmentError(f"expected a path of names only at column {column}, got {path}", column)
+    if len(names) > OUTPUT_LEVELS_MAX:
+        raise EnrichmentError(
+            f"expected a path of at most {OUTPUT_LEVELS_MAX} names at column {column}, got {len(names)}",
+            column,
+        )
+    return names
+
+
+def overlapping(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Whether two paths are the same field, or one of them lies in the other."""
+    return all(ours == theirs for ours, theirs in zip(one, other, strict=False))

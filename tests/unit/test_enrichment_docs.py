@@ -1,0 +1,133 @@
+"""The specification, docs/enrichment.md, is true: each line of its tables is run."""
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+import yaml
+
+from materializer.core import Applier
+from materializer.head import Head
+from materializer.store import MemoryStore, Tally
+from materializer.view import View
+from sowline.command import LogRecord
+from sowline.enrichment import ComputedField, EnrichmentError, Stage, parse_enrichment, parse_preprocessing
+from sowline.filter import UNKNOWN
+from sowline.filter.functions import FUNCTIONS
+from sowline.topics import TopicDefinition, parse_topics
+
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "enrichment.md"
+
+
+def rows(*headings: str) -> Iterator[list[str]]:
+    """The rows of all tables with these headings, code marks removed."""
+    in_table = False
+    for line in DOCUMENTATION.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            in_table = False
+        elif tuple(cells) == headings:
+            in_table = True
+        elif in_table and not cells[0].startswith("---"):
+            yield [cell.removeprefix("`").removesuffix("`") for cell in cells]
+
+
+COMPUTED = list(rows("fields", "message", "becomes"))
+MERGED = list(rows("enrichment", "record", "delta", "record after"))
+FUNCTIONS_OF_STAGES = list(rows("function", "preprocessing", "enrichment"))
+PREPROCESSING_ERRORS = list(rows("preprocessing", "error"))
+ENRICHMENT_ERRORS = list(rows("enrichment", "error"))
+CANONICAL = list(rows("field", "canonical"))
+
+STAGES = {"preprocessing": parse_preprocessing, "enrichment": parse_enrichment}
+
+
+@pytest.mark.parametrize(("fields", "message", "becomes"), COMPUTED)
+@pytest.mark.parametrize("stage", STAGES)
+def test_computed(stage: str, fields: str, message: str, becomes: str) -> None:
+    """A message becomes what the table says, field after field, in either stage."""
+    computing = Stage(STAGES[stage](field) for field in fields.split("; "))
+    body = message.encode()
+    assert orjson.loads(body) == orjson.loads(message)
+    made = computing.apply(body, orjson.loads(body), UNKNOWN)
+    assert orjson.dumps(orjson.loads(made)) == orjson.dumps(orjson.loads(becomes))
+
+
+@pytest.mark.parametrize(("field", "record", "delta", "after"), MERGED)
+def test_merged(field: str, record: str, delta: str, after: str) -> None:
+    """A record and a delta lead to what the table says."""
+    plain = TopicDefinition(name="orders", key=("/id",))
+    enriched = TopicDefinition(name="orders", key=("/id",), enrichment=(field,))
+    store, head = MemoryStore(), Head()
+    for definition, body in ((plain, record), (enriched, delta)):
+        if body:
+            view = View(store)
+            log_record = LogRecord(
+                head.next_offset, 1000, None, body.encode(), [("sow.command", b"delta_publish")]
+            )
+            step = Applier(definition, 0, head, view).apply([log_record])
+            store.commit(view.writes(), Tally(), b"")
+            head = step.head
+    assert orjson.loads(step.changes[-1].body or b"") == orjson.loads(after)
+
+
+@pytest.mark.parametrize(("functions", "preprocessing", "enrichment"), FUNCTIONS_OF_STAGES)
+def test_functions(functions: str, preprocessing: str, enrichment: str) -> None:
+    """A function is refused in the stages where the table says so, and taken in the others."""
+    for name in re.findall(r"\w+", functions):
+        for stage, said in (("preprocessing", preprocessing), ("enrichment", enrichment)):
+            assert is_refused(STAGES[stage], f"{name}() AS /a") is (said == "refused")
+
+
+def is_refused(parse: Callable[[str], ComputedField], text: str) -> bool:
+    """Whether the text is no field of the stage."""
+    try:
+        parse(text)
+    except EnrichmentError:
+        return True
+    return False
+
+
+def test_every_function_that_is_not_of_the_document_is_on_the_table() -> None:
+    """What asks for the time, for chance or for facts has its line."""
+    listed = [name for functions, _, _ in FUNCTIONS_OF_STAGES for name in re.findall(r"\w+", functions)]
+    special = [name for name, function in FUNCTIONS.items() if function.fact or not function.deterministic]
+    assert sorted(listed) == sorted(special)
+
+
+@pytest.mark.parametrize(
+    ("stage", "text", "message"),
+    [("preprocessing", *row) for row in PREPROCESSING_ERRORS]
+    + [("enrichment", *row) for row in ENRICHMENT_ERRORS],
+)
+def test_error(stage: str, text: str, message: str) -> None:
+    """A text shown with an error is refused with exactly that sentence."""
+    with pytest.raises(EnrichmentError) as error:
+        STAGES[stage](text)
+    assert (error.value.reason, error.value.message) == ("bad configuration", message)
+
+
+@pytest.mark.parametrize(("text", "canonical"), CANONICAL)
+def test_canonical(text: str, canonical: str) -> None:
+    """A field has the canonical text that is shown, which is its own."""
+    assert parse_enrichment(text).text == canonical
+    assert parse_enrichment(canonical) == parse_enrichment(text)
+
+
+def test_the_definition_at_the_top_is_one() -> None:
+    """Whoever copies it has a topic with both stages."""
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", DOCUMENTATION.read_text(), re.DOTALL | re.MULTILINE)
+    topic = parse_topics(text).named("orders")
+    assert len(topic.preprocessing) + len(topic.enrichment) == text.count(" AS ")
+    assert list(topic.enrichment) == yaml.safe_load(text)["topics"][0]["enrichment"]
+
+
+def test_all_tables_are_found() -> None:
+    """No table escapes: each table row is of a known kind, or a heading."""
+    lines = DOCUMENTATION.read_text(encoding="utf-8").splitlines()
+    tables = sum(line.startswith("|---") for line in lines)
+    kinds = (COMPUTED, MERGED, FUNCTIONS_OF_STAGES, PREPROCESSING_ERRORS, ENRICHMENT_ERRORS, CANONICAL)
+    found = sum(map(len, kinds))
+    assert sum(line.startswith("|") for line in lines) == found + 2 * tables
