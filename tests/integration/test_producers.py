@@ -2,8 +2,10 @@
 
 import asyncio
 import random
+import re
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import orjson
 import pytest
@@ -13,10 +15,14 @@ from sowline.key import partition_of
 from tests.integration.changes import check_chain, check_compacted, read_changes
 from tests.integration.load import check_sow, model_of, new_seed
 from tests.integration.model import FILTERS, Body
+from tests.integration.producers.programs import PROGRAMS, SOURCES, Program, need_kcat, run
+from tests.integration.producers.records import History, Told, history, records, sow
 from tests.integration.services import SECONDS_MAX, Service, System, headers_of, system, wait_for
+from tests.integration.wire import Json, Wire, wire
 
 PARTITIONS = 4
-KINDS = ("murmur2", "crc32", "plain", "keys", "filter")
+KINDS = ("murmur2", "crc32", "plain", "keys", "filter", "typed", *PROGRAMS)
+PAGE = Path(__file__).parents[2] / "docs" / "producers.md"
 
 
 class Served:
@@ -135,3 +141,77 @@ def test_delete_for_all_partitions(served: Served, kind: str, delete: Callable[[
     assert served.sow(name).keys() == {str(number) for number in range(51)}
     forwards = [message for message in served.system.read(name) if "sow.origin" in headers_of(message)]
     assert {message.partition() for message in forwards} == {0, 1, 3}
+
+
+def share_in_place(served: Served, name: str) -> float:
+    """Return which part of the records with a key was written to the partition that the key belongs in."""
+    written = [message for message in served.system.read(name) if "sow.origin" not in headers_of(message)]
+    keys = [(key.decode(), message.partition()) for message in written if (key := message.key())]  # type: ignore[union-attr]
+    return sum(partition_of(key, PARTITIONS) == partition for key, partition in keys) / len(keys)
+
+
+def read_live(client: Wire, served: Served, name: str, count: int) -> dict[str, list[tuple[str, Body]]]:
+    """Return what a subscriber is told of each record: so many messages, and whatever comes beyond them."""
+    messages: list[Json] = [client.receive() for _ in range(count)]
+    served.system.wait_settled(served.query.url, name)
+    told: dict[str, list[tuple[str, Body]]] = {}
+    for message in [*messages, *client.heartbeat()]:
+        told.setdefault(str(message["data"]["id"]), []).append((message["command"], message["data"]))
+    return told
+
+
+def changes_told(served: Served, name: str) -> History:
+    """Return what the changes topic says of each record."""
+    told: History = {}
+    for event in read_changes(served.system, name)[0]:
+        command, body = ("publish", event.body) if event.body is not None else ("oof", event.previous)
+        assert body is not None
+        step = Told(command, body, event.about.get("correlation"))
+        told.setdefault(str(body["id"]), []).append(step)
+    return told
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_producer_that_knows_nothing_of_sowline(name: str, served: Served, tmp_path: Path) -> None:
+    """Each key's commands take effect in their order and once, wherever the program's own partitioner puts them."""
+    program, topic = PROGRAMS[name], served.names[name]
+    with wire(served.query.url) as client:
+        client.send("sow_and_subscribe", topic=topic, options="oof")
+        client.group()
+        given = records(random.Random(new_seed()), 900)
+        wanted = history(program.write(served.system.kafka, topic, given, tmp_path))
+        live = read_live(client, served, topic, sum(map(len, wanted.values())))
+        assert live == {key: [step[:2] for step in steps] for key, steps in wanted.items()}
+        client.send("sow", topic=topic, batch_size=1000)
+        found = [record["data"] for message in client.group()[1:-1] for record in message["records"]]
+    assert {str(body["id"]): body for body in found} == sow(wanted)
+    assert changes_told(served, topic) == wanted
+    assert served.system.read(served.system.topic(topic).dead) == []
+    assert (share_in_place(served, topic) == 1) == program.in_place
+
+
+def test_what_is_typed_on_the_page(served: Served, tmp_path: Path) -> None:
+    """The first commands of the page do what it says."""
+    need_kcat()
+    topic = served.names["typed"]
+    typed = re.findall(r"^\$ (echo .*)$", PAGE.read_text(), re.MULTILINE)
+    with wire(served.query.url) as client:
+        client.send("sow_and_subscribe", topic=topic, options="oof")
+        client.group()
+        for line in typed:
+            ours = line.replace("127.0.0.1:29092", served.system.kafka).replace("-t orders", f"-t {topic}")
+            run(["sh", "-c", ours], tmp_path)
+        live = read_live(client, served, topic, len(typed))
+    first, second = {"id": 1, "status": "open", "qty": 100}, {"id": 2, "status": "open", "qty": 5}
+    merged = first | {"qty": 250}
+    assert live == {
+        "1": [("publish", first), ("publish", merged)],
+        "2": [("publish", second), ("oof", second)],
+    }
+    assert orjson.dumps(merged).decode() in PAGE.read_text()
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_the_page_shows_the_programs(program: Program) -> None:
+    """What one copies from the page is what runs here."""
+    assert f"\n{(SOURCES / program.source).read_text()}```\n" in PAGE.read_text()
