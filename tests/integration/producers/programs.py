@@ -52,7 +52,8 @@ def _kcat(kafka: str, topic: str, records: Sequence[Record], directory: Path) ->
 def _java(kafka: str, topic: str, records: Sequence[Record], directory: Path) -> list[Record]:
     need(has_compiler(), "a JDK 17 or 21: the Java here has no compiler (module jdk.compiler)")
     jars = os.pathsep.join(map(str, kafka_jars()))
-    command = [str(find_java()), "-cp", jars, str(SOURCES / "Orders.java"), kafka, topic]
+    java = [str(find_java()), "-XX:TieredStopAtLevel=1", "-cp", jars]
+    command = [*java, str(SOURCES / "Orders.java"), kafka, topic]
     return _by_lines(command, records, directory)
 
 
