@@ -4,7 +4,7 @@ import json
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -27,7 +27,7 @@ from tests.property.model import FILTERS, Body, PartitionModel
 from tests.property.world import World, Written, changes_of, dump
 
 WINDOW = 20
-BYTES_MAX = 120
+BYTES_MAX = 250
 DOMAIN = b"things\0"
 
 ids = st.sampled_from([1, "1", 2, "ü", True])
@@ -75,6 +75,10 @@ def text_of(key: Any) -> str:
 class CoreAgainstModel(RuleBasedStateMachine):
     """Writers, owners, crashes, lost disks and late writers in any order; then everything must add up."""
 
+    defined: ClassVar[dict[str, Any]] = {"key": "/id"}
+    """What decides the meaning of the log, and the model that knows it."""
+    model: ClassVar[type[PartitionModel]] = PartitionModel
+
     def __init__(self) -> None:
         super().__init__()
         self.stack = ExitStack()
@@ -85,7 +89,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
         self.definition = TopicDefinition.model_validate(
             {
                 "name": "things",
-                "key": "/id",
+                **self.defined,
                 "partitions": partitions,
                 "record_bytes_max": BYTES_MAX,
                 "repeat_window": f"{WINDOW}ms",
@@ -254,7 +258,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
             self.stack.close()
 
     def _check(self, number: int) -> None:
-        model = PartitionModel(number, self.definition.partitions, DOMAIN, BYTES_MAX, WINDOW)
+        model = self.model(number, self.definition.partitions, DOMAIN, BYTES_MAX, WINDOW)
         model.replay(self.world.logs[number])
         self._check_state(number, model)
         changes = self._check_following(number, model)

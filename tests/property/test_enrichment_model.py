@@ -1,0 +1,90 @@
+"""Computed fields in the pure core against a perfect model: batches, crashes and lost disks change nothing."""
+
+import json
+from dataclasses import dataclass, field
+
+from hypothesis import settings
+
+from sowline.command import LogRecord
+from tests.property.model import Body, Kept, PartitionModel, Place, Refused, merged
+from tests.property.test_core_model import CoreAgainstModel
+
+PREPROCESSING = ["/id AS /key"]
+ENRICHMENT = [
+    "COALESCE(/count OF PREVIOUS, 0) + 1 AS /count",
+    "/q + 1 AS /q HINT OPTIONAL HINT SET_CURRENT",
+    "/q > 5 AS /more/b HINT OPTIONAL",
+    "/q OF PREVIOUS AS /was HINT OPTIONAL",
+    "UNIX_TIMESTAMP() - LAST_UPDATED() AS /since",
+    "CONCAT(TOPIC_NAME(), BOOKMARK()) AS /place",
+]
+
+
+@dataclass
+class EnrichedModel(PartitionModel):
+    """The perfect model, with the fields above computed in plain Python."""
+
+    updated: dict[str, int] = field(default_factory=dict)
+
+    def _parse(self, value: bytes) -> tuple[str, Body]:
+        try:
+            key, body = super()._parse(value)
+        except Refused as refusal:
+            # A field that is computed is there, but an object or nothing at all has no value.
+            reason = str(refusal)
+            if reason == "key missing" or (reason == "bad key" and json.loads(value)["id"] == {}):
+                raise Refused("key null") from None
+            raise
+        return key, body | {"key": body["id"]}
+
+    def _publish(self, record: LogRecord, command: str, number: tuple[str, Place] | None) -> None:
+        key, body = self._parse(record.value or b"")
+        if not self._is_mine(record, key):
+            return
+        kept = self.kept.get(key, Kept(None, {}))
+        if self._is_repeat(kept, number):
+            return
+        body = self._enriched(body, kept.body or {}, self.updated.get(key), record.offset)
+        if command == "delta_publish" and kept.body is not None:
+            body = merged(kept.body, body)
+        self._set(record, 0, key, kept, body, number)
+
+    def _enriched(self, body: Body, previous: Body, updated: int | None, offset: int) -> Body:
+        """What enrichment makes of a body."""
+        since = None if updated is None else self.time / 1000 - updated / 1000
+        place = f"thingsthings:{self.number}@{offset}"
+        body = body | {"count": previous.get("count", 0) + 1, "since": since, "place": place}
+        body.pop("was", None)
+        if "q" in previous:
+            body["was"] = previous["q"]
+        if "q" in body:
+            body["q"] += 1
+            body["more"] = body.get("more", {}) | {"b": body["q"] > 5}
+        elif "b" in body.get("more", {}):
+            body["more"] = {name: value for name, value in body["more"].items() if name != "b"}
+        return body
+
+    def _set(
+        self,
+        record: LogRecord,
+        nth: int,
+        key: str,
+        kept: Kept,
+        body: Body | None,
+        number: tuple[str, Place] | None,
+    ) -> None:
+        super()._set(record, nth, key, kept, body, number)
+        self.updated.pop(key, None)
+        if body is not None:
+            self.updated[key] = self.time
+
+
+class EnrichedCoreAgainstModel(CoreAgainstModel):
+    """All that may happen to a topic may happen to one with computed fields, of which one is its key."""
+
+    defined = {"key": "/key", "preprocessing": PREPROCESSING, "enrichment": ENRICHMENT}  # noqa: RUF012
+    model = EnrichedModel
+
+
+EnrichedCoreAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestEnrichedCoreAgainstModel = EnrichedCoreAgainstModel.TestCase
