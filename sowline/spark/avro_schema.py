@@ -1,0 +1,122 @@
+"""Avro schemas as the Spark types of JSON bodies.
+
+A logical type of a number stays that number, for that is what a body has: `timestamp-millis` is a BIGINT.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from sowline.errors import SowlineError
+
+_PRIMITIVES: Mapping[str, type[DataType]] = {
+    "boolean": BooleanType,
+    "int": IntegerType,
+    "long": LongType,
+    "float": FloatType,
+    "double": DoubleType,
+    "bytes": BinaryType,
+    "string": StringType,
+}
+_NAMED = ("record", "enum", "fixed")
+_WIDER = ((IntegerType(), LongType()), (FloatType(), DoubleType()))
+"""Of a union of both, the second holds what the first does."""
+
+
+def avro_type(schema: Any) -> DataType:
+    """Return the type of a parsed Avro schema; raises `not supported` with the path of what has none."""
+    return _Reader().type_of(schema, "", "")
+
+
+class _Reader:
+    """Reads one schema; `_named` are the types that it has named so far, None while one is being read."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, DataType | None] = {}
+
+    def type_of(self, schema: Any, path: str, namespace: str) -> DataType:
+        if isinstance(schema, list):
+            return self._union(schema, path, namespace)
+        if isinstance(schema, str):
+            return self._reference(schema, path, namespace)
+        if not isinstance(schema, dict) or "type" not in schema:
+            raise _unsupported(path, "an Avro type", schema)
+        kind = schema["type"]
+        if kind in _NAMED:
+            return self._definition(schema, path, namespace)
+        if kind == "array":
+            return ArrayType(self.type_of(schema.get("items"), f"{path}[]", namespace))
+        if kind == "map":
+            return MapType(StringType(), self.type_of(schema.get("values"), f"{path}{{}}", namespace))
+        return _decimal(schema, path) or self.type_of(kind, path, namespace)
+
+    def _union(self, branches: list[Any], path: str, namespace: str) -> DataType:
+        types = [self.type_of(branch, path, namespace) for branch in branches if branch != "null"]
+        if len(types) == 1:
+            return types[0]
+        for narrow, wide in _WIDER:
+            if narrow in types and wide in types and len(types) == 2:
+                return wide
+        raise _unsupported(path, "null and one other type in a union", branches)
+
+    def _reference(self, name: str, path: str, namespace: str) -> DataType:
+        if name in _PRIMITIVES:
+            return _PRIMITIVES[name]()
+        full = name if "." in name or not namespace else f"{namespace}.{name}"
+        if full not in self._named:
+            raise _unsupported(path, "a type that the schema itself defines", name)
+        found = self._named[full]
+        if found is None:
+            raise _unsupported(path, "a type that does not hold itself", name)
+        return found
+
+    def _definition(self, schema: Mapping[str, Any], path: str, namespace: str) -> DataType:
+        name = str(schema.get("name", ""))
+        space = name.rpartition(".")[0] or schema.get("namespace", namespace)
+        full = name if "." in name or not space else f"{space}.{name}"
+        self._named[full] = None
+        self._named[full] = found = self._defined(schema, path, space)
+        return found
+
+    def _defined(self, schema: Mapping[str, Any], path: str, namespace: str) -> DataType:
+        if schema["type"] == "enum":
+            return StringType()
+        if schema["type"] == "fixed":
+            return _decimal(schema, path) or BinaryType()
+        return StructType(
+            [
+                StructField(
+                    field["name"], self.type_of(field.get("type"), f"{path}/{field['name']}", namespace)
+                )
+                for field in schema.get("fields", ())
+            ]
+        )
+
+
+def _decimal(schema: Mapping[str, Any], path: str) -> DecimalType | None:
+    if schema.get("logicalType") != "decimal":
+        return None
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if not isinstance(precision, int) or not 0 <= scale <= precision <= 38:
+        raise _unsupported(path, "a decimal of at most 38 digits", dict(schema))
+    return DecimalType(precision, scale)
+
+
+def _unsupported(path: str, expected: str, found: Any) -> SowlineError:
+    where = path or "the schema"
+    return SowlineError("not supported", f"expected {expected} at {where}, got {str(found)[:200]}")

@@ -1,0 +1,83 @@
+"""What a job asks Kafka itself: partitions, offsets, settings. With Java's client, which takes the job's options."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from sowline.errors import SowlineError
+
+Offsets = dict[int, int]
+"""An offset of each partition."""
+
+_TIMEOUT_MS = 30_000
+
+
+class Broker:
+    """Kafka, as one job reaches it; `connected` lends one."""
+
+    def __init__(self, jvm: Any, admin: Any, kafka: str) -> None:
+        self._jvm = jvm
+        self._admin = admin
+        self._kafka = kafka
+
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has; raises `invalid topic` where there is no such topic."""
+        if not self._admin.listTopics().names().get().contains(topic):
+            raise SowlineError(
+                "invalid topic",
+                f"expected a Kafka topic {topic} at {self._kafka}, but there is none: check the topic's name, and its"
+                " log's where that is called otherwise",
+            )
+        found = self._admin.describeTopics(self._jvm.java.util.List.of(topic)).allTopicNames().get()
+        return int(found.get(topic).partitions().size())
+
+    def setting(self, topic: str, name: str) -> str:
+        """Return a setting of a topic."""
+        config = self._jvm.org.apache.kafka.common.config.ConfigResource
+        resource = config(config.Type.TOPIC, topic)
+        found = self._admin.describeConfigs(self._jvm.java.util.List.of(resource)).all().get()
+        return str(found.get(resource).get(name).value())
+
+    def starts(self, topic: str, partitions: int) -> Offsets:
+        """Return the offset of the first record that each partition still holds."""
+        return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.earliest()))
+
+    def ends(self, topic: str, partitions: int) -> Offsets:
+        """Return the offset behind the last committed record of each partition."""
+        return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.latest()))
+
+    def since(self, topic: str, times: Mapping[int, int]) -> dict[int, int | None]:
+        """Return the offset of the first record that was not written before the time (ms) of its partition."""
+        found = self._offsets(topic, {p: self._spec.forTimestamp(time) for p, time in times.items()})
+        return {partition: None if offset < 0 else offset for partition, offset in found.items()}
+
+    @property
+    def _spec(self) -> Any:
+        return self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+
+    def _offsets(self, topic: str, specs: Mapping[int, Any]) -> Offsets:
+        asked = self._jvm.java.util.HashMap()
+        places = {p: self._jvm.org.apache.kafka.common.TopicPartition(topic, p) for p in specs}
+        for partition, spec in specs.items():
+            asked.put(places[partition], spec)
+        committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
+        options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
+        found = self._admin.listOffsets(asked, options).all().get()
+        return {partition: int(found.get(place).offset()) for partition, place in places.items()}
+
+
+@contextmanager
+def connected(spark: SparkSession, kafka: str, options: Mapping[str, str]) -> Iterator[Broker]:
+    """Lend a connection; `options` are those of Java's clients."""
+    jvm: Any = spark._jvm
+    settings = jvm.java.util.HashMap()
+    for name, value in {**options, "bootstrap.servers": kafka}.items():
+        settings.put(name, value)
+    settings.put("default.api.timeout.ms", str(_TIMEOUT_MS))
+    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+    try:
+        yield Broker(jvm, admin, kafka)
+    finally:
+        admin.close()

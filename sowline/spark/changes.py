@@ -1,0 +1,119 @@
+"""The changes of a topic as a streaming frame: what each record was, what it is, and what differs."""
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from sowline.bookmark import NOW, named_place
+from sowline.settings import Settings
+from sowline.spark.broker import connected
+from sowline.spark.events import bookmark_text, events, is_again, is_behind, is_change, kafka_options
+from sowline.spark.moment import read_place
+from sowline.spark.place import ChangesTopic, offsets_json
+from sowline.spark.schema import CORRUPT, schema_of
+
+EARLIEST = "earliest"
+LATEST = "latest"
+
+
+def read_changes(
+    spark: SparkSession,
+    topic: str,
+    *,
+    schema: str | StructType | None = None,
+    start: str = EARLIEST,
+    kafka: str | None = None,
+    log: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Return a stream of the changes of a topic, one row each; docs/spark.md describes the columns.
+
+    - `start`: a bookmark, to get every change after it; `latest`; or `earliest`: all that the topic still has, which
+      is at least the newest of each record, perhaps as it was written `again`.
+    - `schema`: of the records, as DDL or a type; by default it is inferred from some of the newest.
+    - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java clients.
+    - `log`: the topic's log, if it is not called as the topic is.
+
+    Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` where the bookmark has not been reached yet,
+    `bookmark_expired` where a change after it is gone, `not supported` for a schema.
+    """
+    log, kafka, options = log or topic.replace("/", "."), kafka or Settings().kafka, options or {}
+    with connected(spark, kafka, options) as broker:
+        changes = ChangesTopic(spark, broker, log, kafka, options)
+        fields = schema_of(spark, schema, changes)
+        offsets, wanted = _beginning(changes, start)
+    reader = spark.readStream.format("kafka").options(**kafka_options(kafka, changes.name, options, offsets))
+    return _rows(events(reader.load()).where(is_change() & wanted), fields, log)
+
+
+def _beginning(changes: ChangesTopic, start: str) -> tuple[str, Column]:
+    """Return the Kafka offsets to begin at, and which of the changes from there on are wanted."""
+    if start == EARLIEST:
+        # What is written again may be all that compaction has left of a record.
+        return EARLIEST, F.lit(True)
+    if start == LATEST or named_place(start) == NOW:
+        return LATEST, ~is_again()
+    positions = read_place(start, changes.log, changes.partitions)
+    assert positions is not None, "now is the latest"
+    place = changes.place_of(positions)
+    return offsets_json(changes.name, place.offsets), ~is_again() & is_behind(positions, F.col("position"))
+
+
+def _rows(events: DataFrame, fields: StructType, log: str) -> DataFrame:
+    parsed = events.withColumns(
+        {"now": F.from_json("body", fields), "was": F.from_json("previous", fields)}
+    ).withColumn("differ", _differ(fields))
+    position = ("partition", "position.era", "position.offset", "position.index")
+    return parsed.select(
+        "sow_key",
+        F.col("was").alias("before"),
+        F.col("now").alias("after"),
+        _delta(fields).alias("delta"),
+        F.col("differ").alias("changed"),
+        "op",
+        "reason",
+        F.timestamp_millis("time").alias("time"),
+        bookmark_text(log, F.col("position")).alias("bookmark"),
+        F.struct(*position).alias("position"),
+        "correlation",
+        F.timestamp_millis("expires").alias("expires"),
+        "last",
+        F.timestamp_millis("stamp").alias("written"),
+    )
+
+
+def _differ(fields: StructType) -> Column:
+    """Return the names of the fields that differ; null of what is written again, for it does not tell."""
+    names = [F.when(~_same(field), F.lit(field.name)) for field in fields if field.name != CORRUPT]
+    there = F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
+    return F.when(~is_again(), there)
+
+
+def _same(field: StructField) -> Column:
+    was, now = (_field(record, field) for record in ("was", "now"))
+    if _has_maps(field.dataType):  # which Spark does not compare
+        was, now = (F.to_json(F.struct(value.alias("value"))) for value in (was, now))
+    return was.eqNullSafe(now)
+
+
+def _delta(fields: StructType) -> Column:
+    """Return the fields that differ, with what they are now; null where the record is gone or nothing tells."""
+    now = [
+        F.when(F.array_contains("differ", field.name), _field("now", field)).alias(field.name)
+        for field in fields
+    ]
+    return F.when(F.col("now").isNotNull() & ~is_again(), F.struct(*now))
+
+
+def _field(record: str, field: StructField) -> Column:
+    return F.col(record).getField(field.name)
+
+
+def _has_maps(type: DataType) -> bool:
+    if isinstance(type, MapType):
+        return True
+    if isinstance(type, ArrayType):
+        return _has_maps(type.elementType)
+    return isinstance(type, StructType) and any(_has_maps(field.dataType) for field in type)

@@ -1,0 +1,55 @@
+"""What a caller may name a past state by: a bookmark, or a time."""
+
+from datetime import UTC, datetime, timedelta
+
+from sowline.bookmark import NOW, Positions, named_place, parse_bookmark
+from sowline.errors import SowlineError
+from sowline.position import before_the_log
+
+_EXPECTED = "expected a bookmark like orders:0@1187,1@1203, or a time with its zone like 2026-11-21T10:15:00Z"
+
+
+def read_moment(at: str | datetime, log: str, partitions: int) -> Positions | int | None:
+    """Return the positions of a bookmark, a time in ms, or None for now.
+
+    Raises `invalid bookmark` for what is neither, and for a bookmark that is not of all partitions of this log.
+    """
+    if isinstance(at, datetime):
+        return _milliseconds(at, at.isoformat())
+    if "@" in at or named_place(at) is not None:
+        return read_place(at, log, partitions)
+    try:
+        time = datetime.fromisoformat(at.strip())
+    except ValueError:
+        raise SowlineError("invalid bookmark", f"{_EXPECTED}, got {at[:200]!r}") from None
+    return _milliseconds(time, at)
+
+
+def read_place(text: str, log: str, partitions: int) -> Positions | None:
+    """Return the positions of a bookmark of all partitions of this log, or None for now."""
+    place = named_place(text)
+    if place is not None:
+        return None if place == NOW else dict.fromkeys(range(partitions), before_the_log())
+    positions = parse_bookmark(text)
+    if set(positions) != {log}:
+        raise SowlineError(
+            "invalid bookmark", f"expected a bookmark of {log}, got one of {', '.join(positions)}"
+        )
+    beyond = sorted(number for number in positions[log] if number >= partitions)
+    if beyond:
+        raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}, it has {partitions}")
+    missing = [number for number in range(partitions) if number not in positions[log]]
+    if missing:
+        raise SowlineError(
+            "invalid bookmark",
+            f"expected a place in each of the {partitions} partitions of {log}, got none in {missing[0]}: take the"
+            " bookmark of a group's end, and lay those of live messages over it",
+        )
+    return positions[log]
+
+
+def _milliseconds(time: datetime, given: str) -> int:
+    if time.tzinfo is None:
+        raise SowlineError("invalid bookmark", f"{_EXPECTED}, got {given!r} without a zone")
+    since_epoch = time - datetime(1970, 1, 1, tzinfo=UTC)
+    return since_epoch // timedelta(milliseconds=1)

@@ -1,0 +1,233 @@
+"""Places in a changes topic: where it stands, where a past place lies in it, whether all is there that came after.
+
+Compaction takes changes away, and a worker that stalled may have written old ones once more. So a place is never
+taken from the order of Kafka's offsets: what came after it counts as whole if each change is there that another
+event says it comes after.
+"""
+
+import json
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from sowline.bookmark import Positions, format_position
+from sowline.errors import SowlineError
+from sowline.position import Position, before_the_log
+from sowline.spark.broker import Broker, Offsets
+from sowline.spark.events import (
+    INDEX_MAX,
+    events,
+    is_again,
+    is_behind,
+    is_change,
+    kafka_options,
+    kafka_rows,
+    read_position,
+)
+
+CLOCKS_MS = 60_000
+"""How far the clocks of Kafka, the materializer and Spark may be apart."""
+
+TAIL = 1000
+"""Events at the end of a partition that tell where it stands."""
+
+
+class Place(NamedTuple):
+    """A past place: its position in each partition, and Kafka offsets of changes before which nothing is newer.
+
+    `first_written` is when the first change behind it was written (ms), None if there is none.
+    """
+
+    positions: Positions
+    offsets: Offsets
+    first_written: int | None
+
+
+class ChangesTopic:
+    """The changes topic of one log, as it is when this is made. Raises `invalid topic` where it is missing."""
+
+    def __init__(
+        self, spark: SparkSession, broker: Broker, log: str, kafka: str, options: Mapping[str, str]
+    ) -> None:
+        self._spark = spark
+        self._broker = broker
+        self._kafka = kafka
+        self._options = options
+        self.log = log
+        self.name = f"{log}.changes"
+        self.partitions = broker.partitions(self.name)
+        self.starts = broker.starts(self.name, self.partitions)
+        self.lag_ms = int(broker.setting(self.name, "min.compaction.lag.ms"))
+        ends = broker.ends(self.name, self.partitions)
+        tail = self.events({p: max(self.starts[p], end - TAIL) for p, end in ends.items()}, ends)
+        newest = F.max_by(F.struct("position", "last"), "position")
+        found = tail.groupBy("partition").agg(newest.alias("newest")).collect()
+        newest_of = {row["partition"]: row["newest"] for row in found}
+        self.held = {
+            p: read_position(newest_of[p]["position"]) if p in newest_of else before_the_log()
+            for p in range(self.partitions)
+        }
+        self.ends = self._whole(ends, [p for p, row in newest_of.items() if not row["last"]])
+
+    def _whole(self, ends: Offsets, cut_short: list[int]) -> Offsets:
+        """Return the ends without the changes of log records that have not ended."""
+        if not cut_short:
+            return ends
+        records = {p: self.held[p]._replace(nth=-1) for p in range(self.partitions)}
+        ending = self.events(self.starts, ends).where(F.col("partition").isin(cut_short))
+        of_record = ending.where(is_change() & is_behind(records, F.col("position")))
+        found = of_record.groupBy("partition").agg(F.min("kafka_offset").alias("first")).collect()
+        return ends | {row["partition"]: row["first"] for row in found}
+
+    def events(self, starts: Offsets, ends: Offsets | None) -> DataFrame:
+        """Return the events between Kafka offsets; without `ends` up to the end, whenever they are read."""
+        more = {"endingOffsets": "latest" if ends is None else offsets_json(self.name, ends)}
+        options = kafka_options(self._kafka, self.name, self._options, offsets_json(self.name, starts))
+        return events(kafka_rows(self._spark, options | more))
+
+    # past places
+
+    def place_of(self, positions: Positions) -> Place:
+        """Find a bookmark's place. Raises `bookmark_expired` where changes after it are gone, `behind` where it
+        has not been reached yet, and `invalid bookmark` where its era is none of this topic.
+        """
+        for number, position in positions.items():
+            if position > self.held[number]:
+                self._refuse_ahead(number, position)
+        return self._proven(positions, self._written_since(positions))
+
+    def _refuse_ahead(self, number: int, position: Position) -> None:
+        held = self.held[number]
+        if position.era > held.era:
+            raise SowlineError(
+                "invalid bookmark",
+                f"expected a place that {self.name} [{number}] has been at, got {position}: its era is {held.era}."
+                " Has the topic been made again since?",
+            )
+        raise SowlineError(
+            "behind",
+            f"expected {self.name} [{number}] to be at {position}, but it is at {held}: wait and try again",
+        )
+
+    def place_at(self, moment: int) -> Place:
+        """Find the place at a time (ms): in each partition the last position whose time is not after it.
+
+        Raises as `place_of`, and `invalid bookmark` for a time that has not come.
+        """
+        if moment >= time.time() * 1000:
+            raise SowlineError("invalid bookmark", f"expected a time that has passed, got {_utc(moment)}")
+        starts = self._broker.starts(self.log, self.partitions)
+        ends = self._broker.ends(self.log, self.partitions)
+        later = self._broker.since(self.log, dict.fromkeys(range(self.partitions), moment + 1))
+        firsts = {p: ends[p] if offset is None else offset for p, offset in later.items()}
+        positions = {p: self._before(p, first, starts[p], moment) for p, first in firsts.items()}
+        self._require_applied(firsts)
+        return self._proven(positions, dict.fromkeys(range(self.partitions), moment))
+
+    def _before(self, number: int, first: int, log_start: int, moment: int) -> Position:
+        """Return the position behind all that the log records before the offset `first` have made."""
+        era = self.held[number].era
+        if first > log_start:
+            return Position(era, first - 1, INDEX_MAX)
+        if first == 0 and era == 0:
+            return before_the_log()
+        raise SowlineError(
+            "bookmark_expired",
+            f"the log {self.log} [{number}] begins at offset {log_start}, after {_utc(moment)}: what was before can't"
+            " be told; ask for a later time",
+        )
+
+    def _require_applied(self, firsts: Offsets) -> None:
+        """Raise `behind` where a log record before these offsets has not been applied yet."""
+        nexts = {p: held.offset + 1 for p, held in self.held.items()}
+        if all(nexts[p] >= first for p, first in firsts.items()):
+            return
+        ends = {p: max(nexts[p], first) for p, first in firsts.items()}
+        left = self._log_records(nexts, ends).limit(1).collect()
+        if left:
+            (record,) = left
+            raise SowlineError(
+                "behind",
+                f"expected the log {self.log} to be applied up to that time, but {record['partition']}@"
+                f"{record['offset']} is not yet: wait and try again",
+            )
+
+    def _log_records(self, starts: Offsets, ends: Offsets) -> DataFrame:
+        options = kafka_options(self._kafka, self.log, self._options, offsets_json(self.log, starts))
+        return kafka_rows(self._spark, options | {"endingOffsets": offsets_json(self.log, ends)})
+
+    def _written_since(self, positions: Positions) -> dict[int, int]:
+        """Return when the log took the record at each position, where it still has that: changes are never older."""
+        starts, ends = (ask(self.log, self.partitions) for ask in (self._broker.starts, self._broker.ends))
+        told = {
+            p: at.offset
+            for p, at in positions.items()
+            if at.era == self.held[p].era and starts[p] <= at.offset < ends[p]
+        }
+        if not told:
+            return {}
+        first, last = ends | told, ends | {p: min(at + TAIL, ends[p]) for p, at in told.items()}
+        records = self._log_records(first, last).groupBy("partition")
+        times = records.agg(F.min_by(F.unix_millis("timestamp"), "offset").alias("time")).collect()
+        return {row["partition"]: row["time"] for row in times}
+
+    def _proven(self, positions: Positions, since: Mapping[int, int]) -> Place:
+        """Return the place where all changes since then are there, from where they must be, or from the start."""
+        near = self._offsets_since(since)
+        for offsets in (near, self.starts):
+            missing, first_written = self._missing(positions, offsets)
+            if not missing:
+                return Place(positions, offsets, first_written)
+        lost = format_position(self.log, missing[0], positions[missing[0]])
+        raise SowlineError(
+            "bookmark_expired",
+            f"the changes after {lost} are no longer kept one by one: {self.name} keeps every change for"
+            f" {self.lag_ms / 60_000:g} min (min.compaction.lag.ms, which the topic's resume_window sets)",
+        )
+
+    def _offsets_since(self, since: Mapping[int, int]) -> Offsets:
+        found = self._broker.since(self.name, {p: ms - CLOCKS_MS for p, ms in since.items()}) if since else {}
+        ends = {
+            p: self.ends[p] if offset is None else min(offset, self.ends[p]) for p, offset in found.items()
+        }
+        return self.starts | ends
+
+    def require_whole(self, place: Place) -> None:
+        """Raise `bookmark_expired` if by now a change after the place is gone."""
+        self._proven(place.positions, {})
+
+    def _missing(self, positions: Positions, offsets: Offsets) -> tuple[list[int], int | None]:
+        """Return the partitions that lack a change after the positions, and when the first one there was written."""
+        told = F.explode(F.array(_entry("position", ~is_again()), _entry("after", F.lit(False))))
+        # An event that is written again tells of a change at its own position, which is not that writing.
+        found = (
+            self.events(offsets, self.ends)
+            .withColumn("after", F.when(is_again(), F.col("position")).otherwise(F.col("after")))
+            .select("partition", "stamp", "kind", told.alias("told"))
+            .where(is_change() | ~F.col("told.here"))
+            .select("partition", "stamp", "told.*")
+            .where(is_behind(positions, F.col("position")))
+            .groupBy("partition", "position")
+            .agg(F.max("here").alias("here"), F.min(F.when(F.col("here"), F.col("stamp"))).alias("stamp"))
+            .groupBy("partition")
+            .agg(F.bool_and("here").alias("whole"), F.min("stamp").alias("stamp"))
+            .collect()
+        )
+        stamps = [row["stamp"] for row in found if row["stamp"] is not None]
+        return sorted(row["partition"] for row in found if not row["whole"]), min(stamps, default=None)
+
+
+def _entry(position: str, here: Column) -> Column:
+    return F.struct(F.col(position).alias("position"), here.alias("here"))
+
+
+def offsets_json(topic: str, offsets: Offsets) -> str:
+    """Return offsets as Spark's Kafka source takes them."""
+    return json.dumps({topic: {str(partition): offset for partition, offset in offsets.items()}})
+
+
+def _utc(moment: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment / 1000))

@@ -1,0 +1,123 @@
+"""The State of the World of a topic as a batch frame: now, at a time that has passed, or at a bookmark."""
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from sowline.errors import SowlineError
+from sowline.settings import Settings
+from sowline.spark.broker import connected
+from sowline.spark.events import bookmark_text, is_again, is_behind, is_change
+from sowline.spark.moment import read_moment
+from sowline.spark.place import CLOCKS_MS, ChangesTopic, Place
+from sowline.spark.schema import schema_of
+
+
+def read_sow(
+    spark: SparkSession,
+    topic: str,
+    at: str | datetime | None = None,
+    *,
+    schema: str | StructType | None = None,
+    kafka: str | None = None,
+    log: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Return the records of a topic as they are when this is called, or as they were `at` a bookmark or time.
+
+    One row a record: its fields, `_sow_key`, and of its last change `_updated_at` (a bookmark) and `_time`. Both
+    are null of a past record whose last change before that place is gone.
+
+    - `at`: the bookmark of a group's end, or a time with its zone: each partition is where it was at that time.
+    - `schema`: of the records, as DDL or a type; by default it is inferred from some of the newest.
+    - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java clients.
+    - `log`: the topic's log, if it is not called as the topic is.
+
+    The frame may be used as often as wanted while the changes topic is sure to keep what it is made from; after
+    that it fails. Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` where the place has not been
+    reached yet, `bookmark_expired` where changes since then are gone, `not supported` for a schema.
+    """
+    log, kafka, options = log or topic.replace("/", "."), kafka or Settings().kafka, options or {}
+    with connected(spark, kafka, options) as broker:
+        changes = ChangesTopic(spark, broker, log, kafka, options)
+        called = round(time.time() * 1000)
+        moment = None if at is None else read_moment(at, log, changes.partitions)
+        fields = schema_of(spark, schema, changes)
+        if moment is None:
+            state = _newest(changes.events(changes.starts, changes.ends))
+            return _records(_while_kept(state, called + changes.lag_ms, log), fields, log)
+        place = changes.place_at(moment) if isinstance(moment, int) else changes.place_of(moment)
+        state = _state_at(changes.events(changes.starts, None), place)
+        return _records(_kept(state, changes, place, called), fields, log)
+
+
+def _newest(events: DataFrame) -> DataFrame:
+    """Return the newest state of each record, also of those that are gone."""
+    newest = F.max_by(F.struct(*_STATE), "position").alias("state")
+    return events.where(is_change()).groupBy("partition", "sow_key").agg(newest).select(*_KEY, "state.*")
+
+
+_KEY = ("partition", "sow_key")
+_STATE = ("body", "position", "time")
+
+
+def _state_at(events: DataFrame, place: Place) -> DataFrame:
+    """Return the state of each record at a place, also of those that were not there.
+
+    What was before a change is in the change itself: so what the first one behind the place found counts.
+    """
+    behind = is_behind(place.positions, F.col("position"))
+    last = F.max_by(F.when(~behind, F.struct(*_STATE)), F.when(~behind, F.col("position")))
+    order = F.when(behind, F.struct("position", is_again().alias("again")))
+    next = F.min_by(F.when(behind, F.struct("previous", is_again().alias("again"))), order)
+    found = events.where(is_change()).groupBy(*_KEY).agg(last.alias("last"), next.alias("next"))
+    untouched = F.col("next").isNull() | F.col("next.again")
+    body = F.when(untouched, F.col("last.body")).otherwise(F.col("next.previous"))
+    same = F.col("last.body").eqNullSafe(body)
+    return found.select(
+        *_KEY,
+        body.alias("body"),
+        *(F.when(same, F.col(f"last.{name}")).alias(name) for name in ("position", "time")),
+    )
+
+
+def _kept(state: DataFrame, changes: ChangesTopic, place: Place, called: int) -> DataFrame:
+    """Return a past state so that it can only be had while it is exact."""
+    first = called if place.first_written is None else min(place.first_written, called)
+    if first + changes.lag_ms - CLOCKS_MS > called:
+        return _while_kept(state, first + changes.lag_ms, changes.log)
+    # Compaction may begin at any moment. So it is read at once: if all changes are still there, they were then.
+    read = state.localCheckpoint()
+    changes.require_whole(place)
+    if time.time() * 1000 > called + changes.lag_ms - CLOCKS_MS:
+        raise SowlineError(
+            "bookmark_expired", f"reading {changes.name} took longer than it keeps every change"
+        )
+    return read
+
+
+def _while_kept(state: DataFrame, until: int, log: str) -> DataFrame:
+    """Return the state so that its rows can only be had as long as compaction leaves alone what it is made from.
+
+    The rows of a group come once all events are read: so the clock is asked after the last of them.
+    """
+    until -= CLOCKS_MS
+    now = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
+    sentence = f"bookmark_expired: {log}.changes may have lost what this frame was made from; read it again"
+    return state.where(F.expr(f"CASE WHEN {now} <= {until} THEN true ELSE raise_error('{sentence}') END"))
+
+
+def _records(state: DataFrame, fields: StructType, log: str) -> DataFrame:
+    """Return the rows of records that are there."""
+    parsed = F.from_json("body", fields)
+    there = state.where(F.col("body").isNotNull()).withColumn("record", parsed)
+    return there.select(
+        "record.*",
+        F.col("sow_key").alias("_sow_key"),
+        bookmark_text(log, F.col("position")).alias("_updated_at"),
+        F.timestamp_millis("time").alias("_time"),
+    )

@@ -1,0 +1,109 @@
+"""Schemas from a registry, which here is a small server that speaks the one call."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from sowline.errors import SowlineError
+from sowline.spark.registry import schema_from_registry
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "doc": "An order as the shop sends it.",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "qty", "type": ["null", "int"], "default": None},
+        {"name": "lines", "type": {"type": "array", "items": {
+            "type": "record", "name": "Line", "fields": [{"name": "sku", "type": "string"}]}}},
+        {"name": "placed", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}  # fmt: skip
+JSON = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "title": "Order",
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["id"],
+    "properties": {
+        "id": {"type": "string"},
+        "qty": {"oneOf": [{"type": "null", "title": "Not included"}, {"type": "integer"}]},
+    },
+}
+SUBJECTS = {
+    "orders-value": {"subject": "orders-value", "version": 3, "id": 12, "schema": json.dumps(AVRO)},
+    "shop/orders": {"subject": "x", "version": 1, "id": 13, "schemaType": "JSON", "schema": json.dumps(JSON)},
+    "proto": {
+        "subject": "proto",
+        "version": 1,
+        "id": 14,
+        "schemaType": "PROTOBUF",
+        "schema": 'syntax = "proto3";',
+    },
+    "text": {"subject": "text", "version": 1, "id": 15, "schema": '"string"'},
+}
+PATHS = {f"/subjects/{name.replace('/', '%2F')}/versions/latest": about for name, about in SUBJECTS.items()}
+
+
+class _Answers(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        found = PATHS.get(self.path)
+        missing = {"error_code": 40401, "message": "Subject not found."}
+        self.send_response(404 if found is None else 200)
+        self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+        self.end_headers()
+        self.wfile.write(json.dumps(found or missing).encode())
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[str]:
+    """The URL of a registry with some subjects."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Answers) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_avro(registry: str) -> None:
+    """A schema without a type is Avro."""
+    found = schema_from_registry(registry, "orders-value")
+    assert found.simpleString() == "struct<id:string,qty:int,lines:array<struct<sku:string>>,placed:bigint>"
+
+
+def test_json(registry: str) -> None:
+    """A JSON Schema says so; the subject's name is quoted, and a slash at the URL's end does no harm."""
+    found = schema_from_registry(f"{registry}/", "shop/orders")
+    assert found.simpleString() == "struct<id:string,qty:bigint>"
+
+
+@pytest.mark.parametrize(
+    ("subject", "reason", "said"),
+    [
+        ("other", "bad configuration", "answered 404: .*Subject not found"),
+        ("proto", "not supported", "got PROTOBUF"),
+        ("text", "not supported", "to be of objects, got string"),
+    ],
+)
+def test_refusals(registry: str, subject: str, reason: str, said: str) -> None:
+    """A subject that is not there, or of which no frame can be made, is named."""
+    with pytest.raises(SowlineError, match=said) as error:
+        schema_from_registry(registry, subject)
+    assert error.value.reason == reason
+    assert subject in error.value.message
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "registry", "http://[::1"])
+def test_no_registry(url: str) -> None:
+    """Where nobody answers, or the URL is none, the error says so."""
+    with pytest.raises(SowlineError, match="a schema registry to answer") as error:
+        schema_from_registry(url, "orders-value")
+    assert error.value.reason == "bad configuration"
