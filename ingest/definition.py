@@ -10,7 +10,6 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    StringConstraints,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -44,9 +43,6 @@ _OWN_OPTIONS = {
 }
 _OWN_KAFKA_OPTIONS = {"bootstrap.servers", "key.serializer", "value.serializer"}
 
-Expression = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
-"""The text of a Spark SQL expression, or of a whole query."""
-
 Options = dict[Annotated[str, Field(min_length=1)], str]
 
 
@@ -67,6 +63,15 @@ def _column(name: str) -> str:
         raise ValueError(f"expected another column than {SOURCE}, by which rows are known again")
     return name
 
+
+def _written(text: str) -> str:
+    if not text.strip():
+        raise ValueError("expected a text for Spark SQL, got nothing")
+    return text
+
+
+Expression = Annotated[str, AfterValidator(_written)]
+"""The text of a Spark SQL expression, or of a whole query, with all its lines."""
 
 Identifier = Annotated[str, AfterValidator(_identifier)]
 Column = Annotated[str, Field(min_length=1)]
@@ -110,7 +115,7 @@ class _Read(_Model):
     def _needed(cls, ddl: str, others: ValidationInfo) -> str:
         if not ddl.strip() and others.data.get("format", "parquet") != "parquet":
             raise ValueError(f"expected the columns of {others.data['format']} as DDL, got nothing")
-        return ddl.strip()
+        return ddl
 
     @field_validator("options")
     @classmethod
@@ -233,12 +238,13 @@ class Pipeline(_Model):
     @field_validator("command")
     @classmethod
     def _known(cls, command: str | None) -> str | None:
-        if command and _WORD.fullmatch(command) and command.strip("'") not in COMMANDS:
+        word = (command or "").strip()
+        if _WORD.fullmatch(word) and word.strip("'") not in COMMANDS:
             raise ValueError(
                 f"expected {', '.join(COMMANDS)} or a Spark SQL expression (a column in backticks),"
-                f" got {command!r}"
+                f" got {word!r}"
             )
-        return command
+        return word or None
 
     @field_validator("kafka_options")
     @classmethod
@@ -269,7 +275,7 @@ class Pipeline(_Model):
         """Yield every text for Spark SQL, in the order in which they are used."""
         for field, named in (("sources", self.sources), ("tables", self.tables)):
             for name, read in named.items():
-                if read.ddl:
+                if read.ddl.strip():
                     yield Statement((field, name, "schema"), "schema", read.ddl)
         for at, step in enumerate(self.transforms):
             yield from _of_step(("transforms", at), step)

@@ -16,15 +16,20 @@ from sowline.cli.data import (
     topics,
 )
 from sowline.cli.services import fanout, materializer, query_service, up
+from sowline.declared import DeclarationError
 from sowline.errors import SowlineError
 
 
-class _Group(click.Group):
-    """Says in one sentence what went wrong, and exits with 1."""
+class Group(click.Group):
+    """Says what went wrong and exits with 1: one sentence, or one for each problem of a file."""
 
     def invoke(self, context: click.Context) -> object:
+        """Run the command that the context is for."""
         try:
             return super().invoke(context)
+        except DeclarationError as error:
+            click.echo("\n".join(map(str, error.problems)), err=True)
+            sys.exit(1)
         except SowlineError as error:
             click.echo(f"{error.reason}: {error.message}", err=True)
             sys.exit(1)
@@ -33,7 +38,7 @@ class _Group(click.Group):
             sys.exit(0)
 
 
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sowline")
 def main() -> None:
     """Keep and query the State of the World of Kafka topics."""

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from ingest.__main__ import main as pipeline
+from ingest.definition import Check, Pipeline, Source, Step, Table, load_pipeline
 from query_service import roads
 from query_service.state import State
 from sowline.cli import main
@@ -66,6 +69,26 @@ def test_every_setting_is_described(field: str) -> None:
 def test_every_field_of_a_topic_is_described(field: str) -> None:
     """A field of topics.yaml is on the page."""
     assert f"| `{field}` |" in page("topics.md")
+
+
+@pytest.mark.parametrize("model", [Pipeline, Source, Table, Step, Check])
+def test_every_field_of_a_pipeline_is_described(model: type[BaseModel]) -> None:
+    """A field of a pipeline's file is on the page, by the name that it has there."""
+    names = [about.alias or field for field, about in model.model_fields.items()]
+    assert [name for name in names if f"| `{name}` |" not in page("pipeline-file.md")] == []
+
+
+def test_every_way_to_look_at_a_pipeline_is_described() -> None:
+    """The options of `sowline pipeline validate` are on the page of the file."""
+    named = [option for of in pipeline.commands["validate"].params for option in of.opts if option[0] == "-"]
+    assert named
+    assert [option for option in named if f"| `{option}` |" not in page("pipeline-file.md")] == []
+
+
+def test_the_pipeline_on_the_page_is_one(tmp_path: Path) -> None:
+    """Whoever copies it gets no complaint."""
+    (tmp_path / "orders.yaml").write_text(page("pipeline-file.md").split("```yaml\n")[1].split("```")[0])
+    assert load_pipeline(tmp_path / "orders.yaml", {}).checkpoint == "var/orders"
 
 
 @pytest.mark.parametrize("word", [*COMMANDS, *Request.__struct_fields__])

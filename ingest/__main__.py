@@ -1,0 +1,82 @@
+"""`python -m ingest`, which `sowline pipeline` is: run a pipeline that a file declares, or look at the file."""
+
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+
+from ingest.syntax import checked_pipeline
+from sowline.cli import Group
+from sowline.declared import DeclarationError
+
+FILE = click.Path(path_type=Path)
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Pipelines with Spark, each declared by one YAML file."""
+
+
+@main.command()
+@click.argument("file", type=FILE)
+@click.option("--json", "as_json", is_flag=True, help="Print the problems as a JSON list.")
+def validate(file: Path, as_json: bool) -> None:
+    """Say what is wrong in the FILE of a pipeline: its fields, its variables, its SQL.
+
+    Nothing is read or written. Exits with 1 if there is anything.
+    """
+    problems = []
+    try:
+        checked_pipeline(file, os.environ)
+    except DeclarationError as error:
+        if not as_json:
+            raise
+        problems = [dataclasses.asdict(problem) for problem in error.problems]
+    click.echo(json.dumps(problems, ensure_ascii=False) if as_json else f"{file}: ok")
+    sys.exit(1 if problems else 0)
+
+
+@main.command()
+@click.argument("file", type=FILE)
+@click.option("--once", is_flag=True, help="End when the input there is has been written.")
+@click.option("--rows-per-second", type=float, help="At most so many, in place of what the FILE says.")
+@click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
+def run(file: Path, once: bool, rows_per_second: float | None, kafka: str | None) -> None:
+    """Run the pipeline of a FILE until stopped; killed, it goes on from its checkpoint when it is run again.
+
+    Prints one line of JSON once it runs, and one with the sums of all its runs when it ends. How far it is, it says
+    on standard error.
+    """
+    from ingest.run import run as run_pipeline
+
+    _kafka_is(kafka)
+    sums = run_pipeline(file, once=once, rows_per_second=rows_per_second, on_running=_print)
+    _print(sums)
+
+
+@main.command()
+@click.argument("file", type=FILE)
+@click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
+def explain(file: Path, kafka: str | None) -> None:
+    """Show what the pipeline of a FILE does: publisher, topics, columns, and Spark's plan. Nothing is written."""
+    from ingest.explain import explain as explain_pipeline
+
+    _kafka_is(kafka)
+    click.echo(explain_pipeline(file))
+
+
+def _print(line: Mapping[str, object]) -> None:
+    click.echo(json.dumps(line))
+
+
+def _kafka_is(kafka: str | None) -> None:
+    if kafka is not None:
+        os.environ["SOWLINE_KAFKA"] = kafka
+
+
+if __name__ == "__main__":
+    main(prog_name="sowline pipeline")

@@ -1,0 +1,151 @@
+"""Spark's own parser on the SQL of a pipeline's file, without a Spark session.
+
+The parser is in the JVM that a session would use. Where there is none yet, it is started here, and a session that
+this process makes later is in the same one.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ingest.definition import SOURCE, Pipeline, Statement, open_pipeline
+from sowline.declared import Declaration, DeclarationError, Problem
+from sowline.errors import SowlineError
+from sowline.java import find_java
+
+_EXPECTED = {
+    "expression": "a Spark SQL expression",
+    "query": "one query, such as SELECT …",
+    "schema": "columns as DDL, such as id BIGINT, name STRING",
+}
+_CODE = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
+_PLACE = re.compile(r"\s*(?:SQLSTATE: \w+)?\s*(?:\(line \d+, pos \d+\))?\s*$")
+_LOG_CHARACTERS_MAX = 2000
+
+
+def checked_pipeline(
+    path: Path, environment: Mapping[str, str], conf: Mapping[str, str] | None = None
+) -> Pipeline:
+    """Read the file of a pipeline with the SQL in it; raises `bad configuration` with all that is wrong.
+
+    The SQL is looked at once all else is right. `conf` is described at `spark_jvm`.
+    """
+    declaration = open_pipeline(path, environment)
+    pipeline = declaration.read(Pipeline)
+    if problems := syntax_problems(pipeline, declaration, conf):
+        raise DeclarationError(problems)
+    return pipeline
+
+
+def syntax_problems(
+    pipeline: Pipeline, declaration: Declaration, conf: Mapping[str, str] | None = None
+) -> list[Problem]:
+    """Return what Spark's parser has to say against the SQL of a pipeline."""
+    parser = spark_jvm(conf).org.apache.spark.sql.execution.SparkSqlParser()
+    found = (_problem(parser, statement, declaration) for statement in pipeline.statements())
+    return [problem for problem in found if problem is not None]
+
+
+def spark_jvm(conf: Mapping[str, str] | None = None) -> Any:
+    """Return the JVM of this process as Py4J shows it, started where there is none.
+
+    `conf` are Spark's settings. Those that count from the start of a JVM (`spark.driver.memory`, `spark.jars`, …)
+    must be given here, because a session made later finds it running. Without any it is for the parser alone, and
+    silent. Under `spark-submit` there is one already, with the settings of that.
+
+    Raises SowlineError `no java` or `no pyspark`.
+    """
+    if find_spec("pyspark") is None:
+        raise SowlineError("no pyspark", "expected PySpark: install it with pip install 'sowline[spark]'")
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is None:
+        if "PYSPARK_GATEWAY_PORT" not in os.environ:
+            find_java()
+        SparkContext._ensure_initialized(gateway=_launched(_SILENT if conf is None else conf, conf is None))
+    return SparkContext._jvm
+
+
+_SILENT = {
+    "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile="
+    + Path(str(files("sowline").joinpath("spark", "log4j2.properties"))).as_uri(),
+}
+
+
+def _launched(conf: Mapping[str, str], silent: bool) -> Any:
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    settings = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+    with tempfile.TemporaryFile() as log:
+        try:
+            return launch_gateway(settings, {"stderr": log} if silent else None)  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            log.seek(0)
+            said = log.read()[-_LOG_CHARACTERS_MAX:].decode(errors="replace").strip()
+            raise SowlineError(
+                "no java", f"expected Spark's JVM to start, but it ended: {said or 'see above'}"
+            ) from error
+
+
+def _problem(parser: Any, statement: Statement, declaration: Declaration) -> Problem | None:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors.exceptions.captured import CapturedException
+
+    line = 1
+    try:
+        said = _unfit(parser, statement)
+    except Py4JJavaError as error:
+        line, said = _complaint(error.java_exception, statement.text)
+    except CapturedException as error:  # which it is once the process has had a session
+        line, said = _complaint(error._origin, statement.text)
+    if said is None:
+        return None
+    return declaration.problem(statement.location, f"expected {_EXPECTED[statement.kind]}: {said}", line)
+
+
+def _unfit(parser: Any, statement: Statement) -> str | None:
+    if statement.kind == "expression":
+        return _unfit_expression(parser.parseExpression(statement.text))
+    if statement.kind == "schema":
+        return _unfit_columns(parser.parseTableSchema(statement.text))
+    parser.parseQuery(statement.text)
+    return None
+
+
+def _unfit_expression(expression: Any) -> str | None:
+    """Return what is wrong with what a SELECT list may have, and a place for one value may not."""
+    kind = expression.getClass().getSimpleName()
+    if kind in ("Alias", "MultiAlias"):
+        return "got one with a name of its own after it"
+    return "got *" if kind.startswith("UnresolvedStar") else None
+
+
+def _unfit_columns(schema: Any) -> str | None:
+    seen: set[str] = set()
+    for name in schema.fieldNames():
+        if name.lower() in seen:
+            return f"got {name} twice"
+        if name.lower() == SOURCE:
+            return f"got {SOURCE}, by which rows are known again"
+        seen.add(name.lower())
+    return None
+
+
+def _complaint(error: Any, text: str) -> tuple[int, str]:
+    """Return the line of the text, and the parser's sentence with the place, without its codes and the text."""
+    said = str(error.getMessage() or error.getClass().getSimpleName()).partition("\n== SQL")[0]
+    said = " ".join(_PLACE.sub("", _CODE.sub("", said)).split()).removesuffix(".")
+    said = said[:1].lower() + said[1:]
+    if error.getClass().getSimpleName() != "ParseException" or error.startPosition().isEmpty():
+        return 1, said
+    line, column = error.line().get(), error.startPosition().get() + 1
+    place = f"line {line}, column {column}" if "\n" in text else f"column {column}"
+    return line, f"{said} ({place})"
