@@ -14,8 +14,19 @@ from sowline.command import LogRecord
 from sowline.topics import TopicDefinition
 from tests.property.world import dump, written
 
-DEFINITION = TopicDefinition.model_validate(
-    {"name": "things", "key": ["/id"], "partitions": 2, "record_bytes_max": 500}
+LIMITED = {"name": "things", "key": ["/id"], "partitions": 2, "record_bytes_max": 500}
+PLAIN = TopicDefinition.model_validate(LIMITED)
+COMPUTED = TopicDefinition.model_validate(
+    {
+        **LIMITED,
+        "preprocessing": ["COALESCE(/id, /a) AS /id", "/a AS /b/c HINT SET_CURRENT"],
+        "enrichment": [
+            "/a * 2 AS /a",
+            "/id AS /c/d HINT OPTIONAL",
+            "CONCAT(/b/c, /b/d OF PREVIOUS) AS /b/d HINT OPTIONAL",
+            "/a OF PREVIOUS AS /e",
+        ],
+    }
 )
 
 words = st.sampled_from(
@@ -93,13 +104,13 @@ records = st.builds(
 
 
 @settings(max_examples=300)
-@given(st.lists(records, max_size=12))
-def test_any_input_is_applied_or_refused(log: list[LogRecord]) -> None:
+@given(st.lists(records, max_size=12), st.sampled_from([PLAIN, COMPUTED]))
+def test_any_input_is_applied_or_refused(log: list[LogRecord], definition: TopicDefinition) -> None:
     """Every record has its effect or its reason, and what is written of it can be read again."""
     store, loaded = MemoryStore(), MemoryStore()
-    head = Head(definition=DEFINITION.digest)
+    head = Head(definition=definition.digest)
     opened = Opened(store, head, head.position)  # type: ignore[arg-type]
-    partition, loader = Partition(DEFINITION, 0, opened), Loader(loaded, DEFINITION)
+    partition, loader = Partition(definition, 0, opened), Loader(loaded, definition)
     for offset, record in enumerate(log):
         prepared = partition.prepare([record._replace(offset=offset)], len(log))
         made = {str(change.position.offset) for change in prepared.step.changes}
