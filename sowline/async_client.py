@@ -221,8 +221,7 @@ class AsyncClient:
     # the connection
 
     async def _send(self, request: dict[str, Any]) -> None:
-        """Send a request. Where the connection is lost the reader makes it again, and what must go on goes on."""
-        await self._connected.wait()
+        """Send a request at once. Where the connection is lost a new one is made, and asks for what must go on."""
         assert self._connection is not None
         with contextlib.suppress(ConnectionClosed):
             await self._connection.send(orjson.dumps(request).decode())
@@ -280,10 +279,11 @@ class AsyncClient:
         task.add_done_callback(self._sending.discard)
 
     async def _ask_again(self, stream: Stream, refused: Received) -> None:
-        """Repeat what the service could not do yet, unless a new connection has done so meanwhile."""
+        """Repeat what the service could not do yet, where its connection is still there: a new one asks by itself."""
         connection = self._connection
         await asyncio.sleep(ASK_AGAIN_SECONDS)
-        if connection is self._connection and stream.id in self._streams:
+        is_there = connection is self._connection and self._connected.is_set()
+        if is_there and stream.id in self._streams:
             await self._send(stream.again(refused))
 
     async def _send_next(self, stream: Stream) -> None:

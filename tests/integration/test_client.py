@@ -245,7 +245,7 @@ async def test_views_outlive_their_service(served: Served, running: Service) -> 
 
         for view, (topic, reading) in zip(views, asks, strict=True):
             while view.records != await fresh(topic, reading):
-                assert not any(task.done() for task in following), [task.exception() for task in following]
+                assert not (ended := [task.exception() for task in following if task.done()]), ended
                 await asyncio.sleep(0.05)
             assert view.groups == 1
         for task in following:
