@@ -1,20 +1,20 @@
 """The synchronous client: the asynchronous one, in a thread of its own."""
 
-import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from sowline.async_client import AsyncClient
 from sowline.errors import SowlineError
 from sowline.local_view import LocalView
+from sowline.loop_thread import LoopThread
 from sowline.message import Message
 from sowline.publisher import Body
 from sowline.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.stream import Ask, Reading, Stream
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -24,25 +24,27 @@ class Client:
     def __init__(
         self, url: str = "http://127.0.0.1:8080", *, kafka: str | None = None, publisher: str | None = None
     ) -> None:
-        self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._is_closed = False
-        self._thread = threading.Thread(target=self._loop.run_forever, name="sowline-client", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread("sowline-client")
         self._client = AsyncClient(url, kafka=kafka, publisher=publisher)
         try:
-            self._run(self._client.__aenter__())
+            self._run(self._client.__aenter__)
         except BaseException:
-            self._stop_loop()
+            self._thread.stop()
             raise
 
-    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+    def _run(self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs) -> T:
         with self._lock:
             if self._is_closed:
-                coroutine.close()
                 raise SowlineError("disconnected", "expected a client that is open, got one that was closed")
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        return _result(future)
+            call = self._thread.start(function, *given, **named)
+        return call.result()
+
+    def _run_this(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if self._is_closed:
+            coroutine.close()
+        return self._run(lambda: coroutine)
 
     def __enter__(self) -> Self:
         return self
@@ -59,15 +61,9 @@ class Client:
                 return
             self._is_closed = True
         try:
-            _result(asyncio.run_coroutine_threadsafe(self._client.close(), self._loop))
+            self._thread.run(self._client.close)
         finally:
-            _result(asyncio.run_coroutine_threadsafe(_end_all_else(), self._loop))
-            self._stop_loop()
-
-    def _stop_loop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+            self._thread.stop()
 
     def sow(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
         """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
@@ -106,35 +102,35 @@ class Client:
         saved copy. Without `delta`, records that change are sent whole.
         """
         callbacks = Callbacks(on_insert, on_update, on_remove)
-        return LocalView(self._run, self._client, topic, callbacks, records, delta=delta, **reading)
+        return LocalView(self._run_this, self._client, topic, callbacks, records, delta=delta, **reading)
 
     def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
         """Return which road a query would take in each topic, and what it would find there."""
-        return self._run(self._client.explain(topic, **reading))
+        return self._run(self._client.explain, topic, **reading)
 
     def _open(self, ask: Ask) -> Iterator[Message]:
         """Start a query or subscription; once this returns, it has begun."""
-        return self._iterate(self._run(self._client.open(ask)))
+        return self._iterate(self._run(self._client.open, ask))
 
     def _iterate(self, stream: Stream) -> Iterator[Message]:
         try:
-            while batch := self._run(stream.next_batch()):
+            while batch := self._run(stream.next_batch):
                 yield from batch
         finally:
             if not self._is_closed:
-                self._run(self._client.end(stream))
+                self._run(self._client.end, stream)
 
     def topics(self) -> dict[str, Any]:
         """Return what the service says of its topics, and where its Kafka is."""
-        return self._run(self._client.topics())
+        return self._run(self._client.topics)
 
     def publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
         """Insert the record, or replace it whole; `flush` waits until Kafka has it."""
-        self._run(self._client.publish(topic, data, correlation=correlation))
+        self._run(self._client.publish, topic, data, correlation=correlation)
 
     def delta_publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
         """Merge the fields into the record that the key fields in `data` name."""
-        self._run(self._client.delta_publish(topic, data, correlation=correlation))
+        self._run(self._client.delta_publish, topic, data, correlation=correlation)
 
     def sow_delete(
         self,
@@ -145,24 +141,8 @@ class Client:
         data: Body | None = None,
     ) -> None:
         """Delete the records that a filter, SOW keys or `data` select."""
-        self._run(self._client.sow_delete(topic, filter=filter, keys=keys, data=data))
+        self._run(self._client.sow_delete, topic, filter=filter, keys=keys, data=data)
 
     def flush(self) -> None:
         """Wait until Kafka has everything that was published; raises `not written`."""
-        self._run(self._client.flush())
-
-
-def _result(future: Future[T]) -> T:
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
-
-
-async def _end_all_else() -> None:
-    """Cancel whatever still runs, and wait until it has ended."""
-    others = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+        self._run(self._client.flush)

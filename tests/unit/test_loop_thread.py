@@ -1,0 +1,127 @@
+"""Waiting for what runs in a loop's thread, and what interrupts that."""
+
+import asyncio
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from sowline.loop_thread import SIGNAL_SECONDS_MAX, LoopThread
+
+
+class Interrupted(Exception):
+    """What the signal raises in the main thread."""
+
+
+@pytest.fixture
+def loop_thread() -> Iterator[LoopThread]:
+    """A thread, stopped behind the test."""
+    made = LoopThread("tested")
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def interrupting() -> Iterator[None]:
+    """Lets the signal raise something, as SIGINT does."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    yield
+    signal.signal(signal.SIGUSR1, before)
+
+
+async def answer(number: int) -> int:
+    """Return what is given, after a turn of the others."""
+    await asyncio.sleep(0)
+    return number
+
+
+async def fail() -> None:
+    """Raise something."""
+    raise ValueError("no")
+
+
+def test_what_comes_of_it(loop_thread: LoopThread) -> None:
+    """What it returns is returned, what it raises is raised, also where it could not even be called."""
+    assert loop_thread.run(answer, 7) == 7
+    assert loop_thread.run(answer, number=8) == 8
+    with pytest.raises(ValueError, match="no"):
+        loop_thread.run(fail)
+    with pytest.raises(TypeError, match="number"):
+        loop_thread.run(answer)  # type: ignore[call-arg]
+    started = [loop_thread.start(answer, number) for number in range(3)]
+    assert [call.result() for call in reversed(started)] == [2, 1, 0]
+
+
+def test_stop_ends_what_runs() -> None:
+    """Whoever still waits is told that it was cancelled."""
+    thread = LoopThread("tested")
+    waiting = thread.start(asyncio.Event().wait)
+    thread.stop()
+    with pytest.raises(CancelledError):
+        waiting.result()
+
+
+@pytest.mark.usefixtures("interrupting")
+def test_signal_that_another_thread_is_given(loop_thread: LoopThread) -> None:
+    """It ends the wait soon, though nothing wakes the main thread; what was waited for is cancelled."""
+    ended = threading.Event()
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    def give_itself_the_signal() -> None:
+        time.sleep(0.05)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+
+    threading.Thread(target=give_itself_the_signal).start()
+    began = time.monotonic()
+    with pytest.raises(Interrupted):
+        loop_thread.run(wait)
+    assert time.monotonic() - began < 10 * SIGNAL_SECONDS_MAX
+    assert ended.wait(5)
+
+
+def test_interrupted_at_any_moment(loop_thread: LoopThread) -> None:
+    """Between whichever two steps of the interpreter a wait is interrupted, the thread goes on."""
+    moments = 0
+    while interrupted(lambda: loop_thread.run(answer, 1), moments):
+        moments += 1
+        call = loop_thread.start(answer, moments)
+        assert call._outcome.get(timeout=5).value == moments
+    assert moments > 100
+
+
+def interrupted(function: Callable[[], object], steps: int) -> bool:
+    """Call a function and interrupt it after so many steps; tell whether it took more than these."""
+    left = steps
+
+    def trace(frame: FrameType, event: str, given: object) -> Any:
+        nonlocal left
+        frame.f_trace_opcodes = True
+        left -= event == "opcode"
+        if left < 0:
+            raise Interrupted
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    except Interrupted:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
