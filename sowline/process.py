@@ -19,6 +19,8 @@ from sowline.topics import Topics, load_topics
 
 log = structlog.get_logger()
 
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 def set_up_logs() -> None:
     """Log to standard error: lines for a person at a terminal, JSON for everything else."""
@@ -44,15 +46,29 @@ def spare_the_collector() -> None:
 
 
 def stop_signal() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set; a service works until it is set."""
-    stop = threading.Event()
+    """Return an event that SIGINT and SIGTERM set; a service works until it is set.
 
-    def set_it(number: int, frame: FrameType | None) -> None:
+    A thread of its own sets it, told by Python's wakeup descriptor: a handler runs in the main thread, not
+    before that ends a wait, and perhaps while it holds the event's own lock.
+    """
+    stop = threading.Event()
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+
+    def set_it() -> None:
+        while os.read(reading, 1)[0] not in STOP_SIGNALS:
+            pass
         stop.set()
 
-    signal.signal(signal.SIGINT, set_it)
-    signal.signal(signal.SIGTERM, set_it)
+    threading.Thread(target=set_it, name="stop-signal", daemon=True).start()
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    for number in STOP_SIGNALS:
+        signal.signal(number, _leave_it_to_the_thread)
     return stop
+
+
+def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:
+    """Do nothing: only signals that have a handler reach the wakeup descriptor."""
 
 
 Serve = Callable[[Settings, Topics, threading.Event], None]
