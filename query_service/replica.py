@@ -6,8 +6,8 @@ seen at the start. Then it follows, and a gap is an error, never a silent hole.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 from query_service.rows import Rows
@@ -17,6 +17,12 @@ from sowline.position import Position, before_the_log
 
 INDEX_STEP = 500
 """Events between two entries of the index from positions to offsets."""
+
+RING_BYTES_MAX = 64 * 1024 * 1024
+"""What the recent changes of a partition may take in memory, where nothing else is said."""
+
+CHANGE_BYTES = 1024
+"""What a change takes beside its bodies: measured 600, and 950 with a correlation and a publisher."""
 
 
 class Placed(NamedTuple):
@@ -30,17 +36,54 @@ class GapFound(Exception):
     """Events are missing between what a replica holds and what came: load it again."""
 
 
+class Ring:
+    """The most recent changes of a partition, one after the other without a hole, within two limits."""
+
+    def __init__(self, changes_max: int, bytes_max: int) -> None:
+        self._changes_max = changes_max
+        self._bytes_max = bytes_max
+        self._changes: deque[Change] = deque(maxlen=changes_max)
+        self._sizes: deque[int] = deque(maxlen=changes_max)
+        self.bytes = 0
+        """What the changes take: their bodies before and after, and `CHANGE_BYTES` for each."""
+
+    def extend(self, changes: Sequence[Change]) -> None:
+        """Take in the changes, and let go the oldest beyond a limit: all of them, if the last alone is too large."""
+        sizes = [CHANGE_BYTES + len(change.body or b"") + len(change.previous or b"") for change in changes]
+        over = max(0, len(self._sizes) + len(sizes) - self._changes_max)
+        self.bytes += sum(sizes) - sum(islice(chain(self._sizes, sizes), over))
+        self._sizes.extend(sizes)
+        self._changes.extend(changes)
+        while self.bytes > self._bytes_max:
+            self.bytes -= self._sizes.popleft()
+            self._changes.popleft()
+
+    def after(self, position: Position, limit: int) -> list[Change] | None:
+        """Return up to `limit` changes after the position, oldest first; None if it does not go back so far."""
+        held = self._changes
+        if not held or held[0].after > position:
+            return None
+        start = len(held)
+        for change in reversed(held):
+            if change.position <= position:
+                break
+            start -= 1
+        return list(islice(held, start, start + limit))
+
+
 class PartitionReplica:
     """One partition. All of it is used from one thread; `apply` is one instant for whoever looks between calls."""
 
-    def __init__(self, number: int, rows: Rows, ring_changes_max: int) -> None:
+    def __init__(
+        self, number: int, rows: Rows, ring_changes_max: int, ring_bytes_max: int = RING_BYTES_MAX
+    ) -> None:
         self.number = number
         self._rows = rows
         self.position: Position | None = None
         self.time = 0
         self.next_offset = 0
         """The offset in the changes topic up to which everything is applied."""
-        self.ring: deque[Change] = deque(maxlen=ring_changes_max)
+        self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
         self._gone: dict[bytes, Position] = {}
         self._index: list[tuple[Position, int]] = []
@@ -79,16 +122,18 @@ class PartitionReplica:
     def apply(self, events: Sequence[Placed]) -> list[Change]:
         """Follow the events and return the changes among them that were new; raises `GapFound`."""
         changes: list[Change] = []
+        held = self.held
         for offset, event in events:
-            judged = verdict(event, self.held)
-            if judged is Verdict.GAP:
-                raise GapFound(f"expected what follows {self.held}, got {event.position} after {event.after}")
+            judged = verdict(event, held)
             if judged is Verdict.TAKE:
                 self._note(offset, event)
                 if isinstance(event, Change):
                     self._keep(event)
                     changes.append(event)
                 self._advance(event)
+                held = event.position
+            elif judged is Verdict.GAP:
+                raise GapFound(f"expected what follows {held}, got {event.position} after {event.after}")
             self.next_offset = offset + 1
         self.ring.extend(changes)
         return changes
@@ -127,18 +172,7 @@ class PartitionReplica:
         """Return up to `limit` changes after the position, oldest first; None if the ring does not go back so far."""
         if position >= self.held:
             return []
-        if not self.ring or self.ring[0].after > position:
-            return None
-        return list(islice(self._after(position), limit))
-
-    def _after(self, position: Position) -> Iterator[Change]:
-        newest_first = (change for change in reversed(self.ring))
-        count = 0
-        for change in newest_first:
-            if change.position <= position:
-                break
-            count += 1
-        return islice(self.ring, len(self.ring) - count, None)
+        return self.ring.after(position, limit)
 
 
 def whole_records(events: list[Placed]) -> tuple[list[Placed], list[Placed]]:

@@ -10,6 +10,7 @@ from fanout.subscription import Subscription
 from query_service.active import Active
 from query_service.catch_up import BookmarkExpired, CatchUp
 from query_service.outbox import Outbox
+from query_service.replica import CHANGE_BYTES, Ring
 from sowline.filter import ALL
 from sowline.options import Options
 from sowline.position import Position
@@ -46,6 +47,33 @@ async def test_everything_after_the_position_comes_once(server: Server, offset: 
     await CatchUp({}, active).run(server.hub)
     assert sent(active) == list(range(offset + 1, 10))
     assert (active.positions, server.hub.live) == ({0: Position(0, 9)}, 1)
+
+
+@pytest.fixture
+def server_with_a_large_change() -> Iterator[Server]:
+    """A server whose change 5 is larger than its whole ring."""
+    server = Server().loaded()
+    server.topic.partitions[0].ring = Ring(changes_max=1000, bytes_max=10 * CHANGE_BYTES)
+    with server.patched():
+        for number in range(10):
+            server.put({"id": number, "n": number, "text": "x" * (11 * CHANGE_BYTES * (number == 5))})
+        yield server
+
+
+@pytest.mark.parametrize("offset", range(-1, 10))
+async def test_what_was_too_large_for_the_ring_comes_from_the_changes_topic(
+    server_with_a_large_change: Server, offset: int
+) -> None:
+    """Whole, and in its place; and only who comes from before it has to read that topic."""
+    server = server_with_a_large_change
+    read = server.read
+    active = standing(server, offset)
+    await CatchUp({}, active).check()
+    await CatchUp({}, active).run(server.hub)
+    assert sent(active) == list(range(offset + 1, 10))
+    assert (server.read > read) == (offset < 5)
+    server.put({"id": 0, "n": 10})
+    assert sent(active)[-1] == 10
 
 
 async def test_what_happens_meanwhile_comes_too(server: Server) -> None:
