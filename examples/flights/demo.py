@@ -24,6 +24,7 @@ from sowline import SowlineError
 from sowline.java import find_java
 
 TOPICS_FILE = Path(__file__).with_name("topics.yaml")
+PIPELINE_FILE = TOPICS_FILE.with_name("pipeline.yaml")
 EXIT_LOST = 1
 EXIT_INTERRUPTED = 130
 MAX_SPEED = "max"
@@ -66,8 +67,11 @@ async def _start(options: Options, console: Console, stack: AsyncExitStack) -> t
     at = json.loads(await system.first_line())
     console.print("starting the Spark pipeline …")
     writer = SliceWriter(directory / "feed")
-    command = _pipeline(directory, at["kafka"])
-    pipeline = await stack.enter_async_context(child("the pipeline", command, directory / "pipeline.log"))
+    places = {"FLIGHTS_FEED": str(directory / "feed"), "FLIGHTS_CHECKPOINT": str(directory / "checkpoint")}
+    command = [sys.executable, "-m", "sowline", "pipeline", "run", "--kafka", at["kafka"], str(PIPELINE_FILE)]
+    pipeline = await stack.enter_async_context(
+        child("the pipeline", command, directory / "pipeline.log", places)
+    )
     feed = Feed(await loading, writer, options.speed)
     await pipeline.first_line()
     console.print(f"running: {at['url']} (Kafka at {at['kafka']})")
@@ -114,11 +118,6 @@ def _load(archive: Path) -> list[Fact]:
 def _up(directory: Path) -> list[str]:
     options = ["--config", str(TOPICS_FILE), "--data-dir", str(directory / "sowline"), "--port", "0"]
     return [sys.executable, "-m", "sowline", "up", *options]
-
-
-def _pipeline(directory: Path, kafka: str) -> list[str]:
-    places = ["--source", str(directory / "feed"), "--checkpoint", str(directory / "checkpoint")]
-    return [sys.executable, "-m", "examples.flights.pipeline", *places, "--kafka", kafka, "--topic", TOPIC]
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -59,14 +59,20 @@ class Child:
 
 
 @asynccontextmanager
-async def child(name: str, command: Sequence[str], log: Path) -> AsyncIterator[Child]:
-    """Run a command in a process group of its own, out of reach of Ctrl-C, and stop it at the end."""
+async def child(
+    name: str, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+) -> AsyncIterator[Child]:
+    """Run a command in a process group of its own, out of reach of Ctrl-C, and stop it at the end.
+
+    `environment` is added to this process's own.
+    """
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
             *tether(list(command)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=out,
+            env={**os.environ, **(environment or {})},
             start_new_session=True,
         )
     started = Child(name, process, log)

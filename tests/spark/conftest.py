@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ingest.session import spark_session
+from sowline.spark.session import spark_session
 
 HERE = Path(__file__).parent
 # Py4J leaves its sockets to the garbage collector, which may come to them in any test of this directory.

@@ -1,24 +1,21 @@
 """The demo's pipeline: its commands on the log equal a plain derivation from the facts, also across a kill."""
 
 import json
-import os
-import signal
 import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import SparkSession
 
-from examples.flights.data import Fact, feed_of, flights_csv, key_text, read_flights
+from examples.flights.data import Fact, Flight, feed_of, flights_csv, key_text, read_flights
+from examples.flights.demo import PIPELINE_FILE
 from examples.flights.feed import SliceWriter, slices
-from examples.flights.pipeline import SCHEMA, commands_of, start
-from ingest.sink import in_order, kafka_records
-from ingest.sources import csv_rows, whole_directory
+from ingest.definition import load_pipeline
+from ingest.job import Job
 from tests.spark.log import Written, create_topic, follow_log, read_log
+from tests.spark.pipelines import pipeline_process, run_once
 
 # Two of these tests start a Spark of their own, which takes its time on a busy machine.
 pytestmark = pytest.mark.timeout(300)
@@ -49,7 +46,7 @@ def write_feed(directory: Path) -> list[Sequence[Fact]]:
 def derived(parts: list[Sequence[Fact]]) -> list[Command]:
     """Return the commands that the facts call for, in the order of the facts."""
     return [
-        derive(fact, (ordinal, row)) for ordinal, part in enumerate(parts, 1) for row, fact in enumerate(part)
+        derive(fact, (ordinal, row)) for ordinal, part in enumerate(parts) for row, fact in enumerate(part)
     ]
 
 
@@ -83,7 +80,7 @@ def as_command(record: Written) -> Command:
     """Return a record of the log as the command it is."""
     body = json.loads(record.value or b"null")
     n, m = record.sequence
-    return Command(record.key, body, record.headers["sow.command"], (n, m))
+    return Command(record.key, body, record.headers.get("sow.command", "publish"), (n, m))
 
 
 def by_key(commands: list[Command]) -> dict[str, list[Command]]:
@@ -103,20 +100,28 @@ def applied(story: list[Command]) -> list[Command]:
     return kept
 
 
-@contextmanager
-def pipeline_process(kafka: str, topic: str, directory: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run the pipeline as a process of its own, and kill it with everything it started at the end."""
-    module = [sys.executable, "-m", "examples.flights.pipeline", "--kafka", kafka, "--topic", topic]
-    places = ["--source", str(directory / "feed"), "--checkpoint", str(directory / "checkpoint")]
-    process = subprocess.Popen([*module, *places], stdout=subprocess.PIPE, start_new_session=True)
-    with process:
-        try:
-            yield process
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
+def make_log(kafka: str, prefix: str) -> str:
+    """Create the topics that the pipeline writes, and return the name of the log."""
+    create_topic(kafka, f"{prefix}flights.dead", partitions=1)
+    return create_topic(kafka, f"{prefix}flights")
 
 
-def wait_for_records(kafka: str, topic: str, count: int, process: subprocess.Popen[bytes]) -> None:
+def variables(directory: Path, topic: str) -> dict[str, str]:
+    """Return the values of the variables that the pipeline's file has."""
+    places = {"FLIGHTS_FEED": directory / "feed", "FLIGHTS_CHECKPOINT": directory / "checkpoint"}
+    return {**{name: str(place) for name, place in places.items()}, "FLIGHTS_LOG": topic}
+
+
+@pytest.fixture
+def log(kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The log of a pipeline that this process runs."""
+    topic = make_log(kafka, prefix)
+    for name, value in {**variables(tmp_path, topic), "SOWLINE_KAFKA": kafka}.items():
+        monkeypatch.setenv(name, value)
+    return topic
+
+
+def wait_for_records(kafka: str, topic: str, count: int, process: subprocess.Popen[str]) -> None:
     """Wait until the log has that many different commands; the pipeline must live as long."""
     seen: set[tuple[int, ...]] = set()
     for record in follow_log(kafka, topic):
@@ -128,42 +133,57 @@ def wait_for_records(kafka: str, topic: str, count: int, process: subprocess.Pop
             return
 
 
-def test_commands_on_the_log(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -> None:
+def test_columns_of_the_feed(tmp_path: Path) -> None:
+    """The schema of the file is that of the feed's lines."""
+    (facts,) = load_pipeline(PIPELINE_FILE, variables(tmp_path, "flights")).sources.values()
+    columns = [column.split()[0] for column in facts.ddl.split(",")]
+    assert columns == ["kind", "moment", *Flight._fields]
+
+
+def test_commands_on_the_log(spark: SparkSession, kafka: str, log: str, tmp_path: Path) -> None:
     """Each fact becomes the command it calls for, and the commands of one flight keep its order."""
-    topic = create_topic(kafka, f"{prefix}flights")
     expected = derived(write_feed(tmp_path / "feed"))
-    checkpoint = str(tmp_path / "checkpoint")
-    start(str(tmp_path / "feed"), kafka, topic, checkpoint, available_now=True).awaitTermination()
-    records = read_log(kafka, topic)
-    assert {record.headers["sow.publisher"] for record in records} == {"flights/0"}
+    run_once(PIPELINE_FILE)
+    records = read_log(kafka, log)
+    assert {record.headers["sow.publisher"] for record in records} == {"flights/facts/0"}
     assert {command.command for command in expected} == {"publish", "delta_publish", "sow_delete"}
     assert by_key([as_command(record) for record in records]) == by_key(expected)
+    assert read_log(kafka, f"{log}.dead") == []
 
 
-def test_unknown_kind(spark: SparkSession, tmp_path: Path) -> None:
-    """A row of an unknown kind becomes an unknown command, which the log's reader refuses in the open."""
-    (tmp_path / "1.csv").write_text("lost,2013-01-01T07:00:00Z,UA,1\n")
-    (row,) = commands_of(csv_rows(whole_directory(spark, str(tmp_path)), SCHEMA)).collect()
-    assert (row["command"], row["body"]) == ("lost", None)
+def test_unknown_kind(spark: SparkSession, kafka: str, log: str, tmp_path: Path) -> None:
+    """A line of an unknown kind becomes a dead letter, with its bytes, its place and the reason."""
+    write_feed(tmp_path / "feed")
+    slice = tmp_path / "feed" / "000001.csv"
+    line = "lost," + slice.read_text().splitlines()[0].partition(",")[2]
+    for path in slice.parent.iterdir():
+        path.unlink()
+    slice.write_text(line)
+    run_once(PIPELINE_FILE)
+    assert read_log(kafka, log) == []
+    (letter,) = read_log(kafka, f"{log}.dead")
+    assert (letter.key, letter.value) == ("flights/facts/0@0.0", line.encode())
+    assert letter.headers == {
+        "sow.reason": "check failed",
+        "sow.message": "expected a kind of fact that there is",
+    }
 
 
-def test_no_python_in_the_plan(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_python_in_the_plan(spark: SparkSession, log: str, tmp_path: Path) -> None:
     """From the file to the headers, everything is computed by Spark alone."""
-    write_feed(tmp_path)
-    commands = commands_of(csv_rows(whole_directory(spark, str(tmp_path)), SCHEMA))
-    plan = kafka_records(in_order(commands), "flights/0")._jdf.queryExecution().toString()
+    (tmp_path / "feed").mkdir()
+    plan = Job(PIPELINE_FILE).frames().rows()._jdf.queryExecution().toString()
     assert "from_csv" in plan
     assert "Python" not in plan
 
 
 def test_kill_and_restart(kafka: str, prefix: str, tmp_path: Path) -> None:
     """A killed pipeline that starts again may repeat rows, each as it was, and leaves out none."""
-    topic = create_topic(kafka, f"{prefix}flights")
+    topic = make_log(kafka, prefix)
     expected = derived(write_feed(tmp_path / "feed"))
-    with pipeline_process(kafka, topic, tmp_path) as process:
-        wait_for_records(kafka, topic, 1, process)
-    with pipeline_process(kafka, topic, tmp_path) as process:
-        wait_for_records(kafka, topic, len(expected), process)
+    for count in (1, len(expected)):
+        with pipeline_process(PIPELINE_FILE, kafka, variables(tmp_path, topic)) as process:
+            wait_for_records(kafka, topic, count, process)
     commands = [as_command(record) for record in read_log(kafka, topic)]
     by_number = {command.sequence: command for command in expected}
     assert all(command == by_number[command.sequence] for command in commands)
@@ -172,10 +192,15 @@ def test_kill_and_restart(kafka: str, prefix: str, tmp_path: Path) -> None:
 
 def test_sigterm(kafka: str, prefix: str, tmp_path: Path) -> None:
     """SIGTERM ends the pipeline with exit code 0."""
-    topic = create_topic(kafka, f"{prefix}flights")
+    topic = make_log(kafka, prefix)
     SliceWriter(tmp_path / "feed")
-    with pipeline_process(kafka, topic, tmp_path) as process:
+    with pipeline_process(PIPELINE_FILE, kafka, variables(tmp_path, topic)) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == b"running\n"
+        assert json.loads(process.stdout.readline()) == {
+            "running": "flights",
+            "log": topic,
+            "rows": 0,
+            "refused": 0,
+        }
         process.terminate()
         assert process.wait() == 0

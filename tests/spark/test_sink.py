@@ -1,23 +1,37 @@
 """The sink: rows of a data frame as commands on the log."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.sink import in_order, kafka_records, key_text, publisher_name, to_sow, write_commands
-from ingest.sources import csv_rows, growing_directory
+from sowline.errors import SowlineError
 from sowline.key import key_text as key_text_of
 from sowline.key import partition_of
-from tests.spark.log import create_topic, read_log
+from sowline.spark import to_sow
+from sowline.spark.commands import command_rows, key_text
+from sowline.spark.sink import Log, kafka_records
+from sowline.spark.source import source_of_file, source_of_kafka
+from tests.spark.log import Written, create_topic, read_log
 
-COMMANDS = "key STRING, body STRING, command STRING, file BIGINT, row INT"
+ORDERS = "id STRING, qty INT, command STRING, file STRING, row INT"
+SOURCE = "named_struct('partition', '0', 'file', file, 'number', CAST(row AS BIGINT)) AS _source"
 
 
-def commands(spark: SparkSession, *rows: tuple[str, str | None, str, int, int]) -> DataFrame:
-    """Return rows as a pipeline hands them to the sink."""
-    return spark.createDataFrame(list(rows), COMMANDS)
+def orders(spark: SparkSession, *rows: tuple[str | None, int | None, str, str | None, int]) -> DataFrame:
+    """Return rows as a job has them, with their numbers."""
+    frame = spark.createDataFrame(list(rows), ORDERS)
+    return frame.select("id", "qty", F.col("command").alias("_command"), F.expr(SOURCE))
+
+
+def written(frame: DataFrame, kafka: str, prefix: str, partitions: int = 2, **options: Any) -> list[Written]:
+    """Write a frame, and return what is on the log then."""
+    topic = create_topic(kafka, f"{prefix}orders", partitions)
+    given = {"key": "id", "publisher": "shop", "command": F.col("_command"), **options}
+    assert to_sow(frame, topic=topic, kafka=kafka, **given) is None
+    return read_log(kafka, topic)
 
 
 def test_session(spark: SparkSession) -> None:
@@ -28,42 +42,65 @@ def test_session(spark: SparkSession) -> None:
 
 def test_command_on_the_log(spark: SparkSession, kafka: str, prefix: str) -> None:
     """A row becomes a record with its key text, its body, and headers for command, publisher and number."""
-    topic = create_topic(kafka, f"{prefix}orders")
-    write_commands(commands(spark, ("a", '{"id":"a"}', "delta_publish", 3, 14)), topic, kafka, "shop/0")
-    (record,) = read_log(kafka, topic)
-    assert (record.key, record.value) == ("a", b'{"id":"a"}')
+    (record,) = written(orders(spark, ("a", 5, "delta_publish", None, 14)), kafka, prefix)
+    assert (record.key, record.value) == ("a", b'{"id":"a","qty":5}')
     assert record.headers == {
         "sow.command": "delta_publish",
         "sow.publisher": "shop/0",
-        "sow.sequence": "3.14",
+        "sow.sequence": "14.0",
     }
 
 
-def test_null_body(spark: SparkSession, kafka: str, prefix: str) -> None:
-    """A row without a body is a record without a value: its key names the record."""
-    topic = create_topic(kafka, f"{prefix}orders")
-    write_commands(commands(spark, ("a", None, "sow_delete", 0, 0)), topic, kafka, "shop/0")
-    assert [record.value for record in read_log(kafka, topic)] == [None]
+def test_a_publish_needs_no_command(spark: SparkSession, kafka: str, prefix: str) -> None:
+    """Null is left out: of the body, and of the headers."""
+    row = orders(spark, ("a", None, "", None, 1))
+    (record,) = written(row, kafka, prefix, command="publish", expiration=F.lit(None))
+    assert (record.value, sorted(record.headers)) == (b'{"id":"a"}', ["sow.publisher", "sow.sequence"])
+
+
+def test_body_expiration_and_correlation(spark: SparkSession, kafka: str, prefix: str) -> None:
+    """What a job makes itself goes along as it is; a null body is a record without a value."""
+    rows = orders(spark, ("a", 5, "sow_delete", None, 0), ("b", 7, "publish", None, 1))
+    records = written(
+        rows,
+        kafka,
+        prefix,
+        partitions=1,
+        body=F.when(F.col("id") == "b", '{"id":"b"}'),
+        expiration=F.when(F.col("id") == "b", F.col("qty") / 2),
+        correlation=F.upper("id"),
+    )
+    assert [(record.key, record.value) for record in records] == [("a", None), ("b", b'{"id":"b"}')]
+    more = [(one.headers.get("sow.expiration"), one.headers["sow.correlation"]) for one in records]
+    assert more == [(None, "A"), ("3.5", "B")]
 
 
 def test_order_per_key(spark: SparkSession, kafka: str, prefix: str) -> None:
     """Rows of one key are written in the order of their numbers, compared as numbers, wherever they were."""
-    topic = create_topic(kafka, f"{prefix}orders")
-    numbers = [(file, row) for file in (1, 2, 10) for row in range(12)]
-    rows = [(key, "{}", "publish", *number) for number in reversed(numbers) for key in ("a", "b", "c")]
-    write_commands(commands(spark, *rows).repartition(7), topic, kafka, "shop/0")
-    records = read_log(kafka, topic)
+    numbers = [(file, row) for file in range(11) for row in range(12)]
+    rows = [
+        (key, 0, "publish", f"file:/{file:02}", row)
+        for file, row in reversed(numbers)
+        for key in ("a", "b", "c")
+    ]
+    records = written(orders(spark, *rows).repartition(7), kafka, prefix)
     for key in ("a", "b", "c"):
         assert [record.sequence for record in records if record.key == key] == numbers
+
+
+def test_parts_of_a_row(spark: SparkSession, kafka: str, prefix: str) -> None:
+    """What a row is cut into is told apart, and keeps its order."""
+    rows = orders(spark, ("a", 0, "publish", None, 7), ("a", 0, "publish", None, 8))
+    parts = rows.select("*", F.explode(F.array(F.lit(0), F.lit(1), F.lit(2))).alias("_part"))
+    records = written(parts.orderBy(F.desc("_part")), kafka, prefix)
+    assert [record.sequence for record in records] == [(row, part) for row in (7, 8) for part in (0, 1, 2)]
 
 
 @pytest.mark.parametrize("pattern", ["{}", "ключ-{}", '["{}","é|,"]'])
 def test_placement(spark: SparkSession, kafka: str, prefix: str, pattern: str) -> None:
     """Each record is in the partition that owns its key, in any script."""
-    topic = create_topic(kafka, f"{prefix}orders", partitions=5)
-    rows = [(pattern.format(number), "{}", "publish", 0, number) for number in range(200)]
-    write_commands(commands(spark, *rows), topic, kafka, "shop/0")
-    records = read_log(kafka, topic)
+    rows = [(pattern.format(number), 0, "publish", None, number) for number in range(200)]
+    records = written(orders(spark, *rows), kafka, prefix, partitions=5)
     assert len(records) == 200
     assert [record.partition for record in records] == [partition_of(record.key, 5) for record in records]
 
@@ -78,29 +115,92 @@ def test_key_text(spark: SparkSession) -> None:
     assert several == key_text_of(body, [(field,) for field in fields])
 
 
+def test_frames_that_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Before anything is written, with what to do about it."""
+    rows = orders(spark, ("a", 5, "publish", None, 0))
+    stream = spark.readStream.schema("id STRING").parquet(str(tmp_path))
+    numbered = stream.select("id", source_of_file())
+    for frame, options, reason, sentence in (
+        (rows, {"key": []}, "bad key", "expected the columns"),
+        (rows.withColumn("id", F.lit(1.5)), {}, "bad key", "key column id, got double"),
+        (
+            rows,
+            {"publisher": None},
+            "bad frame",
+            "got _source alone",
+        ),
+        (rows.drop("_source"), {}, "bad frame", "got key, value, headers"),
+        (numbered, {}, "bad frame", "expected a checkpoint for a stream"),
+        (stream, {"publisher": None, "checkpoint": "c"}, "bad frame", "expected a publisher for a stream"),
+    ):
+        with pytest.raises(SowlineError, match=sentence) as refused:
+            to_sow(frame, topic="orders", **{"key": "id", "publisher": "shop", **options})
+        assert refused.value.reason == reason
+
+
+def test_rows_without_numbers(spark: SparkSession, kafka: str, prefix: str) -> None:
+    """A batch may do without a publisher."""
+    (record,) = written(
+        orders(spark, ("a", 5, "publish", None, 0)).drop("_source"), kafka, prefix, publisher=None
+    )
+    assert record.headers == {"sow.command": "publish"}
+
+
 def test_no_python_in_the_plan(spark: SparkSession) -> None:
     """Ordering, headers and body are computed by Spark alone."""
-    plan = kafka_records(in_order(commands(spark, ("a", "{}", "publish", 0, 0))), publisher_name("shop"))
+    rows = command_rows(orders(spark, ("a", 5, "publish", "file:/a", 0)), "id", F.col("_command"))
+    plan = kafka_records(rows, Log("orders", "", "shop", rows_per_second=10.0), {"file:/a": 3})
     text = plan._jdf.queryExecution().toString()
-    assert "Sort [file" in text
+    assert "Sort [_source" in text
+    assert "java_method" in text
     assert "Python" not in text
 
 
-def test_publisher_name() -> None:
-    """A publisher is a pipeline and one partition of its source."""
-    assert [publisher_name("shop"), publisher_name("shop", 3)] == ["shop/0", "shop/3"]
+def test_rate_limit(spark: SparkSession) -> None:
+    """Each task rests after every so many rows; none is lost."""
+    rows = spark.range(60).select(F.col("id").cast("string").alias("id"))
+    log = Log("orders", "", None, rows_per_second=200.0)
+    began = spark.sql("SELECT unix_millis(now())").collect()[0][0]
+    assert kafka_records(command_rows(rows, "id"), log, {}).select("key").distinct().count() == 60
+    ended = spark.sql("SELECT unix_millis(now())").collect()[0][0]
+    assert ended - began >= 30 // 5 * 50
+
+
+def test_sources(spark: SparkSession, tmp_path: Path) -> None:
+    """A source's name is a part of the partition."""
+    kafka = spark.createDataFrame([(3, 17)], "partition INT, offset BIGINT")
+    (row,) = kafka.select(source_of_kafka(), source_of_kafka("raw").alias("named")).collect()
+    assert tuple(row._source) == ("3", None, 17)
+    assert tuple(row.named) == ("raw/3", None, 17)
+    spark.range(2).coalesce(1).write.parquet(f"{tmp_path}/a b")
+    rows = (
+        spark.read.parquet(f"{tmp_path}/a b").select("id", source_of_file(name="raw")).orderBy("id").collect()
+    )
+    assert [(row._source.partition, row._source.number) for row in rows] == [("raw/0", 0), ("raw/0", 1)]
+    assert rows[0]._source.file.startswith(f"file:{tmp_path}/a%20b/part-")
 
 
 def test_stream_goes_on_from_its_checkpoint(
     spark: SparkSession, kafka: str, prefix: str, tmp_path: Path
 ) -> None:
-    """A pipeline started again with its checkpoint writes what is new, and nothing twice."""
+    """A stream started again with its checkpoint writes what is new, under numbers that go on."""
     topic = create_topic(kafka, f"{prefix}orders")
-    source = tmp_path / "in"
-    source.mkdir()
-    rows = csv_rows(growing_directory(spark, str(source)), "key STRING, body STRING, command STRING")
-    for number, key in enumerate("ab", 1):
-        (source / f"{number}.csv").write_text(f"{key},7,publish\n")
-        query = to_sow(rows, topic, kafka, "shop/0", str(tmp_path / "checkpoint"), available_now=True)
+    source = f"{tmp_path}/the source"
+    Path(source).mkdir()
+    spark.conf.set("spark.sql.streaming.fileSource.log.compactInterval", 2)
+    rows = spark.readStream.schema("id BIGINT").parquet(source).select("id", source_of_file())
+    for number in range(4):
+        spark.range(number, number + 1).coalesce(1).write.mode("append").parquet(source)
+        query = to_sow(
+            rows,
+            topic=topic,
+            key="id",
+            kafka=kafka,
+            publisher="shop",
+            checkpoint=f"{tmp_path}/check point",
+            once=True,
+        )
+        assert query is not None
         query.awaitTermination()
-        assert sorted(record.key for record in read_log(kafka, topic)) == list("ab"[:number])
+    found = sorted((int(record.key), record.sequence) for record in read_log(kafka, topic))
+    assert found == [(number, (number, 0)) for number in range(4)]

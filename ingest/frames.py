@@ -1,0 +1,216 @@
+"""A declared pipeline as one data frame: from the rows of its sources to commands and dead letters.
+
+Everything is Spark SQL, and nothing runs here: a frame is a plan.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import NoReturn
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ingest.definition import ROWS, SOURCE, Pipeline, Source, Step
+from ingest.sources import Rows, csv_files, debezium, json_files, kafka_json, parquet_files
+from sowline.command import PUBLISH, SOW_DELETE
+from sowline.declared import Declaration, DeclarationError, Location
+from sowline.errors import SowlineError
+from sowline.spark.commands import HEADERS, command_rows, header
+from sowline.spark.sink import REFUSED
+from sowline.spark.source import PART
+
+CHECK_FAILED = "check failed"
+OPERATION = "_op"
+"""The column that says what a change event of Debezium is."""
+
+MESSAGE_CHARACTERS_MAX = 2000
+_FAILURE = "_failure"
+
+
+class Frames:
+    """Builds the frame of a pipeline.
+
+    Raises `bad configuration`, with the line, for what Spark can't make sense of.
+    """
+
+    def __init__(
+        self, spark: SparkSession, pipeline: Pipeline, declaration: Declaration, kafka: Mapping[str, str]
+    ) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._declaration = declaration
+        self._kafka = kafka
+        self._views: list[str] = []
+        self.columns: list[tuple[str, str]] = []
+        """Names and types of the columns that commands are made of, once the rows are built."""
+
+    def rows(self) -> DataFrame:
+        """Return the rows as the sink takes them: `key`, `value`, `headers`, `refused`, `_source` and `_part`."""
+        try:
+            sources = self._sources()
+            rows = self._transformed(sources)
+        finally:
+            for name in self._views:
+                self._spark.catalog.dropTempView(name)
+        self.columns = rows.dtypes
+        written = self._commands(rows)
+        for name, source in sources.items():
+            if source.refused is not None:
+                with self._at("sources", name):
+                    written = written.unionByName(_unread(source.refused), allowMissingColumns=True)
+        return written
+
+    def _sources(self) -> dict[str, Rows]:
+        sources = {}
+        for name, table in self._pipeline.tables.items():
+            with self._at("tables", name):
+                reader = self._spark.read.format(table.format).options(**table.options)
+                reader = reader.schema(table.ddl) if table.ddl else reader
+                reader = reader.option("header", "true") if table.header else reader
+                self._view(name, reader.load(table.directory))
+        for name, source in self._pipeline.sources.items():
+            with self._at("sources", name):
+                sources[name] = self._read(name, source)
+                self._view(name, sources[name].rows)
+        return sources
+
+    def _read(self, name: str, source: Source) -> Rows:
+        spark, options = self._spark, source.options
+        if source.kafka:
+            read = debezium if source.format == "debezium" else kafka_json
+            return read(spark, name, self._kafka, source.kafka, source.ddl, options)
+        if source.format == "parquet":
+            return parquet_files(spark, name, source.directory, source.ddl, options)
+        if source.format == "csv":
+            return csv_files(spark, name, source.directory, source.ddl, options, header=source.header)
+        return json_files(spark, name, source.directory, source.ddl, options)
+
+    def _transformed(self, sources: Mapping[str, Rows]) -> DataFrame:
+        rows = next(iter(sources.values())).rows
+        if len(sources) == 1:
+            self._view(ROWS, rows)
+        for at, step in enumerate(self._pipeline.transforms):
+            rows = self._step(rows, step, ("transforms", at))
+            if SOURCE not in rows.columns:
+                self._refuse(
+                    ("transforms", at),
+                    f"expected the rows to keep the column {SOURCE}, by which they are known again:"
+                    " have it in the SELECT list",
+                )
+            self._view(ROWS, rows)
+        return rows
+
+    def _step(self, rows: DataFrame, step: Step, location: Location) -> DataFrame:
+        if step.select is not None:
+            with self._at(*location, "select"):
+                return self._spark.sql(step.select)
+        if step.where is not None:
+            with self._at(*location, "where"):
+                return rows.where(F.expr(step.where))
+        for name in step.drop or ():
+            if name not in rows.columns:
+                self._refuse((*location, "drop"), _expected_of(rows, name))
+        for name, text in (step.columns or {}).items():
+            with self._at(*location, "columns", name):
+                rows = rows.withColumn(name, F.expr(text))
+        return rows.drop(*(step.drop or ()))
+
+    def _commands(self, rows: DataFrame) -> DataFrame:
+        """Return the rows as commands, those that fail a check as dead letters."""
+        pipeline = self._pipeline
+        for name in pipeline.key:
+            if name not in rows.columns:
+                self._refuse(("key",), _expected_of(rows, name))
+        texts = {
+            name: getattr(pipeline, name)
+            for name in ("body", "expiration", "correlation")
+            if getattr(pipeline, name) is not None
+        }
+        for name, text in {**texts, "command": pipeline.command_expression}.items():
+            if text is not None:
+                with self._at(name):
+                    rows.select(F.expr(text))
+        checked = self._checked(rows)
+        keys = [F.col(f"`{name}`") for name in pipeline.key]
+        own = {name: F.expr(text) for name, text in texts.items()}
+        try:
+            commands = command_rows(checked, keys, self._command(rows), keep=(SOURCE, _FAILURE), **own)
+        except SowlineError as error:
+            self._refuse(("key",), error.message)
+        failed = F.col(_FAILURE).isNotNull()
+        value, raw = F.col("value").cast("binary"), F.col(f"{SOURCE}.value")
+        dead = _dead_headers(F.lit(CHECK_FAILED), F.col(_FAILURE))
+        return commands.select(
+            F.when(~failed, F.col("key")).alias("key"),
+            F.when(failed, raw).otherwise(value).alias("value"),
+            F.when(failed, dead).otherwise(F.col("headers")).alias("headers"),
+            failed.alias(REFUSED),
+            _number_of_row(),
+            *(name for name in (PART,) if name in commands.columns),
+        )
+
+    def _checked(self, rows: DataFrame) -> DataFrame:
+        """Add the message of the first check that a row fails, or null."""
+        messages = [F.lit(None).cast("string")]
+        for at, check in enumerate(self._pipeline.checks):
+            passed = F.coalesce(F.expr(check.expect), F.lit(False))
+            with self._at("checks", at, "expect"):
+                rows.where(passed)
+            messages.insert(-1, F.when(~passed, F.lit(check.message)))
+        return rows.withColumn(_FAILURE, F.coalesce(*messages))
+
+    def _command(self, rows: DataFrame) -> str | Column:
+        pipeline = self._pipeline
+        if pipeline.command_expression is not None:
+            return F.expr(pipeline.command_expression)
+        if pipeline.command is not None:
+            return pipeline.command
+        if OPERATION in rows.columns:
+            return F.when(F.col(OPERATION) == "d", SOW_DELETE).otherwise(PUBLISH)
+        return PUBLISH
+
+    def _view(self, name: str, frame: DataFrame) -> None:
+        frame.createOrReplaceTempView(name)
+        self._views.append(name)
+
+    @contextmanager
+    def _at(self, *location: int | str) -> Iterator[None]:
+        try:
+            yield
+        except PySparkException as error:
+            said = str(error).partition(" SQLSTATE")[0].partition(";\n")[0]
+            self._refuse(location, " ".join(said.split()))
+
+    def _refuse(self, location: Location, reason: str) -> NoReturn:
+        raise DeclarationError([self._declaration.problem(location, reason)])
+
+
+def _expected_of(rows: DataFrame, name: str) -> str:
+    return f"expected one of the columns {', '.join(rows.columns)}, got {name}"
+
+
+def _unread(refused: DataFrame) -> DataFrame:
+    return refused.select(
+        F.lit(None).cast("string").alias("key"),
+        F.col(f"{SOURCE}.value").alias("value"),
+        _dead_headers(F.col("reason"), F.col("message")).alias("headers"),
+        F.lit(True).alias(REFUSED),
+        _number_of_row(),
+    )
+
+
+def _number_of_row() -> Column:
+    fields = ("partition", "file", "number")
+    return F.struct(*(F.col(f"{SOURCE}.{field}").alias(field) for field in fields)).alias(SOURCE)
+
+
+def _dead_headers(reason: Column, message: Column) -> Column:
+    """Return the headers of a dead letter: those that the row came with, its Kafka key, and what is wrong."""
+    own = F.coalesce(F.col(f"{SOURCE}.headers"), F.array().cast(HEADERS))
+    key = F.struct(F.lit("sow.original_key").alias("key"), F.col(f"{SOURCE}.key").alias("value"))
+    said = F.array(
+        header("sow.reason", reason), header("sow.message", F.substring(message, 1, MESSAGE_CHARACTERS_MAX))
+    )
+    keys = F.when(key["value"].isNull(), F.array().cast(HEADERS)).otherwise(F.array(key))
+    return F.concat(own, keys, said)

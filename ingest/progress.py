@@ -1,0 +1,66 @@
+"""How far a pipeline has come: rows written and refused, over all its runs, and how fast."""
+
+import json
+import time
+from typing import Any
+
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sowline.spark.hadoop import Directory
+from sowline.spark.sink import REFUSED
+
+OBSERVED = "sowline"
+SECONDS_BETWEEN_LINES = 5.0
+
+log = structlog.get_logger()
+
+
+def observed(rows: DataFrame) -> DataFrame:
+    """Return the rows, counted as they pass by."""
+    return rows.observe(OBSERVED, F.count(F.lit(1)).alias("rows"), F.count_if(REFUSED).alias(REFUSED))
+
+
+class Progress:
+    """Adds up what the micro-batches of a query did; the sums are kept with its checkpoint, as near as a crash lets.
+
+    `rows_expected`, where it is known, is how many rows there are in all.
+    """
+
+    def __init__(self, spark: SparkSession, checkpoint: str, rows_expected: int | None = None) -> None:
+        self._kept = Directory(spark, checkpoint).sub("progress")
+        self._expected = rows_expected
+        self.sums: dict[str, int] = {"rows": 0, REFUSED: 0} | json.loads(self._kept.read("sums") or "{}")
+        self._before = self.sums["rows"]
+        self._began = self._told = time.monotonic()
+        self._batch = -1
+
+    def look(self, query: StreamingQuery, *, is_last: bool = False) -> None:
+        """Add up what is new, and write a line to the log where some seconds have passed since the one before."""
+        new = [one for one in query.recentProgress if one["batchId"] > self._batch]
+        for progress in new:
+            self._batch = progress["batchId"]
+            self._add(progress["observedMetrics"].get(OBSERVED))
+        if new:
+            self._kept.write("sums", json.dumps(self.sums))
+        now = time.monotonic()
+        if is_last or (new and now - self._told >= SECONDS_BETWEEN_LINES):
+            self._told = now
+            log.info("finished" if is_last else "written", **self._figures(now - self._began))
+
+    def _add(self, counted: Any) -> None:
+        if counted is not None:
+            self.sums["rows"] += counted["rows"]
+            self.sums[REFUSED] += counted[REFUSED]
+
+    def _figures(self, seconds: float) -> dict[str, int]:
+        rows = self.sums["rows"]
+        speed = (rows - self._before) / max(seconds, 0.001)
+        figures = {**self.sums, "rows_per_second": round(speed)}
+        if self._expected is not None:
+            figures["of"] = self._expected
+            if speed:
+                figures["seconds_left"] = round(max(0, self._expected - rows) / speed)
+        return figures

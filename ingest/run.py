@@ -1,0 +1,48 @@
+"""Running a declared pipeline until it ends or is told to."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ingest.job import Job
+from ingest.progress import Progress
+from sowline.errors import SowlineError
+from sowline.process import set_up_logs, stop_signal
+
+POLL_SECONDS = 0.5
+
+OnRunning = Callable[[Mapping[str, Any]], None]
+
+
+def run(
+    file: Path, *, once: bool = False, rows_per_second: float | None = None, on_running: OnRunning
+) -> dict[str, int]:
+    """Run a pipeline until told to stop, or with `once` until the input there is has been written.
+
+    `on_running` is told what runs, once it does. Returns the `rows` and `refused` of all its runs so far. Raises
+    SowlineError: `bad configuration`, `no topic`, `pipeline failed`.
+    """
+    set_up_logs()
+    job = Job(file)
+    stop = stop_signal()  # from here on; a session that is still starting just ends
+    progress = Progress(job.spark, job.pipeline.checkpoint, job.rows_expected() if once else None)
+    query = job.start(once=once, rows_per_second=rows_per_second)
+    on_running({"running": job.pipeline.name, "log": job.pipeline.log_topic, **progress.sums})
+    # A signal can't call Spark in the middle of a call to Spark, so it only sets the event.
+    while query.isActive and not stop.wait(POLL_SECONDS):
+        progress.look(query)
+    failure = query.exception()
+    query.stop()
+    progress.look(query, is_last=True)
+    if failure is not None:
+        raise SowlineError("pipeline failed", _cause(str(failure)))
+    return progress.sums
+
+
+def _cause(said: str) -> str:
+    """Return what a query failed with, without the traces of two languages."""
+    lines = [line.strip() for line in said.splitlines()]
+    told = [
+        line for line in lines if line and not line.startswith(("at ", "...", "File ", "Traceback", "==="))
+    ]
+    return " ".join(told)[:2000]

@@ -1,0 +1,94 @@
+"""Rows as commands: the key text, the body and the headers that a row becomes, in Spark SQL."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, DataType, DecimalType, IntegralType, StringType
+
+from sowline.command import PUBLISH
+from sowline.errors import SowlineError
+from sowline.spark.source import PART, SOURCE
+
+Name = str | Column
+"""A column, or its name."""
+
+HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+"""The type of the headers, as Spark's Kafka sink takes them."""
+
+
+def command_rows(
+    frame: DataFrame,
+    key: Name | Sequence[Name],
+    command: Name = PUBLISH,
+    body: Name | None = None,
+    expiration: Column | None = None,
+    correlation: Column | None = None,
+    keep: Sequence[str] = (),
+) -> DataFrame:
+    """Return the frame's rows as `key`, `value` and `headers`, beside `_source` and `_part` where it has them.
+
+    `keep` are more columns that stay as they are; `command` is one for all rows, or a column of them; the rest is
+    described at `to_sow`.
+    """
+    named = {
+        "sow.command": _command(command),
+        "sow.expiration": expiration,
+        "sow.correlation": correlation,
+    }
+    headers = [header(name, value) for name, value in named.items() if value is not None]
+    return frame.select(
+        key_text(*_key_columns(frame, key)).alias("key"),
+        (body_of(frame) if body is None else _column(body)).cast("string").alias("value"),
+        F.filter(F.array(*headers), lambda one: one["value"].isNotNull()).alias("headers")
+        if headers
+        else F.lit(None).cast(HEADERS).alias("headers"),
+        *(name for name in dict.fromkeys((SOURCE, PART, *keep)) if name in frame.columns),
+    )
+
+
+def key_text(*fields: Column) -> Column:
+    """Return the key text of a record's key fields: the field itself, or a JSON array of several as strings."""
+    texts = [field.cast("string") for field in fields]
+    return texts[0] if len(texts) == 1 else F.to_json(F.array(*texts))
+
+
+def body_of(frame: DataFrame) -> Column:
+    """Return the JSON of all columns but those whose name begins with `_`; what is null is left out."""
+    names = [name for name in frame.columns if not name.startswith("_")]
+    return F.to_json(F.struct(*(frame[f"`{name}`"] for name in names)))
+
+
+def header(name: str, value: Column) -> Column:
+    """Return a header of a Kafka record."""
+    return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
+
+
+def _command(command: Name) -> Column | None:
+    if isinstance(command, Column):
+        return command
+    return None if command == PUBLISH else F.lit(command)
+
+
+def _column(name: Name) -> Column:
+    return F.col(name) if isinstance(name, str) else name
+
+
+def _key_columns(frame: DataFrame, key: Name | Sequence[Name]) -> list[Column]:
+    names = [key] if isinstance(key, (str, Column)) else list(key)
+    columns = [_column(name) for name in names]
+    if not columns:
+        raise SowlineError("bad key", "expected the columns that make the key, got none")
+    for field in frame.select(*columns).schema.fields:
+        if not _makes_keys(field.dataType):
+            raise SowlineError(
+                "bad key",
+                f"expected strings, whole numbers or booleans in the key column {field.name}, got"
+                f" {field.dataType.simpleString()}: cast it to what the body has",
+            )
+    return columns
+
+
+def _makes_keys(type: DataType) -> bool:
+    whole = isinstance(type, DecimalType) and type.scale == 0
+    return whole or isinstance(type, (StringType, IntegralType, BooleanType))

@@ -1,0 +1,67 @@
+"""Small files in whatever file system Spark can reach: a disk, HDFS, an object store."""
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
+
+class Directory:
+    """A directory of small text files; it need not exist yet."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        self._spark = spark
+        self._path = path.rstrip("/")
+        jvm: Any = spark._jvm
+        self._jvm = jvm
+        configuration = spark._jsc.hadoopConfiguration()
+        self._files = jvm.org.apache.hadoop.fs.Path(self._path).getFileSystem(configuration)
+
+    def __str__(self) -> str:
+        return self._path
+
+    def sub(self, name: str) -> "Directory":
+        """Return a directory in this one."""
+        return Directory(self._spark, f"{self._path}/{name}")
+
+    def url(self, path: str) -> str:
+        """Return a file's URL, which has many spellings, as Spark's rows have it."""
+        plain = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(path)).toString()
+        return str(self._jvm.org.apache.hadoop.fs.Path(plain).toUri())
+
+    def names(self) -> list[str]:
+        """Return the names of the files; none of a directory that does not exist."""
+        here = self._jvm.org.apache.hadoop.fs.Path(self._path)
+        if not self._files.exists(here):
+            return []
+        return [str(status.getPath().getName()) for status in self._files.listStatus(here)]
+
+    def read(self, name: str) -> str | None:
+        """Return a file's text; None if there is no such file."""
+        try:
+            stream = self._files.open(self._at(name))
+        except Py4JJavaError as error:
+            if "FileNotFoundException" in str(error.java_exception.getClass().getName()):
+                return None
+            raise
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a file; it is there whole or not at all."""
+        half = self._at(f".{name}.half")
+        stream = self._files.create(half, True)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+        self._files.delete(self._at(name), False)
+        if not self._files.rename(half, self._at(name)):
+            raise OSError(f"expected to write {self._at(name)}, but the file system refused")
+
+    def delete(self, name: str) -> None:
+        """Delete a file, if it is there."""
+        self._files.delete(self._at(name), False)
+
+    def _at(self, name: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/{name}")

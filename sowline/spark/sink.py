@@ -1,0 +1,195 @@
+"""The sink: the rows of a data frame become commands on the log of a SOW topic.
+
+The rows of one key are written by one task, in the order of their source, and each under a number that it has
+whenever it is written. So a micro-batch that is written again changes nothing. Java's default partitioner places the
+keys where their owners expect them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from sowline.command import PUBLISH
+from sowline.errors import SowlineError
+from sowline.settings import Settings
+from sowline.spark.commands import HEADERS, Name, command_rows, header
+from sowline.spark.ordinals import Ordinals
+from sowline.spark.pace import paced
+from sowline.spark.source import PART, SOURCE
+
+PRODUCER = {
+    "acks": "all",
+    "enable.idempotence": "true",
+    # A record that is given up while later ones are written would be lost: its number could not come again.
+    "delivery.timeout.ms": "2147483647",
+    "linger.ms": "5",
+    "batch.size": str(256 * 1024),
+    "compression.type": "lz4",
+}
+"""The settings of Kafka's Java producer; a job may add to them."""
+
+REFUSED = "refused"
+"""A column of rows that go to the dead letters, where a frame has it."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """Where rows are written, and how.
+
+    `topic` and `dead` are Kafka topics; `publisher` names the job, to which the partition of a row's source is
+    added; `rows_per_second` is a limit for all tasks together; `options` are those of Kafka's Java producer.
+    """
+
+    topic: str
+    kafka: str
+    publisher: str | None = None
+    dead: str | None = None
+    rows_per_second: float | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def to_sow(
+    frame: DataFrame,
+    *,
+    topic: str,
+    key: Name | Sequence[Name],
+    command: Name = PUBLISH,
+    body: Name | None = None,
+    expiration: Column | None = None,
+    correlation: Column | None = None,
+    publisher: str | None = None,
+    checkpoint: str | None = None,
+    once: bool = False,
+    rows_per_second: float | None = None,
+    kafka: str | None = None,
+    options: Mapping[str, str] | None = None,
+) -> StreamingQuery | None:
+    """Write the rows of a frame to the log `topic` as commands.
+
+    A stream is started, and its running query returned; it needs a `checkpoint`, and with `once` it ends with the
+    input there is. A batch is written before this returns.
+
+    - `key`: the columns that make the key, or their names; strings, whole numbers or booleans.
+    - `command`: `publish`, `delta_publish`, `delta` or `sow_delete`, or a column that says which.
+    - `body`: a column of text; by default the JSON of all columns but those whose name begins with `_`.
+    - `expiration`, `correlation`: columns; seconds, and text that subscribers are given. Null is none.
+    - `publisher`: the job's name, which must stay the same. A stream needs it, and its rows a column `_source`.
+      A batch without both is written as it comes: it should have one row a key.
+    - `rows_per_second`: at most so many, by all tasks together.
+    - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java producer.
+
+    Raises SowlineError (`bad frame`, `bad key`, `bad checkpoint`) where the frame can't be written so.
+    """
+    log = Log(topic, kafka or Settings().kafka, publisher, None, rows_per_second, options or {})
+    rows = command_rows(frame, key, command, body, expiration, correlation)
+    if not frame.isStreaming:
+        write(rows, log)
+        return None
+    if checkpoint is None:
+        raise SowlineError("bad frame", "expected a checkpoint for a stream, got none")
+    return start(rows, log, checkpoint, once=once)
+
+
+def start(rows: DataFrame, log: Log, checkpoint: str, *, once: bool = False) -> StreamingQuery:
+    """Start writing a stream of `key`, `value`, `headers` and `_source`, and return the running query."""
+    _check(rows, log)
+    if log.publisher is None:
+        raise SowlineError(
+            "bad frame", "expected a publisher for a stream, whose name stays the same, got none"
+        )
+    ordinals = Ordinals(rows.sparkSession, checkpoint)
+
+    # Spark refuses to sort a stream, but not the batches that it is made of.
+    def write_batch(batch: DataFrame, number: int) -> None:
+        is_one_task = batch._jdf.queryExecution().toRdd().getNumPartitions() == 1
+        _save(kafka_records(batch, log, ordinals.of_batch(number), is_one_task=is_one_task), log)
+
+    writer = rows.writeStream.foreachBatch(write_batch).option("checkpointLocation", checkpoint)
+    if once:
+        writer = writer.trigger(availableNow=True)
+    return writer.queryName(log.publisher).start()
+
+
+def write(rows: DataFrame, log: Log) -> None:
+    """Write a batch of `key`, `value`, `headers` and `_source`; its files are numbered in the order of their URLs."""
+    _check(rows, log)
+    files: list[str] = []
+    if log.publisher is not None:
+        found = rows.select(f"{SOURCE}.file").where("file IS NOT NULL").distinct().collect()
+        files = sorted(file for (file,) in found)
+    _save(kafka_records(rows, log, {file: number for number, file in enumerate(files)}), log)
+
+
+def _check(rows: DataFrame, log: Log) -> None:
+    if (log.publisher is None) != (SOURCE not in rows.columns):
+        found = ", ".join(rows.columns) if log.publisher else f"{SOURCE} alone"
+        raise SowlineError(
+            "bad frame",
+            f"expected a publisher together with the column {SOURCE}, which numbers rows, got {found}",
+        )
+
+
+def _save(records: DataFrame, log: Log) -> None:
+    producer = {f"kafka.{name}": value for name, value in {**PRODUCER, **log.options}.items()}
+    options = {**producer, "kafka.bootstrap.servers": log.kafka}
+    records.write.format("kafka").options(**options).save()
+
+
+def kafka_records(
+    rows: DataFrame, log: Log, ordinals: Mapping[str, int], *, is_one_task: bool = False
+) -> DataFrame:
+    """Return the rows as the Kafka sink takes them: `topic`, `key`, `value` and `headers`."""
+    tasks = None
+    if log.rows_per_second is not None:
+        tasks = rows.sparkSession.sparkContext.defaultParallelism
+    if log.publisher is None:
+        records = rows.select(F.lit(log.topic).alias("topic"), "key", "value", "headers")
+        records = records.repartition(tasks) if tasks else records
+    else:
+        numbered = _numbered(rows, ordinals)
+        if tasks:
+            numbered = numbered.repartition(tasks, "key")
+        elif not is_one_task:
+            numbered = numbered.repartition("key")
+        # All of one key are in one task now; there they come in the order of their source.
+        records = _addressed(numbered.sortWithinPartitions(f"{SOURCE}.partition", "_n", "_m"), log)
+    return paced(records, log.rows_per_second / tasks) if log.rows_per_second and tasks else records
+
+
+def _numbered(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
+    """Add the two numbers of each row: offset and part of a Kafka record, or ordinal and row of a file."""
+    part = F.col(PART).cast("bigint") if PART in rows.columns else F.lit(0).cast("bigint")
+    if not ordinals:
+        return rows.withColumns({"_n": F.col(f"{SOURCE}.number"), "_m": part})
+    spark: SparkSession = rows.sparkSession
+    files = spark.createDataFrame(list(ordinals.items()), "_file STRING, _ordinal BIGINT")
+    found = rows.join(F.broadcast(files), F.col(f"{SOURCE}.file") == F.col("_file"), "left")
+    of_file = F.col(f"{SOURCE}.file").isNotNull()
+    ordinal = F.coalesce(
+        "_ordinal", F.raise_error(F.concat(F.lit("no number for "), F.col(f"{SOURCE}.file")))
+    )
+    return found.withColumns(
+        {
+            "_n": F.when(of_file, ordinal).otherwise(F.col(f"{SOURCE}.number")),
+            "_m": F.when(of_file, F.col(f"{SOURCE}.number")).otherwise(part),
+        }
+    )
+
+
+def _addressed(rows: DataFrame, log: Log) -> DataFrame:
+    """Add publisher and number to the commands; dead letters are named by them instead."""
+    partition = F.concat(F.lit(f"{log.publisher}/"), F.col(f"{SOURCE}.partition"))
+    sequence = F.concat_ws(".", "_n", "_m")
+    ours = F.array(header("sow.publisher", partition), header("sow.sequence", sequence))
+    headers = F.when(F.col("headers").isNull(), ours).otherwise(F.concat("headers", ours))
+    topic, key = F.lit(log.topic), F.col("key")
+    if REFUSED in rows.columns:
+        topic = F.when(F.col(REFUSED), F.lit(log.dead)).otherwise(topic)
+        key = F.when(F.col(REFUSED), F.concat(partition, F.lit("@"), sequence)).otherwise(key)
+        headers = F.when(F.col(REFUSED), F.col("headers")).otherwise(headers)
+    return rows.select(
+        topic.alias("topic"), key.alias("key"), "value", headers.cast(HEADERS).alias("headers")
+    )
