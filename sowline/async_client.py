@@ -24,6 +24,8 @@ from sowline.stream import Ask, Reading, Selecting, Stream, stream_id
 from sowline.topics import Topics
 
 CONNECT_SECONDS_MAX = 30.0
+CLOSE_SECONDS_MAX = 1.0
+"""How long the end of a connection is waited for: nothing is lost where the service does not answer."""
 BACK_OFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 ASK_AGAIN_SECONDS = 0.2
 SILENCE_SECONDS_MAX = 20.0
@@ -310,7 +312,13 @@ class AsyncClient:
         for pause in itertools.chain(BACK_OFF_SECONDS, itertools.repeat(BACK_OFF_SECONDS[-1])):
             try:
                 url = _websocket_url(self._url)
-                return await connect(url, max_size=None, compression=None, ping_interval=None)
+                return await connect(
+                    url,
+                    max_size=None,
+                    compression=None,
+                    ping_interval=None,
+                    close_timeout=CLOSE_SECONDS_MAX,
+                )
             except (OSError, InvalidHandshake, TimeoutError) as error:
                 if isinstance(error, ssl.SSLError) or (seconds is not None and seconds <= 0):
                     raise SowlineError(

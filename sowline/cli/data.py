@@ -2,15 +2,16 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
 import orjson
 
+from sowline.cli.output import Output
 from sowline.client import Client
 from sowline.errors import SowlineError
 from sowline.message import Message
-from sowline.wire import one_line
 
 Command = Callable[..., None]
 
@@ -66,8 +67,8 @@ _bookmark = click.option("--bookmark", "-b", default="", help="Where to come bac
 @_url
 def topics(url: str) -> None:
     """List the topics, a line of JSON each."""
-    with Client(url) as client:
-        _print(orjson.dumps(topic) for topic in client.topics()["topics"])
+    with _connected(url) as client:
+        _print_all(client.topics()["topics"])
 
 
 @click.command()
@@ -75,8 +76,8 @@ def topics(url: str) -> None:
 @click.option("--batch-size", default=100, show_default=True, help="Records a message on the wire.")
 def sow(topic: str, full: bool, url: str, **reading: Any) -> None:
     """Print the records of TOPIC that match, as they are at one instant; `^…` is a pattern of topics."""
-    with Client(url) as client:
-        _print(_lines(client.sow(topic, **reading), full, {"sow"}))
+    with _connected(url) as client:
+        _print(client.sow(topic, **reading), full, {"sow"})
 
 
 @click.command()
@@ -86,9 +87,9 @@ def sow(topic: str, full: bool, url: str, **reading: Any) -> None:
 @_delta
 def subscribe(topic: str, full: bool, url: str, count: int | None, delta: bool, **reading: Any) -> None:
     """Print the changes of TOPIC as they happen, from now or from a bookmark on."""
-    with Client(url) as client:
+    with _connected(url) as client:
         read = client.delta_subscribe if delta else client.subscribe
-        _print(_lines(read(topic, **reading), full, {"publish", "oof"}), count)
+        _print(read(topic, **reading), full, {"publish", "oof"}, count)
 
 
 @click.command("sow-and-subscribe")
@@ -100,18 +101,18 @@ def sow_and_subscribe(
     topic: str, full: bool, url: str, count: int | None, delta: bool, **reading: Any
 ) -> None:
     """Print the records of TOPIC that match, then every change after that instant."""
-    with Client(url) as client:
+    with _connected(url) as client:
         read = client.sow_and_delta_subscribe if delta else client.sow_and_subscribe
         messages = read(topic, batch_size=100, **reading)
-        _print(_lines(messages, full, {"sow", "publish", "oof"}), count)
+        _print(messages, full, {"sow", "publish", "oof"}, count)
 
 
 @click.command()
 @_selecting
 def explain(topic: str, url: str, **reading: Any) -> None:
     """Print which road a query of TOPIC takes over its indexes, and what it counts, as a line of JSON."""
-    with Client(url) as client:
-        _print([orjson.dumps(client.explain(topic, **reading))])
+    with _connected(url) as client:
+        _print_all([client.explain(topic, **reading)])
 
 
 @click.command()
@@ -164,12 +165,11 @@ def _input() -> Iterator[str]:
     return (line.strip() for line in sys.stdin if line.strip())
 
 
-def _lines(messages: Iterable[Message], full: bool, commands: set[str]) -> Iterator[bytes]:
-    for message in messages:
-        if full:
-            yield orjson.dumps(_fields(message))
-        elif message.command in commands:
-            yield message.body
+@contextmanager
+def _connected(url: str) -> Iterator[Client]:
+    """Lend a client for reading, which Ctrl-C ends without a word."""
+    with suppress(KeyboardInterrupt), Client(url) as client:
+        yield client
 
 
 def _fields(message: Message) -> dict[str, Any]:
@@ -191,16 +191,25 @@ def _fields(message: Message) -> dict[str, Any]:
     return fields | flags | ({"data": orjson.Fragment(message.body)} if message.body else {})
 
 
-def _print(lines: Iterable[bytes], count: int | None = None) -> None:
-    out = sys.stdout.buffer
+def _print(messages: Iterable[Message], full: bool, commands: set[str], count: int | None = None) -> None:
+    """Print the messages of these commands, each as soon as it is there; records of a group wait for each other."""
+    output, left = Output(sys.stdout.fileno()), count
     try:
-        for number, line in enumerate(lines, 1):
-            out.write(one_line(line))
-            if count is not None or out.isatty() or number % 100 == 0:
-                out.flush()
-            if number == count:
+        for message in messages:
+            if full or message.command in commands:
+                output.put(orjson.dumps(_fields(message)) if full else message.body)
+                left = None if left is None else left - 1
+            if message.command != "sow" or left == 0:
+                output.write()
+            if left == 0:
                 return
-    except KeyboardInterrupt:
-        pass
-    finally:
-        out.flush()
+    except SowlineError:
+        output.write()
+        raise
+
+
+def _print_all(answers: Iterable[Any]) -> None:
+    output = Output(sys.stdout.fileno())
+    for answer in answers:
+        output.put(orjson.dumps(answer))
+    output.write()

@@ -1,5 +1,6 @@
 """The `sowline` command through a shell, and `sowline up`, which leaves nothing behind."""
 
+import fcntl
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from select import PIPE_BUF, select
 from typing import Any
 
 import pytest
@@ -116,7 +118,8 @@ class Shell:
     """Runs command lines as a person would type them, with `sowline` on the path and its service known."""
 
     def __init__(self, url: str, topic: str) -> None:
-        self._environment = os.environ | {
+        usual = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        self._environment = usual | {
             "SOWLINE_URL": url,
             "TOPIC": topic,
             "PATH": f"{SOWLINE.parent}:{os.environ['PATH']}",
@@ -216,6 +219,57 @@ def test_subscriber_sees_what_is_published(shell: Shell) -> None:
     finally:
         subscriber.kill()
         subscriber.communicate()
+
+
+FORKS = """
+import os, signal, sys, time
+from sowline.cli import main
+for text in sys.argv[1:]:
+    reading, writing = os.pipe()
+    child = os.fork()
+    lines, seconds = text.split("+")
+    if not child:
+        signal.alarm(20)
+        os.dup2(writing, 1)
+        if lines == "0":
+            os.close(2)
+        main(["sow-and-subscribe", os.environ["TOPIC"], "--full"])
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        for _ in range(int(lines)):
+            assert told.readline()
+        time.sleep(float(seconds))
+        os.kill(child, signal.SIGINT)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(text, code, flush=True)
+"""
+"""Starts a subscriber for each argument, and interrupts it after so many lines and seconds: `2+0.001`."""
+
+
+def test_interrupted_at_any_moment(shell: Shell) -> None:
+    """Ctrl-C ends a subscriber whenever it comes; once it has begun to print, without a word and with exit code 0."""
+    moments = [f"0+{n / 100}" for n in range(15)] + [f"{1 + n % 2}+{n / 10_000}" for n in range(15)]
+    done = shell.run(f"exec {sys.executable} -c {shlex.quote(FORKS)} {' '.join(moments)}")
+    ended = [line.split() for line in done.stdout.splitlines()]
+    assert ([moment for moment, _ in ended], done.stderr) == (moments, "")
+    assert {code for moment, code in ended if not moment.startswith("0")} == {"0"}
+
+
+def test_interrupted_while_nobody_reads(shell: Shell) -> None:
+    """Ctrl-C ends a subscriber also where nobody takes what it prints."""
+    shell.lines("seq 1 3000 | sed 's/.*/{\"id\":&}/' | sowline publish $TOPIC")
+    subscriber = shell.start("sowline subscribe $TOPIC -b epoch --full")
+    try:
+        assert subscriber.stdout is not None
+        pipe = subscriber.stdout.fileno()
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BUF)
+        wait_for(lambda: select([pipe], [], [], 0)[0], "the pipe to be full")
+        subscriber.send_signal(signal.SIGINT)
+        assert subscriber.wait(SECONDS_MAX) == 0
+    finally:
+        subscriber.kill()
+        subscriber.communicate()
+    shell.lines("sowline delete $TOPIC -f 1=1")
 
 
 def test_reader_that_leaves(shell: Shell) -> None:
