@@ -177,7 +177,7 @@ class ChangesTopic:
     def _proven(self, positions: Positions, since: Mapping[int, int]) -> Place:
         """Return the place where all changes since then are there, from where they must be, or from the start."""
         near = self._offsets_since(since)
-        for offsets in (near, self.starts):
+        for offsets in [near, self.starts] if near != self.starts else [near]:
             missing, first_written = self._missing(positions, offsets)
             if not missing:
                 return Place(positions, offsets, first_written)
