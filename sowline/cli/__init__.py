@@ -15,7 +15,7 @@ from sowline.cli.data import (
     subscribe,
     topics,
 )
-from sowline.cli.services import fanout, materializer, query_service, up
+from sowline.cli.services import fanout, materializer, pipeline, query_service, up
 from sowline.declared import DeclarationError
 from sowline.errors import SowlineError
 
@@ -49,6 +49,7 @@ for command in (
     materializer,
     query_service,
     fanout,
+    pipeline,
     topics,
     publish,
     delta_publish,

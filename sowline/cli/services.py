@@ -42,6 +42,16 @@ query_service = _service(
 fanout = _service("fanout", "fanout", "Run the fanouts: write configured subscriptions to Kafka.")
 
 
+@click.command(
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def pipeline(arguments: tuple[str, ...]) -> None:
+    """Run a pipeline that a file declares, or look at the file; `sowline pipeline --help` lists the ways."""
+    os.execve(sys.executable, [sys.executable, "-m", "ingest", *arguments], os.environ)
+
+
 @click.command()
 @click.option(
     "--config", type=click.Path(path_type=Path, exists=True), default="topics.yaml", show_default=True

@@ -1,12 +1,16 @@
-"""What `python -m ingest` says of a pipeline's file."""
+"""`sowline pipeline`: it hands all that it is given to the pipelines' own command."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from ingest.__main__ import main
+from sowline.cli import main as sowline
 
 WRONG = "name: a b\ntopic: orders\nsources:\n  raw: {kafka: k, format: json}\nkey: id\ncheckpoint: var\n"
 
@@ -19,14 +23,26 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "my.yaml"
 
 
-def test_each_problem_is_a_line(file: str) -> None:
-    """On standard error, in the order of the file."""
-    done = CliRunner().invoke(main, ["validate", file])
-    assert (done.exit_code, done.stdout) == (1, "")
+def test_a_pipeline_is_another_program(file: str) -> None:
+    """Its problems come out as that has printed them, with its exit code."""
+    command = [sys.executable, "-m", "sowline", "pipeline", "validate", file]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
     assert [line.partition(": expected")[0] for line in done.stderr.splitlines()] == [
         "my.yaml, line 1: name",
         "my.yaml, line 4: sources.raw.schema",
     ]
+
+
+@pytest.mark.parametrize(
+    "given", [["--help"], ["-h"], ["validate", "--", "-x"], ["run", "a", "--once=1"], []]
+)
+def test_every_argument_is_handed_on(given: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also help, options and what is unknown."""
+    seen: list[list[str]] = []
+    monkeypatch.setattr(os, "execve", lambda _path, arguments, _environment: seen.append(arguments))
+    assert CliRunner().invoke(sowline, ["pipeline", *given]).exit_code == 0
+    assert seen == [[sys.executable, "-m", "ingest", *given]]
 
 
 def test_problems_as_json(file: str) -> None:
