@@ -156,7 +156,7 @@ class Frames:
         for at, check in enumerate(self._pipeline.checks):
             passed = F.coalesce(F.expr(check.expect), F.lit(False))
             with self._at("checks", at, "expect"):
-                rows.where(passed)
+                rows.where(F.expr(check.expect))
             messages.insert(-1, F.when(~passed, F.lit(check.message)))
         return rows.withColumn(_FAILURE, F.coalesce(*messages))
 
