@@ -197,6 +197,7 @@ def _about(topic: TopicState) -> dict[str, Any]:
         "message_type": definition.message_type,
         "key": list(definition.key),
         "key_domain": definition.key_domain,
+        "preprocessing": list(definition.preprocessing),
         "log": definition.log,
         "partitions": definition.partitions,
         "record_bytes_max": definition.record_bytes_max,

@@ -10,6 +10,7 @@ from confluent_kafka import KafkaError, Message
 
 from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Headers, command_headers
 from sowline.errors import SowlineError
+from sowline.filter import About
 from sowline.kafka import KafkaConfig, exact_producer
 from sowline.key import key_text
 from sowline.nesting import check_nesting
@@ -78,7 +79,7 @@ class Publisher:
                 "too large",
                 f"expected a record of at most {definition.record_bytes_max} bytes, got {len(body)}",
             )
-        key = None if body is None else _key(body, definition)
+        key = None if body is None else _key(body, definition, about.get("correlation"))
         self._raise_failure()
         with self._lock:
             headers = command_headers(command, publisher=self.id, sequence=str(self._sequence), **about)
@@ -135,8 +136,8 @@ def _encode(data: Body) -> bytes:
     return data.encode() if isinstance(data, str) else orjson.dumps(data)
 
 
-def _key(body: bytes, definition: TopicDefinition) -> bytes:
-    """Return the key text of a body; raises what the materializer would refuse it for."""
+def _key(body: bytes, definition: TopicDefinition, correlation: str | None) -> bytes:
+    """Return the key text of a body, preprocessed; raises what the materializer would refuse it for."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -144,4 +145,7 @@ def _key(body: bytes, definition: TopicDefinition) -> bytes:
     if not isinstance(document, dict):
         raise SowlineError("not an object", f"expected a JSON object, got {body[:60]!r}")
     check_nesting(body)
+    if definition.preprocess is not None:
+        about = About(topic=definition.name, size=len(body), correlation=correlation)
+        definition.preprocess.apply(body, document, about)
     return key_text(document, definition.key_paths).encode()

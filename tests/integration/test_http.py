@@ -156,6 +156,7 @@ def test_topics(served: Served) -> None:
         "message_type": "json",
         "key": ["/id"],
         "key_domain": served.topic,
+        "preprocessing": [],
         "log": served.topic.replace("/", "."),
         "partitions": 2,
         "record_bytes_max": 1024 * 1024,

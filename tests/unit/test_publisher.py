@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import orjson
 import pytest
 from confluent_kafka import KafkaError
 
@@ -9,7 +10,7 @@ from sowline.command import read_command
 from sowline.errors import SowlineError
 from sowline.nesting import NESTING_MAX
 from sowline.publisher import Publisher
-from sowline.topics import parse_topics
+from sowline.topics import TopicDefinition, Topics, parse_topics
 
 TOPICS = parse_topics("topics: [{name: eu/orders, key: /id, record_bytes_max: 2000}]")
 
@@ -73,6 +74,55 @@ def test_commands_go_to_the_log_with_key_and_number(publisher: Publisher, produc
     assert {command.publisher for command in commands} == {"p"}
     assert [command.sequence for command in commands] == [(n, 0) for n in range(1, 6)]
     assert (commands[0].correlation, commands[3].filter, commands[4].keys) == ("c", "1=1", ("7", "8"))
+
+
+COALESCED = ["COALESCE(/id, CONCAT(/region, '-', /number)) AS /id"]
+KNOWN = ["CONCAT(TOPIC_NAME(), ' ', MESSAGE_SIZE(), ' ', COALESCE(CORRELATION_ID(), 'none')) AS /id"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "data", "correlation", "key"),
+    [
+        (COALESCED, '{ "region": "eu",  "number": 7 }', None, b"eu-7"),
+        (COALESCED, {"id": "eu-7", "qty": 3}, None, b"eu-7"),
+        (["UPPER(/id) AS /id"], {"id": "eu-7"}, None, b"EU-7"),
+        (["/a AS /id HINT SET_CURRENT", "/id AS /b"], {"a": 5}, None, b"5"),
+        (KNOWN, b'{ "a" : 1 }', None, b"made 11 none"),
+        (KNOWN, '{"a":"\u00e9"}', "c", b"made 10 c"),
+    ],
+)
+def test_the_kafka_key_is_the_one_that_preprocessing_makes(
+    producer: FakeProducer, fields: list[str], data: Any, correlation: str | None, key: bytes
+) -> None:
+    """It is computed as the materializer will compute it; the body goes to the log as it was given."""
+    definition = TopicDefinition(name="made", key=("/id",), preprocessing=tuple(fields))
+    publisher = Publisher({}, Topics(topics=(definition,)))
+    publisher.publish("made", data, correlation=correlation)
+    publisher.delta_publish("made", data, correlation=correlation)
+    publisher.sow_delete("made", data=data, correlation=correlation)
+    body = data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else orjson.dumps(data)
+    assert [(value, written) for _, value, written, _ in producer.produced] == [(body, key)] * 3
+
+
+@pytest.mark.parametrize(
+    ("field", "data", "reason"),
+    [
+        ("/a AS /id", {"id": 1}, "key null"),
+        ("/a AS /id HINT OPTIONAL", {"id": 1}, "key missing"),
+        ("/a + 0.5 AS /id", {"id": 1, "a": 1}, "bad key"),
+    ],
+)
+def test_a_body_of_which_no_key_is_made_is_not_written(
+    producer: FakeProducer, field: str, data: Any, reason: str
+) -> None:
+    """The caller hears at once that preprocessing leaves nothing that can be a key."""
+    definition = TopicDefinition(name="made", key=("/id",), preprocessing=(field,))
+    publisher = Publisher({}, Topics(topics=(definition,)))
+    for write in (publisher.publish, publisher.delta_publish):
+        with pytest.raises(SowlineError) as error:
+            write("made", data)
+        assert error.value.reason == reason
+    assert producer.produced == []
 
 
 @pytest.mark.parametrize(
