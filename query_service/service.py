@@ -32,7 +32,9 @@ class QueryService:
     def __init__(self, settings: Settings, topics: Topics) -> None:
         self._settings = settings
         self._topics = topics
-        self._state = State(topics, settings.ring_changes_max, settings.index_bytes_max)
+        self._state = State(
+            topics, settings.ring_changes_max, settings.index_bytes_max, settings.ring_bytes_max
+        )
         for topic in self._state.topics.values():
             topic.about = topic.about._replace(instance=socket.gethostname(), group=settings.group)
         self._hub = Hub()

@@ -8,7 +8,7 @@ import structlog
 from query_service.follower import Batches, Place
 from query_service.indexes import Indexes
 from query_service.memory import Memory
-from query_service.replica import GapFound, PartitionReplica
+from query_service.replica import RING_BYTES_MAX, GapFound, PartitionReplica
 from query_service.rows import Rows
 from sowline.bookmark import Positions, format_bookmark
 from sowline.change import Change
@@ -25,13 +25,16 @@ OnChanges = Callable[["TopicState", int, Position, list[Change]], None]
 class TopicState:
     """One topic: its records in rows, and the replicas of its partitions, which keep them."""
 
-    def __init__(self, definition: TopicDefinition, ring_changes_max: int, memory: Memory) -> None:
+    def __init__(
+        self, definition: TopicDefinition, ring_changes_max: int, ring_bytes_max: int, memory: Memory
+    ) -> None:
         self.definition = definition
         self.rows = Rows()
         self.indexes = Indexes(definition, self.rows, memory)
         self.about = About(topic=definition.name)
         self.partitions = [
-            PartitionReplica(number, self.rows, ring_changes_max) for number in range(definition.partitions)
+            PartitionReplica(number, self.rows, ring_changes_max, ring_bytes_max)
+            for number in range(definition.partitions)
         ]
 
     @property
@@ -57,10 +60,16 @@ class TopicState:
 class State:
     """All topics of a query service. Everything here happens in the event loop."""
 
-    def __init__(self, topics: Topics, ring_changes_max: int, index_bytes_max: int = 1 << 30) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        ring_changes_max: int,
+        index_bytes_max: int = 1 << 30,
+        ring_bytes_max: int = RING_BYTES_MAX,
+    ) -> None:
         self.memory = Memory(index_bytes_max)
         self.topics = {
-            definition.name: TopicState(definition, ring_changes_max, self.memory)
+            definition.name: TopicState(definition, ring_changes_max, ring_bytes_max, self.memory)
             for definition in topics.topics
         }
         self._making: set[asyncio.Task[None]] = set()

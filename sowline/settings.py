@@ -65,6 +65,11 @@ class Settings(BaseSettings):
         ge=1,
         description="recent changes of a partition kept in memory for those who come back",
     )
+    ring_bytes_max: int = Field(
+        default=64 * 1024 * 1024,
+        ge=0,
+        description="memory for them; those beyond it are read from Kafka again",
+    )
 
     @property
     def kafka_client(self) -> dict[str, str]:
