@@ -86,8 +86,9 @@ class Recovery:
             opened.store.close()
             raise SowlineError(
                 "definition changed",
-                f"topic {self._definition.name} was defined otherwise when its state was made. Restore key, "
-                "key_domain, partitions and limits in topics.yaml, or define a new topic",
+                f"topic {self._definition.name} was defined otherwise when its state was made. Restore in "
+                "topics.yaml what decides that (key, key_domain, partitions, preprocessing, enrichment, "
+                "record_bytes_max, repeat_window), or define a new topic",
             )
         return self._in_its_era(opened)
 
