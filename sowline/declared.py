@@ -29,7 +29,14 @@ _SAID = {
     "tuple_type": "expected a list",
     "string_type": "expected a text",
 }
-_SHOWN = {"literal_error", "int_parsing", "float_parsing", "bool_parsing"}
+_SHOWN = {
+    "literal_error",
+    "int_parsing",
+    "float_parsing",
+    "bool_parsing",
+    "greater_than_equal",
+    "less_than_equal",
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Declaration:
         try:
             declared = model.model_validate(self._content())
         except ValidationError as error:
-            found = [_said(problem) for problem in error.errors()]
+            found = [_said(problem) for problem in error.errors() if not _follows(problem)]
             beside = [self.problem(*one) for one in found if one[0] not in self._unset]
             raise DeclarationError([*self._problems, *beside]) from error
         if self._problems:
@@ -202,6 +209,14 @@ def _replaced(found: re.Match[str], environment: Mapping[str, str]) -> str:
             f"expected the environment variable {name}, which is not set: set it, or write ${{{name}:-default}}"
         )
     return value
+
+
+def _follows(problem: Mapping[str, Any]) -> bool:
+    """Whether a list is only too short because some of what it has is wrong, which is said anyway."""
+    if problem["type"] != "too_short":
+        return False
+    least: int = problem["ctx"]["min_length"]
+    return len(problem["input"]) >= least
 
 
 def _said(problem: Mapping[str, Any]) -> tuple[Location, str]:

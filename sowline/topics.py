@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import cached_property
 from hashlib import blake2b
@@ -10,19 +10,18 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
+from sowline.declared import Declaration, read_declared
 from sowline.duration import parse_duration_ms
 from sowline.enrichment import (
     FIELDS_MAX,
@@ -340,44 +339,9 @@ def _refuse_twice(what: str, names: list[str]) -> None:
 
 def load_topics(path: Path) -> Topics:
     """Read `topics.yaml`; raises `bad configuration` naming the file, the line and the reason."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SowlineError("bad configuration", f"expected a file of topics at {path}: {error}") from error
-    return parse_topics(text, str(path))
+    return read_declared(Topics, path, "a file of topics")
 
 
 def parse_topics(text: str, name: str = "topics.yaml") -> Topics:
     """Read the text of a `topics.yaml`; `name` is how errors call it."""
-    try:
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        given = yaml.safe_load(text) or {}
-    except yaml.YAMLError as error:
-        raise SowlineError("bad configuration", f"{name}: {' '.join(str(error).split())}") from error
-    try:
-        return Topics.model_validate(given)
-    except ValidationError as error:
-        raise SowlineError("bad configuration", "; ".join(_sentences(error, node, name))) from error
-
-
-def _sentences(error: ValidationError, node: yaml.Node | None, name: str) -> Iterator[str]:
-    for problem in error.errors():
-        location = problem["loc"]
-        where = ".".join(str(step) for step in location) or "file"
-        message = problem["msg"].removeprefix("Value error, ")
-        yield f"{name}, line {_line(node, location)}: {where}: {message}"
-
-
-def _line(node: yaml.Node | None, location: tuple[int | str, ...]) -> int:
-    """Return the 1-based line of the deepest part of the file that the location leads to."""
-    line = 1
-    for step in location:
-        if isinstance(node, yaml.MappingNode):
-            found = next(((k, v) for k, v in node.value if k.value == step), None)
-            if found is None:
-                return line
-            line, node = found[0].start_mark.line + 1, found[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-            node = node.value[step]
-            line = node.start_mark.line + 1
-    return line
+    return Declaration(text, name).read(Topics)

@@ -1,14 +1,16 @@
 """`topics.yaml`: what it may say, what is filled in, and where it is wrong."""
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sowline.errors import SowlineError
 from sowline.select import parse_select
-from sowline.topics import FanoutDefinition, TopicDefinition, load_topics, parse_topics
+from sowline.topics import FanoutDefinition, TopicDefinition, Topics, load_topics, parse_topics
 
 
 def define(**given: Any) -> TopicDefinition:
@@ -200,12 +202,104 @@ def test_the_digest_of_a_fanout_says_what_its_readers_hold() -> None:
     assert len({digest(), selected, digest(filter="/x = 2"), digest(topic="b")}) == 4
 
 
-@pytest.mark.parametrize("text", ["topics: [", "a: b: c", "\t"])
-def test_what_is_no_yaml_is_said_to_be_none(text: str) -> None:
-    """A slip in the YAML is told with the file's name."""
-    with pytest.raises(SowlineError, match=r"topics\.yaml: ") as error:
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("topics:\n  - [", 2, "expected the node content, but found '<stream end>'"),
+        ("a: b: c", 1, "mapping values are not allowed here"),
+        ("\n\t", 2, "found character '\\t' that cannot start any token"),
+        ("topics: []\n---\ntopics: []", 2, "expected a single document in the stream"),
+        ("topics: \0", 1, "special characters are not allowed"),
+    ],
+)
+def test_what_is_no_yaml_is_said_to_be_none(text: str, line: int, said: str) -> None:
+    """A slip in the YAML is told with its line, too."""
+    with pytest.raises(SowlineError) as error:
         parse_topics(text)
     assert error.value.reason == "bad configuration"
+    assert error.value.message.startswith(f"topics.yaml, line {line}: file: expected YAML, got none: ")
+    assert said in error.value.message
+
+
+@pytest.mark.parametrize("name", ["NO", "007", "1.50", "2026-01-01", "null", "0x1F"])
+def test_a_name_is_the_text_that_stands_there(name: str) -> None:
+    """Nothing is taken for a truth value, a number or a date, quoted or not."""
+    text = f"topics: [{{name: {name}, key: /id, key_domain: {name}}}]"
+    quoted = f"topics: [{{name: '{name}', key: /id, key_domain: \"{name}\"}}]"
+    assert parse_topics(text) == parse_topics(quoted)
+    assert parse_topics(text).named(name).key_domain == name
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("partitions: 2", {"partitions": 2}),
+        ("partitions: '2'", {"partitions": 2}),
+        ("record_bytes_max: 1_000_000", {"record_bytes_max": 1_000_000}),
+        ("delta: true", {"delta": True}),
+        ("delta: Yes", {"delta": True}),
+        ("delta: 'off'", {"delta": False}),
+        ("key_domain:", {"key_domain": "orders"}),
+        ("log: ''", {"log": "orders"}),
+        ("resume_window: 1.5h", {"resume_window": 5_400_000}),
+        ("indexes: []", {"indexes": ()}),
+        ("indexes:\n      - /price\n      - '[/b]'", {"indexes": ("/price", "/b")}),
+        ("hash_indexes: [[/a], [/b, /c]]", {"hash_indexes": (("/a",), ("/b", "/c"))}),
+        ("enrichment: [1.5 AS /b]", {"enrichment": ("1.5 AS /b",)}),
+    ],
+)
+def test_a_value_is_made_of_its_text(written: str, read: dict[str, Any]) -> None:
+    """Numbers, truth values, durations and lists may be written as YAML has them."""
+    topic = parse_topics(f"topics:\n  - name: orders\n    key: /id\n    {written}\n").named("orders")
+    assert topic.model_dump() == define().model_dump() | read
+
+
+@pytest.mark.parametrize("style", [True, False, None])
+def test_what_other_programs_write_is_read(style: bool | None) -> None:
+    """YAML of the same values is the same topics, in whichever style, and JSON is YAML."""
+    given = {
+        "topics": [
+            {
+                "name": "no",
+                "key": ["/id"],
+                "key_domain": "007",
+                "delta": True,
+                "record_bytes_max": 10_000_000,
+            },
+            {"name": "eu/1", "key_domain": "é", "key": "/id", "log": "1.5", "hash_indexes": [["/a", "/b"]]},
+        ],
+        "fanouts": [{"name": "null", "topic": "no", "filter": "/a = ' # \n'", "options": "oof,timestamp"}],
+    }
+    topics = Topics.model_validate(given)
+    assert parse_topics(yaml.safe_dump(given, default_flow_style=style)) == topics
+    assert parse_topics(json.dumps(given)) == topics
+
+
+def test_a_field_is_there_once() -> None:
+    """The second of two is not quietly preferred."""
+    with pytest.raises(
+        SowlineError, match=r"line 4: topics\.0\.key: is there twice, in line 3 and in line 4"
+    ):
+        parse_topics("topics:\n  - name: a\n    key: /id\n    key: /other\n")
+
+
+def test_fields_can_be_merged_from_an_anchor() -> None:
+    """What topics have in common may be written once; their own fields come first."""
+    common = "- &common {name: a, key: /id, partitions: 4}"
+    first, second = parse_topics(f"topics:\n  {common}\n  - {{<<: *common, name: b}}\n").topics
+    assert (second.name, second.key, second.partitions) == ("b", first.key, first.partitions)
+
+
+def test_a_list_is_not_too_short_for_what_is_wrong_in_it() -> None:
+    """One mistake gives one sentence; a list that is empty is said to be so."""
+    with pytest.raises(SowlineError) as error:
+        parse_topics("topics:\n  - {name: a, key: [id], partitions: 0}\n")
+    assert error.value.message == (
+        "topics.yaml, line 2: topics.0.key.0: expected the path of a key field, such as /orderId or /client/id,"
+        " got 'id'; topics.yaml, line 2: topics.0.partitions: Input should be greater than or equal to 1, got '0'"
+    )
+    with pytest.raises(SowlineError, match=r"line 1: topics: Tuple should have at least 1 item"):
+        parse_topics("topics: []")
 
 
 def test_a_missing_file_is_said_to_be_missing(tmp_path: Path) -> None:
