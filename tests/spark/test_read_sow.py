@@ -121,13 +121,10 @@ def test_bookmarks(spark: SparkSession, kafka: str, prefix: str) -> None:
     def at(place: Position) -> DataFrame:
         return read_sow(spark, written.log, written.at(place), schema=SCHEMA, kafka=kafka)
 
-    for number in (29, 44, 52):
+    for number in (29, 48, 59):
         place = changes[number].position
         found = {key: n for key, (n, _) in state_of(at(place)).items()}
         assert found == model_at(changes, place), f"after {number}"
-    assert {key: n for key, (n, _) in state_of(at(changes[-1].position)).items()} == model_at(
-        changes, changes[-1].position
-    )
     with pytest.raises(SowlineError, match=r"min\.compaction\.lag\.ms") as error:
         at(changes[12].position)
     assert error.value.reason == "bookmark_expired"
