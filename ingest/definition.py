@@ -127,7 +127,7 @@ class _Read(_Model):
 
 
 class Table(_Read):
-    """Files that statements may join with, read anew for each micro-batch."""
+    """Files that statements may join with, as they are when the pipeline starts."""
 
     directory: str = Field(min_length=1)
     format: Literal["json", "csv", "parquet"]

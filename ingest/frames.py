@@ -92,11 +92,11 @@ class Frames:
             self._view(ROWS, rows)
         for at, step in enumerate(self._pipeline.transforms):
             rows = self._step(rows, step, ("transforms", at))
-            if SOURCE not in rows.columns:
+            if rows.columns.count(SOURCE) != 1:
                 self._refuse(
                     ("transforms", at),
                     f"expected the rows to keep the column {SOURCE}, by which they are known again:"
-                    " have it in the SELECT list",
+                    f" have it in the SELECT list, once, got {', '.join(rows.columns)}",
                 )
             self._view(ROWS, rows)
         return rows

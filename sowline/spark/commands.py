@@ -65,8 +65,9 @@ def header(name: str, value: Column) -> Column:
 
 
 def _command(command: Name) -> Column | None:
+    """Return the header's value: null for a publish, which needs none."""
     if isinstance(command, Column):
-        return command
+        return F.nullif(command, F.lit(PUBLISH))
     return None if command == PUBLISH else F.lit(command)
 
 

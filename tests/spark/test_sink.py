@@ -143,7 +143,7 @@ def test_rows_without_numbers(spark: SparkSession, kafka: str, prefix: str) -> N
     (record,) = written(
         orders(spark, ("a", 5, "publish", None, 0)).drop("_source"), kafka, prefix, publisher=None
     )
-    assert record.headers == {"sow.command": "publish"}
+    assert record.headers == {}
 
 
 def test_no_python_in_the_plan(spark: SparkSession) -> None:

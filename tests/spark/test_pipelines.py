@@ -1,0 +1,328 @@
+"""Declared pipelines: what their files say becomes commands and dead letters on real topics."""
+
+import json
+from collections.abc import Callable
+from operator import itemgetter
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from ingest.explain import explain
+from ingest.job import Job
+from sowline.declared import DeclarationError
+from sowline.errors import SowlineError
+from tests.spark.log import create_topic, read_log
+from tests.spark.pipelines import run_once
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def log(kafka: str, prefix: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The log that pipelines write, and its dead letters."""
+    monkeypatch.setenv("SOWLINE_KAFKA", kafka)
+    create_topic(kafka, f"{prefix}orders.dead", partitions=1)
+    return create_topic(kafka, f"{prefix}orders", partitions=1)
+
+
+@pytest.fixture
+def write(log: str, tmp_path: Path) -> Write:
+    """Writes the file of a pipeline into the log, whose sources stand in a directory of their own."""
+
+    def write(text: str) -> Path:
+        file = tmp_path / "pipeline.yaml"
+        head = f"name: shop\ntopic: orders\nlog: {log}\ncheckpoint: {tmp_path}/checkpoint\n"
+        file.write_text(head + dedent(text).replace("INPUT", f"{tmp_path}/in"))
+        return file
+
+    (tmp_path / "in").mkdir()
+    return write
+
+
+def commands(kafka: str, log: str) -> list[tuple[str, str, Any, str]]:
+    """Return the commands: name, source and sequence, body."""
+    return [
+        (
+            record.headers.get("sow.command", "publish"),
+            record.key,
+            json.loads(record.value or b"null"),
+            f"{record.headers['sow.publisher']}@{record.headers['sow.sequence']}",
+        )
+        for record in read_log(kafka, log)
+    ]
+
+
+def letters(kafka: str, log: str) -> list[tuple[str, bytes | None, str]]:
+    """Return the dead letters: key, value and reason."""
+    found = read_log(kafka, f"{log}.dead")
+    return sorted((record.key, record.value, record.headers["sow.reason"]) for record in found)
+
+
+def send(kafka: str, topic: str, *records: tuple[str | None, Any]) -> None:
+    """Write JSON records into one partition."""
+    producer = Producer({"bootstrap.servers": kafka})
+    for key, value in records:
+        body = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
+        producer.produce(topic, body, key, partition=0, headers=[("trace", b"t1")])
+    producer.flush()
+
+
+def test_csv(spark: SparkSession, kafka: str, log: str, write: Write, tmp_path: Path) -> None:
+    """Lines are numbered as they stand in their file; what is no row, and a file with other columns, is refused."""
+    file = write(
+        """
+        sources:
+          drops: {directory: INPUT, format: csv, header: true, schema: "id INT, note STRING", options: {sep: ;}}
+        key: id
+        """
+    )
+    (tmp_path / "in" / "a.csv").write_text('\ufeff"id"; note\r\n1;one\r\n\r\nx;two\r\n3;\r\n')
+    run_once(file)
+    (tmp_path / "in" / "b.csv").write_text("note;id\none;1\n")
+    (tmp_path / "in" / "c.csv").write_text("id;note\n")
+    run_once(file)
+    (tmp_path / "in" / "d.csv").write_text("id;note\n4;four")
+    run_once(file)
+    assert commands(kafka, log) == [
+        ("publish", "1", {"id": 1, "note": "one"}, "shop/drops/0@0.1"),
+        ("publish", "3", {"id": 3}, "shop/drops/0@0.4"),
+        ("publish", "4", {"id": 4, "note": "four"}, "shop/drops/0@3.1"),
+    ]
+    assert letters(kafka, log) == [
+        ("shop/drops/0@0.3", b"x;two", "bad row"),
+        ("shop/drops/0@1.0", b"note;id", "bad row"),
+    ]
+
+
+def test_json_with_checks(spark: SparkSession, kafka: str, log: str, write: Write, tmp_path: Path) -> None:
+    """Steps are taken in their order; a check that is not true, or has no answer, makes a dead letter."""
+    file = write(
+        """
+        sources:
+          lines: {directory: INPUT, format: json, schema: "id STRING, qty INT, price DOUBLE, secret STRING"}
+        transforms:
+          - columns: {total: qty * price, _half: qty / 2}
+          - where: id <> 'skip'
+          - drop: [secret]
+        checks:
+          - expect: qty > 0
+          - {expect: total < 1000, message: too dear}
+        key: [id]
+        command: IF(qty > 5, 'delta_publish', 'publish')
+        expiration: _half
+        correlation: upper(id)
+        """
+    )
+    (tmp_path / "in" / "a.json").write_text(
+        '{"id":"a","qty":2,"price":1.5,"secret":"s"}\n{"id":"skip","qty":1}\n[1]\n{"id":"b"}\n'
+        '{"id":"c","qty":9,"price":500}\n{"id":"d","qty":6,"price":1}\n'
+    )
+    run_once(file)
+    assert commands(kafka, log) == [
+        ("publish", "a", {"id": "a", "qty": 2, "price": 1.5, "total": 3.0}, "shop/lines/0@0.0"),
+        ("delta_publish", "d", {"id": "d", "qty": 6, "price": 1.0, "total": 6.0}, "shop/lines/0@0.5"),
+    ]
+    more = [(one.headers["sow.expiration"], one.headers["sow.correlation"]) for one in read_log(kafka, log)]
+    assert more == [("1.0", "A"), ("3.0", "D")]
+    assert letters(kafka, log) == [
+        ("shop/lines/0@0.2", b"[1]", "bad row"),
+        ("shop/lines/0@0.3", b'{"id":"b"}', "check failed"),
+        ("shop/lines/0@0.4", b'{"id":"c","qty":9,"price":500}', "check failed"),
+    ]
+    said = {one.headers["sow.message"] for one in read_log(kafka, f"{log}.dead")}
+    assert said == {
+        "expected JSON of id STRING, qty INT, price DOUBLE, secret STRING, got [1]",
+        "qty > 0",
+        "too dear",
+    }
+
+
+def test_parquet_with_a_table(
+    spark: SparkSession, kafka: str, log: str, write: Write, tmp_path: Path
+) -> None:
+    """Files say their own columns; a statement joins them with a table, and keeps where rows come from."""
+    spark.sql("SELECT id, 'c' || id % 2 AS customer FROM range(3)").coalesce(1).write.mode(
+        "overwrite"
+    ).parquet(f"{tmp_path}/in")
+    (tmp_path / "customers").mkdir()
+    (tmp_path / "customers" / "c.csv").write_text("customer,region\nc0,north\nc1,south\n")
+    file = write(
+        f"""
+        sources:
+          old: {{directory: INPUT, format: parquet}}
+        tables:
+          customers:
+            directory: {tmp_path}/customers
+            format: csv
+            header: true
+            schema: customer STRING, region STRING
+        transforms:
+          - select: |
+              SELECT r._source, r.id, c.region
+              FROM rows r JOIN customers c USING (customer)
+        key: [id, region]
+        body: to_json(named_struct('id', id, 'region', region, 'from', 'old'))
+        """
+    )
+    run_once(file)
+    assert sorted(commands(kafka, log)) == [
+        ("publish", f'["{id}","{region}"]', {"id": id, "region": region, "from": "old"}, f"shop/old/0@0.{id}")
+        for id, region in ((0, "north"), (1, "south"), (2, "north"))
+    ]
+
+
+def test_kafka(spark: SparkSession, kafka: str, prefix: str, log: str, write: Write) -> None:
+    """Rows are numbered by offset, also the parts of one; a dead letter keeps the key and the headers."""
+    raw = create_topic(kafka, f"{prefix}raw", partitions=2)
+    send(kafka, raw, ("k", {"id": 7, "items": ["x", "y"]}), ("k", b"{"), ("gone", None))
+    file = write(
+        f"""
+        sources:
+          raw: {{kafka: {raw}, format: json, schema: "id INT, items ARRAY<STRING>"}}
+        transforms:
+          - select: |
+              SELECT _source, _part, id, item, CAST(NULL AS STRING) AS _deleted
+              FROM rows LATERAL VIEW posexplode(items) AS _part, item
+              UNION ALL
+              SELECT _source, 0, NULL, NULL, _kafka.key FROM rows WHERE id IS NULL
+          - columns: {{_key: "coalesce(_deleted, CAST(id AS STRING))"}}
+        key: _key
+        command: IF(_deleted IS NULL, 'publish', 'sow_delete')
+        body: IF(_deleted IS NULL, to_json(struct(id, item)), NULL)
+        """
+    )
+    run_once(file)
+    assert sorted(commands(kafka, log), key=itemgetter(3)) == [
+        ("publish", "7", {"id": 7, "item": "x"}, "shop/raw/0@0.0"),
+        ("publish", "7", {"id": 7, "item": "y"}, "shop/raw/0@0.1"),
+        ("sow_delete", "gone", None, "shop/raw/0@2.0"),
+    ]
+    (letter,) = read_log(kafka, f"{log}.dead")
+    assert (letter.key, letter.value) == ("shop/raw/0@1.0", b"{")
+    assert letter.headers == {
+        "trace": "t1",
+        "sow.original_key": "k",
+        "sow.reason": "bad row",
+        "sow.message": "expected JSON of id INT, items ARRAY<STRING>, got {",
+    }
+
+
+def test_debezium(spark: SparkSession, kafka: str, prefix: str, log: str, write: Write) -> None:
+    """Snapshot, insert and update publish the row, a deletion deletes it; with a schema beside it or without."""
+    raw = create_topic(kafka, f"{prefix}raw", partitions=1)
+    events: list[tuple[str, Any]] = [
+        ("1", {"before": None, "after": {"id": 1, "name": "a"}, "op": "r", "ts_ms": 1}),
+        ("2", {"schema": {}, "payload": {"before": None, "after": {"id": 2, "name": "b"}, "op": "c"}}),
+        ("1", {"before": {"id": 1, "name": "a"}, "after": {"id": 1, "name": None}, "op": "u"}),
+        ("2", {"before": {"id": 2}, "after": None, "op": "d"}),
+        ("2", None),
+        ("3", {"op": "t"}),
+        ("3", {"op": "u", "after": None}),
+    ]
+    send(kafka, raw, *events)
+    file = write(
+        f"""
+        sources:
+          db: {{kafka: {raw}, format: debezium, schema: "id BIGINT, name STRING"}}
+        key: id
+        """
+    )
+    run_once(file)
+    assert sorted(commands(kafka, log), key=itemgetter(3)) == [
+        ("publish", "1", {"id": 1, "name": "a"}, "shop/db/0@0.0"),
+        ("publish", "2", {"id": 2, "name": "b"}, "shop/db/0@1.0"),
+        ("publish", "1", {"id": 1}, "shop/db/0@2.0"),
+        ("sow_delete", "2", {"id": 2}, "shop/db/0@3.0"),
+    ]
+    assert [key for key, _, _ in letters(kafka, log)] == ["shop/db/0@5.0", "shop/db/0@6.0"]
+
+
+def test_two_sources(
+    spark: SparkSession, kafka: str, prefix: str, log: str, write: Write, tmp_path: Path
+) -> None:
+    """A statement brings them together; each has publishers of its own."""
+    raw = create_topic(kafka, f"{prefix}raw", partitions=1)
+    send(kafka, raw, ("k", {"id": 1}))
+    (tmp_path / "in" / "a.json").write_text('{"id":2}\n')
+    file = write(
+        f"""
+        sources:
+          live: {{kafka: {raw}, format: json, schema: "id INT"}}
+          old: {{directory: INPUT, format: json, schema: "id INT"}}
+        transforms:
+          - select: SELECT _source, id FROM live UNION ALL SELECT _source, id FROM old
+        key: id
+        """
+    )
+    run_once(file)
+    assert sorted(commands(kafka, log)) == [
+        ("publish", "1", {"id": 1}, "shop/live/0@0.0"),
+        ("publish", "2", {"id": 2}, "shop/old/0@0.0"),
+    ]
+
+
+SOURCE = 'sources:\n  lines: {directory: INPUT, format: json, schema: "id STRING, ratio DOUBLE"}\nkey: id\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "where", "reason"),
+    [
+        (SOURCE + "transforms:\n  - where: qty > 0", 10, "transforms.0.where", "[UNRESOLVED_COLUMN"),
+        (
+            SOURCE + "transforms:\n  - columns:\n      a: id\n      b: id + c",
+            12,
+            "transforms.0.columns.b",
+            "`c`",
+        ),
+        (
+            SOURCE + "transforms:\n  - select: SELECT id FROM rows",
+            10,
+            "transforms.0",
+            "keep the column _source",
+        ),
+        (SOURCE + "transforms:\n  - drop: [id, qty]", 10, "transforms.0.drop", "got qty"),
+        (SOURCE + "checks:\n  - expect: id", 10, "checks.0.expect", "DATATYPE_MISMATCH"),
+        (SOURCE + "body: struct(nothing)", 9, "body", "`nothing`"),
+        (SOURCE.replace("key: id", "key: [ratio]"), 8, "key", "key column ratio, got double"),
+        (SOURCE.replace("key: id", "key: [qty]"), 8, "key", "_source, id, ratio, got qty"),
+        (
+            SOURCE.replace("json", "parquet").replace('"id STRING, ratio DOUBLE"', '""'),
+            7,
+            "sources.lines",
+            "infer",
+        ),
+    ],
+)
+def test_what_spark_can_make_no_sense_of(
+    spark: SparkSession, write: Write, text: str, line: int, where: str, reason: str
+) -> None:
+    """It is refused before anything is read, with its line."""
+    job = Job(write("\n" + text))
+    with pytest.raises(DeclarationError) as refused:
+        job.frames().rows()
+    (problem,) = refused.value.problems
+    assert (problem.line, problem.where) == (line, where)
+    assert reason in problem.reason
+
+
+def test_a_log_that_is_not_there(spark: SparkSession, write: Write, log: str) -> None:
+    """The pipeline does not make it: it would be made the wrong way."""
+    file = write("\n" + SOURCE)
+    file.write_text(file.read_text().replace(log, f"{log}-other"))
+    with pytest.raises(SowlineError, match="start a materializer") as refused:
+        Job(file).start()
+    assert refused.value.reason == "no topic"
+
+
+def test_explain(spark: SparkSession, write: Write, log: str) -> None:
+    """It tells publishers, topics, columns and the plan, and writes nothing."""
+    text = explain(write("\n" + SOURCE))
+    assert "publisher  shop/lines/<partition>" in text
+    assert f"dead       {log}.dead" in text
+    assert "  ratio double" in text
+    assert "Physical Plan" in text
+    assert "Python" not in text
