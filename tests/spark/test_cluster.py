@@ -1,0 +1,116 @@
+"""One file of a pipeline, run here and on a standalone cluster: both write the same."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from operator import itemgetter
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from deploy.ports import HOST
+from tests.spark.clusters import QUICK, standalone
+from tests.spark.log import Written, create_topic, read_log
+from tests.spark.pipelines import run_once
+
+pytestmark = pytest.mark.timeout(300)
+
+FILE = dedent(
+    """
+    name: shop
+    topic: orders
+    log: "${LOG}"
+    checkpoint: "${STATE}"
+    sources:
+      raw: {kafka: "${RAW}", format: json, schema: "id INT, qty INT"}
+    transforms:
+      - columns: {total: qty * 2}
+    checks:
+      - expect: qty > 0
+    key: id
+    """
+)
+
+
+@pytest.fixture
+def file(kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file, and what it reads: rows, one that fails its check, and one that is none."""
+    raw = create_topic(kafka, f"{prefix}raw", partitions=2)
+    producer = Producer({"bootstrap.servers": kafka})
+    for number in range(100):
+        body = b'{"id": %d, "qty": %d}' % (number % 40, number) if number != 50 else b"{"
+        producer.produce(raw, body, partition=number % 2)
+    producer.flush()
+    monkeypatch.setenv("SOWLINE_KAFKA", kafka)
+    monkeypatch.setenv("RAW", raw)
+    path = tmp_path / "pipeline.yaml"
+    path.write_text(FILE)
+    return path
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[str]:
+    """The master of a cluster whose executors find no Python."""
+    directory = tmp_path / "cluster"
+    directory.mkdir()
+    with standalone(directory) as url:
+        yield url
+
+
+def submitted(file: Path, master: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the pipeline of a file on a cluster until it has written what there is."""
+    settings = {
+        "spark.driver.host": HOST,
+        "spark.executor.extraJavaOptions": QUICK,
+        "spark.executor.memory": "512m",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    options = ["--master", master, *(f"--conf={name}={value}" for name, value in settings.items())]
+    return subprocess.run(
+        [sys.executable, "-m", "ingest.submit", str(file), "--once", "--", *options],
+        env={**os.environ, **environment, "PYSPARK_PYTHON": "/nowhere/python"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+
+
+def written(kafka: str, log: str) -> list[list[Written]]:
+    """Return what is on a log and among its dead letters, but for the order of different keys."""
+    return [sorted(read_log(kafka, topic), key=itemgetter(0, 1)) for topic in (log, f"{log}.dead")]
+
+
+def log_of(kafka: str, name: str) -> str:
+    """Make a log and its dead letters."""
+    create_topic(kafka, f"{name}.dead", partitions=1)
+    return create_topic(kafka, name)
+
+
+def test_same_file_here_and_on_a_cluster(
+    spark: SparkSession,
+    kafka: str,
+    prefix: str,
+    file: Path,
+    cluster: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each record has the key, body, headers and partition that a local run gives it; a second run adds none."""
+    here, there = log_of(kafka, f"{prefix}here"), log_of(kafka, f"{prefix}there")
+    monkeypatch.setenv("LOG", here)
+    monkeypatch.setenv("STATE", str(tmp_path / "here"))
+    run_once(file)
+    expected = written(kafka, here)
+    assert [len(records) for records in expected] == [98, 2]
+
+    first = submitted(file, cluster, LOG=there, STATE=str(tmp_path / "there"))
+    assert first.returncode == 0, first.stderr
+    assert written(kafka, there) == expected
+
+    again = submitted(file, cluster, LOG=there, STATE=str(tmp_path / "there"))
+    assert again.returncode == 0, again.stderr
+    assert written(kafka, there) == expected
