@@ -28,6 +28,18 @@ def tools() -> None:
         pytest.skip(f"needs {', '.join(missing)} (.ci/run installs helm and kubeconform with Go)")
 
 
+PIPELINE = """
+name: orders
+topic: orders
+sources:
+  drops: {directory: /drops, format: csv, schema: "id INT, note STRING", options: {nullValue: NO, comment: 007}}
+key: id
+checkpoint: "${SOWLINE_DATA_DIR}/orders"
+kafka_options: {sasl.jaas.config: "${KAFKA_JAAS}"}
+"""
+"""The file of a pipeline, whose texts YAML takes for others when it is read twice."""
+
+
 def least() -> Values:
     """Return the least that must be given."""
     return {"kafka": {"bootstrap": "kafka:9092"}, "config": {"topics": [{"name": "orders", "key": ["/id"]}]}}
@@ -60,6 +72,15 @@ def everything() -> Values:
         "materializer": component | {"storage": {"className": "fast"}},
         "queryService": component | {"service": {"type": "LoadBalancer", "annotations": {"a": "b"}}},
         "fanout": component,
+        "pipelines": {name: value for name, value in component.items() if name != "maxUnavailable"}
+        | {
+            "image": {"repository": "registry.example.com/sowline-pipeline"},
+            "files": {"orders": PIPELINE, "clicks": PIPELINE.replace("orders", "clicks")},
+            "secrets": ["kafka-tls"],
+            "storage": {"size": "500Mi", "className": "fast"},
+            "volumes": [{"name": "drops", "persistentVolumeClaim": {"claimName": "drops"}}],
+            "volumeMounts": [{"name": "drops", "mountPath": "/drops", "readOnly": True}],
+        },
     }
 
 

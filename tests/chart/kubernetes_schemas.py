@@ -1,6 +1,7 @@
 """JSON Schemas of Kubernetes' objects, as kubeconform reads them, made from Kubernetes' own OpenAPI document.
 
-The document comes as a file of the Go module `k8s.io/kubernetes`, and what is made of it stays in the user's cache.
+Those of the Spark operator's objects are made from its own definition of them. Both documents come as files of Go
+modules, and what is made of them stays in the user's cache.
 """
 
 import json
@@ -12,17 +13,34 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from sowline.jars import cache_dir
 
 KUBERNETES = "v1.36.3"
-KINDS = ("ConfigMap", "Deployment", "PodDisruptionBudget", "Service", "ServiceAccount", "StatefulSet")
+SPARK_OPERATOR = "v2.5.1"
+KINDS = (
+    "ConfigMap",
+    "Deployment",
+    "PersistentVolumeClaim",
+    "PodDisruptionBudget",
+    "Service",
+    "ServiceAccount",
+    "StatefulSet",
+)
+OPENAPI = ("k8s.io/kubernetes", KUBERNETES, "api/openapi-spec/swagger.json")
+SPARK_APPLICATION = (
+    "github.com/kubeflow/spark-operator/v2",
+    SPARK_OPERATOR,
+    "config/crd/bases/sparkoperator.k8s.io_sparkapplications.yaml",
+)
 
 Schema = dict[str, Any]
 
 
 def schema_location() -> str:
     """Return kubeconform's `-schema-location`: where each kind's schema lies, made first if it is not there yet."""
-    directory = cache_dir() / "kubernetes-schemas" / KUBERNETES
+    directory = cache_dir() / "kubernetes-schemas" / f"{KUBERNETES}-spark-operator-{SPARK_OPERATOR}"
     if not directory.is_dir():
         _make(directory)
     return f"{directory}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
@@ -33,7 +51,10 @@ def _make(directory: Path) -> None:
     with tempfile.TemporaryDirectory(dir=directory.parent) as half:
         schemas = Path(half, "schemas")
         schemas.mkdir()
-        for name, schema in schemas_of(_openapi(Path(half, "modules"))["definitions"]):
+        modules = Path(half, "modules")
+        openapi = json.loads(_file_of_module(modules, *OPENAPI))
+        custom = yaml.safe_load(_file_of_module(modules, *SPARK_APPLICATION))
+        for name, schema in [*schemas_of(openapi["definitions"]), *schemas_of_custom(custom)]:
             (schemas / name).write_text(json.dumps(schema))
         try:
             schemas.rename(directory)
@@ -41,14 +62,14 @@ def _make(directory: Path) -> None:
             assert directory.is_dir()
 
 
-def _openapi(modules: Path) -> Any:
-    """Fetch Kubernetes' sources into `modules`, not into Go's cache: one file of them is read, and once."""
+def _file_of_module(modules: Path, module: str, version: str, path: str) -> str:
+    """Fetch a module into `modules`, not into Go's cache: one file of it is read, and once."""
     environment = os.environ | {"GOMODCACHE": str(modules), "GOFLAGS": "-modcacherw"}
-    command = ["go", "mod", "download", "-json", f"k8s.io/kubernetes@{KUBERNETES}"]
+    command = ["go", "mod", "download", "-json", f"{module}@{version}"]
     answer = subprocess.run(command, env=environment, cwd=modules.parent, check=True, stdout=subprocess.PIPE)
-    text = Path(json.loads(answer.stdout)["Dir"], "api", "openapi-spec", "swagger.json").read_text()
+    text = Path(json.loads(answer.stdout)["Dir"], path).read_text()
     shutil.rmtree(modules)
-    return json.loads(text)
+    return text
 
 
 def schemas_of(definitions: dict[str, Schema]) -> Iterable[tuple[str, Schema]]:
@@ -61,6 +82,14 @@ def schemas_of(definitions: dict[str, Schema]) -> Iterable[tuple[str, Schema]]:
         for kind in definition.get("x-kubernetes-group-version-kind", []):
             if kind["kind"] in KINDS:
                 yield _file_name(kind), {"$ref": f"#/definitions/{name}", "definitions": strict}
+
+
+def schemas_of_custom(definition: Schema) -> Iterable[tuple[str, Schema]]:
+    """Yield file name and schema of each version of what a CustomResourceDefinition defines."""
+    spec = definition["spec"]
+    for version in spec["versions"]:
+        kind = {"kind": spec["names"]["kind"], "group": spec["group"], "version": version["name"]}
+        yield _file_name(kind), _strict(version["schema"]["openAPIV3Schema"])
 
 
 def _file_name(kind: dict[str, str]) -> str:
@@ -76,6 +105,6 @@ def _strict(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     closed = {key: _strict(value) for key, value in schema.items()}
-    if isinstance(closed.get("properties"), dict):
+    if isinstance(closed.get("properties"), dict) and not closed.get("x-kubernetes-preserve-unknown-fields"):
         closed.setdefault("additionalProperties", False)
     return closed

@@ -8,18 +8,20 @@ from typing import Any
 import pytest
 import yaml
 
+from ingest.definition import load_pipeline
 from sowline.settings import Settings
 from sowline.topics import load_topics
-from tests.chart.conftest import CHART, Objects, Render, Values, everything, least
+from tests.chart.conftest import CHART, PIPELINE, Objects, Render, Values, everything, least
 
 ROOT = CHART.parents[1]
 SERVICES = {"materializer": 8081, "query-service": 8080, "fanout": 8082}
+PIPELINES = ["pipeline-clicks", "pipeline-orders"]
 
 Check = Callable[[Objects], list[str]]
 
 
 def pods(objects: Objects) -> dict[str, Any]:
-    """Return the pod of each service by the service's name."""
+    """Return the pod of each service and pipeline by its name."""
     workloads = [item for item in objects if item["kind"] in ("Deployment", "StatefulSet")]
     return {
         pod["containers"][0]["name"]: pod for pod in (item["spec"]["template"]["spec"] for item in workloads)
@@ -48,9 +50,9 @@ def test_check_finds_mistakes(render: Render, check: Check) -> None:
 
 
 def test_fanout_is_there_when_needed(render: Render) -> None:
-    """The fanout service is installed if there are fanouts to write."""
+    """The fanout service is installed if there are fanouts to write, a pipeline if there is its file."""
     assert set(pods(render(least()))) == {"materializer", "query-service"}
-    assert set(pods(render(everything()))) == set(SERVICES)
+    assert set(pods(render(everything()))) == {*SERVICES, *PIPELINES}
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -70,9 +72,9 @@ def test_probes(service: str, render: Render) -> None:
     assert container["startupProbe"]["failureThreshold"] * container["startupProbe"]["periodSeconds"] == 1800
 
 
-@pytest.mark.parametrize("service", SERVICES)
+@pytest.mark.parametrize("service", [*SERVICES, *PIPELINES])
 def test_least_privilege(service: str, render: Render) -> None:
-    """No service is root, writes outside its volumes, gains privileges, or has a token for the cluster."""
+    """No pod is root, writes outside its volumes, gains privileges, or has a token for the cluster."""
     pod = pods(render(everything()))[service]
     container = pod["containers"][0]["securityContext"]
     assert pod["securityContext"]["runAsNonRoot"] is True
@@ -101,15 +103,21 @@ def test_numbers_stay_whole(render: Render) -> None:
     """Ten million is not written 1e+07, neither as a setting nor in the topics."""
     objects = render(everything())
     assert environment(pods(objects)["fanout"])["SOWLINE_RESULT_RECORDS_MAX"] == "10000000"
-    config = next(item for item in objects if item["kind"] == "ConfigMap")
-    assert "record_bytes_max: 10000000\n" in config["data"]["topics.yaml"]
+    config = configuration(objects, "blue-sowline")
+    assert "record_bytes_max: 10000000\n" in config["topics.yaml"]
+
+
+def configuration(objects: Objects, name: str) -> dict[str, str]:
+    """Return the files of a ConfigMap."""
+    (found,) = [item for item in objects if (item["kind"], item["metadata"]["name"]) == ("ConfigMap", name)]
+    data: dict[str, str] = found["data"]
+    return data
 
 
 def test_topics_are_understood(render: Render, tmp_path: Path) -> None:
     """The services can read the topics that the chart writes."""
-    config = next(item for item in render(everything()) if item["kind"] == "ConfigMap")
     path = tmp_path / "topics.yaml"
-    path.write_text(config["data"]["topics.yaml"])
+    path.write_text(configuration(render(everything()), "blue-sowline")["topics.yaml"])
     topics = load_topics(path)
     assert [topic.name for topic in topics.topics] == ["orders"]
     assert [fanout.name for fanout in topics.fanouts] == ["late"]
@@ -136,8 +144,8 @@ def workloads(objects: Objects) -> Objects:
     return [item for item in objects if item["kind"] in ("Deployment", "StatefulSet")]
 
 
-def test_only_the_materializer_keeps_data(render: Render) -> None:
-    """The materializer has a volume of its own for each pod; what the others hold comes from Kafka."""
+def test_who_keeps_data(render: Render) -> None:
+    """The materializer has a volume of its own for each pod, and so has each pipeline; no other needs one."""
     claims = {
         item["metadata"]["name"]: item["spec"].get("volumeClaimTemplates")
         for item in workloads(render(everything()))
@@ -147,7 +155,7 @@ def test_only_the_materializer_keeps_data(render: Render) -> None:
         service: {mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
         for service, pod in pods(render(everything())).items()
     }
-    assert {service for service, names in mounts.items() if "data" in names} == {"materializer"}
+    assert {service for service, names in mounts.items() if "data" in names} == {"materializer", *PIPELINES}
 
 
 def test_selectors_meet(render: Render) -> None:
@@ -168,6 +176,52 @@ def test_options_come_from_a_secret(render: Render) -> None:
     variables = pods(render(everything()))["materializer"]["containers"][0]["env"]
     options = next(variable for variable in variables if variable["name"] == "SOWLINE_KAFKA_OPTIONS")
     assert options["valueFrom"] == {"secretKeyRef": {"name": "kafka-tls", "key": "options"}}
+
+
+def test_pipeline_is_run_from_its_file(render: Render, tmp_path: Path) -> None:
+    """The pod runs the text that was given, letter for letter, and has what its variables stand for."""
+    objects = render(everything())
+    files = {name: configuration(objects, f"blue-sowline-{name}")["pipeline.yaml"] for name in PIPELINES}
+    assert files["pipeline-orders"] == PIPELINE
+    path = tmp_path / "pipeline.yaml"
+    for name, text in files.items():
+        pod = pods(objects)[name]
+        container = pod["containers"][0]
+        assert container["args"] == ["pipeline", "run", "/etc/sowline/pipeline.yaml"]
+        assert container["envFrom"] == [{"secretRef": {"name": "kafka-tls"}}]
+        mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        path.write_text(text)
+        variables = {key: value for key, value in environment(pod).items() if value is not None}
+        pipeline = load_pipeline(path, variables | {"KAFKA_JAAS": "secret"})
+        assert Path(pipeline.checkpoint).parent == Path(mounted["data"])
+        assert pipeline.sources["drops"].directory == mounted["drops"]
+        assert pipeline.sources["drops"].options == {"nullValue": "NO", "comment": "007"}
+
+
+def test_pipeline_is_one_pod(render: Render) -> None:
+    """A checkpoint has one writer, also while the pod is replaced, and its volume outlives the release."""
+    objects = render(everything())
+    deployments = {item["metadata"]["name"]: item["spec"] for item in workloads(objects)}
+    claims = {item["metadata"]["name"]: item for item in objects if item["kind"] == "PersistentVolumeClaim"}
+    assert set(claims) == {f"blue-sowline-{name}" for name in PIPELINES}
+    for name, claim in claims.items():
+        assert (deployments[name]["replicas"], deployments[name]["strategy"]) == (1, {"type": "Recreate"})
+        volumes = deployments[name]["template"]["spec"]["volumes"]
+        assert {"name": "data", "persistentVolumeClaim": {"claimName": name}} in volumes
+        assert claim["spec"]["storageClassName"] == "fast"
+        assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
+def test_changed_file_begins_its_pipeline_again(render: Render) -> None:
+    """And no other."""
+    other = everything()
+    other["pipelines"]["files"]["orders"] += "rows_per_second: 10\n"
+    before, after = (
+        {item["metadata"]["name"]: item["spec"]["template"] for item in workloads(render(values))}
+        for values in (everything(), other)
+    )
+    changed = {name for name, template in before.items() if template != after[name]}
+    assert changed == {"blue-sowline-pipeline-orders"}
 
 
 def test_version() -> None:

@@ -17,7 +17,10 @@ app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{/* What follows is for one component: a dict of root (the chart's scope), name (the `sowline` command) and values. */}}
+{{/*
+What follows is for one component: a dict of root (the chart's scope), name (the `sowline` command) and values.
+It may have a volume (data), and a pipeline has what the services have in common for its own: the text of its file.
+*/}}
 
 {{- define "sowline.selector" -}}
 app.kubernetes.io/name: {{ .root.Chart.Name }}
@@ -37,8 +40,8 @@ labels:
   {{- include "sowline.labels" .root | nindent 2 }}
   app.kubernetes.io/component: {{ .name }}
 annotations:
-  {{- /* Services read their topics when they start. */}}
-  checksum/config: {{ .root.Values.config | toYaml | sha256sum }}
+  {{- /* Services read their topics when they start, pipelines their file. */}}
+  checksum/config: {{ .file | default (.root.Values.config | toYaml) | sha256sum }}
   {{- with .values.podAnnotations }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -79,20 +82,40 @@ affinity:
 volumes:
   - name: config
     configMap:
-      name: {{ include "sowline.name" .root }}
+      name: {{ include "sowline.name" .root }}{{ if .file }}-{{ .name }}{{ end }}
   - name: tmp
     emptyDir: {}
+  {{- if .file }}
+  - name: data
+    persistentVolumeClaim:
+      claimName: {{ include "sowline.name" .root }}-{{ .name }}
+  {{- with .values.volumes }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- end }}
 containers:
   - name: {{ .name }}
-    image: "{{ .root.Values.image.repository }}:{{ .root.Values.image.tag | default .root.Chart.AppVersion }}"
+    {{- $image := .values.image | default .root.Values.image }}
+    image: "{{ $image.repository }}:{{ $image.tag | default .root.Chart.AppVersion }}"
     imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+    {{- if .file }}
+    args: [pipeline, run, /etc/sowline/pipeline.yaml]
+    {{- else }}
     args: [{{ .name }}]
     ports:
       - name: http
         containerPort: {{ .values.port }}
+    {{- include "sowline.probes" . | nindent 4 }}
+    {{- end }}
     env:
       {{- include "sowline.environment" . | nindent 6 }}
-    {{- include "sowline.probes" . | nindent 4 }}
+    {{- with .values.secrets }}
+    envFrom:
+      {{- range . }}
+      - secretRef:
+          name: {{ . }}
+      {{- end }}
+    {{- end }}
     resources:
       {{- toYaml .values.resources | nindent 6 }}
     securityContext:
@@ -110,19 +133,24 @@ containers:
       - name: data
         mountPath: /var/lib/sowline
       {{- end }}
+      {{- with .values.volumeMounts }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
 {{- end }}
 
 {{- define "sowline.environment" -}}
 - name: SOWLINE_KAFKA
   value: {{ .root.Values.kafka.bootstrap | quote }}
-- name: SOWLINE_CONFIG
-  value: /etc/sowline/topics.yaml
 - name: SOWLINE_DATA_DIR
   value: /var/lib/sowline
+{{- if not .file }}
+- name: SOWLINE_CONFIG
+  value: /etc/sowline/topics.yaml
 - name: SOWLINE_HOST
   value: 0.0.0.0
 - name: SOWLINE_PORT
   value: {{ .values.port | quote }}
+{{- end }}
 {{- with .root.Values.kafka.optionsSecret }}
 {{- if .name }}
 - name: SOWLINE_KAFKA_OPTIONS
