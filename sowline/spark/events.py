@@ -25,8 +25,8 @@ _ABOUT = (
 def kafka_options(kafka: str, topic: str, options: Mapping[str, str], starts: str) -> dict[str, str]:
     """Return the options of Spark's Kafka source for committed data of one topic, with headers."""
     return {
-        "kafka.isolation.level": "read_committed",
         **{f"kafka.{name}": value for name, value in options.items()},
+        "kafka.isolation.level": "read_committed",
         "kafka.bootstrap.servers": kafka,
         "subscribe": topic,
         "includeHeaders": "true",

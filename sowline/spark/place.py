@@ -70,7 +70,9 @@ class ChangesTopic:
             p: read_position(newest_of[p]["position"]) if p in newest_of else before_the_log()
             for p in range(self.partitions)
         }
-        self.ends = self._whole(ends, [p for p, row in newest_of.items() if not row["last"]])
+        cut_short = [p for p, row in newest_of.items() if not row["last"]]
+        self.ends = self._whole(ends, cut_short)
+        self._next = {p: held.offset + (p not in cut_short) for p, held in self.held.items()}
 
     def _whole(self, ends: Offsets, cut_short: list[int]) -> Offsets:
         """Return the ends without the changes of log records that have not ended."""
@@ -142,11 +144,10 @@ class ChangesTopic:
 
     def _require_applied(self, firsts: Offsets) -> None:
         """Raise `behind` where a log record before these offsets has not been applied yet."""
-        nexts = {p: held.offset + 1 for p, held in self.held.items()}
-        if all(nexts[p] >= first for p, first in firsts.items()):
+        if all(self._next[p] >= first for p, first in firsts.items()):
             return
-        ends = {p: max(nexts[p], first) for p, first in firsts.items()}
-        left = self._log_records(nexts, ends).limit(1).collect()
+        ends = {p: max(self._next[p], first) for p, first in firsts.items()}
+        left = self._log_records(self._next, ends).limit(1).collect()
         if left:
             (record,) = left
             raise SowlineError(

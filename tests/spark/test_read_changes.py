@@ -151,5 +151,5 @@ def test_repeats(spark: SparkSession, kafka: str, prefix: str, collect: Collect)
     written.write(*changes, *changes[:2], story.change(3, "a", None))
     frame = read_changes(spark, written.log, schema=SCHEMA, kafka=kafka)
     assert names_of(collect(frame)) == ["0", "0", "1", "1", "2", "3"]
-    once = frame.withWatermark("written", "1 hour").dropDuplicatesWithinWatermark(["bookmark"])
+    once = frame.withWatermark("written", "1 hour").dropDuplicatesWithinWatermark(["sow_key", "bookmark"])
     assert names_of(collect(once)) == ["0", "1", "2", "3"]

@@ -1,5 +1,6 @@
 """Schemas from a registry, which here is a small server that speaks the one call."""
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -48,10 +49,13 @@ SUBJECTS = {
 }
 PATHS = {f"/subjects/{name.replace('/', '%2F')}/versions/latest": about for name, about in SUBJECTS.items()}
 
+ANNA = f"Basic {base64.b64encode(b'anna:secret').decode()}"
+
 
 class _Answers(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
-        found = PATHS.get(self.path)
+        authorization = self.headers["Authorization"]
+        found = PATHS.get(self.path) if authorization in (None, ANNA) else None
         missing = {"error_code": 40401, "message": "Subject not found."}
         self.send_response(404 if found is None else 200)
         self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
@@ -83,6 +87,16 @@ def test_json(registry: str) -> None:
     """A JSON Schema says so; the subject's name is quoted, and a slash at the URL's end does no harm."""
     found = schema_from_registry(f"{registry}/", "shop/orders")
     assert found.simpleString() == "struct<id:string,qty:bigint>"
+
+
+def test_user(registry: str) -> None:
+    """A user and password in the URL are sent."""
+    assert schema_from_registry(registry.replace("//", "//anna:secret@"), "shop/orders").names == [
+        "id",
+        "qty",
+    ]
+    with pytest.raises(SowlineError, match="404"):
+        schema_from_registry(registry.replace("//", "//anna:other@"), "shop/orders")
 
 
 @pytest.mark.parametrize(
