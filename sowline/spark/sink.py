@@ -161,7 +161,7 @@ def kafka_records(
 
 def _numbered(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
     """Add the two numbers of each row: offset and part of a Kafka record, or ordinal and row of a file."""
-    part = F.col(PART).cast("bigint") if PART in rows.columns else F.lit(0).cast("bigint")
+    part = (F.col(PART) if PART in rows.columns else F.lit(None)).cast("bigint")
     if not ordinals:
         return rows.withColumns({"_n": F.col(f"{SOURCE}.number"), "_m": part})
     spark: SparkSession = rows.sparkSession

@@ -47,7 +47,7 @@ def test_command_on_the_log(spark: SparkSession, kafka: str, prefix: str) -> Non
     assert record.headers == {
         "sow.command": "delta_publish",
         "sow.publisher": "shop/0",
-        "sow.sequence": "14.0",
+        "sow.sequence": "14",
     }
 
 
