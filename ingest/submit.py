@@ -20,6 +20,9 @@ from sowline.java import find_java
 APPLICATION = Path(str(files("ingest").joinpath("__main__.py")))
 """What `spark-submit` runs; its arguments are those of `sowline pipeline`."""
 
+LOG_SETTINGS = Path(str(files("sowline").joinpath("spark", "log4j2.properties")))
+"""Settings for the logs of Spark's JVMs: they say what went wrong, and nothing else."""
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
@@ -44,10 +47,9 @@ def submit_command(file: Path, run_options: Sequence[str], spark_options: Sequen
     """
     spark_submit = _spark_submit()
     find_java()
-    log_settings = Path(str(files("sowline").joinpath("spark", "log4j2.properties")))
     ours = {
         "--jars": ",".join(map(str, spark_connector_jars())),
-        "--driver-java-options": f"-Dlog4j2.configurationFile={log_settings.as_uri()}",
+        "--driver-java-options": f"-Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}",
     }
     before = [word for option in ours.items() for word in option]
     return [spark_submit, *before, *spark_options, str(APPLICATION), "run", str(file), *run_options]

@@ -1,6 +1,5 @@
 """The manifest for the Spark operator is what that accepts, and names what there is here."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,13 +58,15 @@ def test_check_finds_mistakes(
 def test_it_runs_what_the_image_has(application: Any) -> None:
     """The application is the pipelines' own, of the Spark that is in the image, as the image's user."""
     path = application["mainApplicationFile"].removeprefix("local://")
-    assert re.search(rf"print\(ingest\.submit\.APPLICATION\)'\)\" {path}\b", DOCKERFILE)
+    assert f"print(ingest.submit.APPLICATION)')\" {path} " in DOCKERFILE
     assert APPLICATION.is_file()
     command, file = application["arguments"]
     assert command in main.commands
     assert Path(file).parent == Path(application["driver"]["volumeMounts"][0]["mountPath"])
     assert application["sparkVersion"] == SPARK_CONNECTOR.modules[0][2]
     for part in ("driver", "executor"):
+        path = application[part]["javaOptions"].removeprefix("-Dlog4j2.configurationFile=file:")
+        assert f"print(ingest.submit.LOG_SETTINGS)')\" {path} " in DOCKERFILE
         user = application[part]["podSecurityContext"]
         assert f"USER {user['runAsUser']}:{user['runAsGroup']}" in DOCKERFILE
 
