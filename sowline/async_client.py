@@ -339,7 +339,16 @@ def _websocket_url(url: str) -> str:
 
 def topics_of(about: dict[str, Any]) -> Topics:
     """Return the definitions that a service's answer to `/v1/topics` describes."""
-    names = ("name", "message_type", "key", "key_domain", "log", "partitions", "record_bytes_max")
+    names = (
+        "name",
+        "message_type",
+        "key",
+        "key_domain",
+        "preprocessing",
+        "log",
+        "partitions",
+        "record_bytes_max",
+    )
     return Topics.model_validate(
         {"topics": [{name: topic[name] for name in names} for topic in about["topics"]]}
     )

@@ -1,18 +1,23 @@
 """Computed fields from plain Kafka records to queries, subscriptions and Kafka consumers, over real processes."""
 
 import json
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import orjson
 import pytest
 import yaml
 
+from sowline.client import Client
 from sowline.key import partition_of, sow_key
 from tests.integration.changes import outcomes_of, read_changes
-from tests.integration.services import Service, System, headers_of, http_text, system, wait_for
+from tests.integration.services import SECONDS_MAX, Service, System, headers_of, http_text, system, wait_for
 from tests.integration.wire import Json, Wire, wire
 
+SOWLINE = Path(sys.executable).with_name("sowline")
 PARTITIONS = 2
 DELTA = ("sow.command", b"delta_publish")
 DELETE = ("sow.command", b"sow_delete")
@@ -55,6 +60,11 @@ class Served:
         lines = http_text(f"{self.query.url}/v1/topics/{self.topic}/sow", body).splitlines()
         bodies = [json.loads(line)["data"] for line in lines]
         return {body["id"]: body for body in bodies}
+
+    def written(self, prefix: str) -> list[tuple[str, int]]:
+        """Return the Kafka keys on the log that begin like this, with their partitions."""
+        log = [((message.key() or b"").decode(), message) for message in self.system.read(self.topic)]
+        return [(key, message.partition() or 0) for key, message in log if key.startswith(prefix)]
 
     def sow_key(self, id: str) -> str:
         """Return a record's SOW key."""
@@ -154,6 +164,47 @@ def test_a_delete_by_body_computes_the_key(served: Served) -> None:
     changes, _ = read_changes(served.system, served.topic)
     last = [change for change in changes if change.sow_key == served.sow_key("eu-3")][-1]
     assert (last.body, last.about["outcome"]) == (None, "deleted 1")
+
+
+def test_the_client_takes_the_kafka_key_from_what_preprocessing_makes(served: Served) -> None:
+    """Its commands are where their records belong, so none is forwarded, and they count in their order."""
+    with Client(served.query.url) as client:
+        for number in range(8):
+            client.publish(served.topic, {"region": "client", "number": number, "qty": 1})
+        client.delta_publish(served.topic, {"region": "client", "number": 0, "price": 4})
+        client.delta_publish(served.topic, {"id": "client-1", "price": 5})
+        client.sow_delete(served.topic, data={"region": "client", "number": 2})
+        client.flush()
+    served.settle()
+    values = {id: body.get("value") for id, body in served.records("/region = 'client'").items()}
+    assert values == {"client-0": 4, "client-1": 5} | {f"client-{number}": None for number in range(3, 8)}
+    written = served.written("client-")
+    assert written == [(id, owner_of(id)) for id, _ in written]
+    assert len(written) == 8 + 3
+
+
+def test_the_command_line_takes_the_kafka_key_from_what_preprocessing_makes(served: Served) -> None:
+    """Publishing, merging and deleting need no key field; what makes no key is refused at once."""
+    body = {"region": "shell", "number": 1, "qty": 2}
+    assert sowline(served, "publish", orjson.dumps(body), orjson.dumps(body | {"number": 2})) == (0, "")
+    assert sowline(served, "delta-publish", b'{"region": "shell", "number": 1, "price": 3}') == (0, "")
+    assert sowline(served, "delete", b"--data", b'{"region": "shell", "number": 2}') == (0, "")
+    served.settle()
+    assert {id: body["value"] for id, body in served.records("/region = 'shell'").items()} == {"shell-1": 6}
+    assert sorted(served.written("shell-")) == sorted((id, owner_of(id)) for id in ("shell-1", "shell-2") * 2)
+    code, said = sowline(served, "publish", b'{"id": 0.5, "region": "shell"}')
+    assert (code, said.startswith("bad key: record 1: expected a string, an integer or a boolean")) == (
+        1,
+        True,
+    )
+    assert len(served.written("shell-")) == 4
+
+
+def sowline(served: Served, command: str, *arguments: bytes) -> tuple[int, str]:
+    """Run a command of the command line on the topic; return its exit code and what it says in error."""
+    line = [SOWLINE, command, "--url", served.query.url, served.topic, *arguments]
+    done = subprocess.run(line, capture_output=True, timeout=SECONDS_MAX)
+    return done.returncode, done.stderr.decode()
 
 
 def test_what_makes_no_key_is_a_dead_letter(served: Served) -> None:
