@@ -7,7 +7,7 @@ this process makes later is in the same one.
 import os
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +18,11 @@ from sowline.declared import Declaration, DeclarationError, Problem
 from sowline.errors import SowlineError
 from sowline.java import find_java
 
+SQL_CHARACTERS_MAX = 32_768
+"""Characters of one expression, query or schema."""
+SQL_LEVELS_MAX = 200
+"""Brackets in each other, those of types (`array<…>`) among them: Spark's parser needs ever longer for each."""
+
 _EXPECTED = {
     "expression": "a Spark SQL expression",
     "query": "one query, such as SELECT …",
@@ -26,6 +31,13 @@ _EXPECTED = {
 _CODE = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
 _PLACE = re.compile(r"\s*(?:SQLSTATE: \w+)?\s*(?:\(line \d+, pos \d+\))?\s*$")
 _LOG_CHARACTERS_MAX = 2000
+_TOKEN = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/"""
+    r"""|(?P<opening>[(\[])|\b(?:array|map|struct)\s*(?P<type><)|(?P<closing>[)\]>])""",
+    re.DOTALL | re.IGNORECASE,
+)
+"""Brackets, and what may hold some that are none: texts, names and comments. Elsewhere `<` and `>` compare."""
+_OPENING = {")": "(", "]": "[", ">": "<"}
 
 
 def checked_pipeline(
@@ -45,10 +57,16 @@ def checked_pipeline(
 def syntax_problems(
     pipeline: Pipeline, declaration: Declaration, conf: Mapping[str, str] | None = None
 ) -> list[Problem]:
-    """Return what Spark's parser has to say against the SQL of a pipeline."""
+    """Return what Spark's parser has to say against the SQL of a pipeline, or what keeps that from being asked."""
+    statements = list(pipeline.statements())
+    if beyond := _found(_beyond(statement, declaration) for statement in statements):
+        return beyond
     parser = spark_jvm(conf).org.apache.spark.sql.execution.SparkSqlParser()
-    found = (_problem(parser, statement, declaration) for statement in pipeline.statements())
-    return [problem for problem in found if problem is not None]
+    return _found(_problem(parser, statement, declaration) for statement in statements)
+
+
+def _found(problems: Iterable[Problem | None]) -> list[Problem]:
+    return [problem for problem in problems if problem is not None]
 
 
 def spark_jvm(conf: Mapping[str, str] | None = None) -> Any:
@@ -93,6 +111,34 @@ def _launched(conf: Mapping[str, str], silent: bool) -> Any:
             raise SowlineError(
                 "no java", f"expected Spark's JVM to start, but it ended: {said or 'see above'}"
             ) from error
+
+
+def _beyond(statement: Statement, declaration: Declaration) -> Problem | None:
+    """Return what the parser would take too long for, if it came to an end at all."""
+    text = statement.text
+    if len(text) > SQL_CHARACTERS_MAX:
+        reason = f"expected SQL of at most {SQL_CHARACTERS_MAX} characters, got {len(text)}"
+        return declaration.problem(statement.location, reason)
+    too_deep = _too_deep(text)
+    if too_deep is None:
+        return None
+    line = text.count("\n", 0, too_deep) + 1
+    place = _place(text, line, too_deep - text.rfind("\n", 0, too_deep))
+    reason = f"expected SQL of at most {SQL_LEVELS_MAX} brackets in each other, got more ({place})"
+    return declaration.problem(statement.location, reason, line)
+
+
+def _too_deep(text: str) -> int | None:
+    """Return where the bracket is that is within too many others; None if there is none."""
+    within: list[str] = []
+    for token in _TOKEN.finditer(text):
+        if token["closing"] and within and within[-1] == _OPENING[token["closing"]]:
+            within.pop()
+        elif opening := token["opening"] or token["type"]:
+            within.append(opening)
+            if len(within) > SQL_LEVELS_MAX:
+                return token.end() - 1
+    return None
 
 
 def _problem(parser: Any, statement: Statement, declaration: Declaration) -> Problem | None:
@@ -147,5 +193,8 @@ def _complaint(error: Any, text: str) -> tuple[int, str]:
     if error.getClass().getSimpleName() != "ParseException" or error.startPosition().isEmpty():
         return 1, said
     line, column = error.line().get(), error.startPosition().get() + 1
-    place = f"line {line}, column {column}" if "\n" in text else f"column {column}"
-    return line, f"{said} ({place})"
+    return line, f"{said} ({_place(text, line, column)})"
+
+
+def _place(text: str, line: int, column: int) -> str:
+    return f"line {line}, column {column}" if "\n" in text else f"column {column}"
