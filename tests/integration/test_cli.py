@@ -333,7 +333,10 @@ def test_ways_to_ask(shell: Shell, up: Up) -> None:
         ("""sowline publish $TOPIC '{"qty":1}'""", "key missing: record 1: expected the key field /id"),
         ("sowline delete $TOPIC", "bad request: expected exactly one"),
         ("sowline topics -u nowhere", "bad request: expected a URL"),
-        ("sowline up --config /dev/null --data-dir /dev/null/x", "bad configuration: "),
+        (
+            "sowline up --config /dev/null --data-dir /dev/null/x",
+            "/dev/null, line 1: topics: expected this field, got nothing",
+        ),
     ],
 )
 def test_errors(shell: Shell, line: str, sentence: str) -> None:
