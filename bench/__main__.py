@@ -4,7 +4,7 @@ from importlib import import_module
 
 import click
 
-BENCHMARKS = ("materialize", "filters", "queries", "matching", "deltas", "subscribers")
+BENCHMARKS = ("materialize", "filters", "queries", "matching", "deltas", "subscribers", "pipeline")
 """Modules of this package; each has `run(records, runs)`."""
 
 

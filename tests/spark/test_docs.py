@@ -1,10 +1,11 @@
-"""The pipeline on the page about pipelines works as it stands."""
+"""The pipeline on the page about pipelines, and the job on the page about Spark, work as they stand."""
 
 import json
 import re
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from tests.spark.log import create_topic, read_log
@@ -39,3 +40,25 @@ def test_example(
     (letter,) = read_log(kafka, f"{topic}.dead")
     assert (letter.key, letter.value) == ("orders/drops/0@0.2", b"8,open,0,1")
     assert letter.headers["sow.message"] == "a quantity is above zero"
+
+
+def test_own_job(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -> None:
+    """The job on the page about Spark writes the records of a Kafka topic."""
+    page = (Path(__file__).parents[2] / "docs" / "spark.md").read_text().split("## Writing: to_sow")[1]
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    raw, topic = create_topic(kafka, f"{prefix}raw", 1), create_topic(kafka, f"{prefix}orders")
+    producer = Producer({"bootstrap.servers": kafka})
+    for body in ('{"id":"a","qty":1}', '{"id":"a","gone":true}'):
+        producer.produce(raw, body)
+    producer.flush()
+    names = {"spark": spark, "kafka": kafka, "checkpoints": str(tmp_path)}
+    assert example.count('"raw"') == example.count('topic="orders",') == 1
+    script = example.replace('"raw"', f'"{raw}").option("startingOffsets", "earliest"')
+    exec(script.replace('topic="orders",', f'topic="{topic}", kafka="{kafka}",'), names)
+    query = names["writing"]
+    query.processAllAvailable()  # type: ignore[attr-defined]
+    query.stop()  # type: ignore[attr-defined]
+    assert [(one.value, one.headers) for one in read_log(kafka, topic)] == [
+        (b'{"id":"a","qty":1}', {"sow.publisher": "trades/0", "sow.sequence": "0"}),
+        (b'{"id":"a"}', {"sow.command": "sow_delete", "sow.publisher": "trades/0", "sow.sequence": "1"}),
+    ]
