@@ -72,7 +72,7 @@ def submitted(file: Path, master: str, **environment: str) -> subprocess.Complet
     options = ["--master", master, *(f"--conf={name}={value}" for name, value in settings.items())]
     return subprocess.run(
         [sys.executable, "-m", "ingest.submit", str(file), "--once", "--", *options],
-        env={**os.environ, **environment, "PYSPARK_PYTHON": "/nowhere/python"},
+        env={**os.environ, **environment, "PYSPARK_PYTHON": "/nowhere/python", "SPARK_SUBMIT_OPTS": QUICK},
         capture_output=True,
         text=True,
         timeout=200,
@@ -110,7 +110,24 @@ def test_same_file_here_and_on_a_cluster(
     first = submitted(file, cluster, LOG=there, STATE=str(tmp_path / "there"))
     assert first.returncode == 0, first.stderr
     assert written(kafka, there) == expected
+    assert noise(first) == []
 
     again = submitted(file, cluster, LOG=there, STATE=str(tmp_path / "there"))
     assert again.returncode == 0, again.stderr
     assert written(kafka, there) == expected
+
+
+def noise(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return the lines that are no JSON of ours, nor the JVM's word on its modules."""
+    lines = (done.stdout + done.stderr).splitlines()
+    return [line for line in lines if not line.startswith(("{", "WARNING: Using incubator modules"))]
+
+
+def test_mistakes_are_told_first(tmp_path: Path) -> None:
+    """With their lines, and before anything is asked of the cluster, which need not be there."""
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(FILE.replace("qty * 2", "qty *"))
+    refused = submitted(file, f"spark://{HOST}:1", RAW="raw", LOG="log", STATE=str(tmp_path))
+    assert refused.returncode == 1
+    (said,) = noise(refused)
+    assert said.startswith(f"{file}, line 9: transforms.0.columns.total: expected a Spark SQL expression: ")
