@@ -1,5 +1,6 @@
 """Running a declared pipeline until it ends or is told to."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from sowline.errors import SowlineError
 from sowline.process import set_up_logs, stop_signal
 
 POLL_SECONDS = 0.5
+CHARACTERS_MAX = 2000
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): ", re.MULTILINE)
+"""The line of a Python trace that says what was raised."""
 
 OnRunning = Callable[[Mapping[str, Any]], None]
 
@@ -35,14 +39,14 @@ def run(
     query.stop()
     progress.look(query, is_last=True)
     if failure is not None:
-        raise SowlineError("pipeline failed", _cause(str(failure)))
+        raise SowlineError("pipeline failed", cause(str(failure)))
     return progress.sums
 
 
-def _cause(said: str) -> str:
+def cause(said: str) -> str:
     """Return what a query failed with, without the traces of two languages."""
-    lines = [line.strip() for line in said.splitlines()]
-    told = [
-        line for line in lines if line and not line.startswith(("at ", "...", "File ", "Traceback", "==="))
-    ]
-    return " ".join(told)[:2000]
+    head = said.partition("=== Streaming Query ===")[0]
+    raised = list(_RAISED.finditer(head))
+    told = head[raised[-1].end() :] if raised else head
+    lines = [line.strip() for line in told.splitlines() if not line.strip().startswith(("at ", "..."))]
+    return " ".join(" ".join(lines).split())[:CHARACTERS_MAX]

@@ -74,7 +74,7 @@ class Declaration:
         except yaml.YAMLError as error:
             raise DeclarationError([self._no_yaml(error)]) from error
         values = list(_values(self._top, ()))
-        self._problems = [self.problem(*repeated) for repeated in _repeated(values)]
+        self._problems = [self.problem(*found) for found in (*_repeated(values), *_nothing(values))]
         self._unset: set[Location] = set()
         if environment is not None:
             for location, node in values:
@@ -183,6 +183,16 @@ def _repeated(values: list[tuple[Location, yaml.Node]]) -> Iterator[tuple[Locati
                 if name in first:
                     yield (*location, name), f"is there twice, in line {first[name]} and in line {line}"
                 first.setdefault(name, line)
+
+
+def _nothing(values: list[tuple[Location, yaml.Node]]) -> Iterator[tuple[Location, str]]:
+    """Yield what YAML calls null: nobody can tell whether the word is meant, or nothing."""
+    for location, node in values:
+        if isinstance(node, yaml.ScalarNode) and node.style is None and node.value.lower() in ("null", "~"):
+            yield (
+                location,
+                f"expected a value, got {node.value}: leave the field out, or put the text in quotes",
+            )
 
 
 def _below(node: yaml.Node | None, step: int | str) -> tuple[yaml.Node | None, yaml.Node | None]:

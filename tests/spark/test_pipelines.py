@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from ingest.explain import explain
 from ingest.job import Job
+from ingest.run import cause
 from sowline.declared import DeclarationError
 from sowline.errors import SowlineError
 from tests.spark.log import create_topic, read_log
@@ -247,7 +249,6 @@ def test_two_sources(
     """A statement brings them together; each has publishers of its own."""
     raw = create_topic(kafka, f"{prefix}raw", partitions=1)
     send(kafka, raw, ("k", {"id": 1}))
-    (tmp_path / "in" / "a.json").write_text('{"id":2}\n')
     file = write(
         f"""
         sources:
@@ -258,6 +259,9 @@ def test_two_sources(
         key: id
         """
     )
+    run_once(file)
+    assert commands(kafka, log) == [("publish", "1", {"id": 1}, "shop/live/0@0")]
+    (tmp_path / "in" / "a.json").write_text('{"id":2}\n')
     run_once(file)
     assert sorted(commands(kafka, log)) == [
         ("publish", "1", {"id": 1}, "shop/live/0@0"),
@@ -316,6 +320,26 @@ def test_a_log_that_is_not_there(spark: SparkSession, write: Write, log: str) ->
     with pytest.raises(SowlineError, match="start a materializer") as refused:
         Job(file).start()
     assert refused.value.reason == "no topic"
+
+
+def test_what_an_expression_fails_with(
+    spark: SparkSession, kafka: str, log: str, write: Write, tmp_path: Path
+) -> None:
+    """The pipeline ends with a sentence, and goes on with what it could not do once that is repaired."""
+    file = write("\n" + SOURCE + "transforms:\n  - columns: {whole: CAST(id AS INT)}")
+    (tmp_path / "in" / "a.json").write_text('{"id":"x"}\n')
+    query = Job(file).start(once=True)
+    with pytest.raises(StreamingQueryException):
+        query.awaitTermination()
+    failure = query.exception()
+    assert failure is not None
+    said = cause(str(failure))
+    assert "[CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" cannot be cast" in said
+    assert "Traceback" not in said
+    assert len(said) < 1000
+    file.write_text(file.read_text().replace("CAST", "try_cast"))
+    run_once(file)
+    assert commands(kafka, log) == [("publish", "x", {"id": "x"}, "shop/lines/0@0.0")]
 
 
 def test_explain(spark: SparkSession, write: Write, log: str) -> None:

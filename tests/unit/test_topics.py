@@ -221,7 +221,7 @@ def test_what_is_no_yaml_is_said_to_be_none(text: str, line: int, said: str) -> 
     assert said in error.value.message
 
 
-@pytest.mark.parametrize("name", ["NO", "007", "1.50", "2026-01-01", "null", "0x1F"])
+@pytest.mark.parametrize("name", ["NO", "007", "1.50", "2026-01-01", "0x1F"])
 def test_a_name_is_the_text_that_stands_there(name: str) -> None:
     """Nothing is taken for a truth value, a number or a date, quoted or not."""
     text = f"topics: [{{name: {name}, key: /id, key_domain: {name}}}]"
@@ -273,6 +273,15 @@ def test_what_other_programs_write_is_read(style: bool | None) -> None:
     topics = Topics.model_validate(given)
     assert parse_topics(yaml.safe_dump(given, default_flow_style=style)) == topics
     assert parse_topics(json.dumps(given)) == topics
+
+
+@pytest.mark.parametrize("nothing", ["null", "NULL", "~"])
+def test_null_is_neither_a_name_nor_nothing(nothing: str) -> None:
+    """Whoever writes it is asked which of the two is meant."""
+    with pytest.raises(
+        SowlineError, match=rf"line 3: topics\.0\.log: expected a value, got {nothing}: leave"
+    ):
+        parse_topics(f"topics:\n  - name: a\n    log: {nothing}\n    key: /id\n")
 
 
 def test_a_field_is_there_once() -> None:
