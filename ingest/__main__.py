@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from ingest.submit import submit
 from ingest.syntax import checked_pipeline
 from sowline.cli import Group
 from sowline.declared import DeclarationError
@@ -67,6 +68,9 @@ def explain(file: Path, kafka: str | None) -> None:
 
     _kafka_is(kafka)
     click.echo(explain_pipeline(file))
+
+
+main.add_command(submit)
 
 
 def _print(line: Mapping[str, object]) -> None:

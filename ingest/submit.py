@@ -1,4 +1,4 @@
-"""`python -m ingest.submit`: run the pipeline of a file on a cluster, with the `spark-submit` that PySpark has.
+"""`sowline pipeline submit`: run the pipeline of a file on a cluster, with the `spark-submit` that PySpark has.
 
 The driver is here, with Sowline; executors need Spark alone, and are sent the Kafka connector.
 """
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import click
 
-from sowline.cli import Group
 from sowline.errors import SowlineError
 from sowline.jars import spark_connector_jars
 from sowline.java import find_java
@@ -69,12 +68,3 @@ def _spark_submit() -> str:
     if found is None or found.origin is None:
         raise SowlineError("no pyspark", "expected PySpark: install it with pip install 'sowline[spark]'")
     return str(Path(found.origin).parent / "bin" / "spark-submit")
-
-
-def main() -> None:
-    """Run the command by itself, with the group's way to say what went wrong."""
-    Group(commands=[submit]).main([submit.name or "", *sys.argv[1:]], prog_name="python -m ingest")
-
-
-if __name__ == "__main__":
-    main()

@@ -5,6 +5,7 @@ whenever it is written. So a micro-batch that is written again changes nothing. 
 keys where their owners expect them.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -165,7 +166,9 @@ def _numbered(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
     if not ordinals:
         return rows.withColumns({"_n": F.col(f"{SOURCE}.number"), "_m": part})
     spark: SparkSession = rows.sparkSession
-    files = spark.createDataFrame(list(ordinals.items()), "_file STRING, _ordinal BIGINT")
+    # Not createDataFrame: that would need a Python on the executors.
+    numbers = F.from_json(F.lit(json.dumps(dict(ordinals))), "MAP<STRING, BIGINT>")
+    files = spark.range(1).select(F.explode(numbers).alias("_file", "_ordinal"))
     found = rows.join(F.broadcast(files), F.col(f"{SOURCE}.file") == F.col("_file"), "left")
     of_file = F.col(f"{SOURCE}.file").isNotNull()
     ordinal = F.coalesce(

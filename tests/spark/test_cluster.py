@@ -27,7 +27,11 @@ FILE = dedent(
     checkpoint: "${STATE}"
     sources:
       raw: {kafka: "${RAW}", format: json, schema: "id INT, qty INT"}
+      drops: {directory: "${DROPS}", format: json, schema: "id INT, qty INT"}
     transforms:
+      - select: |
+          SELECT _source, id, qty FROM raw UNION ALL
+          SELECT _source, id, qty FROM drops
       - columns: {total: qty * 2}
     checks:
       - expect: qty > 0
@@ -47,6 +51,11 @@ def file(kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     producer.flush()
     monkeypatch.setenv("SOWLINE_KAFKA", kafka)
     monkeypatch.setenv("RAW", raw)
+    drops = tmp_path / "drops"
+    drops.mkdir()
+    monkeypatch.setenv("DROPS", str(drops))
+    for name in ("a", "b"):
+        (drops / f"{name}.json").write_text("".join(f'{{"id": 1{n}, "qty": {n}}}\n' for n in range(9)))
     path = tmp_path / "pipeline.yaml"
     path.write_text(FILE)
     return path
@@ -71,7 +80,7 @@ def submitted(file: Path, master: str, **environment: str) -> subprocess.Complet
     }
     options = ["--master", master, *(f"--conf={name}={value}" for name, value in settings.items())]
     return subprocess.run(
-        [sys.executable, "-m", "ingest.submit", str(file), "--once", "--", *options],
+        [sys.executable, "-m", "ingest", "submit", str(file), "--once", "--", *options],
         env={**os.environ, **environment, "PYSPARK_PYTHON": "/nowhere/python", "SPARK_SUBMIT_OPTS": QUICK},
         capture_output=True,
         text=True,
@@ -105,7 +114,7 @@ def test_same_file_here_and_on_a_cluster(
     monkeypatch.setenv("STATE", str(tmp_path / "here"))
     run_once(file)
     expected = written(kafka, here)
-    assert [len(records) for records in expected] == [98, 2]
+    assert [len(records) for records in expected] == [114, 4]
 
     first = submitted(file, cluster, LOG=there, STATE=str(tmp_path / "there"))
     assert first.returncode == 0, first.stderr
@@ -127,7 +136,7 @@ def test_mistakes_are_told_first(tmp_path: Path) -> None:
     """With their lines, and before anything is asked of the cluster, which need not be there."""
     file = tmp_path / "pipeline.yaml"
     file.write_text(FILE.replace("qty * 2", "qty *"))
-    refused = submitted(file, f"spark://{HOST}:1", RAW="raw", LOG="log", STATE=str(tmp_path))
+    refused = submitted(file, f"spark://{HOST}:1", RAW="raw", DROPS="in", LOG="log", STATE="s")
     assert refused.returncode == 1
     (said,) = noise(refused)
-    assert said.startswith(f"{file}, line 9: transforms.0.columns.total: expected a Spark SQL expression: ")
+    assert said.startswith(f"{file}, line 13: transforms.1.columns.total: expected a Spark SQL expression: ")
