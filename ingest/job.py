@@ -4,7 +4,6 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.definition import Pipeline, open_pipeline
@@ -12,8 +11,8 @@ from ingest.frames import Frames
 from ingest.progress import observed
 from ingest.syntax import syntax_problems
 from sowline.declared import DeclarationError
-from sowline.errors import SowlineError
 from sowline.settings import Settings
+from sowline.spark.broker import connected
 from sowline.spark.session import spark_session, spark_settings
 from sowline.spark.sink import Log, start
 
@@ -55,7 +54,8 @@ class Job:
     def start(self, *, once: bool = False, rows_per_second: float | None = None) -> StreamingQuery:
         """Start it, and return the running query; with `once` it ends with the input there is.
 
-        `rows_per_second` takes the place of what the file says. Raises `no topic` where the log is missing.
+        `rows_per_second` takes the place of what the file says. Raises `invalid topic` where one that it reads or
+        writes is missing, and `no kafka`.
         """
         target = self.log
         if rows_per_second is not None:
@@ -71,11 +71,7 @@ class Job:
         return self.spark.read.options(**sources[0].options).parquet(sources[0].directory).count()
 
     def _check_topics(self, target: Log) -> None:
-        topics = AdminClient({**self._settings.kafka_client}).list_topics(timeout=30).topics
-        for name in (target.topic, target.dead or ""):
-            if name not in topics:
-                raise SowlineError(
-                    "no topic",
-                    f"expected the Kafka topic {name} at {target.kafka}, got none: define the topic and start a"
-                    " materializer, which makes it",
-                )
+        sources = [source.kafka for source in self.pipeline.sources.values() if source.kafka]
+        with connected(self.spark, target.kafka, target.options) as broker:
+            for name in (target.topic, target.dead or "", *sources):
+                broker.partitions(name)

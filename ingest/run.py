@@ -24,7 +24,7 @@ def run(
     """Run a pipeline until told to stop, or with `once` until the input there is has been written.
 
     `on_running` is told what runs, once it does. Returns the `rows` and `refused` of all its runs so far. Raises
-    SowlineError: `bad configuration`, `no topic`, `pipeline failed`.
+    SowlineError: `bad configuration`, `invalid topic`, `no kafka`, `pipeline failed`.
     """
     set_up_logs()
     job = Job(file)

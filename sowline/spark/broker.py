@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from sowline.errors import SowlineError
@@ -11,7 +12,7 @@ from sowline.errors import SowlineError
 Offsets = dict[int, int]
 """An offset of each partition."""
 
-_TIMEOUT_MS = 30_000
+TIMEOUT_MS = 20_000
 
 
 class Broker:
@@ -27,8 +28,8 @@ class Broker:
         if not self._admin.listTopics().names().get().contains(topic):
             raise SowlineError(
                 "invalid topic",
-                f"expected a Kafka topic {topic} at {self._kafka}, but there is none: check the topic's name, and its"
-                " log's where that is called otherwise",
+                f"expected the Kafka topic {topic} at {self._kafka}, got none: check the name; of a topic that is"
+                " defined, a materializer makes it",
             )
         found = self._admin.describeTopics(self._jvm.java.util.List.of(topic)).allTopicNames().get()
         return int(found.get(topic).partitions().size())
@@ -70,14 +71,30 @@ class Broker:
 
 @contextmanager
 def connected(spark: SparkSession, kafka: str, options: Mapping[str, str]) -> Iterator[Broker]:
-    """Lend a connection; `options` are those of Java's clients."""
+    """Lend a connection; `options` are those of Java's clients. Raises `no kafka` where it does not answer."""
     jvm: Any = spark._jvm
     settings = jvm.java.util.HashMap()
     for name, value in {**options, "bootstrap.servers": kafka}.items():
         settings.put(name, value)
-    settings.put("default.api.timeout.ms", str(_TIMEOUT_MS))
-    admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+    for name in ("default.api.timeout.ms", "request.timeout.ms"):
+        settings.put(name, str(TIMEOUT_MS))
+    with _refused(kafka):
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
+        try:
+            yield Broker(jvm, admin, kafka)
+        finally:
+            admin.close()
+
+
+@contextmanager
+def _refused(kafka: str) -> Iterator[None]:
+    """Turn what Kafka's client complains of into a sentence."""
     try:
-        yield Broker(jvm, admin, kafka)
-    finally:
-        admin.close()
+        yield
+    except Py4JJavaError as error:
+        found = error.java_exception
+        while found.getCause() is not None:
+            found = found.getCause()
+        if not str(found.getClass().getName()).startswith("org.apache.kafka."):
+            raise
+        raise SowlineError("no kafka", f"expected Kafka at {kafka}, got: {found.getMessage()}") from error

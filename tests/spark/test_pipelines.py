@@ -17,6 +17,7 @@ from ingest.job import Job
 from ingest.run import cause
 from sowline.declared import DeclarationError
 from sowline.errors import SowlineError
+from sowline.spark import broker
 from tests.spark.log import create_topic, read_log
 from tests.spark.pipelines import run_once
 
@@ -317,9 +318,18 @@ def test_a_log_that_is_not_there(spark: SparkSession, write: Write, log: str) ->
     """The pipeline does not make it: it would be made the wrong way."""
     file = write("\n" + SOURCE)
     file.write_text(file.read_text().replace(log, f"{log}-other"))
-    with pytest.raises(SowlineError, match="start a materializer") as refused:
+    with pytest.raises(SowlineError, match="a materializer makes it") as refused:
         Job(file).start()
-    assert refused.value.reason == "no topic"
+    assert refused.value.reason == "invalid topic"
+
+
+def test_no_kafka(spark: SparkSession, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it was looked for is told."""
+    monkeypatch.setenv("SOWLINE_KAFKA", "127.0.0.1:1")
+    monkeypatch.setattr(broker, "TIMEOUT_MS", 300)
+    with pytest.raises(SowlineError, match=r"expected Kafka at 127\.0\.0\.1:1, got: Timed out") as refused:
+        Job(write("\n" + SOURCE)).start()
+    assert refused.value.reason == "no kafka"
 
 
 def test_what_an_expression_fails_with(
