@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import NamedTuple
 
+import structlog
+
 from fanout.page import Window
 from fanout.subscription import MATCH, OOF, PUBLISH, Delivery, Sighting
 from fanout.telling import Deltas, Form, tell
@@ -24,6 +26,8 @@ from sowline.difference import Keys
 from sowline.errors import SowlineError
 from sowline.options import Options
 from sowline.position import Position, before_the_log
+
+log = structlog.get_logger()
 
 Due = list[tuple[bytes, Delivery]]
 """Messages for one subscriber: the SOW key of the record or group, and what is said of it."""
@@ -113,13 +117,16 @@ class View(ABC):
         return viewer in self._viewers
 
     async def fill(self, query: Query) -> None:
-        """Take in what matched at the query's instant, then what has changed since."""
+        """Take in what matched at the query's instant, then what has changed since; `failed` says why not."""
         try:
             await self._load(query)
             for partition, seen in self._pending or ():
                 self._take(partition, seen)
         except SowlineError as error:
             self.failed = error
+        except Exception as error:
+            log.exception("filling a view failed", topic=self.topic.definition.name)
+            self.failed = SowlineError("internal", f"the view could not be filled: {error!r}")
         self._pending = None
 
     def add(self, viewer: Viewer) -> None:

@@ -1,12 +1,18 @@
 """Pages and groups, live: what their subscribers are sent, without Kafka and without a socket."""
 
+import asyncio
 import random
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
-from query_service.query import Limits
+from fanout.subscription import Sighting
+from query_service.pages import PageView
+from query_service.query import Limits, Query
+from sowline.change import Change
 from sowline.key import sow_key
+from sowline.position import Position
 from tests.unit.sessions import DOMAIN, Client, Json, Server, settled, view_of
 
 PAGE = {"order_by": "/n", "top_n": 2, "skip_n": 1}
@@ -234,6 +240,65 @@ async def test_too_many_groups_end_the_subscription() -> None:
         2,
     )
     assert server.hub.live == 1
+
+
+# views that can't be filled
+
+
+@pytest.mark.parametrize("amid", ["loading", "what came meanwhile"])
+async def test_what_breaks_a_view_while_it_is_filled_ends_it(
+    server: Server, monkeypatch: pytest.MonkeyPatch, amid: str
+) -> None:
+    """All who wait for it are told, and keep nothing; whoever asks later gets a new one."""
+    begun, go_on = asyncio.Event(), asyncio.Event()
+    load, take = PageView._load, PageView._take
+
+    async def slow(self: PageView, query: Query) -> None:
+        await load(self, query)
+        begun.set()
+        await go_on.wait()
+        if amid == "loading":
+            raise ZeroDivisionError("mine")
+
+    def broken(self: PageView, partition: int, seen: Sighting) -> object:
+        if amid != "loading":
+            raise ZeroDivisionError("mine")
+        return take(self, partition, seen)
+
+    monkeypatch.setattr(PageView, "_load", slow)
+    monkeypatch.setattr(PageView, "_take", broken)
+    clients = [server.connect(), server.connect()]
+    for client in clients:
+        client.ask("sow_and_subscribe", **PAGE)
+    await begun.wait()
+    await settled()
+    (view,) = server.hub._views["orders"].values()
+    server.put({"id": 1, "n": 1})
+    go_on.set()
+    with structlog.testing.capture_logs() as logged:
+        await settled()
+    assert view.apply(0, Sighting(changed(server), server.topic.about, "orders:0", server.last[0])) == 0
+    assert view._pending is None
+    for client in clients:
+        (failure,) = await client.read()
+        assert (failure["status"], failure["reason"], "ZeroDivisionError('mine')" in failure["message"]) == (
+            "failure",
+            "internal",
+            True,
+        )
+    assert [entry["topic"] for entry in logged] == ["orders"]
+    assert (server.hub._views["orders"], server.hub.live) == ({}, 0)
+    monkeypatch.undo()
+    clients[0].ask("sow_and_subscribe", **PAGE)
+    assert [message["command"] for message in await clients[0].read()] == ["group_begin", "group_end"]
+
+
+def changed(server: Server) -> Change:
+    """Return one more change of a record, which nobody is told of."""
+    here = server.last[0]
+    return Change(
+        key_of(2).encode(), b'{"id":2}', None, Position(0, here.offset + 1), here, "publish", 1, True, None
+    )
 
 
 # slow clients, and clients that come back
