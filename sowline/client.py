@@ -41,11 +41,6 @@ class Client:
             call = self._thread.start(function, *given, **named)
         return call.result()
 
-    def _run_this(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        if self._is_closed:
-            coroutine.close()
-        return self._run(lambda: coroutine)
-
     def __enter__(self) -> Self:
         return self
 
@@ -102,7 +97,7 @@ class Client:
         saved copy. Without `delta`, records that change are sent whole.
         """
         callbacks = Callbacks(on_insert, on_update, on_remove)
-        return LocalView(self._run_this, self._client, topic, callbacks, records, delta=delta, **reading)
+        return LocalView(self._run, self._client, topic, callbacks, records, delta=delta, **reading)
 
     def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
         """Return which road a query would take in each topic, and what it would find there."""

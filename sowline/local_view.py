@@ -1,34 +1,37 @@
 """Local views: a subscription's records as a mapping that is always up to date, for threads and for asyncio."""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import CancelledError
 from dataclasses import replace
+from queue import SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, Unpack
 
 from sowline.errors import SowlineError
+from sowline.loop_thread import SIGNAL_SECONDS_MAX, next_of
 from sowline.message import Message
 from sowline.options import parse_options
 from sowline.order import parse_order
 from sowline.place import Place
-from sowline.record_view import Callbacks, RecordView
+from sowline.record_view import Callbacks, RecordView, Waiting
 from sowline.records import Records
 from sowline.stream import Ask, Reading, Selecting, Shown, Stream
 
 if TYPE_CHECKING:
     from sowline.async_client import AsyncClient
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class Run(Protocol):
-    """Runs a coroutine where the client lives, and waits for its result."""
+    """Runs a coroutine function where the client lives, and waits for what comes of it."""
 
-    def __call__(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Return what the coroutine returns."""
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs) -> T:
+        """Return what the function returns, or raise what it raises."""
 
 
 class _Following(RecordView):
@@ -71,6 +74,9 @@ class _Following(RecordView):
             raise SowlineError("disconnected", "expected a view that was entered; use it in a with block")
         return self._stream
 
+    def _waited_too_long(self, timeout: float | None) -> TimeoutError:
+        return TimeoutError(f"waited {timeout} s for a condition of {self!r}")
+
     def _shows(self, replacements: int) -> bool:
         return self._shown is not None and self._shown.replacements >= replacements
 
@@ -96,7 +102,7 @@ class AsyncLocalView(_Following):
         stream = await self._subscribe()
         self._task = asyncio.create_task(self._follow(stream))
         try:
-            await asyncio.wrap_future(self._until(lambda: self._shows(0)))
+            await self._wait(lambda: self._shows(0))
         except BaseException:
             await self.close()
             raise
@@ -117,19 +123,31 @@ class AsyncLocalView(_Following):
 
     async def wait_for(self, condition: Callable[[Self], object], timeout: float | None = None) -> None:
         """Wait until `condition(view)` is true after a step; see `LocalView.wait_for`."""
-        future = self._until(lambda: bool(condition(self)))
-        try:
-            async with asyncio.timeout(timeout):
-                await asyncio.wrap_future(future)
-        except TimeoutError:
-            raise TimeoutError(f"waited {timeout} s for a condition of {self!r}") from None
-        finally:
-            self._give_up(future)
+        await self._wait(lambda: bool(condition(self)), timeout)
 
     async def replace(self, **reading: Unpack[Selecting]) -> None:
         """Show something else; see `LocalView.replace`."""
         replacements = await self._replace(reading)
-        await asyncio.wrap_future(self._until(lambda: self._shows(replacements)))
+        await self._wait(lambda: self._shows(replacements))
+
+    async def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
+        answered: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+
+        def answer(error: BaseException | None) -> None:
+            if not answered.done():
+                answered.set_result(error)
+
+        waiting = Waiting(condition, answer)
+        try:
+            self._begin_to_wait(waiting)
+            async with asyncio.timeout(timeout):
+                error = await answered
+        except TimeoutError:
+            raise self._waited_too_long(timeout) from None
+        finally:
+            self._give_up(waiting)
+        if error is not None:
+            raise error
 
     async def _follow(self, stream: Stream) -> None:
         try:
@@ -164,12 +182,12 @@ class LocalView(_Following):
 
     def __enter__(self) -> Self:
         """Subscribe, and wait for the first group; raises what the server refuses."""
-        stream = self._run(self._subscribe())
+        stream = self._run(self._subscribe)
         name = f"sowline-view-{self._topic}"
-        self._thread = threading.Thread(target=self._follow, args=(stream,), name=name, daemon=True)
-        self._thread.start()
         try:
-            self._until(lambda: self._shows(0)).result()
+            self._thread = threading.Thread(target=self._follow, args=(stream,), name=name, daemon=True)
+            self._thread.start()
+            self._wait(lambda: self._shows(0))
         except BaseException:
             self.close()
             raise
@@ -183,9 +201,10 @@ class LocalView(_Following):
     def close(self) -> None:
         """Unsubscribe; what the view shows stays readable. No callback is called any more after that."""
         with contextlib.suppress(SowlineError):  # a client that is closed already has ended the view, too
-            self._run(self._end())
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join()
+            self._run(self._end)
+        thread = self._thread
+        while thread is not None and thread is not threading.current_thread() and thread.is_alive():
+            thread.join(SIGNAL_SECONDS_MAX)
 
     def wait_for(self, condition: Callable[[Self], object], timeout: float | None = None) -> None:
         """Wait until `condition(view)` is true after a step, whose callbacks have all been called.
@@ -194,13 +213,7 @@ class LocalView(_Following):
         after `timeout` seconds.
         """
         self._refuse_callbacks()
-        future = self._until(lambda: bool(condition(self)))
-        try:
-            future.result(timeout)
-        except concurrent.futures.TimeoutError:
-            raise TimeoutError(f"waited {timeout} s for a condition of {self!r}") from None
-        finally:
-            self._give_up(future)
+        self._wait(lambda: bool(condition(self)), timeout)
 
     def replace(self, **reading: Unpack[Selecting]) -> None:
         """Show something else; returns once the view does. What is not named stays as it was.
@@ -208,8 +221,22 @@ class LocalView(_Following):
         Raises what the server refuses it for: then the view goes on as it was.
         """
         self._refuse_callbacks()
-        replacements = self._run(self._replace(reading))
-        self._until(lambda: self._shows(replacements)).result()
+        replacements = self._run(self._replace, reading)
+        self._wait(lambda: self._shows(replacements))
+
+    def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
+        """Wait as for what runs in a loop: whatever a signal does, it ends the wait and harms nobody else."""
+        answers: SimpleQueue[BaseException | None] = SimpleQueue()
+        waiting = Waiting(condition, answers.put)
+        try:
+            self._begin_to_wait(waiting)
+            error = next_of(answers, timeout)
+        except TimeoutError:
+            raise self._waited_too_long(timeout) from None
+        finally:
+            self._give_up(waiting)
+        if error is not None:
+            raise error
 
     def _refuse_callbacks(self) -> None:
         if self._thread is threading.current_thread():
@@ -217,9 +244,9 @@ class LocalView(_Following):
 
     def _follow(self, stream: Stream) -> None:
         try:
-            while (taken := self._run(_next(stream)))[0]:
+            while (taken := self._run(_next, stream))[0]:
                 self._take(*taken)
-        except concurrent.futures.CancelledError:
+        except CancelledError:
             self._fail(SowlineError("disconnected", "the client was closed"))
         except BaseException as error:  # also of a callback that wants the program to end
             self._break(error)

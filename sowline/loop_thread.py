@@ -7,7 +7,9 @@ while a thread takes a lock by `with` may leave it locked: so waiting takes no l
 
 import asyncio
 import contextlib
+import math
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from queue import Empty, SimpleQueue
@@ -18,6 +20,17 @@ T = TypeVar("T")
 
 SIGNAL_SECONDS_MAX = 0.2
 """How late a signal may be noticed."""
+
+
+def next_of(queue: SimpleQueue[T], timeout: float | None = None) -> T:
+    """Wait for what another thread puts, and return it; raises TimeoutError after `timeout` seconds."""
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    while True:
+        left = end - time.monotonic()
+        with contextlib.suppress(Empty):
+            return queue.get(timeout=max(0.0, min(SIGNAL_SECONDS_MAX, left)))
+        if left <= 0:
+            raise TimeoutError
 
 
 class LoopThread:
@@ -88,7 +101,7 @@ class Call(Generic[T]):
     def result(self) -> T:
         """Wait for the end and return what came of it; raises `concurrent.futures.CancelledError` if cancelled."""
         try:
-            outcome = self._wait()
+            outcome: Outcome[T] = next_of(self._outcome)
         except BaseException:
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._cancel)
@@ -96,11 +109,6 @@ class Call(Generic[T]):
         if outcome.error is not None:
             raise outcome.error
         return outcome.value
-
-    def _wait(self) -> Outcome[T]:
-        while True:
-            with contextlib.suppress(Empty):
-                return self._outcome.get(timeout=SIGNAL_SECONDS_MAX)
 
     def _cancel(self) -> None:
         if self._task is not None:

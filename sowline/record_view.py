@@ -4,7 +4,6 @@ import json
 import logging
 import threading
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
-from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import orjson
@@ -46,6 +45,14 @@ class Saved(NamedTuple):
     records: dict[str, bytes]
 
 
+class Waiting(NamedTuple):
+    """Somebody who waits for something of a view."""
+
+    condition: Callable[[], bool]
+    answer: Callable[[BaseException | None], object]
+    """Called once, with why it can't be waited for, or None once it is so."""
+
+
 class RecordView(Mapping[str, Record]):
     """The records that a subscription shows, by SOW key; each record that is handed out is the caller's own.
 
@@ -60,7 +67,7 @@ class RecordView(Mapping[str, Record]):
         self._lock = threading.RLock()
         self._is_telling = False
         self._shown: Shown | None = None
-        self._waiting: list[tuple[Callable[[], bool], Future[None]]] = []
+        self._waiting: list[Waiting] = []
         self._error: SowlineError | None = None
         self._set_order(order)
 
@@ -155,36 +162,32 @@ class RecordView(Mapping[str, Record]):
             self._is_telling = False
             self._answer()
 
-    def _until(self, condition: Callable[[], bool]) -> Future[None]:
-        """Return a future that is done once the condition holds after a step, and all are told of that step."""
-        future: Future[None] = Future()
+    def _begin_to_wait(self, waiting: Waiting) -> None:
+        """Answer once the condition holds after a step, and all are told of that step; maybe at once."""
         with self._lock:
-            self._waiting.append((condition, future))
-            if not self._is_telling:
-                self._answer()
-        return future
+            if self._is_telling or not self._answered(waiting):
+                self._waiting.append(waiting)
+
+    def _give_up(self, waiting: Waiting) -> None:
+        """Answer no more, if there was no answer yet."""
+        with self._lock:
+            self._waiting = [one for one in self._waiting if one is not waiting]
 
     def _answer(self) -> None:
-        self._waiting = [one for one in self._waiting if not self._has_answer(*one)]
+        self._waiting = [one for one in self._waiting if not self._answered(one)]
 
-    def _has_answer(self, condition: Callable[[], bool], future: Future[None]) -> bool:
-        if future.cancelled():
-            return True
+    def _answered(self, waiting: Waiting) -> bool:
+        """Answer, if there is an answer."""
+        error: BaseException | None = None
         try:
-            holds = condition()
-        except Exception as error:
-            future.set_exception(error)
-            return True
-        if holds:
-            future.set_result(None)
-        elif self._error is not None:
-            future.set_exception(self._error)
-        return future.done()
-
-    def _give_up(self, future: Future[None]) -> None:
-        with self._lock:
-            future.cancel()
-            self._waiting = [one for one in self._waiting if one[1] is not future]
+            if not waiting.condition():
+                error = self._error
+                if error is None:
+                    return False
+        except BaseException as raised:  # it is for whoever gave the condition, and for nobody else
+            error = raised
+        waiting.answer(error)
+        return True
 
     def _tell(self, effect: Effect) -> None:
         """Tell of a record; a callback that fails is logged, and changes nothing else."""

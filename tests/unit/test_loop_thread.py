@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from sowline.loop_thread import SIGNAL_SECONDS_MAX, LoopThread
+from sowline.loop_thread import SIGNAL_SECONDS_MAX, LoopThread, next_of
 
 
 class Interrupted(Exception):
@@ -60,6 +61,22 @@ def test_what_comes_of_it(loop_thread: LoopThread) -> None:
         loop_thread.run(answer)  # type: ignore[call-arg]
     started = [loop_thread.start(answer, number) for number in range(3)]
     assert [call.result() for call in reversed(started)] == [2, 1, 0]
+
+
+def test_next_of_a_queue() -> None:
+    """What is there, or comes in time; also where that takes longer than a signal may."""
+    queue: SimpleQueue[int] = SimpleQueue()
+    queue.put(1)
+    assert next_of(queue, 0) == 1
+    for seconds in (-1, 0, 0.01, SIGNAL_SECONDS_MAX * 1.2):
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            next_of(queue, seconds)
+        assert time.monotonic() - began >= seconds
+    later = threading.Timer(SIGNAL_SECONDS_MAX * 1.2, queue.put, (2,))
+    later.start()
+    assert next_of(queue) == 2
+    later.join()
 
 
 def test_stop_ends_what_runs() -> None:

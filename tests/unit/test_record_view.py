@@ -3,7 +3,7 @@
 import json
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -12,7 +12,7 @@ from sowline.errors import SowlineError
 from sowline.message import Message
 from sowline.order import parse_order
 from sowline.place import Place
-from sowline.record_view import Callbacks, RecordView, Saved
+from sowline.record_view import Callbacks, RecordView, Saved, Waiting
 from sowline.records import Records
 from sowline.stream import Ask, Shown
 
@@ -52,6 +52,13 @@ def group(**held: Any) -> list[Message]:
     """A group of records, by their keys without the first letter."""
     records = [Message("sow", sow_key=key[1:], body=json.dumps(held[key]).encode()) for key in held]
     return [Message("group_begin"), *records, Message("group_end", bookmark="orders:0@5")]
+
+
+def waited_for(shown: RecordView, condition: Callable[[], bool]) -> list[BaseException | None]:
+    """Begin to wait; return where the answer will be."""
+    answers: list[BaseException | None] = []
+    shown._begin_to_wait(Waiting(condition, answers.append))
+    return answers
 
 
 def take(shown: RecordView, messages: Iterable[Message]) -> None:
@@ -127,7 +134,7 @@ def test_a_replaced_subscription_brings_its_order_with_its_group() -> None:
     )
     rest = group(k3={"a": 0, "b": 0})[1:]
     seen: list[list[str]] = []
-    shown._until(lambda: bool(seen.append(list(shown))))
+    waited_for(shown, lambda: bool(seen.append(list(shown))))
     shown._take([publish("5", {}), oof("5")], before)
     leaving = [oof("2", more=True), Message("group_begin", replace=True), *rest]
     shown._take([publish("1", {"a": 3, "b": 0.5}), *leaving], now)
@@ -203,51 +210,57 @@ def test_whoever_waits_is_woken_by_the_step_that_makes_it_true() -> None:
     log = Log()
     shown = view(callbacks=log.callbacks)
     told: list[int] = []
-    future = shown._until(lambda: len(shown) == 2)
-    future.add_done_callback(lambda _: told.append(len(log.told)))
+    shown._begin_to_wait(Waiting(lambda: len(shown) == 2, lambda _: told.append(len(log.told))))
     take(shown, [publish("1", {}), publish("2", {}, more=True)])
-    assert not future.done()
+    assert told == []
     take(shown, [oof("1", more=True), publish("3", {}), publish("4", {})])
-    assert (future.done(), told) == (True, [4])
+    assert told == [4]
     assert len(shown) == 3
-    assert shown._until(lambda: len(shown) == 3).done()
+    assert waited_for(shown, lambda: len(shown) == 3) == [None]
+    assert shown._waiting == []
 
 
 def test_whoever_begins_to_wait_amid_callbacks_waits_for_their_end() -> None:
     """What is seen is told, too, before the wait is over."""
-    waiting, done_at_once = [], []
+    answers: list[list[BaseException | None]] = []
+    at_once: list[int] = []
 
     def wait(*_: object) -> None:
-        waiting.append(shown._until(lambda: True))
-        done_at_once.append(waiting[0].done())
+        answers.append(waited_for(shown, lambda: True))
+        at_once.append(len(answers[0]))
 
     shown = view(callbacks=Callbacks(on_insert=wait))
     take(shown, [publish("1", {})])
-    assert (done_at_once, waiting[0].done()) == ([False], True)
+    assert (at_once, answers) == ([0], [[None]])
 
 
 def test_a_condition_that_fails_fails_its_waiter_alone() -> None:
-    """The exception goes to whoever gave the condition."""
+    """What it raises, whatever that is, goes to whoever gave the condition."""
+
+    def leave() -> bool:
+        raise SystemExit(3)
+
     shown = view()
-    failing = shown._until(lambda: len(shown) > 0 and bool(shown["2"]))
-    other = shown._until(lambda: "1" in shown)
+    failing = waited_for(shown, lambda: len(shown) > 0 and bool(shown["2"]))
+    leaving = waited_for(shown, lambda: len(shown) > 0 and leave())
+    other = waited_for(shown, lambda: "1" in shown)
     take(shown, [publish("1", {"a": 1})])
-    assert isinstance(failing.exception(0), KeyError)
-    assert other.exception(0) is None
+    assert [type(answers[0]) for answers in (failing, leaving, other)] == [KeyError, SystemExit, type(None)]
+    assert (shown._waiting, shown.error) == ([], None)
 
 
 def test_a_view_that_ends_stays_readable_and_wakes_those_who_wait() -> None:
     """Its first error counts. What is true already can still be waited for."""
     shown = view(k1={})
-    waiting, left = shown._until(lambda: "2" in shown), shown._until(lambda: "2" in shown)
-    shown._give_up(left)
+    waiting, left = waited_for(shown, lambda: "2" in shown), waited_for(shown, lambda: "2" in shown)
+    shown._give_up(shown._waiting[1])
     assert shown.error is None
     shown._fail(SowlineError("gap", "first"))
     shown._fail(SowlineError("internal", "second"))
-    assert waiting.exception(0) is shown.error
-    assert (left.cancelled(), str(shown.error), shown) == (True, "first", {"1": {}})
-    assert shown._until(lambda: "1" in shown).exception(0) is None
-    assert shown._until(lambda: "2" in shown).exception(0) is shown.error
+    assert waiting == [shown.error]
+    assert (left, str(shown.error), shown) == ([], "first", {"1": {}})
+    assert waited_for(shown, lambda: "1" in shown) == [None]
+    assert waited_for(shown, lambda: "2" in shown) == [shown.error]
 
 
 def test_threads_never_see_half_a_step() -> None:
