@@ -75,7 +75,7 @@ def run(records: int, runs: int) -> None:
     """Measure, and print medians and ratios."""
     with broker() as kafka, tempfile.TemporaryDirectory() as name:
         directory = Path(name)
-        spark = spark_session("bench", spark_driver_memory="2g")
+        spark = spark_session("bench", {"spark.driver.memory": "2g"})
         _report_sinks(records, _sinks(spark, kafka, directory, records, runs))
         rows = records * BACK_FILLS
         _orders(spark, rows).repartition(FILES).write.parquet(f"{directory}/old")

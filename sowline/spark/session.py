@@ -1,6 +1,7 @@
 """The Spark session of a job."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -12,24 +13,24 @@ LOCAL_CORES = 2
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
-def spark_session(name: str, **conf: str) -> SparkSession:
+def spark_session(name: str, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Return the Spark session of a job, made where there is none; `conf` has the last word.
 
     Started by `spark-submit`, the session takes master, memory and connector from there; otherwise it is a
-    small local one. Names in `conf` are written with `_` for `.`: `spark_driver_memory="2g"`.
+    small local one. `conf` holds settings by Spark's names for them: `{"spark.driver.memory": "2g"}`.
     """
     builder = SparkSession.builder.appName(name)
-    for key, value in spark_settings(**conf).items():
+    for key, value in spark_settings(conf).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
 
 
-def spark_settings(**conf: str) -> dict[str, str]:
+def spark_settings(conf: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return what `spark_session` sets: some of it counts only from the start of the JVM."""
     settings = {"spark.sql.session.timeZone": "UTC", "spark.ui.enabled": "false"}
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings |= _local_settings()
-    return settings | {key.replace("_", "."): value for key, value in conf.items()}
+    return settings | dict(conf or {})
 
 
 def _local_settings() -> dict[str, str]:

@@ -30,12 +30,12 @@ from ingest.syntax import checked_pipeline
 from sowline.declared import DeclarationError
 from sowline.spark.session import spark_session, spark_settings
 
-CONF = {"spark_driver_memory": "600m"}
+CONF = {"spark.driver.memory": "600m"}
 try:
-    checked_pipeline(Path(sys.argv[1]), {}, spark_settings(**CONF))
+    checked_pipeline(Path(sys.argv[1]), {}, spark_settings(CONF))
 except DeclarationError as error:
     lines = [problem.line for problem in error.problems]
-session = spark_session("after", **CONF, spark_sql_shuffle_partitions="3")
+session = spark_session("after", CONF | {"spark.sql.shuffle.partitions": "3"})
 bytes_max = session.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()
 shuffle = session.conf.get("spark.sql.shuffle.partitions")
 print(json.dumps([lines, bytes_max >> 20, shuffle]))
