@@ -61,13 +61,14 @@ def run(file: Path, once: bool, rows_per_second: float | None, kafka: str | None
 
 @main.command()
 @click.argument("file", type=FILE)
+@click.option("--plan", is_flag=True, help="Show Spark's plan as well.")
 @click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
-def explain(file: Path, kafka: str | None) -> None:
-    """Show what the pipeline of a FILE does: publisher, topics, columns, and Spark's plan. Nothing is written."""
+def explain(file: Path, plan: bool, kafka: str | None) -> None:
+    """Show what the pipeline of a FILE does: publisher, topics and columns. Nothing is written."""
     from ingest.explain import explain as explain_pipeline
 
     _kafka_is(kafka)
-    click.echo(explain_pipeline(file))
+    click.echo(explain_pipeline(file, with_plan=plan))
 
 
 main.add_command(submit)

@@ -151,13 +151,16 @@ class Frames:
         )
 
     def _checked(self, rows: DataFrame) -> DataFrame:
-        """Add the message of the first check that a row fails, or null."""
+        """Add the message of the first check that a row fails, or null; a key without a value is one, too."""
         messages = [F.lit(None).cast("string")]
         for at, check in enumerate(self._pipeline.checks):
             passed = F.coalesce(F.expr(check.expect), F.lit(False))
             with self._at("checks", at, "expect"):
                 rows.where(F.expr(check.expect))
             messages.insert(-1, F.when(~passed, F.lit(check.message)))
+        for name in self._pipeline.key:
+            missing = f"expected a value in the key column {name}, got null"
+            messages.insert(-1, F.when(F.col(f"`{name}`").isNull(), F.lit(missing)))
         return rows.withColumn(_FAILURE, F.coalesce(*messages))
 
     def _command(self, rows: DataFrame) -> str | Column:

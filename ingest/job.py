@@ -15,6 +15,7 @@ from sowline.settings import Settings
 from sowline.spark.broker import connected
 from sowline.spark.session import spark_session, spark_settings
 from sowline.spark.sink import Log, start
+from sowline.topics import TopicDefinition, load_topics
 
 
 class Job:
@@ -30,6 +31,7 @@ class Job:
         if problems := syntax_problems(self.pipeline, self._declaration, spark_settings()):
             raise DeclarationError(problems)
         self._settings = Settings()
+        self._check_definition()
         self.spark = spark_session(self.pipeline.name)
 
     @property
@@ -60,8 +62,17 @@ class Job:
         target = self.log
         if rows_per_second is not None:
             target = replace(target, rows_per_second=rows_per_second)
-        self._check_topics(target)
+        with connected(self.spark, target.kafka, target.options) as broker:
+            for source in self.pipeline.sources.values():
+                if source.kafka:
+                    broker.partitions(source.kafka)
         return start(observed(self.frames().rows()), target, self.pipeline.checkpoint, once=once)
+
+    def log_records(self) -> int:
+        """Return how many records the log has taken so far, from anyone."""
+        target = self.log
+        with connected(self.spark, target.kafka, target.options) as broker:
+            return sum(broker.ends(target.topic, broker.partitions(target.topic)).values())
 
     def rows_expected(self) -> int | None:
         """Return how many rows there are in all, where the files say so themselves: those of Parquet do."""
@@ -70,8 +81,27 @@ class Job:
             return None
         return self.spark.read.options(**sources[0].options).parquet(sources[0].directory).count()
 
-    def _check_topics(self, target: Log) -> None:
-        sources = [source.kafka for source in self.pipeline.sources.values() if source.kafka]
-        with connected(self.spark, target.kafka, target.options) as broker:
-            for name in (target.topic, target.dead or "", *sources):
-                broker.partitions(name)
+    def _check_definition(self) -> None:
+        """Compare the file with the topic's definition, where there is a `topics.yaml` that has it."""
+        pipeline, config = self.pipeline, self._settings.config
+        if not config.exists():
+            return
+        found = [one for one in load_topics(config).topics if one.name == pipeline.topic]
+        for topic in found:
+            if topic.log != pipeline.log_topic:
+                self._refuse(
+                    ("log",),
+                    f"expected {topic.log}, the log of the topic in {config}, got {pipeline.log_topic}",
+                )
+            if topic.preprocess is None and not _can_be(pipeline, topic):
+                self._refuse(("key",), f"expected the key of the topic in {config}, {', '.join(topic.key)}")
+
+    def _refuse(self, location: tuple[str], reason: str) -> None:
+        raise DeclarationError([self._declaration.problem(location, reason)])
+
+
+def _can_be(pipeline: Pipeline, topic: TopicDefinition) -> bool:
+    """Whether columns can be the key's fields: by their number; and by name, where the columns are the body."""
+    if pipeline.body is not None:
+        return len(pipeline.key) == len(topic.key)
+    return [f"/{name}" for name in pipeline.key] == list(topic.key)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import structlog
@@ -9,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from sowline.errors import SowlineError
 from sowline.spark.hadoop import Directory
 from sowline.spark.sink import REFUSED
 
@@ -26,19 +28,29 @@ def observed(rows: DataFrame) -> DataFrame:
 class Progress:
     """Adds up what the micro-batches of a query did; the sums are kept with its checkpoint, as near as a crash lets.
 
-    `rows_expected`, where it is known, is how many rows there are in all.
+    `log_records` tells how many records the log has taken; `rows_expected`, where it is known, is how many rows
+    there are in all.
     """
 
-    def __init__(self, spark: SparkSession, checkpoint: str, rows_expected: int | None = None) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        checkpoint: str,
+        log_records: Callable[[], int],
+        rows_expected: int | None = None,
+    ) -> None:
         self._kept = Directory(spark, checkpoint).sub("progress")
         self._expected = rows_expected
+        self._log_records = log_records
+        self._log_began = log_records()
         self.sums: dict[str, int] = {"rows": 0, REFUSED: 0} | json.loads(self._kept.read("sums") or "{}")
         self._before = self.sums["rows"]
         self._began = self._told = time.monotonic()
         self._batch = -1
+        self._log_grew = 0
 
     def look(self, query: StreamingQuery, *, is_last: bool = False) -> None:
-        """Add up what is new, and write a line to the log where some seconds have passed since the one before."""
+        """Add up what is new, and tell of it some seconds after the line before, if anything was written."""
         new = [one for one in query.recentProgress if one["batchId"] > self._batch]
         for progress in new:
             self._batch = progress["batchId"]
@@ -46,19 +58,27 @@ class Progress:
         if new:
             self._kept.write("sums", json.dumps(self.sums))
         now = time.monotonic()
-        if is_last or (new and now - self._told >= SECONDS_BETWEEN_LINES):
+        if is_last or now - self._told >= SECONDS_BETWEEN_LINES:
             self._told = now
-            log.info("finished" if is_last else "written", **self._figures(now - self._began))
+            before, self._log_grew = self._log_grew, self._grown()
+            if is_last or self._log_grew > before:
+                log.info("finished" if is_last else "written", **self._figures(now - self._began))
 
     def _add(self, counted: Any) -> None:
         if counted is not None:
             self.sums["rows"] += counted["rows"]
             self.sums[REFUSED] += counted[REFUSED]
 
+    def _grown(self) -> int:
+        try:
+            return self._log_records() - self._log_began
+        except SowlineError:  # Kafka is away; the rows wait for it
+            return self._log_grew
+
     def _figures(self, seconds: float) -> dict[str, int]:
         rows = self.sums["rows"]
         speed = (rows - self._before) / max(seconds, 0.001)
-        figures = {**self.sums, "rows_per_second": round(speed)}
+        figures = {**self.sums, "rows_per_second": round(speed), "log_grew": self._log_grew}
         if self._expected is not None:
             figures["of"] = self._expected
             if speed:

@@ -5,6 +5,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+
 from ingest.job import Job
 from ingest.progress import Progress
 from sowline.errors import SowlineError
@@ -12,8 +15,8 @@ from sowline.process import set_up_logs, stop_signal
 
 POLL_SECONDS = 0.5
 CHARACTERS_MAX = 2000
-_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:Error|Exception): ", re.MULTILINE)
-"""The line of a Python trace that says what was raised."""
+_RAISED = re.compile(r"^(?:: )?[A-Za-z_][\w.]*(?:Error|Exception): ", re.MULTILINE)
+"""The line that says what was raised, of a trace of Python's or one that Java's is told in."""
 
 OnRunning = Callable[[Mapping[str, Any]], None]
 
@@ -27,9 +30,16 @@ def run(
     SowlineError: `bad configuration`, `invalid topic`, `no kafka`, `pipeline failed`.
     """
     set_up_logs()
-    job = Job(file)
+    try:
+        return _run(Job(file), once, rows_per_second, on_running)
+    except (Py4JError, PySparkException) as error:
+        raise SowlineError("pipeline failed", cause(str(error))) from error
+
+
+def _run(job: Job, once: bool, rows_per_second: float | None, on_running: OnRunning) -> dict[str, int]:
     stop = stop_signal()  # from here on; a session that is still starting just ends
-    progress = Progress(job.spark, job.pipeline.checkpoint, job.rows_expected() if once else None)
+    expected = job.rows_expected() if once else None
+    progress = Progress(job.spark, job.pipeline.checkpoint, job.log_records, expected)
     query = job.start(once=once, rows_per_second=rows_per_second)
     on_running({"running": job.pipeline.name, "log": job.pipeline.log_topic, **progress.sums})
     # A signal can't call Spark in the middle of a call to Spark, so it only sets the event.

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 from sowline.spark.commands import HEADERS
 from sowline.spark.source import SOURCE, source_of_file, source_of_kafka
 
-FILE_BYTES_PER_BATCH = 128 * 1024 * 1024
+FILE_BYTES_PER_BATCH = 32 * 1024 * 1024
 """Bytes of files in one micro-batch, where nothing else is asked for."""
 OFFSETS_PER_BATCH = 1_000_000
 """Kafka records in one micro-batch, likewise."""
@@ -77,12 +77,11 @@ def csv_files(
         first = 1
     lines = files.select("*", F.posexplode("lines").alias("row", "line")).where(F.trim("line") != "")
     number = F.col("row") + F.when(F.col("fits"), first).otherwise(0)
-    parsed = F.from_csv(
-        "line", f"{schema}, {_CORRUPT} STRING", {**options, "columnNameOfCorruptRecord": _CORRUPT}
-    )
+    own = {"escape": '"', **options, "columnNameOfCorruptRecord": _CORRUPT}
+    parsed = F.from_csv("line", f"{schema}, {_CORRUPT} STRING", own)
     rows = lines.select(
         _source_of(source_of_file(number, name), F.col("line")),
-        F.when(F.col("fits"), parsed).alias("fields"),
+        F.when(F.col("fits") & F.is_valid_utf8("line"), parsed).alias("fields"),
     )
     return _readable(rows, f"CSV of {schema}")
 
@@ -179,8 +178,11 @@ def _source_of(
 
 
 def _json(text: str, schema: str, options: Options) -> Column:
-    own = {**options, "columnNameOfCorruptRecord": _CORRUPT}
-    return F.from_json(text, f"{schema}, {_CORRUPT} STRING", own).alias("fields")
+    own = {"allowSingleQuotes": "false", **options, "columnNameOfCorruptRecord": _CORRUPT}
+    # Spark reads one value and leaves what comes after it: as the content of an array there must be just one.
+    is_one = F.json_array_length(F.concat(F.lit("["), F.col(text), F.lit("]"))) == 1
+    parsed = F.from_json(text, f"{schema}, {_CORRUPT} STRING", own)
+    return F.when(is_one & F.is_valid_utf8(F.col(text)), parsed).alias("fields")
 
 
 def _names(line: Column, options: Options) -> Column:
@@ -197,7 +199,7 @@ def _readable(rows: DataFrame, expected: str) -> Rows:
         unread = F.col("text").isNotNull() & unread
     about = [name for name in (SOURCE, "_kafka") if name in rows.columns]
     good = rows.where(~unread).select(*about, "fields.*").drop(_CORRUPT)
-    got = F.substring(F.col(f"{SOURCE}.value").cast("string"), 1, 200)
+    got = F.substring(F.make_valid_utf8(F.col(f"{SOURCE}.value").cast("string")), 1, 200)
     message = F.concat(F.lit(f"expected {expected}, got "), got)
     refused = rows.where(unread).select(SOURCE, F.lit(BAD_ROW).alias("reason"), message.alias("message"))
     return Rows(good, refused)

@@ -77,9 +77,13 @@ def _column(name: Name) -> Column:
 
 def _key_columns(frame: DataFrame, key: Name | Sequence[Name]) -> list[Column]:
     names = [key] if isinstance(key, (str, Column)) else list(key)
+    missing = [name for name in names if isinstance(name, str) and name not in frame.columns]
+    if missing or not names:
+        got = missing[0] if missing else "none"
+        raise SowlineError(
+            "bad key", f"expected the columns that make the key, of {', '.join(frame.columns)}, got {got}"
+        )
     columns = [_column(name) for name in names]
-    if not columns:
-        raise SowlineError("bad key", "expected the columns that make the key, got none")
     for field in frame.select(*columns).schema.fields:
         if not _makes_keys(field.dataType):
             raise SowlineError(

@@ -27,7 +27,7 @@ def spark_session(name: str, conf: Mapping[str, str] | None = None) -> SparkSess
 
 def spark_settings(conf: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return what `spark_session` sets: some of it counts only from the start of the JVM."""
-    settings = {"spark.sql.session.timeZone": "UTC", "spark.ui.enabled": "false"}
+    settings = {"spark.sql.session.timeZone": "UTC"}
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings |= _local_settings()
     return settings | dict(conf or {})
@@ -44,5 +44,6 @@ def _local_settings() -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOG_SETTINGS.as_uri()}",
         "spark.sql.shuffle.partitions": str(LOCAL_CORES),
+        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from sowline.command import PUBLISH
 from sowline.errors import SowlineError
 from sowline.settings import Settings
+from sowline.spark.broker import connected
 from sowline.spark.commands import HEADERS, Name, command_rows, header
 from sowline.spark.ordinals import Ordinals
 from sowline.spark.pace import paced
@@ -82,7 +83,7 @@ def to_sow(
     - `rows_per_second`: at most so many, by all tasks together.
     - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java producer.
 
-    Raises SowlineError (`bad frame`, `bad key`, `bad checkpoint`) where the frame can't be written so.
+    Raises SowlineError: `bad frame`, `bad key`, `bad checkpoint`; `invalid topic` where there is no such log.
     """
     log = Log(topic, kafka or Settings().kafka, publisher, None, rows_per_second, options or {})
     rows = command_rows(frame, key, command, body, expiration, correlation)
@@ -101,6 +102,7 @@ def start(rows: DataFrame, log: Log, checkpoint: str, *, once: bool = False) -> 
         raise SowlineError(
             "bad frame", "expected a publisher for a stream, whose name stays the same, got none"
         )
+    _check_topics(rows.sparkSession, log)
     ordinals = Ordinals(rows.sparkSession, checkpoint)
 
     # Spark refuses to sort a stream, but not the batches that it is made of.
@@ -117,6 +119,7 @@ def start(rows: DataFrame, log: Log, checkpoint: str, *, once: bool = False) -> 
 def write(rows: DataFrame, log: Log) -> None:
     """Write a batch of `key`, `value`, `headers` and `_source`; its files are numbered in the order of their URLs."""
     _check(rows, log)
+    _check_topics(rows.sparkSession, log)
     files: list[str] = []
     if log.publisher is not None:
         found = rows.select(f"{SOURCE}.file").where("file IS NOT NULL").distinct().collect()
@@ -131,6 +134,13 @@ def _check(rows: DataFrame, log: Log) -> None:
             "bad frame",
             f"expected a publisher together with the column {SOURCE}, which numbers rows, got {found}",
         )
+
+
+def _check_topics(spark: SparkSession, log: Log) -> None:
+    """Spark itself would wait for them a minute, and then say something else."""
+    with connected(spark, log.kafka, log.options) as broker:
+        for name in filter(None, (log.topic, log.dead)):
+            broker.partitions(name)
 
 
 def _save(records: DataFrame, log: Log) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from pyspark.errors import StreamingQueryException
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from ingest.explain import explain
@@ -83,7 +84,7 @@ def test_csv(spark: SparkSession, kafka: str, log: str, write: Write, tmp_path: 
         key: id
         """
     )
-    (tmp_path / "in" / "a.csv").write_text('\ufeff"id"; note\r\n1;one\r\n\r\nx;two\r\n3;\r\n')
+    (tmp_path / "in" / "a.csv").write_text('\ufeff"id"; note\r\n1;"a ""b"" \\"\r\n\r\nx;two\r\n3;\r\n')
     run_once(file)
     (tmp_path / "in" / "b.csv").write_text("note;id\none;1\n")
     (tmp_path / "in" / "c.csv").write_text("id;note\n")
@@ -91,7 +92,7 @@ def test_csv(spark: SparkSession, kafka: str, log: str, write: Write, tmp_path: 
     (tmp_path / "in" / "d.csv").write_text("id;note\n4;four")
     run_once(file)
     assert commands(kafka, log) == [
-        ("publish", "1", {"id": 1, "note": "one"}, "shop/drops/0@0.1"),
+        ("publish", "1", {"id": 1, "note": 'a "b" \\'}, "shop/drops/0@0.1"),
         ("publish", "3", {"id": 3}, "shop/drops/0@0.4"),
         ("publish", "4", {"id": 4, "note": "four"}, "shop/drops/0@3.1"),
     ]
@@ -109,7 +110,7 @@ def test_json_with_checks(spark: SparkSession, kafka: str, log: str, write: Writ
           lines: {directory: INPUT, format: json, schema: "id STRING, qty INT, price DOUBLE, secret STRING"}
         transforms:
           - columns: {total: qty * price, _half: qty / 2}
-          - where: id <> 'skip'
+          - where: id IS DISTINCT FROM 'skip'
           - drop: [secret]
         checks:
           - expect: qty > 0
@@ -122,7 +123,7 @@ def test_json_with_checks(spark: SparkSession, kafka: str, log: str, write: Writ
     )
     (tmp_path / "in" / "a.json").write_text(
         '{"id":"a","qty":2,"price":1.5,"secret":"s"}\n{"id":"skip","qty":1}\n[1]\n{"id":"b"}\n'
-        '{"id":"c","qty":9,"price":500}\n{"id":"d","qty":6,"price":1}\n'
+        '{"id":"c","qty":9,"price":500}\n{"id":"d","qty":6,"price":1}\n{"qty":1,"price":1}\n'
     )
     run_once(file)
     assert commands(kafka, log) == [
@@ -135,12 +136,14 @@ def test_json_with_checks(spark: SparkSession, kafka: str, log: str, write: Writ
         ("shop/lines/0@0.2", b"[1]", "bad row"),
         ("shop/lines/0@0.3", b'{"id":"b"}', "check failed"),
         ("shop/lines/0@0.4", b'{"id":"c","qty":9,"price":500}', "check failed"),
+        ("shop/lines/0@0.6", b'{"qty":1,"price":1}', "check failed"),
     ]
     said = {one.headers["sow.message"] for one in read_log(kafka, f"{log}.dead")}
     assert said == {
         "expected JSON of id STRING, qty INT, price DOUBLE, secret STRING, got [1]",
         "qty > 0",
         "too dear",
+        "expected a value in the key column id, got null",
     }
 
 
@@ -270,6 +273,75 @@ def test_two_sources(
     ]
 
 
+def test_only_one_value_is_json(spark: SparkSession, kafka: str, prefix: str, log: str, write: Write) -> None:
+    """Nothing of a record is dropped without a word."""
+    raw = create_topic(kafka, f"{prefix}raw", partitions=1)
+    odd = [
+        b'{"id":2}{"id":3}',
+        b'{"id":4},{"id":5}',
+        b'{"id":6} x',
+        b"",
+        b"{'id':7}",
+        b'{"id":8,"a":"\xff"}',
+        b"null",
+    ]
+    send(kafka, raw, ("k", b' {"id":1}\n'), *(("k", one) for one in odd))
+    run_once(
+        write(
+            f"""
+            sources:
+              raw: {{kafka: {raw}, format: json, schema: "id INT, a STRING"}}
+            key: id
+            """
+        )
+    )
+    assert [body for _, _, body, _ in commands(kafka, log)] == [{"id": 1}]
+    assert [value for _, value, _ in letters(kafka, log)] == odd
+
+
+@pytest.mark.parametrize(
+    ("key", "body", "refused"),
+    [
+        ("id", "", "key"),
+        ("[id, b]", "", ""),
+        ("[id, c]", "", "key"),
+        ("[id, c]", "body: note\n", ""),
+        ("id", "body: note\n", "key"),
+    ],
+)
+def test_the_key_is_that_of_the_topic(
+    spark: SparkSession,
+    write: Write,
+    log: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+    body: str,
+    refused: str,
+) -> None:
+    """Where there is a topics.yaml, a pipeline that fits none of its topics does not begin."""
+    monkeypatch.setenv("SOWLINE_CONFIG", str(tmp_path / "topics.yaml"))
+    (tmp_path / "topics.yaml").write_text(f"topics: [{{name: orders, key: [/id, /b], log: {log}}}]\n")
+    file = write("\n" + SOURCE.replace("key: id", f"key: {key}\n{body}"))
+    if not refused:
+        Job(file)
+        return
+    with pytest.raises(DeclarationError, match=r"line 8: key: expected the key of the topic in .*, /id, /b"):
+        Job(file)
+
+
+def test_a_checkpoint_that_cannot_be_written(spark: SparkSession, write: Write, log: str) -> None:
+    """It is one sentence, too."""
+    file = write("\n" + SOURCE)
+    lines = file.read_text().splitlines()
+    lines[3] = "checkpoint: /proc/none/there"
+    file.write_text("\n".join(lines))
+    with pytest.raises((Py4JError, PySparkException)) as failure:
+        Job(file).start(once=True)
+    assert "/proc/none" in cause(str(failure.value))
+    assert len(cause(str(failure.value))) < 300
+
+
 SOURCE = 'sources:\n  lines: {directory: INPUT, format: json, schema: "id STRING, ratio DOUBLE"}\nkey: id\n'
 
 
@@ -354,7 +426,9 @@ def test_what_an_expression_fails_with(
 
 def test_explain(spark: SparkSession, write: Write, log: str) -> None:
     """It tells publishers, topics, columns and the plan, and writes nothing."""
-    text = explain(write("\n" + SOURCE))
+    file = write("\n" + SOURCE)
+    assert "Physical Plan" not in explain(file)
+    text = explain(file, with_plan=True)
     assert "publisher  shop/lines/<partition>" in text
     assert f"dead       {log}.dead" in text
     assert "  ratio double" in text
