@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -167,9 +167,12 @@ def _input() -> Iterator[str]:
 
 @contextmanager
 def _connected(url: str) -> Iterator[Client]:
-    """Lend a client for reading, which Ctrl-C ends without a word."""
-    with suppress(KeyboardInterrupt), Client(url) as client:
-        yield client
+    """Lend a client for reading; Ctrl-C ends the command without a word, connected or not."""
+    try:
+        with Client(url) as client:
+            yield client
+    except KeyboardInterrupt:
+        sys.exit(0)
 
 
 def _fields(message: Message) -> dict[str, Any]:

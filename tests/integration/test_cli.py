@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -253,6 +254,25 @@ def test_interrupted_at_any_moment(shell: Shell) -> None:
     ended = [line.split() for line in done.stdout.splitlines()]
     assert ([moment for moment, _ in ended], done.stderr) == (moments, "")
     assert {code for moment, code in ended if not moment.startswith("0")} == {"0"}
+
+
+@pytest.mark.parametrize("command", ["topics", "sow any", "subscribe any"])
+def test_interrupted_while_connecting(command: str) -> None:
+    """Ctrl-C ends a command without a word also where no service has answered yet."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(SECONDS_MAX)
+        shell = Shell(f"http://127.0.0.1:{silent.getsockname()[1]}", "any")
+        reader = shell.start(f"sowline {command}")
+        try:
+            connection, _ = silent.accept()
+            with connection:
+                assert connection.recv(1)
+                reader.send_signal(signal.SIGINT)
+                assert reader.communicate(timeout=SECONDS_MAX) == ("", "")
+            assert reader.returncode == 0
+        finally:
+            reader.kill()
+            reader.communicate()
 
 
 def test_interrupted_while_nobody_reads(shell: Shell) -> None:
