@@ -141,10 +141,11 @@ class Frames:
         failed = F.col(_FAILURE).isNotNull()
         value, raw = F.col("value").cast("binary"), F.col(f"{SOURCE}.value")
         dead = _dead_headers(F.lit(CHECK_FAILED), F.col(_FAILURE))
+        headers = F.col("headers") if "headers" in commands.columns else F.lit(None).cast(HEADERS)
         return commands.select(
             F.when(~failed, F.col("key")).alias("key"),
             F.when(failed, raw).otherwise(value).alias("value"),
-            F.when(failed, dead).otherwise(F.col("headers")).alias("headers"),
+            F.when(failed, dead).otherwise(headers).alias("headers"),
             failed.alias(REFUSED),
             _number_of_row(),
             *(name for name in (PART,) if name in commands.columns),

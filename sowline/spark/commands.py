@@ -26,7 +26,7 @@ def command_rows(
     correlation: Column | None = None,
     keep: Sequence[str] = (),
 ) -> DataFrame:
-    """Return the frame's rows as `key`, `value` and `headers`, beside `_source` and `_part` where it has them.
+    """Return the frame's rows as `key`, `value` and (unless none has any) `headers`, with its `_source` and `_part`.
 
     `keep` are more columns that stay as they are; `command` is one for all rows, or a column of them; the rest is
     described at `to_sow`.
@@ -40,9 +40,7 @@ def command_rows(
     return frame.select(
         key_text(*_key_columns(frame, key)).alias("key"),
         (body_of(frame) if body is None else _column(body)).cast("string").alias("value"),
-        F.filter(F.array(*headers), lambda one: one["value"].isNotNull()).alias("headers")
-        if headers
-        else F.lit(None).cast(HEADERS).alias("headers"),
+        *([F.filter(F.array(*headers), _has_value).alias("headers")] if headers else []),
         *(name for name in dict.fromkeys((SOURCE, PART, *keep)) if name in frame.columns),
     )
 
@@ -62,6 +60,10 @@ def body_of(frame: DataFrame) -> Column:
 def header(name: str, value: Column) -> Column:
     """Return a header of a Kafka record."""
     return F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
+
+
+def _has_value(header: Column) -> Column:
+    return header["value"].isNotNull()
 
 
 def _command(command: Name) -> Column | None:

@@ -6,6 +6,13 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 
+def row_url(spark: SparkSession, url: str) -> str:
+    """Return a file's URL, which has many spellings, as Spark's rows have it."""
+    jvm: Any = spark._jvm
+    plain = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url)).toString()
+    return str(jvm.org.apache.hadoop.fs.Path(plain).toUri())
+
+
 class Directory:
     """A directory of small text files; it need not exist yet."""
 
@@ -23,11 +30,6 @@ class Directory:
     def sub(self, name: str) -> "Directory":
         """Return a directory in this one."""
         return Directory(self._spark, f"{self._path}/{name}")
-
-    def url(self, path: str) -> str:
-        """Return a file's URL, which has many spellings, as Spark's rows have it."""
-        plain = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(path)).toString()
-        return str(self._jvm.org.apache.hadoop.fs.Path(plain).toUri())
 
     def names(self) -> list[str]:
         """Return the names of the files; none of a directory that does not exist."""

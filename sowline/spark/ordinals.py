@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pyspark.sql import SparkSession
 
 from sowline.errors import SowlineError
-from sowline.spark.hadoop import Directory
+from sowline.spark.hadoop import Directory, row_url
 
 KEPT_MAX = 100
 """Micro-batches whose numbers are kept; Spark itself can go back no further."""
@@ -30,6 +30,7 @@ class Ordinals:
     """The ordinals of the files of one stream, by its checkpoint."""
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
+        self._spark = spark
         self._checkpoint = Directory(spark, checkpoint)
         self._kept = self._checkpoint.sub("files")
 
@@ -55,7 +56,7 @@ class Ordinals:
             for source, end in logs.items()
             for number in range(before.logs.get(source, -1) + 1, end + 1)
             for entry in self._entries(source, number)
-            for url in [self._checkpoint.url(entry["path"])]
+            for url in [row_url(self._spark, entry["path"])]
         )
         numbers = {url: before.next + at for at, (_, url) in enumerate(files)}
         taken = _Taken(before.next + len(numbers), logs, numbers)

@@ -33,6 +33,9 @@ PRODUCER = {
 }
 """The settings of Kafka's Java producer; a job may add to them."""
 
+ROW_BITS = 40
+"""Of the number by which rows of files are sorted; the others are for files, of which a micro-batch has fewer."""
+
 REFUSED = "refused"
 """A column of rows that go to the dead letters, where a frame has it."""
 
@@ -120,11 +123,14 @@ def write(rows: DataFrame, log: Log) -> None:
     """Write a batch of `key`, `value`, `headers` and `_source`; its files are numbered in the order of their URLs."""
     _check(rows, log)
     _check_topics(rows.sparkSession, log)
-    files: list[str] = []
-    if log.publisher is not None:
-        found = rows.select(f"{SOURCE}.file").where("file IS NOT NULL").distinct().collect()
-        files = sorted(file for (file,) in found)
+    files = [] if log.publisher is None else _files(rows)
     _save(kafka_records(rows, log, {file: number for number, file in enumerate(files)}), log)
+
+
+def _files(rows: DataFrame) -> list[str]:
+    """Return the files that a batch comes from, not those that it is joined with, in the order of their URLs."""
+    found = rows.select(f"{SOURCE}.file").where("file IS NOT NULL").distinct().collect()
+    return sorted(file for (file,) in found)
 
 
 def _check(rows: DataFrame, log: Log) -> None:
@@ -157,7 +163,8 @@ def kafka_records(
     if log.rows_per_second is not None:
         tasks = rows.sparkSession.sparkContext.defaultParallelism
     if log.publisher is None:
-        records = rows.select(F.lit(log.topic).alias("topic"), "key", "value", "headers")
+        own = [name for name in ("key", "value", "headers") if name in rows.columns]
+        records = rows.select(F.lit(log.topic).alias("topic"), *own)
         records = records.repartition(tasks) if tasks else records
     else:
         numbered = _numbered(rows, ordinals)
@@ -166,38 +173,46 @@ def kafka_records(
         elif not is_one_task:
             numbered = numbered.repartition("key")
         # All of one key are in one task now; there they come in the order of their source.
-        records = _addressed(numbered.sortWithinPartitions(f"{SOURCE}.partition", "_n", "_m"), log)
+        order = ("_order", "_m") if PART in rows.columns else ("_order",)
+        records = _addressed(numbered.sortWithinPartitions(*order), log)
     return paced(records, log.rows_per_second / tasks) if log.rows_per_second and tasks else records
 
 
 def _numbered(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
-    """Add the two numbers of each row: offset and part of a Kafka record, or ordinal and row of a file."""
+    """Return the rows with the two numbers of each: offset and part of a Kafka record, or ordinal and row of a file.
+
+    `_order` rises with them as one number, which is what Spark sorts fastest. Nothing else goes through a shuffle
+    than what is written in the end.
+    """
     part = (F.col(PART) if PART in rows.columns else F.lit(None)).cast("bigint")
+    number = F.col(f"{SOURCE}.number")
+    columns = [F.col(name) for name in ("key", "value", "headers", REFUSED) if name in rows.columns]
+    columns.append(F.col(f"{SOURCE}.partition").alias("_partition"))
     if not ordinals:
-        return rows.withColumns({"_n": F.col(f"{SOURCE}.number"), "_m": part})
-    spark: SparkSession = rows.sparkSession
+        return rows.select(*columns, number.alias("_n"), part.alias("_m"), number.alias("_order"))
     # Not createDataFrame: that would need a Python on the executors.
     numbers = F.from_json(F.lit(json.dumps(dict(ordinals))), "MAP<STRING, BIGINT>")
-    files = spark.range(1).select(F.explode(numbers).alias("_file", "_ordinal"))
-    found = rows.join(F.broadcast(files), F.col(f"{SOURCE}.file") == F.col("_file"), "left")
-    of_file = F.col(f"{SOURCE}.file").isNotNull()
-    ordinal = F.coalesce(
-        "_ordinal", F.raise_error(F.concat(F.lit("no number for "), F.col(f"{SOURCE}.file")))
-    )
-    return found.withColumns(
-        {
-            "_n": F.when(of_file, ordinal).otherwise(F.col(f"{SOURCE}.number")),
-            "_m": F.when(of_file, F.col(f"{SOURCE}.number")).otherwise(part),
-        }
+    files = rows.sparkSession.range(1).select(F.explode(numbers).alias("_file", "_ordinal"))
+    file = F.col(f"{SOURCE}.file")
+    found = rows.join(F.broadcast(files), file == F.col("_file"), "left")
+    ordinal = F.coalesce("_ordinal", F.raise_error(F.concat(F.lit("no number for "), file)))
+    order = F.shiftleft(ordinal - F.lit(min(ordinals.values())), ROW_BITS) + number
+    return found.select(
+        *columns,
+        F.when(file.isNotNull(), ordinal).otherwise(number).alias("_n"),
+        F.when(file.isNotNull(), number).otherwise(part).alias("_m"),
+        F.when(file.isNotNull(), order).otherwise(number).alias("_order"),
     )
 
 
 def _addressed(rows: DataFrame, log: Log) -> DataFrame:
     """Add publisher and number to the commands; dead letters are named by them instead."""
-    partition = F.concat(F.lit(f"{log.publisher}/"), F.col(f"{SOURCE}.partition"))
+    partition = F.concat(F.lit(f"{log.publisher}/"), F.col("_partition"))
     sequence = F.concat_ws(".", "_n", "_m")
     ours = F.array(header("sow.publisher", partition), header("sow.sequence", sequence))
-    headers = F.when(F.col("headers").isNull(), ours).otherwise(F.concat("headers", ours))
+    headers = ours
+    if "headers" in rows.columns:
+        headers = F.when(F.col("headers").isNull(), ours).otherwise(F.concat("headers", ours))
     topic, key = F.lit(log.topic), F.col("key")
     if REFUSED in rows.columns:
         topic = F.when(F.col(REFUSED), F.lit(log.dead)).otherwise(topic)
