@@ -1,7 +1,6 @@
-"""The demo's pipeline: its commands on the log equal a plain derivation from the facts, also across a kill."""
+"""The pipeline of the demo: its commands on the log equal a plain derivation from the facts."""
 
 import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,10 +13,10 @@ from examples.flights.demo import PIPELINE_FILE
 from examples.flights.feed import SliceWriter, slices
 from ingest.definition import load_pipeline
 from ingest.job import Job
-from tests.spark.log import Written, create_topic, follow_log, read_log
+from tests.spark.log import Written, create_topic, read_log
 from tests.spark.pipelines import pipeline_process, run_once
 
-# Two of these tests start a Spark of their own, which takes its time on a busy machine.
+# One of these tests starts a Spark of its own, which takes its time on a busy machine.
 pytestmark = pytest.mark.timeout(300)
 
 FLIGHTS = 1500
@@ -91,15 +90,6 @@ def by_key(commands: list[Command]) -> dict[str, list[Command]]:
     return stories
 
 
-def applied(story: list[Command]) -> list[Command]:
-    """Return the commands of one key without repeats: those whose number is above all before."""
-    kept: list[Command] = []
-    for command in story:
-        if not kept or command.sequence > kept[-1].sequence:
-            kept.append(command)
-    return kept
-
-
 def make_log(kafka: str, prefix: str) -> str:
     """Create the topics that the pipeline writes, and return the name of the log."""
     create_topic(kafka, f"{prefix}flights.dead", partitions=1)
@@ -119,18 +109,6 @@ def log(kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for name, value in {**variables(tmp_path, topic), "SOWLINE_KAFKA": kafka}.items():
         monkeypatch.setenv(name, value)
     return topic
-
-
-def wait_for_records(kafka: str, topic: str, count: int, process: subprocess.Popen[str]) -> None:
-    """Wait until the log has that many different commands; the pipeline must live as long."""
-    seen: set[tuple[int, ...]] = set()
-    for record in follow_log(kafka, topic):
-        if record is None:
-            assert process.poll() is None, "the pipeline ended by itself"
-            continue
-        seen.add(record.sequence)
-        if len(seen) >= count:
-            return
 
 
 def test_columns_of_the_feed(tmp_path: Path) -> None:
@@ -175,19 +153,6 @@ def test_no_python_in_the_plan(spark: SparkSession, log: str, tmp_path: Path) ->
     plan = Job(PIPELINE_FILE).frames().rows()._jdf.queryExecution().toString()
     assert "from_csv" in plan
     assert "Python" not in plan
-
-
-def test_kill_and_restart(kafka: str, prefix: str, tmp_path: Path) -> None:
-    """A killed pipeline that starts again may repeat rows, each as it was, and leaves out none."""
-    topic = make_log(kafka, prefix)
-    expected = derived(write_feed(tmp_path / "feed"))
-    for count in (1, len(expected)):
-        with pipeline_process(PIPELINE_FILE, kafka, variables(tmp_path, topic)) as process:
-            wait_for_records(kafka, topic, count, process)
-    commands = [as_command(record) for record in read_log(kafka, topic)]
-    by_number = {command.sequence: command for command in expected}
-    assert all(command == by_number[command.sequence] for command in commands)
-    assert {key: applied(story) for key, story in by_key(commands).items()} == by_key(expected)
 
 
 def test_sigterm(kafka: str, prefix: str, tmp_path: Path) -> None:
