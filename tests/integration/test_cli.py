@@ -227,6 +227,7 @@ import os, signal, sys, time
 from sowline.cli import main
 for text in sys.argv[1:]:
     reading, writing = os.pipe()
+    forked, begun = os.pipe()
     child = os.fork()
     lines, seconds = text.split("+")
     if not child:
@@ -234,8 +235,12 @@ for text in sys.argv[1:]:
         os.dup2(writing, 1)
         if lines == "0":
             os.close(2)
+        os.close(begun)  # what Python itself does after a fork is over
         main(["sow-and-subscribe", os.environ["TOPIC"], "--full"])
     os.close(writing)
+    os.close(begun)
+    assert os.read(forked, 1) == b""
+    os.close(forked)
     with os.fdopen(reading) as told:
         for _ in range(int(lines)):
             assert told.readline()
