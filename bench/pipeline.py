@@ -39,6 +39,7 @@ SECONDS = 15.0
 BACK_FILLS = 10
 """How many times the records a back-fill writes."""
 BACK_FILL_RATE = 20_000
+BACK_FILL_SECONDS = 60.0
 FILES = 20
 
 TOPICS = "topics: [{name: orders, key: /id, partitions: 2, record_bytes_max: 65536}]\n"
@@ -211,10 +212,6 @@ class Traffic:
         """Return the lags of the messages of the next seconds."""
         self.lags.clear()
         time.sleep(seconds)
-        return self.so_far()
-
-    def so_far(self) -> Lags:
-        """Return the lags of the messages since `fresh` began."""
         lags = sorted(self.lags)
         return Lags(statistics.median(lags), lags[len(lags) * 99 // 100], len(lags))
 
@@ -244,16 +241,20 @@ def _lag_of_a_stream(kafka: str, directory: Path, url: str) -> Lags:
 
 
 def _back_fill(kafka: str, directory: Path, url: str) -> tuple[Lags, Lags, float, dict[str, int]]:
-    """Return the lags without and with a back-fill, and what that took and said."""
+    """Return the lags without a back-fill and beside one, and what it took without a limit to finish it.
+
+    The one with a limit is killed, and the other goes on from there.
+    """
     with Traffic(kafka, "orders", url, LIVE_RATE) as traffic:
         traffic.fresh(SECONDS / 3)
         alone = traffic.fresh(SECONDS)
         with _pipeline(kafka, directory, "backfill", BACK_FILL, "--once") as process:
-            traffic.fresh(0.01)
-            began = time.monotonic()
-            assert process.stdout is not None
-            sums = json.loads(process.stdout.readline())
-            return alone, traffic.so_far(), time.monotonic() - began, sums
+            beside = traffic.fresh(BACK_FILL_SECONDS)
+            process.kill()
+    began = time.monotonic()
+    with _pipeline(kafka, directory, "backfill", BACK_FILL, "--once", "--rows-per-second", "1e9") as process:
+        assert process.stdout is not None
+        return alone, beside, time.monotonic() - began, json.loads(process.stdout.readline())
 
 
 def _report_sinks(records: int, found: dict[str, list[float]]) -> None:
@@ -265,10 +266,7 @@ def _report_sinks(records: int, found: dict[str, list[float]]) -> None:
 
 
 def _report_back_fill(rows: int, alone: Lags, beside: Lags, seconds: float, sums: dict[str, int]) -> None:
-    print(f"\nback-fill of {rows:,} rows at most {BACK_FILL_RATE:,}/s: {seconds:.0f} s, {sums}")
-    print(
-        f"  live, {LIVE_RATE}/s      p50 {alone.p50:6.1f} ms   p99 {alone.p99:6.1f} ms   ({alone.messages} messages)"
-    )
-    print(
-        f"  beside the back-fill p50 {beside.p50:6.1f} ms   p99 {beside.p99:6.1f} ms   ({beside.messages} messages)"
-    )
+    print(f"\nback-fill of {rows:,} rows: {BACK_FILL_SECONDS:.0f} s at most {BACK_FILL_RATE:,}/s, killed,")
+    print(f"  then {seconds:.0f} s without a limit, in all {sums}")
+    for name, lags in (("live alone", alone), ("live beside it", beside)):
+        print(f"  {name:16} p50 {lags.p50:6.1f} ms   p99 {lags.p99:6.1f} ms   ({lags.messages} messages)")
