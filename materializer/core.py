@@ -13,6 +13,7 @@ import orjson
 from materializer.head import Head
 from materializer.record import Record
 from materializer.repeats import is_repeat, remember
+from sowline.body import read_object
 from sowline.bookmark import format_position
 from sowline.change import DELETE, DELETED, Change, Numbers
 from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Command, LogRecord, Origin, read_command
@@ -21,7 +22,6 @@ from sowline.errors import SowlineError
 from sowline.filter import About, Filter, compile_filter, require_deterministic
 from sowline.key import key_text, partition_of, sow_key
 from sowline.merge import merge
-from sowline.nesting import check_nesting
 from sowline.position import Position
 from sowline.topics import TopicDefinition
 
@@ -398,20 +398,3 @@ class Applier:
             origin = Origin(self._partition, record.offset)
             others = (p for p in range(self._definition.partitions) if p != self._partition)
             self._step.forwards.extend(Forward(other, record, origin) for other in others)
-
-
-def read_object(body: bytes) -> dict[str, object]:
-    """Parse a body; raises `not json`, `not an object` or `too deep`."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise SowlineError("not json", f"expected a JSON object: {error}") from error
-    if not isinstance(document, dict):
-        raise SowlineError("not an object", f"expected a JSON object, got {_kind(document)}")
-    check_nesting(body)
-    return document
-
-
-def _kind(value: object) -> str:
-    kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
-    return kinds.get(type(value), "a number")

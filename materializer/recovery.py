@@ -12,11 +12,11 @@ from pathlib import Path
 import structlog
 from confluent_kafka import Message
 
-from materializer.core import read_object
 from materializer.head import EVERYTHING, Head
 from materializer.record import Record
 from materializer.store import RocksStore, Store, StoreDamaged, Tally
 from materializer.view import View, entry_hash
+from sowline.body import read_object
 from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event
 from sowline.cluster import Cluster
 from sowline.errors import SowlineError

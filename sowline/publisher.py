@@ -8,12 +8,12 @@ from typing import Any
 import orjson
 from confluent_kafka import KafkaError, Message
 
+from sowline.body import read_object
 from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Headers, command_headers
 from sowline.errors import SowlineError
 from sowline.filter import About
 from sowline.kafka import KafkaConfig, exact_producer
 from sowline.key import key_text
-from sowline.nesting import check_nesting
 from sowline.topics import TopicDefinition, Topics
 
 Body = Mapping[str, Any] | bytes | str
@@ -138,13 +138,7 @@ def _encode(data: Body) -> bytes:
 
 def _key(body: bytes, definition: TopicDefinition, correlation: str | None) -> bytes:
     """Return the key text of a body, preprocessed; raises what the materializer would refuse it for."""
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise SowlineError("not json", f"expected a JSON object: {error}") from error
-    if not isinstance(document, dict):
-        raise SowlineError("not an object", f"expected a JSON object, got {body[:60]!r}")
-    check_nesting(body)
+    document = read_object(body)
     if definition.preprocess is not None:
         about = About(topic=definition.name, size=len(body), correlation=correlation)
         definition.preprocess.apply(body, document, about)
