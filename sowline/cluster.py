@@ -184,10 +184,11 @@ def ensure_topics(kafka: KafkaConfig, topics: Topics) -> None:
 def _kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
     """Return name → (partitions, settings) of the Kafka topics of one SOW topic."""
     log = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(definition.log_bytes_max)}
+    lag = max(COMPACTION_LAG_MS_MIN, definition.change_window)
     changes = {
         "cleanup.policy": "compact",
-        "min.compaction.lag.ms": str(max(COMPACTION_LAG_MS_MIN, definition.resume_window)),
-        "delete.retention.ms": str(definition.repeat_window),
+        "min.compaction.lag.ms": str(lag),
+        "delete.retention.ms": str(max(definition.repeat_window, lag)),
         "max.message.bytes": str(definition.log_bytes_max),
     }
     dead = {"max.message.bytes": str(definition.dead_bytes_max)}

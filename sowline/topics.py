@@ -100,6 +100,30 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
 
 
+class History(_Model):
+    """How far back a topic can be asked for, and how fine: durations in ms of log time."""
+
+    window: DurationMs = Field(description="how far back")
+    granularity: DurationMs = Field(
+        default="0s",
+        validate_default=True,
+        description="the interval at which a record's states are kept; 0s: every one",
+    )
+
+    @field_validator("window")
+    @classmethod
+    def _some(cls, window: int) -> int:
+        if not window:
+            raise ValueError("expected a window of more than 0s; leave history out for none")
+        return window
+
+    @model_validator(mode="after")
+    def _within(self) -> Self:
+        if self.granularity > self.window:
+            raise ValueError("expected a granularity of at most the window")
+        return self
+
+
 class TopicDefinition(_Model):
     """One SOW topic: its name, how its records are keyed, and where its log lives."""
 
@@ -125,6 +149,7 @@ class TopicDefinition(_Model):
         validate_default=True,
         description="how long every change is kept, so that clients can resume",
     )
+    history: History | None = Field(default=None, description="whether the past can be asked for")
     indexes: tuple[FieldPath, ...] = Field(
         default=(), max_length=INDEXES_MAX, description="fields whose memo index is built at start"
     )
@@ -192,6 +217,11 @@ class TopicDefinition(_Model):
     def dead(self) -> str:
         """The Kafka topic of the dead letters."""
         return f"{self.log}.dead"
+
+    @property
+    def change_window(self) -> int:
+        """How long every single change is kept, in ms."""
+        return max(self.resume_window, self.history.window if self.history is not None else 0)
 
     @property
     def log_bytes_max(self) -> int:
