@@ -4,7 +4,16 @@ from importlib import import_module
 
 import click
 
-BENCHMARKS = ("materialize", "filters", "queries", "matching", "deltas", "subscribers", "pipeline")
+BENCHMARKS = (
+    "materialize",
+    "filters",
+    "queries",
+    "matching",
+    "deltas",
+    "subscribers",
+    "pipeline",
+    "recovery",
+)
 """Modules of this package; each has `run(records, runs)`."""
 
 

@@ -1,0 +1,65 @@
+"""A service of its own process, measured from outside: started, asked for its health and metrics, and stopped."""
+
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from deploy.ports import HOST, free_port
+
+SECONDS_MAX = 600.0
+LOOK_SECONDS = 0.02
+
+
+class Running:
+    """A service that runs."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", url: str) -> None:
+        self._process = process
+        self.url = url
+
+    def has_started(self) -> bool:
+        """Whether it has done what it does at its start."""
+        return self._get("/startupz") is not None
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels; 0 where it has none yet."""
+        lines = (self._get("/metrics") or "").splitlines()
+        return sum(
+            float(line.rpartition(" ")[2]) for line in lines if line.startswith((name + " ", name + "{"))
+        )
+
+    def _get(self, path: str) -> str | None:
+        if self._process.poll() is not None:
+            raise RuntimeError(f"the service ended with {self._process.returncode}")
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return None
+
+
+@contextmanager
+def running(module: str, environment: Mapping[str, str]) -> Iterator[Running]:
+    """Run `python -m module` with these `SOWLINE_*` variables."""
+    port = free_port()
+    settings = {"SOWLINE_PORT": str(port), **environment}
+    process = subprocess.Popen([sys.executable, "-m", module], env=os.environ | settings)
+    try:
+        yield Running(process, f"http://{HOST}:{port}")
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def until(is_so: Callable[[], bool]) -> float:
+    """Ask until the answer is yes; return how many seconds that took. Raises after `SECONDS_MAX`."""
+    began = time.monotonic()
+    while not is_so():
+        if time.monotonic() - began > SECONDS_MAX:
+            raise RuntimeError(f"not so within {SECONDS_MAX:g} s")
+        time.sleep(LOOK_SECONDS)
+    return time.monotonic() - began
