@@ -127,6 +127,10 @@ class State:
         """Note that the follower ended: only a restart can help."""
         self.broken = f"following the changes ended: {error!r}"
 
+    async def wait_moved(self) -> None:
+        """Wait until something is applied."""
+        await self._moved.wait()
+
     async def wait_until_reached(self, topic: TopicState, wanted: Positions, seconds: float) -> bool:
         """Wait until every partition stands at or beyond the wanted positions; tell whether they do in time."""
         try:
