@@ -1,11 +1,13 @@
 """Bookmarks: a position for each partition of each log, as text that a client keeps and comes back with.
 
 `orders:0@1187,1@1203.2;trades:0@5` — the log's Kafka topic, then `partition@position`. `epoch` is the
-place before everything, `now` the place after everything that has happened.
+place before everything, `now` the place after everything that has happened. A time, as in
+`20261121T120000.25Z`, is the place after what had happened by then.
 """
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sowline.errors import SowlineError
@@ -17,6 +19,8 @@ EPOCH: Final = "epoch"
 NOW: Final = "now"
 _SYNONYMS = {EPOCH: EPOCH, "0": EPOCH, NOW: NOW, "0|1|": NOW}
 _TOPIC = re.compile(r"[A-Za-z0-9._/-]{1,249}")
+_TIME = re.compile(r"(\d{8}T\d{6})(?:\.(\d{1,6}))?Z?", re.ASCII)
+_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def format_bookmark(positions: Mapping[str, Positions]) -> str:
@@ -37,6 +41,31 @@ def format_position(topic: str, partition: int, position: Position) -> str:
 def named_place(text: str) -> str | None:
     """Return `epoch` or `now` if the text names one of them, also in AMPS's spelling; else None."""
     return _SYNONYMS.get(text.strip().lower())
+
+
+def read_time(text: str) -> int | None:
+    """Return the microseconds since 1970 of `YYYYmmddTHHMMSS[.ffffff]Z`, in UTC; None if the text is no time.
+
+    Raises `invalid bookmark` for a time that there is not.
+    """
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        return None
+    seconds, fraction = match.groups()
+    try:
+        time = datetime.strptime(seconds, "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        raise SowlineError(
+            "invalid bookmark", f"expected a time like 20261121T120000Z, got {text.strip()!r}"
+        ) from None
+    return (time - _1970) // timedelta(microseconds=1) + int((fraction or "").ljust(6, "0"))
+
+
+def format_time(time: datetime) -> str:
+    """Write a time as a bookmark; raises `invalid bookmark` where it has no zone."""
+    if time.tzinfo is None:
+        raise SowlineError("invalid bookmark", f"expected a time with a zone, got {time.isoformat()}")
+    return time.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
 
 
 def parse_bookmark(text: str) -> dict[str, Positions]:

@@ -1,0 +1,185 @@
+"""Where a subscription begins and where it ends, as a client says it: places, lists of places, and ranges. Pure.
+
+A list, as JSON, begins in each partition at the earliest of its places. A range `[a..b)` begins at one place and
+ends at another: a square bracket includes what happened at the place itself, a round one leaves it out.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sowline.bookmark import EPOCH, NOW, Positions, format_time, named_place, parse_bookmark, read_time
+from sowline.errors import SowlineError
+
+POINTS_MAX = 1000
+"""The places of a list."""
+
+_EXPECTED = (
+    "expected a bookmark like orders:0@1187,1@1203, a time like 20261121T120000Z, epoch, now, a list of these as"
+    " a JSON array, or a range of two such as [20261121T120000Z..now)"
+)
+
+
+class Moment(NamedTuple):
+    """A time, in microseconds since 1970."""
+
+    microseconds: int
+
+
+Point = str | Moment | dict[str, Positions]
+"""`epoch` or `now`, a time, or a position for each partition by log."""
+
+Given = str | datetime | Sequence[str | datetime]
+"""How a caller may say where a subscription begins."""
+
+
+class Range(NamedTuple):
+    """The text of a range, taken apart."""
+
+    start: str
+    end: str
+    takes_start: bool
+    takes_end: bool
+
+
+class Span(NamedTuple):
+    """What is asked for: everything after the earliest of `starts`, up to `end` if there is one."""
+
+    starts: tuple[Point, ...] = (NOW,)
+    takes_start: bool = False
+    end: Point | None = None
+    takes_end: bool = True
+
+    @property
+    def begins_now(self) -> bool:
+        """Whether nothing that has happened is asked for."""
+        return self.starts == (NOW,)
+
+    @property
+    def moment(self) -> Moment | None:
+        """The time at which it begins, if that is how its begin is named."""
+        [start, *more] = self.starts
+        return start if isinstance(start, Moment) and not more else None
+
+    @property
+    def is_return(self) -> bool:
+        """Whether it begins at a place whose records the client knows or does not ask for."""
+        return not self.begins_now and self.moment is None
+
+
+def parse_span(bookmark: str | Sequence[str], up_to: str = "") -> Span:
+    """Read what a command says of its begin and its end; raises `invalid bookmark`. Nothing said is `now`."""
+    span = _span(bookmark)
+    if not up_to:
+        return span
+    if span.end is not None:
+        raise SowlineError("invalid bookmark", "expected one end, got a range and an up_to")
+    return _ending(span._replace(end=parse_point(up_to)))
+
+
+def _span(bookmark: str | Sequence[str]) -> Span:
+    if not isinstance(bookmark, str):
+        return Span(tuple(_points(bookmark)))
+    text = bookmark.strip()
+    if not text:
+        return Span()
+    if text.startswith("[") and '"' in text:
+        return Span(tuple(_points(_array(text))))
+    found = split_range(text)
+    if found is None:
+        return Span((parse_point(text),))
+    start, end, takes_start, takes_end = found
+    return _ending(Span((parse_point(start),), takes_start, parse_point(end), takes_end))
+
+
+def _ending(span: Span) -> Span:
+    start, end = span.moment, span.end
+    if end == EPOCH:
+        raise SowlineError("invalid bookmark", "expected an end behind the begin, got epoch")
+    if start is not None and isinstance(end, Moment) and end < start:
+        raise SowlineError("invalid bookmark", "expected an end behind the begin, got one before it")
+    return span
+
+
+def _array(text: str) -> Sequence[str]:
+    try:
+        given = json.loads(text)
+    except (json.JSONDecodeError, RecursionError):
+        given = None
+    if not isinstance(given, list):
+        raise _invalid(text)
+    return given
+
+
+def _points(given: Sequence[str]) -> Iterator[Point]:
+    if not 1 <= len(given) <= POINTS_MAX:
+        raise SowlineError(
+            "invalid bookmark", f"expected a list of 1 to {POINTS_MAX} places, got {len(given)}"
+        )
+    for text in given:
+        if not isinstance(text, str):
+            raise SowlineError("invalid bookmark", f"expected a list of texts, got {str(text)[:100]} in it")
+        yield parse_point(text)
+
+
+def parse_point(text: str) -> Point:
+    """Read one place; raises `invalid bookmark`."""
+    named = named_place(text)
+    if named is not None:
+        return named
+    time = read_time(text)
+    if time is not None:
+        return Moment(time)
+    if ":" not in text:
+        raise _invalid(text)
+    return parse_bookmark(text)
+
+
+def split_range(text: str) -> Range | None:
+    """Take a range apart; None if the text is none. Raises `invalid bookmark` for one that is not complete."""
+    text = text.strip()
+    if text[:1] not in ("[", "(") or '"' in text:
+        return None
+    inside = text[1:-1]
+    if text[-1] in ("]", ")"):
+        for start, end in _splits(inside):
+            if _is_point(start) and _is_point(end):
+                return Range(start.strip(), end.strip(), text[0] == "[", text[-1] == "]")
+    raise SowlineError(
+        "invalid bookmark",
+        f"expected a range like [20261121T120000Z..20261121T130000Z), (orders:0@17..now], got {text[:200]!r}",
+    )
+
+
+def _splits(text: str) -> Iterator[tuple[str, str]]:
+    at = text.find("..")
+    while at >= 0:
+        yield text[:at], text[at + 2 :]
+        at = text.find("..", at + 1)
+
+
+def _is_point(text: str) -> bool:
+    try:
+        parse_point(text)
+    except SowlineError:
+        return False
+    return True
+
+
+def range_text(start: str, given: Range) -> str:
+    """Write a range that goes on after a place, and ends where another one does."""
+    return f"({start}..{given.end}{']' if given.takes_end else ')'}"
+
+
+def bookmark_text(given: Given) -> str:
+    """Write what a caller says as it goes on the wire: times as text, a list as a JSON array."""
+    if isinstance(given, str):
+        return given
+    if isinstance(given, datetime):
+        return format_time(given)
+    return json.dumps([bookmark_text(one) for one in given])
+
+
+def _invalid(text: str) -> SowlineError:
+    return SowlineError("invalid bookmark", f"{_EXPECTED}; got {text[:200]!r}")

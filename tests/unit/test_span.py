@@ -1,0 +1,204 @@
+"""Spans: where a subscription begins and ends, as text."""
+
+import contextlib
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sowline.bookmark import Positions, format_bookmark, format_time, read_time
+from sowline.errors import SowlineError
+from sowline.position import Position
+from sowline.span import (
+    Moment,
+    Point,
+    Range,
+    Span,
+    bookmark_text,
+    parse_point,
+    parse_span,
+    range_text,
+    split_range,
+)
+
+times = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))
+positions = st.builds(Position, st.integers(0, 99), st.integers(-1, 10**12), st.integers(0, 10**6))
+logs = st.from_regex(r"[a-z.]{1,8}", fullmatch=True)
+literals = st.dictionaries(
+    logs, st.dictionaries(st.integers(0, 99), positions, min_size=1), min_size=1, max_size=3
+)
+points = st.one_of(st.sampled_from(["epoch", "now"]), times.map(format_time), literals.map(format_bookmark))
+
+
+def microseconds(time: datetime) -> int:
+    """Return the microseconds since 1970."""
+    return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+@given(times)
+def test_every_time_reads_back(time: datetime) -> None:
+    """To the microsecond."""
+    assert read_time(format_time(time)) == microseconds(time)
+    assert parse_span(format_time(time)) == Span((Moment(microseconds(time)),))
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("19700101T000000Z", 0),
+        ("19700101T000001", 1_000_000),
+        (" 19700101T000000.5Z ", 500_000),
+        ("19700101T000000.000001", 1),
+        ("20261121T120000", microseconds(datetime(2026, 11, 21, 12, tzinfo=UTC))),
+        ("epoch", None),
+        ("20261121", None),
+        ("2026-11-21T12:00:00Z", None),
+        ("19700101T000000.0000001Z", None),
+        ("٢٠٢٦١١٢١T120000Z", None),
+    ],
+)
+def test_times_are_written_without_separators(text: str, time: int | None) -> None:
+    """The zone may be left out, for it is always UTC."""
+    assert read_time(text) == time
+
+
+@pytest.mark.parametrize("text", ["20261321T120000Z", "20260230T000000Z", "20261121T250000"])
+def test_times_that_there_are_not_are_refused(text: str) -> None:
+    """What looks like a time must be one."""
+    with pytest.raises(SowlineError, match="expected a time"):
+        read_time(text)
+
+
+def test_times_of_other_zones_are_written_in_utc() -> None:
+    """A time without a zone could be any."""
+    assert (
+        format_time(datetime(2026, 1, 1, 2, tzinfo=timezone(timedelta(hours=3)))) == "20251231T230000.000000Z"
+    )
+    with pytest.raises(SowlineError, match="zone"):
+        format_time(datetime(2026, 1, 1))
+
+
+@given(points, points, st.sampled_from("[("), st.sampled_from(")]"))
+def test_every_range_reads_back(start: str, end: str, opening: str, closing: str) -> None:
+    """Whatever its ends are, dots in the names of logs included."""
+    text = f"{opening}{start}..{end}{closing}"
+    found = split_range(text)
+    assert found is not None
+    assert (parse_point(found.start), parse_point(found.end)) == (parse_point(start), parse_point(end))
+    assert (found.takes_start, found.takes_end) == (opening == "[", closing == "]")
+    assert split_range(range_text(start, found)) == Range(found.start, found.end, False, closing == "]")
+
+
+@given(st.lists(points, min_size=1, max_size=5))
+def test_every_list_reads_back(listed: list[str]) -> None:
+    """As a JSON array, or as the array itself."""
+    wanted = Span(tuple(map(parse_point, listed)))
+    assert parse_span(json.dumps(listed)) == wanted
+    assert parse_span(listed) == wanted
+    assert parse_span(bookmark_text(listed)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("bookmark", "up_to", "span"),
+    [
+        ("", "", Span()),
+        ("0|1|", "", Span(("now",))),
+        ("0", "", Span(("epoch",))),
+        ("orders:0@1", "now", Span(({"orders": {0: Position(0, 1)}},), end="now")),
+        ("", "19700101T000000Z", Span(end=Moment(0))),
+        ("[epoch..now)", "", Span(("epoch",), True, "now", False)),
+        ("(0 .. 0|1| ]", "", Span(("epoch",), False, "now", True)),
+        (
+            "[19700101T000000.5..19700101T000001]",
+            "",
+            Span((Moment(500_000),), True, Moment(1_000_000), True),
+        ),
+    ],
+)
+def test_spans(bookmark: str, up_to: str, span: Span) -> None:
+    """A begin, an end, or both."""
+    assert parse_span(bookmark, up_to) == span
+
+
+@pytest.mark.parametrize(
+    ("start", "is_return", "moment"),
+    [
+        ("", False, None),
+        ("now", False, None),
+        ("epoch", True, None),
+        ("orders:0@1", True, None),
+        ("19700101T000001", False, Moment(1_000_000)),
+        ('["19700101T000001", "epoch"]', True, None),
+        ("[19700101T000001..now]", False, Moment(1_000_000)),
+    ],
+)
+def test_what_a_begin_is(start: str, is_return: bool, moment: Point | None) -> None:
+    """Whoever begins at a time is new, whoever begins at a literal place has been there."""
+    span = parse_span(start)
+    assert (span.is_return, span.moment) == (is_return, moment)
+
+
+@pytest.mark.parametrize(
+    ("bookmark", "up_to"),
+    [
+        ("yesterday", ""),
+        ("[epoch..now", ""),
+        ("[epoch, now]", ""),
+        ("[epoch..]", ""),
+        ("[..now]", ""),
+        ("(epoch..later)", ""),
+        ("[]", ""),
+        ("()", ""),
+        ("[", ""),
+        ('["epoch"', ""),
+        ('["epoch", 1]', ""),
+        ('{"a": 1}', ""),
+        ("[epoch..epoch]", ""),
+        ("[19700101T000001..19700101T000000]", ""),
+        ("[epoch..now]", "now"),
+        ("", "epoch"),
+        ("", "[epoch..now]"),
+        ("19700101T000001", "19700101T000000"),
+        ("orders:0@", ""),
+        ("[orders:0@x..now]", ""),
+    ],
+)
+def test_anything_else_is_refused(bookmark: str, up_to: str) -> None:
+    """With what was expected."""
+    with pytest.raises(SowlineError, match="expected") as error:
+        parse_span(bookmark, up_to)
+    assert error.value.reason == "invalid bookmark"
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Nothing else comes of it."""
+    with contextlib.suppress(SowlineError):
+        assert parse_span(text).starts
+
+
+def test_a_list_has_a_limit() -> None:
+    """And is never empty."""
+    for listed in ([], ["now"] * 1001):
+        with pytest.raises(SowlineError, match="1 to 1000"):
+            parse_span(listed)
+
+
+def test_a_caller_may_say_times() -> None:
+    """Alone or in a list."""
+    time = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    assert bookmark_text(time) == "20261121T120000.000000Z"
+    assert bookmark_text(["epoch", time]) == '["epoch", "20261121T120000.000000Z"]'
+    assert bookmark_text("now") == "now"
+
+
+held: dict[str, Positions] = {"orders": {0: Position(0, 1)}}
+
+
+def test_a_range_goes_on_from_a_place() -> None:
+    """Its end stays what it was, however that is written."""
+    given = split_range("[20261121T120000..now)")
+    assert given is not None
+    assert range_text(format_bookmark(held), given) == "(orders:0@1..now)"
