@@ -16,6 +16,7 @@ from query_service.part import Part
 from query_service.query import Limits, Query, Result, Selection
 from query_service.rows import RowNumbers, digest_of
 from query_service.state import TopicState
+from sowline.bookmark import Positions
 from sowline.order import Order
 from sowline.path import Document
 from sowline.projection import parse_projection
@@ -49,16 +50,23 @@ def _entries(part: Part, places: RowNumbers) -> Iterator[tuple[bytes, Document, 
 
 
 class GroupedQuery:
-    """A query whose records are groups; used as `Query` is."""
+    """A query whose records are groups; used as `Query` is, of the same instants."""
 
-    def __init__(self, topic: TopicState, selection: Selection, limits: Limits) -> None:
+    def __init__(
+        self, topic: TopicState, selection: Selection, limits: Limits, at: int | None = None
+    ) -> None:
         plain = replace(selection, order=Order(), top_n=None, skip_n=0)
         self.result = Result()
         self._name = topic.definition.name
         self._groups = groups_of(topic, selection, limits.groups_max)
-        self._query = Query([topic], plain, limits)
+        self._query = Query([topic], plain, limits, at)
         self._selection = selection
         self._limits = limits
+
+    @property
+    def positions(self) -> dict[str, Positions]:
+        """By log: the instant of the query."""
+        return self._query.positions
 
     @property
     def bookmark(self) -> str:

@@ -257,13 +257,13 @@ class Indexes:
     def road(self, filter: Filter, sow_keys: tuple[bytes, ...]) -> Road:
         """Return the road to the records that match, as they are at this instant."""
         if sow_keys:
-            return Road(KEYS, checks=[(self._rows.found(sow_keys), filter)])
+            return Road(KEYS, checks=[(self._rows.found(sow_keys), filter)], keys=sow_keys)
         if filter == ALL:
             return Road(SCAN, decided=self._rows.all())
         keys = self._keys_of(filter)
         if keys is not None:
             index = ",".join(self._definition.key)
-            return Road(KEY, checks=[(self._rows.found(keys), filter)], index=index)
+            return Road(KEY, checks=[(self._rows.found(keys), filter)], index=index, keys=tuple(keys))
         self._use(needed_paths(_split(filter)[0]))
         self._refresh()
         road = self._hash_road(filter)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from query_service.index.ranks import Sorting
 from query_service.roads import Road
-from query_service.rows import Captured, RowNumbers, Rows
+from query_service.rows import UNKNOWN_TIME, Captured, RowNumbers, Rows
 from sowline.filter import Filter
 from sowline.filter.about import About
 from sowline.filter.printer import text_of
@@ -42,6 +42,8 @@ class Part:
     """Places of further records, and the filter that has to be asked of them."""
     ranks: list[NDArray[np.float64]] | None
     """By place: for each term of the order a number to sort by; None where bodies have to be read for that."""
+    is_past: bool = False
+    """Whether the instant is a past one: then nobody has read the records as they are."""
 
     @classmethod
     def of(cls, topic: "TopicState", selection: "Selection") -> "Part":
@@ -79,18 +81,19 @@ class Part:
     def facts(self, at: int) -> About:
         """What a filter may ask of the record itself, beside its body."""
         captured = self.captured
-        read_at = float(captured.read_at[at])
+        read_at, time = float(captured.read_at[at]), int(captured.times[at])
         return self.about._replace(
             sow_key=captured.keys[at].decode(),
             size=len(captured.bodies[at]),
-            updated=int(captured.times[at]) / 1000,
+            updated=None if time == UNKNOWN_TIME else time / 1000,
             correlation=captured.correlations.get(int(captured.rows[at])),
             last_read=read_at or None,
         )
 
     def note_reading(self, places: RowNumbers) -> None:
         """Note that the records are read now."""
-        self.rows.read(self.captured.rows[places], self.captured.digests[places], time.time())
+        if not self.is_past:
+            self.rows.read(self.captured.rows[places], self.captured.digests[places], time.time())
 
     def explained(self) -> dict[str, Any]:
         """Say which road was taken: its index, what that answered, and how many records were read for the rest."""

@@ -3,16 +3,17 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from query_service.ordering import in_order
+from query_service.ordering import Found, in_order
 from query_service.pace import CHUNK, Pace
 from query_service.part import Part
-from query_service.rows import RowNumbers
-from query_service.state import TopicState
+from query_service.past import as_they_were
+from query_service.rows import UNKNOWN_TIME, RowNumbers
+from query_service.state import Past, TopicState
 from sowline.bookmark import Positions, format_bookmark
 from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter
@@ -99,18 +100,29 @@ class Result:
 
 
 class Query:
-    """One run over one topic or several: `begin` it once, then iterate over `records` once."""
+    """One run over one topic or several: `begin` it once, then iterate over `records` once.
 
-    def __init__(self, topics: Sequence[TopicState], selection: Selection, limits: Limits) -> None:
+    With `at`, a time in ms since 1970, it is of the records as they were then, rounded down to each topic's
+    granularity; a time to come is now. That raises `no history` and, where the instant is taken, `history expired`.
+    """
+
+    def __init__(
+        self, topics: Sequence[TopicState], selection: Selection, limits: Limits, at: int | None = None
+    ) -> None:
         self.positions: dict[str, Positions] = {}
-        """By log: the instant of the query."""
+        """By log: the instant of the query, or where each partition stood at the past time."""
         self.parts: list[Part] = []
         self.result = Result()
         self._topics = topics
         self._selection = selection
         self._limits = limits
+        self._at = at
+        self._pasts: dict[str, Past] = {}
+        """By topic: what is yet to be put back for the parts to be of the past time."""
         self._pace = Pace()
         self._worked = 0.0
+        for topic in topics if at is not None else ():
+            topic.require_history()
 
     @property
     def bookmark(self) -> str:
@@ -122,13 +134,32 @@ class Query:
         if not self.parts and self.is_prepared:
             began = time.monotonic()
             self.positions = {topic.definition.log: topic.positions for topic in self._topics}
+            if self._at is not None:
+                self._take_past(self._at)
             self.parts = [self._part(topic) for topic in self._topics]
             self.result.topic_matches = sum(part.records for part in self.parts)
             self.work(time.monotonic() - began)
         return bool(self.parts)
 
+    def _take_past(self, at: int) -> None:
+        self._pasts = {topic.definition.name: topic.past(at) for topic in self._topics}
+        self.positions |= {
+            topic.definition.log: self._pasts[topic.definition.name].positions for topic in self._topics
+        }
+
     def _part(self, topic: TopicState) -> Part:
-        return Part.of(topic, self._selection)
+        is_past = topic.definition.name in self._pasts
+        return Part.of(topic, replace(self._selection, top_n=None, skip_n=0) if is_past else self._selection)
+
+    async def _settle(self) -> None:
+        """Make the parts those of the past time, where that is still to be done."""
+        while self._pasts:
+            name, past = self._pasts.popitem()
+            (at,) = (at for at, part in enumerate(self.parts) if part.name == name)
+            self.parts[at : at + 1] = await as_they_were(
+                self.parts[at], past, self._selection.filter, self.work
+            )
+        self.result.topic_matches = sum(part.records for part in self.parts)
 
     @property
     def is_prepared(self) -> bool:
@@ -164,6 +195,7 @@ class Query:
     async def explained(self) -> list[dict[str, Any]]:
         """Run the query without returning its records; say of each topic which road it took, and the counts."""
         await self.begin()
+        await self._settle()
         explained = []
         for part in self.parts:
             before = self.result.matches
@@ -174,18 +206,29 @@ class Query:
 
     async def matches(self) -> AsyncIterator[tuple[Part, RowNumbers]]:
         """Yield the records that match as places in their parts, in no order."""
+        await self._settle()
         for part in self.parts:
             async for places in self._matches(part):
                 yield part, places
 
     async def _ordered(self) -> AsyncIterator[tuple[Part, RowNumbers]]:
+        await self._settle()
         found = []
         for part in self.parts:
             chunks = [places async for places in self._matches(part)]
             found.append((part, np.concatenate([np.empty(0, np.int64), *chunks])))
         select = self._selection
+        if len(found) > 1:
+            found = [run for one in found for run in await self._foremost(*one)]
         for part, places in await in_order(found, select.order, select.skip_n, select.end):
             yield part, places
+
+    async def _foremost(self, part: Part, places: RowNumbers) -> Found:
+        """Of one part's records, leave out those that its ranks show not to be among the first of all parts."""
+        end = self._selection.end
+        if part.ranks is None or end is None or len(places) <= end:
+            return [(part, places)] if len(places) else []
+        return await in_order([(part, places)], self._selection.order, 0, end)
 
     async def _matches(self, part: Part) -> AsyncIterator[RowNumbers]:
         """Yield the places of the records that match."""
@@ -219,19 +262,21 @@ class Query:
         if options.select is not None:
             bodies = [options.select.apply(body) for body in bodies]
         keys, updated_at = [captured.keys[at] for at in places.tolist()], captured.places(places)
-        if options.no_sowkey or options.timestamp:
+        known = [place for place in updated_at if place is not None]
+        if options.no_sowkey or options.timestamp or len(known) < len(updated_at):
             times = captured.times[places].tolist()
+            log = part.log.encode()
             written = [
                 sow_record(
                     None if options.no_sowkey else key,
-                    b"%b:%b" % (part.log.encode(), at),
+                    None if at is None else b"%b:%b" % (log, at),
                     body,
-                    time if options.timestamp else None,
+                    time if options.timestamp and time != UNKNOWN_TIME else None,
                 )
                 for key, at, body, time in zip(keys, updated_at, bodies, times, strict=True)
             ]
         else:
-            written = sow_records(part.log, zip(keys, updated_at, bodies, strict=True))
+            written = sow_records(part.log, zip(keys, known, bodies, strict=True))
         part.note_reading(places)
         self.result.count(len(written), sum(map(len, written)), captured.hash(places))
         self._limits.check(self.result)

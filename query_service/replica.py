@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
+from query_service.history import History
 from query_service.rows import Rows
 from sowline.change import Change, Event, Progress
 from sowline.following import Verdict, verdict
@@ -75,10 +76,16 @@ class PartitionReplica:
     """One partition. All of it is used from one thread; `apply` is one instant for whoever looks between calls."""
 
     def __init__(
-        self, number: int, rows: Rows, ring_changes_max: int, ring_bytes_max: int = RING_BYTES_MAX
+        self,
+        number: int,
+        rows: Rows,
+        ring_changes_max: int,
+        ring_bytes_max: int = RING_BYTES_MAX,
+        history: History | None = None,
     ) -> None:
         self.number = number
         self._rows = rows
+        self.history = history
         self.position: Position | None = None
         self.time = 0
         self.next_offset = 0
@@ -100,10 +107,22 @@ class PartitionReplica:
         """Take in events in the order of their offsets; of each key the newest counts."""
         for offset, event in events:
             self._note(offset, event)
+            if self.history is not None:
+                self._load_history(self.history, event)
             if isinstance(event, Change):
                 self._load_change(event)
             self._advance(event)
             self.next_offset = offset + 1
+
+    def _load_history(self, history: History, event: Event) -> None:
+        """Note the event as one that is followed; where changes before it are gone, begin anew behind it."""
+        judged = verdict(event, self.held)
+        if judged is Verdict.GAP:
+            history.begin_anew(event.time)
+        elif judged is Verdict.TAKE and isinstance(event, Change):
+            history.note(event)
+        elif judged is Verdict.TAKE:
+            history.advance(event.time)
 
     def _load_change(self, event: Change) -> None:
         newest = self._rows.position(event.sow_key) or self._gone.get(event.sow_key)
@@ -122,14 +141,18 @@ class PartitionReplica:
     def apply(self, events: Sequence[Placed]) -> list[Change]:
         """Follow the events and return the changes among them that were new; raises `GapFound`."""
         changes: list[Change] = []
-        held = self.held
+        held, history = self.held, self.history
         for offset, event in events:
             judged = verdict(event, held)
             if judged is Verdict.TAKE:
                 self._note(offset, event)
                 if isinstance(event, Change):
+                    if history is not None:
+                        history.note(event)
                     self._keep(event)
                     changes.append(event)
+                elif history is not None:
+                    history.advance(event.time)
                 self._advance(event)
                 held = event.position
             elif judged is Verdict.GAP:

@@ -16,6 +16,7 @@ KEY = "key"
 HASH_INDEX = "hash index"
 MEMO_INDEX = "memo index"
 SCAN = "scan"
+HISTORY = "history"
 
 NO_ROWS: RowNumbers = np.empty(0, np.int64)
 
@@ -31,5 +32,7 @@ class Road:
     """The fields of the index that was used."""
     indexed: tuple[Node, ...] = ()
     """The conjuncts of the filter that the index has answered."""
+    keys: tuple[bytes, ...] | None = None
+    """The SOW keys of the only records that can match, where the road is by these."""
     note: str = ""
     """Why no better road was there."""

@@ -18,6 +18,10 @@ from sowline.position import Position
 
 RowNumbers = NDArray[np.int64]
 
+UNKNOWN_OFFSET = -2
+UNKNOWN_TIME = -1
+"""They stand where it is not known when a record had changed last: so it may be of one that is past."""
+
 GATHER_SHARE = 8
 """Above one in so many of all rows, it is quicker to copy whole columns than to gather the rows asked for."""
 
@@ -106,6 +110,10 @@ class Rows:
         row = self.numbers.get(key)
         return None if row is None else Position(self._eras[row], self._offsets[row], self._nths[row])
 
+    def last_change(self, row: int) -> tuple[int, int, int, int]:
+        """The record's last change: era, offset and number of its position, and log time in ms."""
+        return self._eras[row], self._offsets[row], self._nths[row], self._times[row]
+
     def body(self, key: bytes) -> bytes | None:
         """The record's body; None where there is no record."""
         row = self.numbers.get(key)
@@ -173,17 +181,22 @@ class Captured:
         return len(self.keys)
 
     def position(self, at: int) -> Position:
-        """The position of the last change of one of the records."""
+        """The position of the last change of one of the records; before all others if it is not known."""
         return Position(int(self.eras[at]), int(self.offsets[at]), int(self.nths[at]))
 
-    def places(self, chosen: RowNumbers) -> list[bytes]:
-        """The position of the last change of each chosen record, as `partition@position`."""
-        if not (self.eras[chosen].any() or self.nths[chosen].any()):
-            plain = zip(self.partitions[chosen].tolist(), self.offsets[chosen].tolist(), strict=True)
+    def places(self, chosen: RowNumbers) -> list[bytes | None]:
+        """The position of the last change of each chosen record, as `partition@position`; None if not known."""
+        offsets = self.offsets[chosen]
+        unknown = offsets == UNKNOWN_OFFSET
+        if not (self.eras[chosen].any() or self.nths[chosen].any() or unknown.any()):
+            plain = zip(self.partitions[chosen].tolist(), offsets.tolist(), strict=True)
             return [b"%d@%d" % place for place in plain]
         columns = (self.partitions, self.eras, self.offsets, self.nths)
-        places = zip(*(column[chosen].tolist() for column in columns), strict=True)
-        return [f"{partition}@{Position(*position)}".encode() for partition, *position in places]
+        places = zip(unknown.tolist(), *(column[chosen].tolist() for column in columns), strict=True)
+        return [
+            None if lacking else f"{partition}@{Position(*position)}".encode()
+            for lacking, partition, *position in places
+        ]
 
     def hash(self, chosen: RowNumbers) -> int:
         """The XOR of the digests of the chosen records' SOW keys."""

@@ -2,16 +2,21 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
+import numpy as np
 import structlog
+from numpy.typing import NDArray
 
 from query_service.follower import Batches, Place
+from query_service.history import Former, Histories, History, joined, time_text
 from query_service.indexes import Indexes
 from query_service.memory import Memory
 from query_service.replica import RING_BYTES_MAX, GapFound, PartitionReplica
 from query_service.rows import Rows
 from sowline.bookmark import Positions, format_bookmark
 from sowline.change import Change
+from sowline.errors import SowlineError
 from sowline.filter.about import About
 from sowline.position import Position
 from sowline.topics import TopicDefinition, Topics
@@ -22,20 +27,45 @@ OnChanges = Callable[["TopicState", int, Position, list[Change]], None]
 """Is told of a partition's changes, and where it stood before them."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Past:
+    """What is to be put back of a topic's records as they are now, for them to be as they were at a time."""
+
+    positions: Positions
+    """Where each partition stood."""
+    records: int
+    """How many there were."""
+    former: Former
+    partitions: NDArray[np.uint16]
+    """The partition of each former state."""
+
+
 class TopicState:
     """One topic: its records in rows, and the replicas of its partitions, which keep them."""
 
     def __init__(
-        self, definition: TopicDefinition, ring_changes_max: int, ring_bytes_max: int, memory: Memory
+        self,
+        definition: TopicDefinition,
+        ring_changes_max: int,
+        ring_bytes_max: int,
+        memory: Memory,
+        histories: Histories,
     ) -> None:
         self.definition = definition
         self.rows = Rows()
         self.indexes = Indexes(definition, self.rows, memory)
         self.about = About(topic=definition.name)
         self.partitions = [
-            PartitionReplica(number, self.rows, ring_changes_max, ring_bytes_max)
+            PartitionReplica(number, self.rows, ring_changes_max, ring_bytes_max, self._history(histories))
             for number in range(definition.partitions)
         ]
+
+    def _history(self, histories: Histories) -> History | None:
+        if self.definition.history is None:
+            return None
+        history = History(self.definition.history, self.rows)
+        histories.add(history)
+        return history
 
     @property
     def loading(self) -> bool:
@@ -46,6 +76,46 @@ class TopicState:
     def positions(self) -> Positions:
         """Where each partition stands."""
         return {number: partition.held for number, partition in enumerate(self.partitions)}
+
+    @property
+    def histories(self) -> list[History]:
+        """The pasts of its partitions; none if the topic has no history."""
+        return [partition.history for partition in self.partitions if partition.history is not None]
+
+    def require_history(self) -> None:
+        """Raise `no history` if the topic's past is not kept."""
+        if self.definition.history is None:
+            name = self.definition.name
+            raise SowlineError(
+                "no history",
+                f"expected a topic with a history, to ask for a time, got {name}: give it one in topics.yaml",
+            )
+
+    def past(self, at: int) -> Past:
+        """Return what was at a time, in ms since 1970, rounded down to the topic's granularity.
+
+        Raises `no history` and `history expired`.
+        """
+        self.require_history()
+        name, histories = self.definition.name, self.histories
+        floor = max(history.floor for history in histories)
+        if at < floor:
+            raise SowlineError(
+                "history expired",
+                f"expected a time from {time_text(floor)} on, got {time_text(at)}: what {name} was before that is"
+                " no longer kept",
+            )
+        found = [history.since(at) for history in histories]
+        former = [(number, since.former) for number, since in enumerate(found) if since is not None]
+        return Past(
+            {n: self.partitions[n].held if since is None else since.after for n, since in enumerate(found)},
+            len(self.rows) - sum(since.gained for since in found if since is not None),
+            joined([states for _, states in former]),
+            np.repeat(
+                np.array([n for n, _ in former], np.uint16),
+                np.array([len(states) for _, states in former], np.int64),
+            ),
+        )
 
     def bookmark(self, positions: Positions) -> str:
         """Return the positions as a bookmark of this topic's log."""
@@ -66,10 +136,14 @@ class State:
         ring_changes_max: int,
         index_bytes_max: int = 1 << 30,
         ring_bytes_max: int = RING_BYTES_MAX,
+        history_bytes_max: int = 1 << 30,
     ) -> None:
         self.memory = Memory(index_bytes_max)
+        self.histories = Histories(history_bytes_max)
         self.topics = {
-            definition.name: TopicState(definition, ring_changes_max, ring_bytes_max, self.memory)
+            definition.name: TopicState(
+                definition, ring_changes_max, ring_bytes_max, self.memory, self.histories
+            )
             for definition in topics.topics
         }
         self._making: set[asyncio.Task[None]] = set()
@@ -93,6 +167,7 @@ class State:
             partition = topic.partitions[number]
             if partition.loading:
                 partition.load(events)
+                self._keep_histories_within()
                 continue
             before = partition.held
             try:
@@ -103,10 +178,19 @@ class State:
                 return
             self.changes_applied += len(changes)
             topic.indexes.keep_up()
+            self._keep_histories_within()
             if changes:
                 self.on_changes(topic, number, before, changes)
         self._moved.set()
         self._moved = asyncio.Event()
+
+    def _keep_histories_within(self) -> None:
+        had_room = not self.histories.dropped
+        if self.histories.make_room() and had_room:
+            log.warning(
+                "history goes back less far than its window: history_bytes_max leaves no more room",
+                bytes=self.histories.bytes,
+            )
 
     def loaded(self, places: list[Place]) -> None:
         """Note that partitions were read to the end seen at the start."""

@@ -1,0 +1,314 @@
+"""The past of a topic: what its records were before they changed, one state a record and interval. Pure.
+
+Log time is divided into intervals of the topic's granularity, each with its end and without its beginning. Of the
+changes of a record in an interval, the first is kept, as what the record was before it. The records as they are now,
+with every record that has changed since the end of an interval put back to the earliest such state, are the records
+as they were then.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from heapq import heapify, heappop, heapreplace
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from query_service.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rows
+from sowline import topics
+from sowline.change import Change
+from sowline.position import Position
+
+STATE_BYTES = 112
+"""What a former state takes beside its body; docs/benchmarks.md has what was measured."""
+
+INTERVAL_BYTES = 48
+
+SLACK_MIN = 1024
+"""So many entries at the front may be empty before those behind them move up."""
+
+_UNKNOWN = (0, UNKNOWN_OFFSET, 0, UNKNOWN_TIME)
+Values = NDArray[np.int64]
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Former:
+    """What records were before changes, oldest first; column by column. The earliest of a record's states counts.
+
+    A body is None where there was no record. `UNKNOWN_OFFSET` and `UNKNOWN_TIME` stand where it is not known when
+    the record had changed last.
+    """
+
+    keys: list[bytes]
+    bodies: list[bytes | None]
+    eras: Values
+    offsets: Values
+    nths: Values
+    times: Values
+    correlations: dict[int, str]
+    """By place in the columns, where there is one."""
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Since:
+    """What has changed in a partition since a past time, where it stood then, and how many records it has gained."""
+
+    after: Position
+    gained: int
+    former: Former
+
+
+class History:
+    """The past of one partition. Changes are noted in their order, each before the rows take it in."""
+
+    def __init__(self, declared: topics.History, rows: Rows) -> None:
+        self.granularity = max(1, declared.granularity)
+        """The length of an interval, in ms."""
+        self.bytes = 0
+        """What all of it takes in memory, by estimate."""
+        self._window = declared.window
+        self._rows = rows
+        self._floor = 0
+        """The number of the interval before whose end nothing can be told. Interval n ends at n * granularity."""
+        self._until = -1
+        """The end of the newest interval, in ms."""
+        self._is_open = False
+        """Whether states are kept of the newest interval: not of one at whose end the floor is."""
+        self._seen: set[bytes] = set()
+        """The records of which the newest interval has a state."""
+        self._gained = 0
+        self._forget_all()
+
+    def _forget_all(self) -> None:
+        self.bytes = 0
+        self._dropped = 0
+        """Entries at the front of the states' columns that are empty."""
+        self._base = 0
+        """The number of the first entry; numbers stay when entries move up."""
+        self._keys: list[bytes] = []
+        self._bodies: list[bytes | None] = []
+        self._eras, self._offsets, self._nths, self._times = (array("q") for _ in range(4))
+        self._correlations: dict[int, str] = {}
+        self._first = 0
+        """Entries at the front of the intervals' columns that are empty."""
+        self._numbers, self._starts, self._gains = (array("q") for _ in range(3))
+        self._after_eras, self._after_offsets, self._after_nths = (array("q") for _ in range(3))
+
+    @property
+    def states(self) -> int:
+        """How many former states are kept."""
+        return len(self._keys) - self._dropped
+
+    @property
+    def floor(self) -> int:
+        """The time before which nothing can be told, in ms since 1970."""
+        return self._floor * self.granularity
+
+    @property
+    def oldest(self) -> int | None:
+        """The end of the oldest interval that is kept, in ms since 1970; None if there is none."""
+        return self._numbers[self._first] * self.granularity if self._first < len(self._numbers) else None
+
+    # what happens
+
+    def note(self, change: Change) -> None:
+        """Take in the next change."""
+        if change.time > self._until:
+            self._open(change)
+        key, previous = change.sow_key, change.previous
+        if self._is_open and key not in self._seen:
+            self._seen.add(key)
+            self._keep(key, previous)
+        self._gained += (change.body is not None) - (previous is not None)
+
+    def _open(self, change: Change) -> None:
+        self.advance(change.time)
+        number = -(-change.time // self.granularity)
+        self._until = number * self.granularity
+        self._is_open = True
+        self._seen = set()
+        self._numbers.append(number)
+        self._starts.append(self._base + len(self._keys))
+        self._gains.append(self._gained)
+        era, offset, nth = change.after
+        self._after_eras.append(era)
+        self._after_offsets.append(offset)
+        self._after_nths.append(nth)
+        self.bytes += INTERVAL_BYTES
+
+    def _keep(self, key: bytes, body: bytes | None) -> None:
+        rows = self._rows
+        row = rows.numbers.get(key)
+        if body is None or row is None or rows.bodies[row] != body:
+            era, offset, nth, time = _UNKNOWN
+        else:
+            key = rows.keys[row] or key
+            era, offset, nth, time = rows.last_change(row)
+            if row in rows.correlations:
+                self._correlations[self._base + len(self._keys)] = rows.correlations[row]
+        self._keys.append(key)
+        self._bodies.append(body)
+        self._eras.append(era)
+        self._offsets.append(offset)
+        self._nths.append(nth)
+        self._times.append(time)
+        self.bytes += STATE_BYTES if body is None else STATE_BYTES + len(body)
+
+    def advance(self, time: int) -> None:
+        """Note that log time has come so far: what lies wholly before the window goes."""
+        floor = (time - self._window) // self.granularity
+        if floor > self._floor:
+            self._floor = floor
+            while self._first < len(self._numbers) and self._numbers[self._first] <= floor:
+                self._drop()
+
+    def begin_anew(self, time: int) -> None:
+        """Note that changes are missing before the one of this time: nothing can be told of what was before it."""
+        self._floor = max(self._floor, -(-time // self.granularity))
+        self._until = self._floor * self.granularity
+        self._is_open = False
+        if self._numbers:
+            self._forget_all()
+
+    def drop_oldest(self) -> int:
+        """Let go the oldest interval, which there must be; return how many states have gone."""
+        self._floor = self._numbers[self._first]
+        self._is_open = self._is_open and self._first + 1 < len(self._numbers)
+        return self._drop()
+
+    def _drop(self) -> int:
+        start = self._dropped
+        following = self._first + 1
+        last = following == len(self._numbers)
+        end = len(self._keys) if last else self._starts[following] - self._base
+        count = end - start
+        bodies = self._bodies[start:end]
+        self.bytes -= INTERVAL_BYTES + STATE_BYTES * count + sum(len(body) for body in bodies if body)
+        self._keys[start:end] = [b""] * count
+        self._bodies[start:end] = [None] * count
+        for number in range(self._base + start, self._base + end) if self._correlations else ():
+            self._correlations.pop(number, None)
+        self._dropped, self._first = end, following
+        self._move_up()
+        return count
+
+    def _move_up(self) -> None:
+        gone = self._dropped
+        if gone > SLACK_MIN and 2 * gone > len(self._keys):
+            for column in (self._keys, self._bodies, self._eras, self._offsets, self._nths, self._times):
+                del column[:gone]
+            self._base += gone
+            self._dropped = 0
+        gone = self._first
+        if gone > SLACK_MIN and 2 * gone > len(self._numbers):
+            for column in (self._numbers, self._starts, self._gains):
+                del column[:gone]
+            for column in (self._after_eras, self._after_offsets, self._after_nths):
+                del column[:gone]
+            self._first = 0
+
+    # what was
+
+    def since(self, time: int) -> Since | None:
+        """Return what has changed since the last end of an interval that is not after `time`; None if nothing has.
+
+        The time must not be before `floor`.
+        """
+        at = bisect_right(self._numbers, time // self.granularity, self._first)
+        if at == len(self._numbers):
+            return None
+        start = self._starts[at] - self._base
+        shift = self._base + start
+        former = Former(
+            self._keys[start:],
+            self._bodies[start:],
+            _values(self._eras, start),
+            _values(self._offsets, start),
+            _values(self._nths, start),
+            _values(self._times, start),
+            {number - shift: said for number, said in self._correlations.items() if number >= shift},
+        )
+        after = Position(self._after_eras[at], self._after_offsets[at], self._after_nths[at])
+        return Since(after, self._gained - self._gains[at], former)
+
+
+class Histories:
+    """The pasts of all partitions, within one limit: beyond it the oldest intervals go, whosever they are."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._all: list[History] = []
+        self.dropped = 0
+        """Former states that have gone before their time, for want of room."""
+
+    def add(self, history: History) -> None:
+        """Count what it takes."""
+        self._all.append(history)
+
+    @property
+    def bytes(self) -> int:
+        """What all of them take in memory, by estimate."""
+        return sum(history.bytes for history in self._all)
+
+    def make_room(self) -> int:
+        """Keep within the limit; return how many former states have gone for that."""
+        over = self.bytes - self._bytes_max
+        if over <= 0:
+            return 0
+        over += self._bytes_max // 1024
+        ends = [(end, at) for at, history in enumerate(self._all) if (end := history.oldest) is not None]
+        heapify(ends)
+        gone = 0
+        while over > 0 and ends:
+            _, at = ends[0]
+            history = self._all[at]
+            before = history.bytes
+            gone += history.drop_oldest()
+            over -= before - history.bytes
+            if (end := history.oldest) is None:
+                heappop(ends)
+            else:
+                heapreplace(ends, (end, at))
+        self.dropped += gone
+        return gone
+
+
+def joined(found: Sequence[Former]) -> Former:
+    """Return the former states of several partitions, one behind the other."""
+    if len(found) == 1:
+        return found[0]
+    starts = accumulate(map(len, found), initial=0)
+    return Former(
+        [key for each in found for key in each.keys],
+        [body for each in found for body in each.bodies],
+        _together([each.eras for each in found]),
+        _together([each.offsets for each in found]),
+        _together([each.nths for each in found]),
+        _together([each.times for each in found]),
+        {
+            start + at: said
+            for start, each in zip(starts, found, strict=False)
+            for at, said in each.correlations.items()
+        },
+    )
+
+
+def _values(column: "array[int]", start: int) -> Values:
+    return np.frombuffer(column[start:], np.int64)
+
+
+def _together(columns: list[Values]) -> Values:
+    return np.concatenate([np.empty(0, np.int64), *columns])
+
+
+def time_text(time: int) -> str:
+    """Write a time, in ms since 1970, as bookmarks do."""
+    return f"{_EPOCH + timedelta(milliseconds=time):%Y%m%dT%H%M%S.%f}Z"

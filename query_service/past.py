@@ -1,0 +1,124 @@
+"""Records as they were at a past time: those that have not changed since, and the former states of the others.
+
+What is put together is of one instant. To put it together takes as long as it takes: others get turns meanwhile.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from query_service.history import Former
+from query_service.pace import Spend, in_steps
+from query_service.part import Part
+from query_service.roads import HISTORY, KEYS, NO_ROWS, Road
+from query_service.rows import Captured, digest_of
+from query_service.state import Past
+from sowline.filter import ALL, Filter
+
+STEP = 2000
+"""Records looked at before others get a turn."""
+
+
+async def as_they_were(part: Part, past: Past, filter: Filter, spend: Spend) -> list[Part]:
+    """Return the parts of a topic at a past time: together they are of the records that were there then.
+
+    The given part is of all records that match now, taken at the same instant as the past.
+    """
+    changed: dict[bytes, int] = {}
+    await in_steps(_find_earliest(past.former, changed), spend)
+    unchanged = np.ones(len(part.captured), np.bool_)
+    await in_steps(_compare(part.captured.keys, changed, unchanged), spend)
+    there = _There(past)
+    keys = part.road.keys
+    await in_steps(
+        there.gather(changed if keys is None else {k: changed[k] for k in keys if k in changed}), spend
+    )
+    records = int(unchanged.sum()) if part.road.name == KEYS else past.records - len(there.keys)
+    return [_only(part, unchanged, records), _former(part, there.captured(), filter)]
+
+
+def _find_earliest(former: Former, found: dict[bytes, int]) -> Iterator[None]:
+    """Find the place of each record's earliest state."""
+    for end in range(len(former), 0, -STEP):
+        start = max(0, end - STEP)
+        found.update(zip(reversed(former.keys[start:end]), range(end - 1, start - 1, -1), strict=True))
+        yield
+
+
+def _compare(keys: list[bytes], changed: dict[bytes, int], unchanged: NDArray[np.bool_]) -> Iterator[None]:
+    """Find out which of the records have not changed."""
+    for start in range(0, len(keys) if changed else 0, STEP):
+        some = keys[start : start + STEP]
+        unchanged[start : start + len(some)] = ~np.fromiter(
+            map(changed.__contains__, some), np.bool_, len(some)
+        )
+        yield
+
+
+class _There:
+    """Of former states, those that are of records which were there."""
+
+    def __init__(self, past: Past) -> None:
+        self._past = past
+        self.keys: list[bytes] = []
+        self._bodies: list[bytes] = []
+        self._digests: list[int] = []
+        self._places: list[int] = []
+
+    def gather(self, earliest: dict[bytes, int]) -> Iterator[None]:
+        """Take those at these places."""
+        entries, bodies = iter(earliest.items()), self._past.former.bodies
+        while some := list(islice(entries, STEP)):
+            for key, at in some:
+                if (body := bodies[at]) is not None:
+                    self.keys.append(key)
+                    self._bodies.append(body)
+                    self._digests.append(digest_of(key))
+                    self._places.append(at)
+            yield
+
+    def captured(self) -> Captured:
+        """Return them as records of an instant."""
+        former, places = self._past.former, np.array(self._places, np.int64)
+        rows = np.arange(len(places), dtype=np.int64)
+        said = former.correlations
+        return Captured(
+            rows=rows,
+            keys=self.keys,
+            bodies=self._bodies,
+            partitions=self._past.partitions[places],
+            eras=former.eras[places],
+            offsets=former.offsets[places],
+            nths=former.nths[places].astype(np.int32),
+            times=former.times[places],
+            read_at=np.zeros(len(places)),
+            digests=np.array(self._digests, np.uint64),
+            correlations={n: said[at] for n, at in enumerate(self._places) if at in said} if said else {},
+        )
+
+
+def _only(part: Part, kept: NDArray[np.bool_], records: int) -> Part:
+    """Return the part without the records that are not kept."""
+    decided = part.decided[kept[part.decided]]
+    checks = [(places[kept[places]], filter) for places, filter in part.checks]
+    return replace(part, records=records, matches=len(decided), decided=decided, checks=checks, is_past=True)
+
+
+def _former(part: Part, captured: Captured, filter: Filter) -> Part:
+    """Return the part of records that are not as they were: every one of them is asked."""
+    places = captured.rows
+    decided, checks = (places, []) if filter == ALL else (NO_ROWS, [(places, filter)])
+    return replace(
+        part,
+        road=Road(HISTORY),
+        records=len(places),
+        matches=len(decided),
+        captured=captured,
+        decided=decided,
+        checks=checks,
+        ranks=None,
+        is_past=True,
+    )
