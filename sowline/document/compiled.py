@@ -1,0 +1,116 @@
+"""Deltas and conditions ready for use."""
+
+from functools import lru_cache
+
+from sowline.document import tree
+from sowline.document.evaluate import apply, holds
+from sowline.document.intrinsics import UNKNOWN, Intrinsics
+from sowline.document.parse import read_condition, read_delta
+from sowline.document.printer import text_of
+from sowline.document.values import Json, Undefined
+
+CACHED_TEXTS_MAX = 512
+CACHED_TEXT_CHARS_MAX = 4096
+"""Longer texts are parsed anew each time, so that the cache's memory has a limit."""
+
+
+class Delta:
+    """A change of a document. Immutable; equal to every delta of the same canonical `text`.
+
+    Safe to use from several threads.
+    """
+
+    __slots__ = ("_text", "tree")
+
+    def __init__(self, node: tree.Delta) -> None:
+        self.tree = node
+        self._text: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The canonical text."""
+        if self._text is None:
+            self._text = text_of(self.tree)
+        return self._text
+
+    def apply(self, value: Json | Undefined, about: Intrinsics = UNKNOWN) -> Json | Undefined:
+        """What it makes of a value or of UNDEFINED: UNDEFINED where it deletes. Never raises.
+
+        The value stays as it is, though the result shares parts with it and with the delta: change neither.
+        """
+        return apply(self.tree, value, about)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Delta({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Delta) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+class Condition:
+    """What may hold of a value. Immutable; equal to every condition of the same canonical `text`.
+
+    `matches(value)` knows nothing but the value; `matches_about(value, about)` the document's intrinsics too. Both
+    take UNDEFINED, never raise, and are safe to call from several threads.
+    """
+
+    __slots__ = ("_text", "tree")
+
+    def __init__(self, node: tree.Condition) -> None:
+        self.tree = node
+        self._text: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The canonical text."""
+        if self._text is None:
+            self._text = text_of(self.tree)
+        return self._text
+
+    def matches(self, value: Json | Undefined) -> bool:
+        """Whether it holds of a value of which no intrinsics are known: they are null, `~deleted` false."""
+        return holds(self.tree, value, UNKNOWN)
+
+    def matches_about(self, value: Json | Undefined, about: Intrinsics) -> bool:
+        """Whether it holds of a value of a document with these intrinsics."""
+        return holds(self.tree, value, about)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"Condition({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Condition) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+def parse_delta(text: str) -> Delta:
+    """The delta that the text spells. Raises `DocumentError` with reason `bad delta`."""
+    return _cached_delta(text) if len(text) <= CACHED_TEXT_CHARS_MAX else Delta(read_delta(text))
+
+
+def compile_condition(text: str) -> Condition:
+    """The condition that the text spells. Raises `DocumentError` with reason `bad condition`."""
+    if len(text) > CACHED_TEXT_CHARS_MAX:
+        return Condition(read_condition(text))
+    return _cached_condition(text)
+
+
+@lru_cache(maxsize=CACHED_TEXTS_MAX)
+def _cached_delta(text: str) -> Delta:
+    return Delta(read_delta(text))
+
+
+@lru_cache(maxsize=CACHED_TEXTS_MAX)
+def _cached_condition(text: str) -> Condition:
+    return Condition(read_condition(text))

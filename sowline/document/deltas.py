@@ -1,0 +1,111 @@
+"""The nodes of deltas, made in canonical form: what is constant is worked out when it is read.
+
+A map delta without `..` whose entries are all constant is the literal that it gives, an `if` with a constant
+condition the delta that it chooses. The functions raise `ValueError` with what is wrong with their arguments.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from sowline.document.errors import excerpt
+from sowline.document.json_text import json_text
+from sowline.document.printer import text_of
+from sowline.document.text_order import key_order
+from sowline.document.tree import (
+    Condition,
+    Conditional,
+    Constant,
+    Delete,
+    Delta,
+    Literal,
+    MapDelta,
+    Noop,
+    SetDelta,
+)
+from sowline.document.values import UNDEFINED, Identity, Json, Undefined, as_set, identity
+
+DELETE = Delete()
+NOOP = Noop()
+
+
+def map_delta(keeps_rest: bool, entries: Iterable[tuple[str, Delta]], deletes_empty: bool) -> Delta:
+    """`{..,"key":delta}?`, its keys all different."""
+    ordered = tuple(sorted(entries, key=lambda entry: key_order(entry[0])))
+    if not keeps_rest and all(is_constant(delta) for _, delta in ordered):
+        return _worked_out(ordered, deletes_empty)
+    may_be_empty = not any(always_defined(delta) for _, delta in ordered)
+    return MapDelta(keeps_rest, ordered, deletes_empty and may_be_empty)
+
+
+def set_delta(keeps_rest: bool, added: Sequence[Json], removed: Sequence[Json], deletes_empty: bool) -> Delta:
+    """`(..,added,~removed)?`. No value may be given twice; 1 and 1.0 may, and the first of them stays."""
+    _check_different([*added, *removed])
+    return SetDelta(keeps_rest, tuple(as_set(added)), tuple(as_set(removed)), deletes_empty)
+
+
+def conditional(cases: Sequence[tuple[Condition, Delta]], otherwise: Delta) -> Delta:
+    """`if test then delta elif … else otherwise end`."""
+    kept: list[tuple[Condition, Delta]] = []
+    for test, delta in cases:
+        if isinstance(test, Constant):
+            if test.holds:
+                otherwise = delta
+                break
+        else:
+            kept.append((test, delta))
+    if not kept:
+        return otherwise
+    if isinstance(otherwise, Conditional):
+        kept += otherwise.cases
+        otherwise = otherwise.otherwise
+    defined = always_defined(otherwise) and all(always_defined(delta) for _, delta in kept)
+    return Conditional(tuple(kept), otherwise, defined)
+
+
+def literal_of(delta: Delta) -> Json:
+    """The value that a set's item is; raises unless it is one."""
+    if not isinstance(delta, Literal):
+        raise ValueError(f"expected only values in a set, got {excerpt(text_of(delta))}")
+    return delta.value
+
+
+def is_constant(delta: Delta) -> bool:
+    """Whether a delta gives the same whatever was there before. A conditional is never known to."""
+    return isinstance(delta, Literal | Delete) or (isinstance(delta, SetDelta) and not delta.keeps_rest)
+
+
+def always_defined(delta: Delta) -> bool:
+    """Whether a delta never gives UNDEFINED."""
+    match delta:
+        case Literal():
+            return True
+        case MapDelta() | SetDelta():
+            return not delta.deletes_empty
+        case Conditional():
+            return delta.always_defined
+        case _:
+            return False
+
+
+def _worked_out(entries: Sequence[tuple[str, Delta]], deletes_empty: bool) -> Delta:
+    made = {key: value for key, delta in entries if (value := _constant(delta)) is not UNDEFINED}
+    return DELETE if deletes_empty and not made else Literal(made)
+
+
+def _constant(delta: Delta) -> Json | Undefined:
+    match delta:
+        case Literal(value):
+            return value
+        case SetDelta(_, added, _, deletes_empty):
+            return UNDEFINED if deletes_empty and not added else list(added)
+        case _:
+            return UNDEFINED
+
+
+def _check_different(values: Sequence[Json]) -> None:
+    seen: set[Identity] = set()
+    for value in values:
+        # 0 and 0.0 are one value here, as in EmoDB, though 1 and 1.0 are two.
+        key = identity(0 if type(value) is float and identity(value) == ("0.0",) else value)
+        if key in seen:
+            raise ValueError(f"expected each value of a set once, got {excerpt(json_text(value))} twice")
+        seen.add(key)

@@ -1,0 +1,33 @@
+"""The one error of this room."""
+
+from sowline.errors import SowlineError
+
+BAD_DELTA = "bad delta"
+BAD_CONDITION = "bad condition"
+
+EXCERPT_CHARS_MAX = 40
+
+
+class DocumentError(SowlineError):
+    """A text is not a delta (`bad delta`), or not a condition (`bad condition`).
+
+    `position` (0-based) is where in the text the trouble begins; the sentence gives it as a column, counted from 1,
+    and as a line too where the text has several.
+    """
+
+    def __init__(self, reason: str, message: str, position: int) -> None:
+        super().__init__(reason, message)
+        self.position = position
+
+
+def place(text: str, position: int) -> str:
+    """Where a position is, for a person: `column 5`, or `line 2, column 5` if the text has several lines."""
+    if "\n" not in text:
+        return f"column {position + 1}"
+    line = text.count("\n", 0, position) + 1
+    return f"line {line}, column {position - text.rfind(chr(10), 0, position)}"
+
+
+def excerpt(text: str) -> str:
+    """The text, or the beginning of a long one."""
+    return text if len(text) <= EXCERPT_CHARS_MAX else text[: EXCERPT_CHARS_MAX - 3] + "..."

@@ -1,0 +1,38 @@
+"""What is known of a document beside its content, and how conditions name it."""
+
+from typing import NamedTuple
+
+
+class Intrinsics(NamedTuple):
+    """The intrinsics that conditions may ask for, as they were before the write; None is null.
+
+    The three times are ISO 8601 in UTC, to the millisecond: `2012-06-22T20:11:53.473Z`.
+    """
+
+    id: str | None = None
+    table: str | None = None
+    signature: str | None = None
+    deleted: bool = False
+    first_update_at: str | None = None
+    last_update_at: str | None = None
+    last_mutate_at: str | None = None
+    placement: str | None = None
+
+
+UNKNOWN = Intrinsics()
+"""Nothing is known: `~deleted` is false, and the others are null."""
+
+FIELDS = {
+    "~id": "id",
+    "~table": "table",
+    "~signature": "signature",
+    "~deleted": "deleted",
+    "~firstUpdateAt": "first_update_at",
+    "~lastUpdateAt": "last_update_at",
+    "~lastMutateAt": "last_mutate_at",
+    "~placement": "placement",
+}
+"""The name in a condition, and the field of `Intrinsics`. `~version` is no part: it depends on who counts."""
+
+RESERVED_KEYS = frozenset(FIELDS) | {"~version", "~tags"}
+"""Keys that a document's content doesn't have at its top level: writes drop them."""
