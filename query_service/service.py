@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 import structlog
 import uvicorn
@@ -33,7 +33,11 @@ class QueryService:
         self._settings = settings
         self._topics = topics
         self._state = State(
-            topics, settings.ring_changes_max, settings.index_bytes_max, settings.ring_bytes_max
+            topics,
+            settings.ring_changes_max,
+            settings.index_bytes_max,
+            settings.ring_bytes_max,
+            settings.history_bytes_max,
         )
         for topic in self._state.topics.values():
             topic.about = topic.about._replace(instance=socket.gethostname(), group=settings.group)
@@ -103,6 +107,7 @@ class QueryService:
         yield GaugeMetricFamily(
             "sowline_index_bytes", "Estimated memory of all indexes", value=self._state.memory.nbytes
         )
+        yield from self._history_metrics()
         yield GaugeMetricFamily("sowline_sessions", "Connected clients", value=self._server.sessions)
         yield GaugeMetricFamily("sowline_subscriptions_live", "Live subscriptions", value=self._hub.live)
         yield CounterMetricFamily(
@@ -110,6 +115,33 @@ class QueryService:
         )
         yield CounterMetricFamily(
             "sowline_messages_sent", "Live messages put into clients' outboxes", value=self._hub.messages_sent
+        )
+
+    def _history_metrics(self) -> Iterator[Metric]:
+        states = GaugeMetricFamily(
+            "sowline_history_states",
+            "Former states of records that a topic's history keeps",
+            labels=["topic"],
+        )
+        oldest = GaugeMetricFamily(
+            "sowline_history_oldest_seconds",
+            "The time back to which a topic can be asked for, in seconds since 1970",
+            labels=["topic"],
+        )
+        for name, topic in self._state.topics.items():
+            if topic.histories:
+                states.add_metric([name], sum(history.states for history in topic.histories))
+                oldest.add_metric([name], max(history.floor for history in topic.histories) / 1000)
+        yield states
+        yield oldest
+        histories = self._state.histories
+        yield GaugeMetricFamily(
+            "sowline_history_bytes", "Estimated memory of all histories", value=histories.bytes
+        )
+        yield CounterMetricFamily(
+            "sowline_history_dropped",
+            "Former states that went before their time, for want of memory",
+            value=histories.dropped,
         )
 
 

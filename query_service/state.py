@@ -188,7 +188,7 @@ class State:
         had_room = not self.histories.dropped
         if self.histories.make_room() and had_room:
             log.warning(
-                "history goes back less far than its window: history_bytes_max leaves no more room",
+                "the oldest history goes before its time: history_bytes_max leaves no room for it",
                 bytes=self.histories.bytes,
             )
 

@@ -52,6 +52,11 @@ class Settings(BaseSettings):
     index_bytes_max: int = Field(
         default=1 << 30, ge=0, description="memory for the indexes of all topics; the least used go first"
     )
+    history_bytes_max: int = Field(
+        default=1 << 30,
+        ge=0,
+        description="memory for the histories of all topics; the oldest intervals go first",
+    )
     backlog_bytes_max: int = Field(
         default=16 * 1024 * 1024,
         ge=1024,
