@@ -21,8 +21,10 @@ class Undefined(Enum):
 
     UNDEFINED = "undefined"
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return "UNDEFINED"
+
+    __repr__ = __str__
 
 
 UNDEFINED: Final = Undefined.UNDEFINED

@@ -1,4 +1,4 @@
-"""The conformance corpus: cases with the answers of the system whose delta language Sowline speaks."""
+"""Where the corpus is: cases with the answers of the system whose delta language Sowline speaks."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-BESIDE_THE_CLONE = Path(__file__).parents[2] / "shared" / "conformance"
+BESIDE_THE_CLONE = Path(__file__).parents[3] / "shared" / "conformance"
 
 
 def corpus() -> Path | None:
@@ -15,7 +15,7 @@ def corpus() -> Path | None:
     return directory if directory.is_dir() else None
 
 
-def cases(directory: Path, name: str) -> Iterator[dict[str, Any]]:
+def cases(file: Path) -> Iterator[dict[str, Any]]:
     """Yield the cases of one file of the corpus."""
-    with (directory / name).open(encoding="utf-8") as lines:
+    with file.open(encoding="utf-8") as lines:
         yield from (json.loads(line) for line in lines)

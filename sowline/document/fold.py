@@ -1,0 +1,179 @@
+"""From a document and a write to the document after it: content, intrinsics, and what became of the write.
+
+Pure: all that counts is in the two arguments, so that a log folds to the same documents whenever it is read, and
+a document that was stored goes on as if all its writes had been folded again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from hashlib import blake2b, md5
+from typing import NamedTuple
+from uuid import UUID
+
+from sowline.document.compiled import Delta
+from sowline.document.evaluate import apply, holds
+from sowline.document.intrinsics import Intrinsics
+from sowline.document.sanitise import sanitised
+from sowline.document.tree import Conditional, Noop
+from sowline.document.values import UNDEFINED, Json, Undefined, same
+
+NEVER_WRITTEN = "0" * 32
+"""The signature of a document without writes."""
+
+CHANGE_ID_BYTES = 16
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_FIRST_MS = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLISECOND
+_LAST_MS = (datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC) - _EPOCH) // _MILLISECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document after its latest write: what it holds, and what is known of its writes.
+
+    The content is an object, or UNDEFINED: deleted, or never written. Times are milliseconds since 1970, and None
+    before the first write; they outlive a deletion.
+    """
+
+    table: str
+    id: str
+    placement: str | None = None
+    content: Json | Undefined = UNDEFINED
+    version: int = 0
+    signature: str = NEVER_WRITTEN
+    first_update_ms: int | None = None
+    last_update_ms: int | None = None
+    last_mutate_ms: int | None = None
+    tags: frozenset[str] = frozenset()
+    """Those of the latest write."""
+
+    @property
+    def deleted(self) -> bool:
+        """Whether there is no content."""
+        return self.content is UNDEFINED
+
+    def intrinsics(self) -> Intrinsics:
+        """What conditions may ask."""
+        return Intrinsics(
+            id=self.id,
+            table=self.table,
+            signature=self.signature,
+            deleted=self.deleted,
+            first_update_at=_instant(self.first_update_ms),
+            last_update_at=_instant(self.last_update_ms),
+            last_mutate_at=_instant(self.last_mutate_ms),
+            placement=self.placement,
+        )
+
+    def read(self, template: Mapping[str, Json] | None = None) -> dict[str, Json]:
+        """The document as readers see it: content, the template's fields over it, and the intrinsics over both."""
+        content = {} if self.content is UNDEFINED else self.content
+        times = {
+            "~firstUpdateAt": _instant(self.first_update_ms),
+            "~lastUpdateAt": _instant(self.last_update_ms),
+            "~lastMutateAt": _instant(self.last_mutate_ms),
+        }
+        return {
+            **content,
+            **(template or {}),
+            "~id": self.id,
+            "~table": self.table,
+            "~version": self.version,
+            "~signature": self.signature,
+            "~deleted": self.deleted,
+            **{name: instant for name, instant in times.items() if instant is not None},
+        }
+
+
+class Write(NamedTuple):
+    """A delta on the log, when it was put there, and what tells it from all others."""
+
+    delta: Delta
+    change_id: bytes
+    """16 bytes: see `change_id_of_writer` and `change_id_of_position`."""
+    at_ms: int
+    tags: frozenset[str] = frozenset()
+
+
+class Outcome(Enum):
+    """What became of a write."""
+
+    APPLIED = "applied"
+    """The content changed."""
+    CONDITION_FALSE = "condition_false"
+    """The delta was an `if` of which no condition held, and it had no `else`."""
+    NOOP = "noop"
+    """The content stayed the same for another reason."""
+
+
+class Folded(NamedTuple):
+    """The document after a write, and what became of the write.
+
+    `redundant`: neither the content nor the tags differ from the write's before, so that nobody need be told.
+    """
+
+    document: Document
+    outcome: Outcome
+    redundant: bool
+
+
+def fold(document: Document, write: Write) -> Folded:
+    """Apply a write to a document; the delta sees the intrinsics from before it.
+
+    Raises `SowlineError` for what `sanitised` refuses: then the document stays as it is. Every other write counts,
+    in version, signature and time of the last update, though it changes nothing.
+    """
+    delta = sanitised(write.delta)
+    about = document.intrinsics()
+    content = apply(delta.tree, document.content, about)
+    changed = not same(content, document.content)
+    outcome = Outcome.APPLIED if changed else _outcome_of_unchanged(delta, document.content, about)
+    is_first_mutation = changed or document.last_mutate_ms is None
+    after = replace(
+        document,
+        content=content,
+        version=document.version + 1,
+        signature=_signed(document.signature, write.change_id),
+        first_update_ms=write.at_ms if document.first_update_ms is None else document.first_update_ms,
+        last_update_ms=write.at_ms,
+        last_mutate_ms=write.at_ms if is_first_mutation else document.last_mutate_ms,
+        tags=write.tags,
+    )
+    return Folded(after, outcome, not changed and write.tags == document.tags)
+
+
+def change_id_of_writer(text: str) -> bytes:
+    """The id of a change that its writer named: the bytes of a UUID, a hash of any other text."""
+    try:
+        return UUID(text).bytes
+    except ValueError:
+        return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=CHANGE_ID_BYTES).digest()
+
+
+def change_id_of_position(partition: int, offset: int) -> bytes:
+    """The id of a change that has only its place on the log."""
+    return partition.to_bytes(4, "big") + bytes(4) + offset.to_bytes(8, "big")
+
+
+def _outcome_of_unchanged(delta: Delta, content: Json | Undefined, about: Intrinsics) -> Outcome:
+    node = delta.tree
+    if not isinstance(node, Conditional) or not isinstance(node.otherwise, Noop):
+        return Outcome.NOOP
+    any_held = any(holds(test, content, about) for test, _ in node.cases)
+    return Outcome.NOOP if any_held else Outcome.CONDITION_FALSE
+
+
+def _signed(signature: str, change_id: bytes) -> str:
+    assert len(change_id) == CHANGE_ID_BYTES
+    return md5(bytes.fromhex(signature) + change_id, usedforsecurity=False).hexdigest()
+
+
+def _instant(milliseconds: int | None) -> str | None:
+    """ISO 8601 in UTC; a time that has no such text is the first or the last that has."""
+    if milliseconds is None:
+        return None
+    moment = _EPOCH + timedelta(milliseconds=min(max(milliseconds, _FIRST_MS), _LAST_MS))
+    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"

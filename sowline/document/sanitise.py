@@ -1,0 +1,55 @@
+"""What of a delta may be written to a document: a document is an object, and its intrinsics are nobody's to set."""
+
+from collections.abc import Sequence
+
+from sowline.document.compiled import Delta
+from sowline.document.deltas import conditional, map_delta
+from sowline.document.errors import BAD_DELTA
+from sowline.document.intrinsics import RESERVED_KEYS
+from sowline.document.tree import Condition, Conditional, Literal, MapDelta, SetDelta
+from sowline.document.tree import Delta as Node
+from sowline.errors import SowlineError
+
+
+def sanitised(delta: Delta) -> Delta:
+    """The delta without the intrinsics that it sets at the top level, in canonical form.
+
+    Raises `SowlineError`: `not an object` if it could make a document anything else, and `bad delta` if it holds
+    half of a surrogate pair, which no body can.
+    """
+    node = _allowed(delta.tree)
+    clean = delta if node is delta.tree else Delta(node)
+    try:
+        clean.text.encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(clean.text[error.start]):04x}"
+        raise SowlineError(BAD_DELTA, f"expected text that UTF-8 can hold, got {half} alone") from None
+    return clean
+
+
+def _allowed(node: Node) -> Node:
+    """The node without reserved keys; itself if it has none. Each level takes one call."""
+    match node:
+        case Conditional(cases, otherwise):
+            allowed = []
+            for test, inner in cases:
+                allowed.append((test, _allowed(inner)))
+            return _rebuilt(node, allowed, _allowed(otherwise))
+        case Literal(dict() as members):
+            kept = {key: value for key, value in members.items() if key not in RESERVED_KEYS}
+            return node if len(kept) == len(members) else Literal(kept)
+        case MapDelta(keeps_rest, entries, deletes_empty):
+            rest = tuple(entry for entry in entries if entry[0] not in RESERVED_KEYS)
+            return node if len(rest) == len(entries) else map_delta(keeps_rest, rest, deletes_empty)
+        case Literal() | SetDelta():
+            message = "expected a delta that makes an object of the document, got one for another value"
+            raise SowlineError("not an object", message)
+        case _:
+            return node
+
+
+def _rebuilt(node: Conditional, cases: Sequence[tuple[Condition, Node]], otherwise: Node) -> Node:
+    """The conditional with these branches; itself if they are its own."""
+    branches = zip((inner for _, inner in cases), (inner for _, inner in node.cases), strict=True)
+    is_same = otherwise is node.otherwise and all(one is other for one, other in branches)
+    return node if is_same else conditional(cases, otherwise)

@@ -1,0 +1,163 @@
+"""The specification, docs/emodb.md, is true: each line of its tables is run, and so is its script."""
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sowline.document import (
+    UNDEFINED,
+    DocumentError,
+    Intrinsics,
+    compile_condition,
+    parse_delta,
+    parse_deltas,
+    same,
+)
+from sowline.document.fold import Document, Write, change_id_of_position, fold
+from sowline.document.intrinsics import FIELDS
+from sowline.document.sanitise import sanitised
+from sowline.errors import SowlineError
+
+DOCUMENTATION = Path(__file__).parents[2] / "docs" / "emodb.md"
+TEXT = DOCUMENTATION.read_text(encoding="utf-8").replace("␀", "\0")
+
+
+def rows(*headings: str) -> list[list[str]]:
+    """The rows of all tables with these headings, the marks around whole cells removed."""
+    found: list[list[str]] = []
+    in_table = False
+    for line in TEXT.splitlines():
+        cells = [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
+        if not line.startswith("|"):
+            in_table = False
+        elif tuple(cells) == headings:
+            in_table = True
+        elif in_table and not cells[0].startswith("---"):
+            found.append([re.sub(r"^`([^`]*)`$", r"\1", cell) for cell in cells])
+    assert found, headings
+    return found
+
+
+def value(cell: str) -> Any:
+    """The value that a cell shows."""
+    return UNDEFINED if cell == "undefined" else json.loads(cell)
+
+
+def test_the_script_prints_what_the_page_shows() -> None:
+    """The first example can be copied."""
+    found = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", TEXT, re.DOTALL)
+    assert found is not None
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(found[1], {})
+    assert printed.getvalue() == found[2]
+
+
+@pytest.mark.parametrize(("text", "before", "after"), rows("delta", "before", "after"))
+def test_delta(text: str, before: str, after: str) -> None:
+    """A delta shown with a value makes of it the value that the table says."""
+    assert same(parse_delta(text).apply(value(before)), value(after))
+
+
+@pytest.mark.parametrize(("text", "of", "holds"), rows("condition", "value", "holds"))
+def test_condition(text: str, of: str, holds: str) -> None:
+    """A condition shown with a value holds of it, or doesn't."""
+    assert compile_condition(text).matches(value(of)) is (holds == "true")
+    assert compile_condition(f"not({text})").matches(value(of)) is (holds == "false")
+
+
+@pytest.mark.parametrize(("text", "about", "holds"), rows("condition", "of a document of", "holds"))
+def test_condition_about_a_document(text: str, about: str, holds: str) -> None:
+    """A condition shown with a document's intrinsics holds of them, or doesn't."""
+    known = Intrinsics(**json.loads(about))
+    assert compile_condition(text).matches_about({}, known) is (holds == "true")
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_each_intrinsic_is_named(name: str) -> None:
+    """Whoever writes a condition finds what there is to ask."""
+    assert f"`{name}`" in TEXT.split("### Intrinsics")[1].split("###")[0]
+
+
+@pytest.mark.parametrize(("text", "canonical"), rows("delta", "canonical"))
+def test_canonical_delta(text: str, canonical: str) -> None:
+    """A delta has the canonical text that the table says, and that text has itself."""
+    assert parse_delta(text).text == parse_delta(canonical).text == canonical
+
+
+@pytest.mark.parametrize(("text", "canonical"), rows("condition", "canonical"))
+def test_canonical_condition(text: str, canonical: str) -> None:
+    """A condition has the canonical text that the table says, and that text has itself."""
+    assert compile_condition(text).text == compile_condition(canonical).text == canonical
+
+
+@pytest.mark.parametrize(("text", "deltas"), rows("stream", "deltas"))
+def test_stream(text: str, deltas: str) -> None:
+    """A stream yields the deltas that the table says, and ends in an error where it says so."""
+    found, error = [], None
+    try:
+        for delta in parse_deltas(text):
+            found.append(delta.text)
+    except DocumentError as raised:
+        error = raised
+    cell = deltas if "`" in deltas or deltas == "an error" else f"`{deltas}`"
+    assert found == re.findall(r"`([^`]+)`", cell)
+    assert (error is not None) == deltas.endswith("an error")
+
+
+@pytest.mark.parametrize(("text", "written"), rows("delta", "as it is written"))
+def test_sanitised(text: str, written: str) -> None:
+    """A delta is written as the table says, or refused."""
+    delta = parse_delta(text)
+    if written == "refused":
+        with pytest.raises(SowlineError, match="expected"):
+            sanitised(delta)
+    else:
+        assert sanitised(delta).text == written
+
+
+def test_writes() -> None:
+    """A document goes through the writes of the table as it says."""
+    document = Document("item", "a")
+    table = rows("delta", "content", "version", "changed at", "outcome", "redundant")
+    assert table
+    for number, (text, content, version, changed_at, outcome, redundant) in enumerate(table, 1):
+        write = Write(parse_delta(text), change_id_of_position(0, number), at_ms=number)
+        document, became, is_redundant = fold(document, write)
+        assert same(document.content, value(content))
+        assert (document.version, document.last_mutate_ms) == (int(version), int(changed_at))
+        assert (became.value, is_redundant) == (outcome, redundant == "yes")
+
+
+@pytest.mark.parametrize(("text", "sentence"), rows("delta", "error"))
+def test_error_of_a_delta(text: str, sentence: str) -> None:
+    """What is no delta is refused with the sentence that the table shows."""
+    with pytest.raises(DocumentError) as refused:
+        parse_delta(text)
+    assert (refused.value.reason, refused.value.message) == ("bad delta", sentence)
+
+
+@pytest.mark.parametrize(("text", "sentence"), rows("condition", "error"))
+def test_error_of_a_condition(text: str, sentence: str) -> None:
+    """What is no condition is refused with the sentence that the table shows."""
+    with pytest.raises(DocumentError) as refused:
+        compile_condition(text)
+    assert (refused.value.reason, refused.value.message) == ("bad condition", sentence)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text", "emodb", "here", "why"), rows("rule", "for example", "EmoDB", "here", "why")
+)
+def test_difference(rule: str, text: str, emodb: str, here: str, why: str) -> None:
+    """An example of what differs from EmoDB comes to what the table says, and a reason is given."""
+    assert why
+    if here == "refused":
+        with pytest.raises(DocumentError):
+            list(parse_deltas(text)) if rule == "text-behind-stream" else parse_delta(text)
+    else:
+        assert parse_delta(text).text == here != emodb
