@@ -21,13 +21,6 @@ from sowline.errors import SowlineError
 SECONDS_MAX = 30.0
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[LocalKafka]:
-    """A started broker of the test's own, under a path with a space in it."""
-    with LocalKafka(tmp_path / "a broker") as broker:
-        yield broker
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalKafka]:
     """A broker that goes on running: for tests that do not stop it."""
@@ -74,25 +67,29 @@ def is_alive(pid: int) -> bool:
     return not re.search(r"^State:\s+Z", status, re.MULTILINE)
 
 
-def test_data_survives(broker: LocalKafka) -> None:
-    """What was acknowledged is there after a stop and after a kill, at the same address."""
-    address = broker.bootstrap
-    write(address, b"1")
-    for end in (broker.stop, broker.kill):
-        end()
-        assert broker.pid is None
-        assert broker.start() == address
-        assert read(address) == b"1"
+def test_data_and_address_survive(tmp_path: Path) -> None:
+    """What was acknowledged is there after a kill and after a stop, at the same address unless another is wanted.
 
-
-def test_address_is_kept_with_the_data(broker: LocalKafka) -> None:
-    """Another object over the same directory finds the broker's address and data; another port may be asked for."""
-    write(broker.bootstrap, b"1")
-    broker.stop()
-    with LocalKafka(broker.data_dir) as again:
-        assert again.bootstrap == broker.bootstrap
+    A broker that finds data it can't use says why, with the end of its log.
+    """
+    directory = tmp_path / "a broker"
+    first = LocalKafka(directory)
+    with first:
+        write(first.bootstrap, b"1")
+        first.kill()
+        assert first.pid is None
+    with LocalKafka(directory) as again:
+        assert again.bootstrap == first.bootstrap
+        assert read(again.bootstrap) == b"1"
+        again.stop()
+        assert again.pid is None
+        (directory / "data" / "meta.properties").rename(tmp_path / "meta")
+        (directory / "data" / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=7\n")
+        with pytest.raises(SowlineError, match=r"(?s)ended before it answered; the end of .*node"):
+            again.start()
+        (tmp_path / "meta").rename(directory / "data" / "meta.properties")
     port = free_port()
-    with LocalKafka(broker.data_dir, port) as moved:
+    with LocalKafka(directory, port) as moved:
         assert moved.bootstrap == f"{HOST}:{port}"
         assert read(moved.bootstrap) == b"1"
 
@@ -118,16 +115,6 @@ def test_lost_port(running: LocalKafka, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("deploy.local.free_port", lambda: next(choices))
     with LocalKafka(tmp_path / "other") as other:
         assert other.bootstrap != running.bootstrap
-
-
-def test_broker_that_cannot_start(tmp_path: Path) -> None:
-    """The error of a broker that ends carries the end of its log."""
-    broker = LocalKafka(tmp_path)
-    with broker:
-        pass
-    (tmp_path / "data" / "meta.properties").write_text("version=1\ncluster.id=another\nnode.id=7\n")
-    with pytest.raises(SowlineError, match=r"(?s)ended before it answered; the end of .*node"):
-        broker.start()
 
 
 @pytest.fixture
