@@ -13,6 +13,7 @@ BENCHMARKS = (
     "subscribers",
     "pipeline",
     "recovery",
+    "emodb",
 )
 """Modules of this package; each has `run(records, runs)`."""
 

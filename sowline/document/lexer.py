@@ -2,7 +2,7 @@
 
 Blanks are all characters from U+0001 to U+0020. A word is a run of characters up to a blank, a quote, a backslash,
 or one of `, : ] } ) > / [ { ( < ; = # ?`; so `then~` is one word, and no keyword. A plain JSON array or
-object is one lexeme: that is what makes literals cheap.
+object is one lexeme, and so is a map with `..` and plain JSON behind it: that makes the usual deltas cheap.
 """
 
 import json
@@ -20,8 +20,8 @@ INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
 INT64_CHARS_MAX = 20
 
-FAILED_ATTEMPTS_MAX = 16
-"""So often an array or object is read as plain JSON first and turns out not to be, before that is given up."""
+READ_AHEAD_MAX = 8
+"""So many times a text's own length may be copied, or read as plain JSON in vain, until that is given up."""
 
 _BLANKS = r"[\x01-\x20]*"
 _TERMINATORS = r"\x00-\x20,:\]})>/\\\"\[{(<;=#?"
@@ -39,7 +39,7 @@ _NEXT = re.compile(
     re.VERBOSE,
 )
 _COLON = re.compile(rf"{_BLANKS}:")
-_DOTS_NEXT = re.compile(rf"\{{{_BLANKS}\.")
+_OPEN_MAP = re.compile(rf"\{{{_BLANKS}\.\.{_BLANKS}(,?)")
 _INTEGER = re.compile(r"-?[0-9]+")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
@@ -107,13 +107,14 @@ class DocumentLexer(Lexer):
 
 def lexemes(text: str) -> Iterator[Lexeme]:
     """What the text is made of, in order. Raises `Malformed` where it is made of nothing that could be meant."""
-    position, attempts = 0, FAILED_ATTEMPTS_MAX
+    position, allowance = 0, READ_AHEAD_MAX * len(text)
     while (found := _NEXT.match(text, position)) is not None:
         kind = found.lastgroup or ""
         start, position = found.start(kind), found.end()
         if kind == "open":
-            lexeme = _container(text, start) if attempts and not _DOTS_NEXT.match(text, start) else None
-            attempts -= lexeme is None and attempts > 0
+            lexeme = _plain(text, start) if allowance >= len(text) - start else None
+            if lexeme is None or lexeme.type == "MEMBERS":
+                allowance -= len(text) - start
             lexeme = lexeme or Lexeme(_PUNCTUATION[text[start]], text[start], start, position)
             position = lexeme.end
         elif kind == "quote":
@@ -124,14 +125,23 @@ def lexemes(text: str) -> Iterator[Lexeme]:
         yield lexeme
 
 
-def _container(text: str, start: int) -> Lexeme | None:
-    """An array or object of plain JSON; None if it is something else, or wrong."""
+def _plain(text: str, start: int) -> Lexeme | None:
+    """An array or object, or a map with `..`, of plain JSON; None if it is something else, or wrong."""
+    open_map = _OPEN_MAP.match(text, start)
     try:
-        value, end = _decode(text, start)
+        if open_map is None:
+            value, end = _decode(text, start)
+        elif open_map[1]:
+            value, end = _decode("{" + text[open_map.end() :], 0)
+            end += open_map.end() - 1
+        else:
+            return None
     except (JSONDecodeError, _NotPlain, RecursionError):
         # The last only if the caller's stack is deep already: the grammar needs none.
         return None
-    return None if text.startswith("?", end) else Lexeme("VALUE", value, start, end)
+    if text.startswith("?", end) or (open_map is not None and not value):
+        return None
+    return Lexeme("VALUE" if open_map is None else "MEMBERS", value, start, end)
 
 
 def _string(text: str, start: int) -> Lexeme:

@@ -11,7 +11,7 @@ from sowline.document import UNDEFINED, DocumentError, Intrinsics, compile_condi
 from sowline.document.parse import LEXEMES_MAX, TEXT_CHARS_MAX
 from sowline.nesting import NESTING_MAX
 
-SECONDS_AT_ONCE = 2.0
+SECONDS_AT_ONCE = 10.0
 """Generous, as the machine may be busy; what would hang takes minutes."""
 
 
