@@ -44,7 +44,10 @@ class Active:
         self.told_deltas = Addressee((sub_id,), self.form, frozenset({options.select}))
         self.whole = self.told_deltas._replace(form=self.form._replace(delta=False))
         self.positions: Positions = {}
-        self._is_live = False
+        self.was_told = False
+        """Whether it was told anything since this was last set to False."""
+        self.live = asyncio.Event()
+        """Whether it stands with its topic, and is told of each change as that is applied."""
         self.conflated: Conflated | None = None
         if options.conflation is not None:
             keys = topic.definition.key_paths
@@ -62,7 +65,7 @@ class Active:
     @property
     def place(self) -> Positions:
         """Where it stands: with its topic while it is live."""
-        return self.topic.positions if self._is_live else dict(self.positions)
+        return self.topic.positions if self.live.is_set() else dict(self.positions)
 
     @property
     def told(self) -> Positions:
@@ -77,12 +80,12 @@ class Active:
 
     def go_live(self) -> None:
         """Stand with the topic from now on."""
-        self._is_live = True
+        self.live.set()
 
     def stay_behind(self) -> None:
         """Stand where the topic stands now, if live, and go on with it no longer."""
         self.positions = self.place
-        self._is_live = False
+        self.live.clear()
 
     @property
     def is_too_slow(self) -> bool:
@@ -112,6 +115,7 @@ def deliver(topic: TopicState, partition: int, seen: Sighting, found: list[tuple
     for active, delivery in found:
         if active.conflated is not None:
             active.conflated.take(partition, seen, [(change.sow_key, delivery, deltas)])
+            active.was_told = True
             continue
         one = active.whole
         if active.form.delta:
@@ -120,6 +124,7 @@ def deliver(topic: TopicState, partition: int, seen: Sighting, found: list[tuple
                 if active.form.no_empties and not delta.changed:
                     continue
                 one = active.told_deltas
+        active.was_told = True
         slot = active.outbox, delivery.command
         other = due.get(slot)
         due[slot] = (delivery, one) if other is None else (delivery, other[1].with_(one))

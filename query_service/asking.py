@@ -6,13 +6,14 @@ from fanout.subscription import Subscription, require_told_before
 from query_service.grouping import GroupedQuery
 from query_service.query import Limits, Query, Selection
 from query_service.state import State, TopicState
-from sowline.bookmark import EPOCH, NOW, Positions, named_place, parse_bookmark
+from sowline.bookmark import Positions
 from sowline.errors import SowlineError
 from sowline.filter import Filter, compile_filter
 from sowline.filter.patterns import reason_of
 from sowline.filter.tree import Call, In, Literal, conjunction
-from sowline.position import before_the_log
+from sowline.options import Options
 from sowline.projection import parse_projection
+from sowline.span import Span
 from sowline.wire import Request
 
 PAGE_RECORDS_MAX = 10_000
@@ -63,11 +64,19 @@ def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
 
 
 def query_of(request: Request, topics: list[TopicState], limits: Limits) -> Query | GroupedQuery:
-    """Return the query that a request asks for."""
+    """Return the query that a request asks for; raises `invalid bookmark` and `no history`."""
     selection = selection_of(request)
+    span = span_of(request, topics)
+    if span.end is not None or span.is_return:
+        raise SowlineError(
+            "invalid bookmark",
+            "expected a time to ask for the records of, like 20261121T120000Z, got"
+            f" {request.bookmark or request.up_to!r}",
+        )
+    at = past_of(span, selection.options, topics)
     if selection.options.projection:
-        return GroupedQuery(only_topic(request, topics), selection, limits)
-    return Query(topics, selection, limits)
+        return GroupedQuery(only_topic(request, topics), selection, limits, at)
+    return Query(topics, selection, limits, at)
 
 
 def is_view(request: Request, selection: Selection) -> bool:
@@ -125,25 +134,68 @@ def live_filter(selection: Selection) -> Filter:
     return Filter(conjunction([In(Call("SOW_KEY", ()), keys), selection.filter.tree]))
 
 
-def places_of(request: Request, topics: list[TopicState]) -> Places | None:
-    """Return where a subscription begins; None for now.
+def span_of(request: Request, topics: list[TopicState]) -> Span:
+    """Return where a subscription begins and ends, in these topics; raises `invalid bookmark`."""
+    span = request.span
+    is_list = len(span.starts) > 1
+    is_pattern = request.topic.startswith("^")
+    for start in span.starts:
+        if isinstance(start, dict):
+            _check_partitions(start, topics)
+            if not is_list and not is_pattern and len(start) < len(topics):
+                raise _other_logs(start, topics)
+    if isinstance(span.end, dict):
+        _check_partitions(span.end, topics)
+        for topic in topics:
+            log, named = topic.definition.log, span.end.get(topic.definition.log, {})
+            if missing := [part.number for part in topic.partitions if part.number not in named]:
+                raise SowlineError(
+                    "invalid bookmark",
+                    f"expected an end in each partition, got none in {missing[0]} of {log}",
+                )
+    return span
 
-    A pattern may match more topics than it did when the bookmark was made: those begin before their first change.
-    """
-    place = named_place(request.bookmark) if request.bookmark else NOW
-    if place == NOW:
-        return None
-    logs = {topic.definition.log: len(topic.partitions) for topic in topics}
-    given = {log: {} for log in logs} if place == EPOCH else parse_bookmark(request.bookmark)
-    named = set(given) == set(logs) or (request.topic.startswith("^") and set(given) < set(logs))
-    if not named:
-        raise SowlineError(
-            "invalid bookmark", f"expected a bookmark of {', '.join(logs)}, got one of {', '.join(given)}"
-        )
-    for log, positions in given.items():
-        if beyond := [number for number in positions if number >= logs[log]]:
+
+def _check_partitions(place: Places, topics: list[TopicState]) -> None:
+    counts = {topic.definition.log: len(topic.partitions) for topic in topics}
+    if not set(place) <= set(counts):
+        raise _other_logs(place, topics)
+    for log, positions in place.items():
+        if beyond := [number for number in positions if number >= counts[log]]:
             raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
-    return {
-        log: {number: given.get(log, {}).get(number, before_the_log()) for number in range(count)}
-        for log, count in logs.items()
-    }
+
+
+def _other_logs(place: Places, topics: list[TopicState]) -> SowlineError:
+    logs = ", ".join(topic.definition.log for topic in topics)
+    return SowlineError("invalid bookmark", f"expected a bookmark of {logs}, got one of {', '.join(place)}")
+
+
+def past_of(span: Span, options: Options, topics: list[TopicState]) -> int | None:
+    """Return the time of which the records are asked for, in ms; None for what is now.
+
+    Raises `no history` where a topic has none, unless the option `current` says that now will do.
+    """
+    if span.moment is None:
+        return None
+    lacking = [topic.definition.name for topic in topics if topic.definition.history is None]
+    if not lacking:
+        return span.moment.microseconds // 1000
+    if options.current:
+        return None
+    raise SowlineError(
+        "no history",
+        f"expected a topic with history for the records as they were, got {lacking[0]}; ask for those of now, or"
+        " give the option current",
+    )
+
+
+def check_pace(request: Request, options: Options, *, is_view: bool) -> None:
+    """Raise `invalid options` where a rate is asked for that there can't be."""
+    if options.rate is None:
+        return
+    if is_view:
+        raise SowlineError("invalid options", "expected no rate with pages and groups: they tell differences")
+    if not request.bookmark:
+        raise SowlineError(
+            "invalid options", "expected a bookmark together with a rate: from there on it holds"
+        )

@@ -4,17 +4,19 @@ From the replica's recent changes in memory where they reach back far enough, el
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 from confluent_kafka import Message
 
-from fanout.subscription import Sighting
+from fanout.subscription import Delivery, Sighting
 from query_service.active import Active, deliver
 from query_service.hub import Hub
+from query_service.pace import STEP_SECONDS
 from query_service.replica import PartitionReplica
 from query_service.state import TopicState
 from sowline.bookmark import Positions
-from sowline.change import Change, read_event
+from sowline.change import Change, Event, read_event
 from sowline.errors import SowlineError
 from sowline.following import Verdict, verdict
 from sowline.kafka import KafkaConfig, read_range
@@ -52,9 +54,21 @@ class ChangesAfter:
         for number in self.behind():
             partition = self._topic.partitions[number]
             if partition.recent(self.positions[number], 1) is None:
-                async for messages in self._changes_topic(number, partition):
-                    if any(self._following(number, messages)):
-                        break
+                await self._first_kept(number, partition)
+
+    async def first(self, number: int) -> Change | None:
+        """Return the next change of a partition, if there is one; raises `BookmarkExpired` if it is gone."""
+        partition = self._topic.partitions[number]
+        recent = partition.recent(self.positions[number], 1)
+        if recent is None:
+            return await self._first_kept(number, partition)
+        return recent[0] if recent else None
+
+    async def _first_kept(self, number: int, partition: PartitionReplica) -> Change | None:
+        async for events in self._changes_topic(number, partition):
+            for change in self._following(number, events):
+                return change
+        return None
 
     async def of(self, number: int) -> AsyncIterator[list[Change]]:
         """Yield changes of one partition, in steps; in between, whoever takes them moves the position to the last."""
@@ -62,25 +76,31 @@ class ChangesAfter:
         now = partition.held
         recent = partition.recent(self.positions[number], BATCH_MAX)
         if recent is None:
-            async for messages in self._changes_topic(number, partition):
-                yield list(self._following(number, messages))
+            async for events in self._changes_topic(number, partition):
+                yield list(self._following(number, events))
         else:
             yield recent
         if recent is None or len(recent) < BATCH_MAX:
             self.positions[number] = max(now, self.positions[number])
         await asyncio.sleep(0)
 
-    def _changes_topic(self, number: int, partition: PartitionReplica) -> AsyncIterator[list[Message]]:
-        """Read what was written after the position, as far as the replica has applied it."""
-        start = partition.offset_for(self.positions[number])
-        topic = self._topic.definition.changes
-        return _in_thread(read_range(self._kafka, topic, number, start, partition.next_offset, BATCH_MAX))
+    async def _changes_topic(self, number: int, partition: PartitionReplica) -> AsyncIterator[list[Event]]:
+        """Read what was written after the position, as far as the replica has applied it.
 
-    def _following(self, number: int, messages: list[Message]) -> Iterator[Change]:
-        """Yield the new changes among the messages; raises `BookmarkExpired` at a gap."""
+        Raises `BookmarkExpired` where the last of that is not there.
+        """
+        last, wanted = self.positions[number], partition.held
+        start, end = partition.offset_for(last), partition.next_offset
+        async for events in events_between(self._kafka, self._topic, number, start, end):
+            last = max(last, max(event.position for event in events))
+            yield events
+        if last < wanted:
+            raise BookmarkExpired(last)
+
+    def _following(self, number: int, events: list[Event]) -> Iterator[Change]:
+        """Yield the new changes among the events; raises `BookmarkExpired` at a gap."""
         held = self.positions[number]
-        for message in messages:
-            event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+        for event in events:
             judged = verdict(event, held)
             if judged is Verdict.GAP:
                 raise BookmarkExpired(held)
@@ -139,18 +159,44 @@ class CatchUp:
 
     async def _deliver(self, number: int, changes: list[Change]) -> None:
         active = self._active
+        began = time.monotonic()
         for change in changes:
             await active.outbox.wait_drained()
-            seen = Sighting(change, active.topic.about, f"{active.log}:{number}", active.positions[number])
-            delivery = active.engine.on_change(seen)
-            if delivery is not None:
-                deliver(active.topic, number, seen, [(active, delivery)])
-            active.positions[number] = change.position
-            if active.conflated is not None:
-                active.conflated.relieve()
+            seen, delivery = sighted(active, number, change)
+            deliver_one(active, number, seen, delivery)
+            if time.monotonic() - began > STEP_SECONDS:
+                await asyncio.sleep(0)
+                began = time.monotonic()
 
 
-async def _in_thread(batches: Iterator[list[Message]]) -> AsyncIterator[list[Message]]:
+def sighted(active: Active, number: int, change: Change) -> tuple[Sighting, Delivery | None]:
+    """Return what the next change of a partition means to a subscription that is not live."""
+    seen = Sighting(change, active.topic.about, f"{active.log}:{number}", active.positions[number])
+    return seen, active.engine.on_change(seen)
+
+
+def deliver_one(active: Active, number: int, seen: Sighting, delivery: Delivery | None) -> None:
+    """Tell a subscription of a change, and let it stand behind that."""
+    if delivery is not None:
+        deliver(active.topic, number, seen, [(active, delivery)])
+    active.positions[number] = seen.change.position
+    if active.conflated is not None:
+        active.conflated.relieve()
+
+
+def events_between(
+    kafka: KafkaConfig, topic: TopicState, number: int, start: int, end: int
+) -> AsyncIterator[list[Event]]:
+    """Read what the changes topic has of a partition between two offsets, the second not included."""
+    batches = read_range(kafka, topic.definition.changes, number, start, end, BATCH_MAX)
+    return _in_thread(map(_events, batches))
+
+
+def _events(messages: list[Message]) -> list[Event]:
+    return [read_event(of.key() or b"", of.value(), of.headers()) for of in messages]  # type: ignore[arg-type]
+
+
+async def _in_thread(batches: Iterator[list[Event]]) -> AsyncIterator[list[Event]]:
     """Iterate over blocking batches without blocking the event loop."""
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         yield batch

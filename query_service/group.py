@@ -49,9 +49,14 @@ def acknowledge_processed(outbox: Outbox, request: Request, **fields: str) -> No
         outbox.put(ack("processed", request.command_id, **fields))
 
 
-def acknowledge(outbox: Outbox, request: Request, bookmark: str, result: Result) -> None:
-    """Say that a query is completed, and what it counted, where that was asked for."""
-    if "completed" in request.acks:
+def acknowledge(
+    outbox: Outbox, request: Request, bookmark: str, result: Result, *, is_completed: bool = True
+) -> None:
+    """Say that a query is completed, and what it counted, where that was asked for.
+
+    Unless `is_completed` more is to come before the command is.
+    """
+    if is_completed and "completed" in request.acks:
         outbox.put(ack("completed", request.command_id, bookmark=bookmark))
     if "stats" in request.acks:
         outbox.put(ack("stats", request.command_id, **result.stats))

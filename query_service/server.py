@@ -18,6 +18,7 @@ from query_service.backend import Backend
 from query_service.grouping import GroupedQuery
 from query_service.outbox import Outbox
 from query_service.query import Query
+from query_service.quiet import TICKS
 from query_service.rounds import Rounds
 from query_service.session import Session
 from query_service.state import TopicState
@@ -27,7 +28,7 @@ from sowline.settings import Settings
 from sowline.wire import join_frame, one_line, read_request
 
 GOING_AWAY = 1001
-SOW_FIELDS = ("filter", "options", "order_by", "top_n", "skip_n", "sow_keys")
+SOW_FIELDS = ("bookmark", "filter", "options", "order_by", "top_n", "skip_n", "sow_keys")
 NUMBERS = ("top_n", "skip_n")
 
 
@@ -62,7 +63,9 @@ class Server:
         await socket.accept()
         outbox = Outbox(self._settings.backlog_bytes_max, self._rounds)
         session = Session(self._backend, outbox)
-        writer = asyncio.get_running_loop().create_task(_write(socket, outbox))
+        loop = asyncio.get_running_loop()
+        writer = loop.create_task(_write(socket, outbox))
+        progress = loop.create_task(_tell_progress(session, self._settings.progress_seconds))
         self._sockets.add(socket)
         try:
             await _read(socket, session)
@@ -70,6 +73,7 @@ class Server:
             self._sockets.discard(socket)
             session.close()
             writer.cancel()
+            progress.cancel()
 
     async def close_sessions(self) -> None:
         """Tell every client that this server goes away; they come back elsewhere with their bookmarks."""
@@ -130,6 +134,13 @@ async def _write(socket: WebSocket, outbox: Outbox) -> None:
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
         while True:
             await socket.send_text(join_frame(await outbox.take()).decode())
+
+
+async def _tell_progress(session: Session, seconds: float) -> None:
+    """Tell quiet subscriptions where they stand, about so many seconds after they were told anything."""
+    while True:
+        await asyncio.sleep(seconds / TICKS)
+        await session.tell_progress()
 
 
 async def _fields(request: HttpRequest, bytes_max: int) -> dict[str, Any]:

@@ -9,7 +9,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
-from query_service.asking import is_view, only_topic, places_of, query_of, selection_of, topics_of
+from query_service.asking import (
+    check_pace,
+    is_view,
+    only_topic,
+    query_of,
+    selection_of,
+    span_of,
+    topics_of,
+)
 from query_service.backend import Backend
 from query_service.group import acknowledge, acknowledge_processed, send_group
 from query_service.grouping import GroupedQuery
@@ -18,12 +26,16 @@ from query_service.pace import STEP_SECONDS
 from query_service.query import Query
 from query_service.serving import Serving
 from query_service.viewing import Viewing
+from sowline.bookmark import format_bookmark
 from sowline.errors import SowlineError
 from sowline.wire import Request, ack, command_id_of, failure, message, read_request, split_frame
 
 log = structlog.get_logger()
 
 SUBSCRIPTIONS_MAX = 10_000
+
+QUIET_CHUNK = 500
+"""Subscriptions that are looked at before others in the event loop get a turn."""
 
 S = TypeVar("S", Serving, Viewing)
 
@@ -37,6 +49,8 @@ class _Subscription(NamedTuple):
     request: Request
     serving: Serving | Viewing
     task: asyncio.Task[None]
+    proofs: set[asyncio.Task[None]]
+    """Of where it stands, which were asked for and not given yet."""
 
 
 class Session:
@@ -85,7 +99,19 @@ class Session:
     # queries
 
     def _heartbeat(self, request: Request) -> None:
-        self.outbox.put(message("heartbeat", command_id=request.command_id))
+        if not request.sub_id:
+            self.outbox.put(message("heartbeat", command_id=request.command_id))
+            return
+        one = self._subscriptions.get(request.sub_id)
+        if one is None:
+            raise SowlineError(
+                "invalid subid", f"expected the sub_id of one subscription, got {request.sub_id!r}"
+            )
+        task = asyncio.get_running_loop().create_task(
+            self._guarded(request, partial(one.serving.prove, request), "processed")
+        )
+        one.proofs.add(task)
+        task.add_done_callback(one.proofs.discard)
 
     def _sow(self, request: Request) -> None:
         query = self._query(request)
@@ -96,10 +122,6 @@ class Session:
         self._start_query(request, partial(self._run_explain, request, self._query(request)))
 
     def _query(self, request: Request) -> Query | GroupedQuery:
-        if request.bookmark:
-            raise SowlineError(
-                "not supported", "a sow at a bookmark needs history, which this topic does not have"
-            )
         topics = topics_of(self._backend.state, request.topic)
         return query_of(request, topics, self._backend.limits)
 
@@ -150,7 +172,7 @@ class Session:
         task = asyncio.get_running_loop().create_task(
             self._guarded(request, serving.run, "processed", sub_id=sub_id)
         )
-        self._subscriptions[sub_id] = _Subscription(request, serving, task)
+        self._subscriptions[sub_id] = _Subscription(request, serving, task, set())
         task.add_done_callback(lambda done: self._ended(sub_id, task))
 
     def _replaced(self, request: Request, sub_id: str) -> _Subscription | None:
@@ -173,8 +195,9 @@ class Session:
         """Return who serves a subscription; the one that it replaces is stopped then."""
         topics = topics_of(self._backend.state, request.topic)
         selection = selection_of(request)
-        places = places_of(request, topics)
-        if replaced is not None and places is not None:
+        span = span_of(request, topics)
+        check_pace(request, selection.options, is_view=is_view(request, selection))
+        if replaced is not None and not span.begins_now:
             raise SowlineError(
                 "invalid bookmark",
                 f"expected no bookmark with replace, got {request.bookmark!r}: it goes on from where the old"
@@ -183,9 +206,9 @@ class Session:
         if is_view(request, selection):
             topic = only_topic(request, topics)
             viewing = _like(Viewing, replaced)
-            return Viewing(self._backend, self.outbox, request, topic, selection, places, viewing)
+            return Viewing(self._backend, self.outbox, request, topic, selection, span, viewing)
         serving = _like(Serving, replaced)
-        return Serving(self._backend, self.outbox, request, topics, selection, places, serving)
+        return Serving(self._backend, self.outbox, request, topics, selection, span, serving)
 
     def _unsubscribe(self, request: Request) -> None:
         if not request.sub_id and not request.query_id:
@@ -197,6 +220,44 @@ class Session:
         if request.query_id:
             self._abort(request.query_id)
         acknowledge_processed(self.outbox, request)
+
+    def _pause(self, request: Request) -> None:
+        for one in self._those_named(request.sub_id):
+            one.serving.pause()
+        acknowledge_processed(self.outbox, request)
+
+    def _resume(self, request: Request) -> None:
+        for one in self._those_named(request.sub_id):
+            one.serving.resume()
+        acknowledge_processed(self.outbox, request)
+
+    def _those_named(self, text: str) -> list[_Subscription]:
+        """Return subscriptions by their names; raises `invalid subid` where there is none of a name."""
+        names = self._named_subscriptions(text)
+        unknown = [name for name in names if name not in self._subscriptions]
+        if unknown or not text:
+            raise SowlineError(
+                "invalid subid",
+                f"expected a sub_id of this connection (one, several with commas, or all), got"
+                f" {', '.join(unknown) or 'none'}",
+            )
+        return [self._subscriptions[name] for name in names]
+
+    async def tell_progress(self) -> None:
+        """Tell where those subscriptions stand that were told nothing for a while; call it again and again."""
+        due: dict[str, list[str]] = {}
+        for number, (sub_id, one) in enumerate(list(self._subscriptions.items()), 1):
+            if (places := one.serving.quiet_place()) is not None:
+                due.setdefault(format_bookmark(places), []).append(sub_id)
+            if number % QUIET_CHUNK == 0:
+                self._put_progress(due)
+                await asyncio.sleep(0)
+        self._put_progress(due)
+
+    def _put_progress(self, due: dict[str, list[str]]) -> None:
+        for bookmark, sub_ids in due.items():
+            self.outbox.put(message("progress", sids=sub_ids, bookmark=bookmark))
+        due.clear()
 
     def _abort(self, query_id: str) -> None:
         """End a query; a subscription whose snapshot it is ends with it."""
@@ -220,6 +281,8 @@ class Session:
         if one is not None:
             one.serving.stop()
             one.task.cancel()
+            for proof in one.proofs:
+                proof.cancel()
 
     def _ended(self, sub_id: str, task: asyncio.Task[None]) -> None:
         """Forget a subscription that came to its end by itself; another one may have its name by now."""
@@ -255,4 +318,6 @@ _HANDLERS: dict[str, Callable[[Session, Request], None]] = {
     "delta_subscribe": Session._subscribe,
     "sow_and_delta_subscribe": Session._subscribe,
     "unsubscribe": Session._unsubscribe,
+    "pause": Session._pause,
+    "resume": Session._resume,
 }

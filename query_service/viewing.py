@@ -4,24 +4,28 @@ import asyncio
 
 from fanout.subscription import MATCH, OOF, PUBLISH, Delivery
 from fanout.telling import Told, selected
-from query_service.asking import Places
+from query_service.asking import Places, past_of
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, changes_since
-from query_service.group import Mark, acknowledge, acknowledge_processed, put_group
+from query_service.group import Mark, acknowledge, acknowledge_processed, put_group, send_group
 from query_service.group_views import GroupPageView, GroupView, shown_in_order
-from query_service.grouping import hash_of
+from query_service.grouping import GroupedQuery, hash_of
 from query_service.hub import ViewName
 from query_service.outbox import Outbox
 from query_service.pace import together
 from query_service.pages import PageView
+from query_service.places import begin_of, wait_for_replica
+from query_service.proof import put_proof
 from query_service.query import Query, Result, Selection
-from query_service.serving import wait_for_replica
+from query_service.quiet import Quiet
+from query_service.serving import GONE
 from query_service.state import TopicState
 from query_service.step import put_told
 from query_service.views import GUESSED, Shown, View, Viewer, no_longer_shown
 from sowline.bookmark import Positions, format_position
 from sowline.errors import SowlineError
-from sowline.wire import Request, sow_record
+from sowline.span import Span
+from sowline.wire import Request, ack, sow_record
 
 
 class Viewing:
@@ -37,15 +41,25 @@ class Viewing:
         request: Request,
         topic: TopicState,
         selection: Selection,
-        places: Places | None,
+        span: Span,
         replaced: "Viewing | None" = None,
     ) -> None:
+        if span.end is not None:
+            raise SowlineError(
+                "not supported", "expected no end of a subscription to a page or to groups: up_to, or a range"
+            )
         self._backend = backend
         self._outbox = outbox
         self._request = request
         self._topic = topic
         self._selection = selection
-        self._place = None if places is None else places[topic.definition.log]
+        self._span = span
+        self._past = past_of(span, selection.options, [topic])
+        self._begins_now = span.begins_now or (span.moment is not None and self._past is None)
+        self._quiet = Quiet()
+        self._going = asyncio.Event()
+        if not selection.options.pause:
+            self._going.set()
         self._is_page = request.skip_n is not None
         self._viewer = Viewer(outbox, request.id_of_subscription, topic, selection, delta=request.is_delta)
         self._view: View | None = None
@@ -96,17 +110,54 @@ class Viewing:
         """No: a view is sent at once."""
         return False
 
+    def pause(self) -> None:
+        """Tell nothing more, and let the client hold what it was told."""
+        self._going.clear()
+        view, viewer = self._view, self._viewer
+        if view is not None and viewer in view:
+            view.fall_behind(viewer)
+
+    def resume(self) -> None:
+        """Tell what differs from that, and go on."""
+        self._going.set()
+
+    def quiet_place(self) -> Places | None:
+        """Return where the subscription stands, if the client is to be told that now; None if not."""
+        viewer = self._viewer
+        if not self.has_begun or self._view is None or viewer not in self._view:
+            return None
+        was_told, viewer.was_told = viewer.was_told, False
+        told = self._topic.positions if viewer.conflated is None else viewer.conflated.told
+        places = {self._topic.definition.log: told}
+        return places if self._quiet.look(was_told, places) else None
+
+    async def prove(self, request: Request) -> None:
+        """Tell how much the client should hold, in order with the messages; raises where it can't be told."""
+        viewer = self._viewer
+        if not self._going.is_set():
+            raise SowlineError(
+                "not supported", "expected a subscription that goes on, got one that is paused"
+            )
+        await viewer.live.wait()
+        assert self._view is not None
+        if viewer.conflated is not None:
+            viewer.conflated.flush()
+        shown = self._shown(self._view)
+        bookmark = self._topic.bookmark(self._topic.positions)
+        put_proof(self._outbox, request, bookmark, len(shown), hash_of(shown))
+
     async def run(self) -> None:
         """Serve until cancelled; raises where it can't go on."""
-        if self._place is not None:
-            await wait_for_replica(self._backend.state, self._topic, self._place)
+        query, place = await self._find_place()
         view = self._view = await self._enter()
         assert view.filling is not None
         await asyncio.shield(view.filling)
         if self._is_replacement:
             self._replace(view)
-        elif self._place is None or not await self._came_back(view, self._place):
-            self._begin(view, None if self._place is None else "reset")
+        elif place is None:
+            self._begin(view, None if self._begins_now else "reset")
+        elif not await self._came_back(view, place, query):
+            self._begin(view, "reset")
         conflated = self._viewer.conflated
         if conflated is None:
             await self._stay_live(view)
@@ -118,6 +169,7 @@ class Viewing:
         while True:
             await self._viewer.behind.wait()
             await self._outbox.wait_drained()
+            await self._going.wait()
             if view.failed is not None:
                 raise view.failed
             view.catch_up(self._viewer)
@@ -216,18 +268,64 @@ class Viewing:
         acknowledge(self._outbox, self._request, bookmark, result)
         self._viewer.behind.clear()
         view.add(self._viewer)
+        if not self._going.is_set():
+            view.fall_behind(self._viewer)
 
-    async def _came_back(self, view: View, place: Positions) -> bool:
-        """Tell the client what has changed since its bookmark; False where a fresh group has to do."""
+    async def _find_place(self) -> tuple[Query | GroupedQuery | None, Positions | None]:
+        """Return where the client stands, None for now, and the query whose records it is to be sent first."""
+        if self._begins_now:
+            return None, None
+        topic, backend = self._topic, self._backend
+        log = topic.definition.log
+        try:
+            if self._past is not None:
+                query = self._query_of(self._past)
+                await query.begin()
+                return query, query.positions[log]
+            place = (await begin_of(backend, [topic], self._span))[log]
+            await wait_for_replica(backend.state, topic, place)
+        except SowlineError as error:
+            if error.reason not in GONE or not self._takes_fresh_group:
+                raise
+            return None, None
+        return None, place
+
+    @property
+    def _takes_fresh_group(self) -> bool:
+        """Whether what is shown now will do where the place is gone; from now on without it would not be true."""
+        return self._selection.options.bookmark_not_found in ("reset", "now")
+
+    def _query_of(self, past: int) -> Query | GroupedQuery:
+        if self._selection.options.projection:
+            return GroupedQuery(self._topic, self._selection, self._backend.limits, past)
+        return Query([self._topic], self._selection, self._backend.limits, past)
+
+    async def _came_back(self, view: View, place: Positions, query: Query | GroupedQuery | None) -> bool:
+        """Tell the client what has changed since its bookmark; False where a fresh group has to do.
+
+        Where a `query` of there is given, its group comes first.
+        """
         try:
             async with view.coming_back:
                 await self._go_back(view, place)
         except BookmarkExpired:
-            if not self._selection.options.reset:
+            if not self._takes_fresh_group:
                 raise
             return False
         self._acknowledge(self._topic.bookmark(place))
+        if query is not None:
+            await send_group(self._outbox, self._request, query)
+            acknowledge(self._outbox, self._request, query.bookmark, query.result, is_completed=False)
+        if view.failed is not None:
+            raise view.failed
+        if not self._going.is_set():
+            self._viewer.behind.set()
+            return True
         view.catch_up(self._viewer)
+        if "completed" in self._request.acks:
+            bookmark = self._topic.bookmark(self._topic.positions)
+            sub_id = self._request.id_of_subscription
+            self._outbox.put(ack("completed", self._request.command_id, bookmark=bookmark, sub_id=sub_id))
         return True
 
     async def _go_back(self, view: View, place: Positions) -> None:

@@ -62,6 +62,10 @@ class Viewer:
         self.held: dict[bytes, Shown] = {}
         self.positions: Positions = {}
         self.behind = asyncio.Event()
+        self.live = asyncio.Event()
+        """Whether it is told what the view shows as that changes."""
+        self.was_told = False
+        """Whether it was told anything since this was last set to False."""
         self.conflated: Conflated | None = None
         if options.conflation is not None:
             pending = pending_of(options, self.form, self.keys, of_each=True)
@@ -132,10 +136,12 @@ class View(ABC):
     def add(self, viewer: Viewer) -> None:
         """Let a viewer be live: it holds exactly what the view shows now."""
         self._viewers[viewer] = None
+        viewer.live.set()
 
     def remove(self, viewer: Viewer) -> None:
         """Tell a viewer nothing more."""
         self._viewers.pop(viewer, None)
+        viewer.live.clear()
 
     def apply(self, partition: int, seen: Sighting) -> int:
         """Take a change in, tell the viewers, and return how many messages that took."""
@@ -151,6 +157,7 @@ class View(ABC):
             return 0
         live: list[tuple[Viewer, Due]] = []
         for viewer, messages in due:
+            viewer.was_told = viewer.was_told or bool(messages)
             if viewer.conflated is None:
                 live.append((viewer, messages))
             else:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from sowline.duration import parse_duration_ms
 from sowline.errors import SowlineError
@@ -19,12 +19,14 @@ AUTO = 0
 
 INTERVAL_MS_MAX = 3_600_000
 
-_WORDS = ("oof", "no_empties", "no_sowkey", "send_keys", "timestamp", "reset", "replace")
-_NOT_FOUND = ("fail", "reset")
+_WORDS = ("oof", "no_empties", "no_sowkey", "send_keys", "timestamp", "replace", "pause", "current")
+_NOT_FOUND = ("fail", "now", "epoch", "reset")
 _KNOWN = ", ".join(
     (
         *_WORDS,
-        "bookmark_not_found=fail|reset",
+        "reset",
+        "bookmark_not_found=fail|now|epoch|reset",
+        "rate=100|64KB|2X",
         "conflation=none|auto|250ms",
         "conflation_key=[…]",
         "select=[…]",
@@ -32,6 +34,10 @@ _KNOWN = ", ".join(
         "projection=[…]",
     )
 )
+
+RATE_MIN, RATE_MAX = 0.001, 1e9
+_RATE = re.compile(r"(\d{1,10}(?:\.\d{1,6})?)(KB|MB|X)?", re.ASCII)
+_UNITS = {None: 1, "KB": 1024, "MB": 1024 * 1024}
 
 _PLAIN = re.compile(r"[^,\[]*")
 _INSIDE = re.compile(
@@ -43,13 +49,21 @@ _INSIDE = re.compile(
 _CLOSING = {"[": "]", "'": "'", '"': '"'}
 
 
+class Rate(NamedTuple):
+    """How fast a subscription is told: messages or bytes a second, or so many times as fast as it happened."""
+
+    amount: float
+    unit: Literal["messages", "bytes", "times"]
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a read may be asked to do differently; docs/wire.md describes each.
 
-    `send_keys` asks for what is always so: a delta holds the key fields. `conflation` is an interval in
-    milliseconds or `AUTO`; None is none. `grouping` and `projection` come together or not at all: then the
-    read is aggregated, and `projection` is the text between its brackets.
+    `bookmark_not_found` is `fail`, `now`, `epoch` or `reset`. `send_keys` asks for what is always so: a delta
+    holds the key fields. `conflation` is an interval in milliseconds or `AUTO`; None is none. `grouping` and
+    `projection` come together or not at all: then the read is aggregated, and `projection` is the text between
+    its brackets.
     """
 
     oof: bool = False
@@ -57,13 +71,21 @@ class Options:
     no_sowkey: bool = False
     send_keys: bool = False
     timestamp: bool = False
-    reset: bool = False
     replace: bool = False
+    pause: bool = False
+    current: bool = False
+    bookmark_not_found: str = "fail"
+    rate: Rate | None = None
     conflation: int | None = None
     conflation_key: tuple[Path, ...] = ()
     select: Select | None = None
     grouping: tuple[Path, ...] = ()
     projection: str = ""
+
+    @property
+    def reset(self) -> bool:
+        """Whether a fresh group is wanted where a bookmark has expired."""
+        return self.bookmark_not_found == "reset"
 
     def shows_like(self, other: "Options") -> bool:
         """Whether a record, or a group, looks the same under both."""
@@ -88,7 +110,9 @@ def parse_options(text: str) -> Options:
         if option in _WORDS:
             given[option] = True
         elif equals and name == "bookmark_not_found" and value in _NOT_FOUND:
-            given["reset"] = value == "reset"
+            given["bookmark_not_found"] = value
+        elif option == "reset":
+            given["bookmark_not_found"] = option
         elif equals and name in _CLAUSES:
             if name in given:
                 raise _invalid(f"expected {name}= once, got it twice")
@@ -105,7 +129,19 @@ def _consistent(options: Options) -> Options:
         raise _invalid("expected projection=[…] without select=[…]: it says already what is sent")
     if options.conflation_key and options.conflation is None:
         raise _invalid("expected conflation=… together with conflation_key=[…], got the key alone")
+    if options.rate is not None and (options.conflation is not None or options.projection):
+        raise _invalid("expected rate=… without conflation, grouping and projection")
     return options
+
+
+def _rate(text: str) -> Rate:
+    match = _RATE.fullmatch(text)
+    amount = float(match[1]) if match is not None else 0.0
+    if match is None or not RATE_MIN <= amount <= RATE_MAX:
+        raise _invalid(f"expected rate=100 (messages a second), 64KB, 2MB or 2X, got {text[:60]!r}")
+    if match[2] == "X":
+        return Rate(amount, "times")
+    return Rate(amount * _UNITS[match[2]], "bytes" if match[2] else "messages")
 
 
 def _conflation(text: str) -> int | None:
@@ -153,6 +189,7 @@ def _between_brackets(name: str, clause: str) -> str:
 _CLAUSES: dict[str, Callable[[str], Any]] = {
     "conflation": _conflation,
     "conflation_key": _conflation_key,
+    "rate": _rate,
     "select": parse_select,
     "grouping": _grouping,
     "projection": _projection,

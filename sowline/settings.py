@@ -76,6 +76,12 @@ class Settings(BaseSettings):
         description="memory for them; those beyond it are read from Kafka again",
     )
 
+    progress_seconds: float = Field(
+        default=10.0,
+        gt=0,
+        description="after so long without a message a subscription is told where it stands",
+    )
+
     @property
     def kafka_client(self) -> dict[str, str]:
         """What every Kafka client of the service is configured with."""

@@ -13,6 +13,7 @@ import orjson
 from sowline.errors import SowlineError
 from sowline.options import Options, parse_options
 from sowline.order import Order, parse_order
+from sowline.span import Span, parse_span
 
 ACK_TYPES = ("received", "processed", "completed", "persisted", "stats")
 BATCH_SIZE_MAX = 10_000
@@ -24,6 +25,8 @@ COMMANDS = (
     "delta_subscribe",
     "sow_and_delta_subscribe",
     "unsubscribe",
+    "pause",
+    "resume",
     "heartbeat",
     "explain",
 )
@@ -46,7 +49,8 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     sub_id: str = ""
     query_id: str = ""
     batch_size: int = 1
-    bookmark: str = ""
+    bookmark: str | tuple[str, ...] = ""
+    up_to: str = ""
     ack_type: str = ""
     order_by: str = ""
     top_n: int | None = None
@@ -68,6 +72,11 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     def parsed_options(self) -> Options:
         """The options of the command; raises `invalid options`."""
         return parse_options(self.options)
+
+    @property
+    def span(self) -> Span:
+        """Where it begins and ends; raises `invalid bookmark`."""
+        return parse_span(self.bookmark, self.up_to)
 
     @property
     def has_snapshot(self) -> bool:

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from query_service.asking import (
+    check_pace,
     is_view,
     live_filter,
     only_topic,
-    places_of,
     query_of,
     selection_of,
+    span_of,
     subscription_of,
     topics_of,
 )
@@ -20,7 +21,8 @@ from query_service.query import Limits, Query
 from query_service.state import State
 from sowline.errors import SowlineError
 from sowline.filter.about import About
-from sowline.position import Position, before_the_log
+from sowline.position import Position
+from sowline.span import Point, Span, parse_point
 from sowline.topics import parse_topics
 from sowline.wire import Request, read_request
 
@@ -181,30 +183,73 @@ def test_focus_needs_a_filter_that_does_not_change_by_itself() -> None:
     assert subscription_of(plain, selection_of(plain)).filter.text == text
 
 
-# places
+# spans
 
 
-def test_places(state: State) -> None:
-    """Of each log a position of every partition; partitions that are not named begin before the log."""
+def test_spans(state: State) -> None:
+    """Where a subscription begins and ends, as its request says."""
     topics = topics_of(state, "^order.*")
-    begin = before_the_log()
-    assert places_of(request(), topics) is None
-    assert places_of(request(bookmark="now"), topics) is None
-    assert places_of(request(bookmark="epoch"), topics) == {
-        "orders": {0: begin, 1: begin},
-        "order.lines": {0: begin},
-    }
-    assert places_of(request(bookmark="orders:1@7;order.lines:0@3"), topics) == {
-        "orders": {0: begin, 1: Position(0, 7)},
-        "order.lines": {0: Position(0, 3)},
-    }
+    assert span_of(request(), topics) == Span()
+    assert span_of(request(bookmark="epoch"), topics) == Span(("epoch",))
+    both: Point = {"orders": {1: Position(0, 7)}, "order.lines": {0: Position(0, 3)}}
+    assert span_of(request(bookmark="orders:1@7;order.lines:0@3"), topics) == Span((both,))
+    assert span_of(request(topic="^order.*", bookmark="order.lines:0@3"), topics) == Span(
+        ({"order.lines": {0: Position(0, 3)}},)
+    )
+    end = "orders:0@1,1@2;order.lines:0@3"
+    assert span_of(request(up_to=end), topics).end == parse_point(end)
 
 
 @pytest.mark.parametrize(
-    "bookmark", ["orders", "orders:0@x", "orders:2@1", "other:0@1", "orders:0@1;x.y:0@1"]
+    "fields",
+    [
+        {"bookmark": "orders"},
+        {"bookmark": "orders:0@x"},
+        {"bookmark": "orders:2@1"},
+        {"bookmark": "other:0@1"},
+        {"bookmark": "orders:0@1;x.y:0@1"},
+        {"bookmark": ["orders:0@1", "x.y:0@1"]},
+        {"bookmark": "[epoch..orders:0@1]"},
+        {"up_to": "orders:0@1"},
+        {"up_to": "x.y:0@1,1@1"},
+        {"up_to": "orders:0@1,1@1,2@1"},
+    ],
 )
-def test_places_that_are_not(state: State, bookmark: str) -> None:
-    """A bookmark of other logs, of partitions that there are not, or none at all."""
+def test_spans_that_are_not(state: State, fields: dict[str, Any]) -> None:
+    """A bookmark of other logs, of partitions that there are not, an end without all partitions, or none at all."""
     with pytest.raises(SowlineError) as error:
-        places_of(request(bookmark=bookmark), topics_of(state, "orders"))
+        span_of(request(**fields), topics_of(state, "orders"))
     assert reason_of(error) == "invalid bookmark"
+
+
+@pytest.mark.parametrize("bookmark", ["epoch", "orders:0@1,1@1", '["now"]', "[epoch..now]"])
+def test_a_query_is_of_a_time(state: State, bookmark: str) -> None:
+    """What records were at another place can't be told."""
+    topics = topics_of(state, "orders")
+    if bookmark == '["now"]':
+        assert isinstance(query_of(request(bookmark=bookmark), topics, Limits()), Query)
+        return
+    with pytest.raises(SowlineError) as error:
+        query_of(request(bookmark=bookmark), topics, Limits())
+    assert reason_of(error) == "invalid bookmark"
+
+
+def test_a_time_needs_history(state: State) -> None:
+    """Unless what is now will do."""
+    topics = topics_of(state, "orders")
+    with pytest.raises(SowlineError) as error:
+        query_of(request(bookmark="20261121T120000Z"), topics, Limits())
+    assert reason_of(error) == "no history"
+    current = request(bookmark="20261121T120000Z", options="current")
+    assert isinstance(query_of(current, topics, Limits()), Query)
+
+
+def test_a_rate_goes_with_a_bookmark() -> None:
+    """And with changes one by one."""
+    rated = request("subscribe", options="rate=5")
+    for asked, is_a_view in ((rated, False), (request(bookmark="epoch", options="rate=5"), True)):
+        with pytest.raises(SowlineError) as error:
+            check_pace(asked, asked.parsed_options, is_view=is_a_view)
+        assert reason_of(error) == "invalid options"
+    asked = request("subscribe", bookmark="now", options="rate=5")
+    check_pace(asked, asked.parsed_options, is_view=False)

@@ -3,7 +3,7 @@
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.options import AUTO, OPTIONS_CHARS_MAX, PROJECTION_BYTES_MAX, Options, parse_options
+from sowline.options import AUTO, OPTIONS_CHARS_MAX, PROJECTION_BYTES_MAX, Options, Rate, parse_options
 from sowline.path import Path, parse_path
 from sowline.select import parse_select
 
@@ -14,9 +14,20 @@ from sowline.select import parse_select
         ("", Options()),
         (" , ,", Options()),
         ("oof", Options(oof=True)),
-        ("oof, timestamp ,no_sowkey,reset", Options(oof=True, timestamp=True, no_sowkey=True, reset=True)),
+        (
+            "oof, timestamp ,no_sowkey,reset",
+            Options(oof=True, timestamp=True, no_sowkey=True, bookmark_not_found="reset"),
+        ),
         ("oof,oof", Options(oof=True)),
-        ("bookmark_not_found=reset", Options(reset=True)),
+        ("bookmark_not_found=reset", Options(bookmark_not_found="reset")),
+        ("bookmark_not_found=epoch", Options(bookmark_not_found="epoch")),
+        ("bookmark_not_found=now", Options(bookmark_not_found="now")),
+        ("pause,current", Options(pause=True, current=True)),
+        ("rate=100", Options(rate=Rate(100, "messages"))),
+        ("rate=0.5", Options(rate=Rate(0.5, "messages"))),
+        ("rate=64KB", Options(rate=Rate(65536, "bytes"))),
+        ("rate=1.5MB", Options(rate=Rate(1572864, "bytes"))),
+        ("rate=2X", Options(rate=Rate(2, "times"))),
         ("bookmark_not_found=fail", Options()),
         ("reset,bookmark_not_found=fail", Options()),
     ],
@@ -34,7 +45,7 @@ def test_known_options(text: str, options: Options) -> None:
         "oof=1",
         "oof timestamp",
         "bookmark_not_found",
-        "bookmark_not_found=now",
+        "bookmark_not_found=later",
         "Select=[-/]",
         "select",
         "[oof]",
@@ -160,3 +171,21 @@ def test_what_shows_records_alike() -> None:
     assert plain.shows_like(parse_options("oof,conflation=1s,replace,select=[-/,+/a]"))
     assert not plain.shows_like(parse_options("select=[-/,+/b]"))
     assert not plain.shows_like(parse_options("grouping=[/a],projection=[/a]"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "0", "-1", "fast", "1GB", "1 KB", "x2", "2x", "1e3", "٣", "99999999999", "0.0001", "1,rate=2"],
+)
+def test_a_rate_is_messages_or_bytes_a_second_or_a_multiple(text: str) -> None:
+    """And nothing else, and once."""
+    with pytest.raises(SowlineError, match="expected rate=") as error:
+        parse_options(f"rate={text}")
+    assert error.value.reason == "invalid options"
+
+
+@pytest.mark.parametrize("other", ["conflation=1s", "grouping=[/a],projection=[/a]"])
+def test_a_rate_is_of_single_changes(other: str) -> None:
+    """What tells outcomes has a pace already."""
+    with pytest.raises(SowlineError, match="without conflation"):
+        parse_options(f"rate=5,{other}")

@@ -315,7 +315,7 @@ async def test_a_replica_behind_the_bookmark_is_waited_for(server: Server) -> No
 
 async def test_a_replica_far_behind_refuses(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting has a limit; after that the answer is `behind`."""
-    monkeypatch.setattr("query_service.serving.BEHIND_SECONDS_MAX", 0)
+    monkeypatch.setattr("query_service.places.BEHIND_SECONDS_MAX", 0)
     client = server.connect()
     client.ask("subscribe", bookmark="orders:0@2")
     (failure,) = await client.read()
@@ -371,7 +371,7 @@ async def test_a_snapshot_waits_for_a_slow_client(server: Server) -> None:
         ({"command": "sow", "filter": "/a >"}, "bad filter"),
         ({"command": "sow", "options": "off"}, "invalid options"),
         ({"command": "sow", "ack_type": "all"}, "invalid ack type"),
-        ({"command": "sow", "bookmark": "orders:0@1"}, "not supported"),
+        ({"command": "sow", "bookmark": "orders:0@1"}, "invalid bookmark"),
         ({"command": "subscribe", "filter": "("}, "bad filter"),
         ({"command": "subscribe", "options": "off"}, "invalid options"),
         ({"command": "subscribe", "bookmark": "yesterday"}, "invalid bookmark"),
@@ -380,6 +380,21 @@ async def test_a_snapshot_waits_for_a_slow_client(server: Server) -> None:
         ({"command": "subscribe", "command_id": None}, "invalid subid"),
         ({"command": "sow_and_subscribe", "topic": "none"}, "invalid topic"),
         ({"command": "unsubscribe"}, "invalid subid"),
+        ({"command": "pause"}, "invalid subid"),
+        ({"command": "resume", "sub_id": "nobody"}, "invalid subid"),
+        ({"command": "heartbeat", "sub_id": "nobody"}, "invalid subid"),
+        ({"command": "sow", "bookmark": "20261121T120000Z"}, "no history"),
+        ({"command": "explain", "bookmark": "20261121T120000Z"}, "no history"),
+        ({"command": "sow_and_subscribe", "bookmark": "20261121T120000Z"}, "no history"),
+        ({"command": "subscribe", "bookmark": "29990101T000000Z"}, "invalid bookmark"),
+        ({"command": "subscribe", "up_to": "orders:1@1"}, "invalid bookmark"),
+        ({"command": "subscribe", "bookmark": "[epoch..now]", "up_to": "now"}, "invalid bookmark"),
+        ({"command": "subscribe", "options": "rate=5"}, "invalid options"),
+        (
+            {"command": "sow_and_subscribe", "skip_n": 0, "top_n": 1, "bookmark": "now", "options": "rate=5"},
+            "invalid options",
+        ),
+        ({"command": "sow_and_subscribe", "skip_n": 0, "top_n": 1, "up_to": "now"}, "not supported"),
     ],
 )
 async def test_what_can_not_be_done_is_refused(server: Server, fields: dict[str, Any], reason: str) -> None:

@@ -1,0 +1,179 @@
+"""Telling a subscription of its changes one by one, in the order of their time: up to an end, or at a rate."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+
+from query_service.active import Active
+from query_service.backend import Backend
+from query_service.catch_up import ChangesAfter, deliver_one, sighted
+from query_service.ends import End, Ends
+from query_service.pace import STEP_SECONDS
+from sowline.change import Change
+from sowline.options import Rate
+
+BURST_SECONDS = 0.1
+"""So much of a rate that was not used may be made up for at once."""
+
+
+class Throttle:
+    """When the next message may go."""
+
+    def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._free = clock()
+        self._first: tuple[float, int] | None = None
+
+    def seconds(self, size: int, log_time: int) -> float:
+        """Return how long to wait before a message of so many bytes, of a change of that time in ms; count it."""
+        now = self._clock()
+        if self._rate.unit == "times":
+            began, first = self._first = self._first or (now, log_time)
+            return max(0.0, began + (log_time - first) / 1000 / self._rate.amount - now)
+        cost = size if self._rate.unit == "bytes" else 1
+        due = max(self._free, now - BURST_SECONDS)
+        self._free = due + cost / self._rate.amount
+        return max(0.0, due - now)
+
+
+class _Source:
+    """What a subscription is still to be told of one partition."""
+
+    def __init__(self, after: ChangesAfter, active: Active, number: int, end: End | None) -> None:
+        self.active = active
+        self.number = number
+        self.is_over = False
+        self._after = after
+        self._end = end
+        self._start = active.positions[number]
+        self._batches: AsyncIterator[list[Change]] | None = None
+        self._waiting: deque[Change] = deque()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the replica has more of it."""
+        held = self.active.topic.partitions[self.number].held
+        return not self.is_over and self.active.positions[self.number] < held
+
+    async def fill(self) -> bool:
+        """Get what comes next, if there is something; tell whether there is."""
+        while not self._waiting and (self._batches is not None or self.is_behind):
+            if self._batches is None:
+                self._batches = self._after.of(self.number)
+            batch = await anext(self._batches, None)
+            if batch is None:
+                self._batches = None
+            else:
+                self._waiting.extend(batch)
+            self._look_for_end()
+        return bool(self._waiting)
+
+    def _look_for_end(self) -> None:
+        if self._waiting and self._end is not None and not self._end.takes(self.number, self._waiting[0]):
+            self._waiting.clear()
+            self._stop()
+
+    def _stop(self) -> None:
+        assert self._end is not None
+        positions = self.active.positions
+        end = self._end.place(self.number, positions[self.number])
+        positions[self.number] = max(self._start, end)
+        self.is_over = True
+        self._batches = None
+
+    def settle(self) -> None:
+        """Where there is nothing to tell now, find out whether there will never be."""
+        if self._end is not None and not self.is_over and self._end.is_reached(self.number):
+            self._stop()
+
+    @property
+    def next(self) -> Change | None:
+        """The change that comes next, if it is there."""
+        return self._waiting[0] if self._waiting else None
+
+    def take(self) -> None:
+        """Go behind the change that comes next."""
+        self._waiting.popleft()
+        self._look_for_end()
+
+
+class Paced:
+    """Tells a subscription, over one topic or several, of its changes. `run` returns at the end, if there is one."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        actives: list[Active],
+        ends: Ends | None,
+        rate: Rate | None,
+        caught_up: Callable[[], None],
+    ) -> None:
+        self._state = backend.state
+        self._outbox = actives[0].outbox
+        self._ends = ends or {}
+        self._throttle = None if rate is None else Throttle(rate)
+        self._caught_up = caught_up
+        self._news = asyncio.Event()
+        self._sources = [
+            _Source(after, active, number, self._ends.get(active.log))
+            for active in actives
+            for after in [ChangesAfter(backend.kafka, active.topic, active.positions)]
+            for number in active.positions
+        ]
+
+    async def run(self) -> None:
+        """Tell everything up to the end; raises `BookmarkExpired` where it can't go on."""
+        loop = asyncio.get_running_loop()
+        helpers = [loop.create_task(self._settle(end)) for end in self._ends.values()]
+        helpers.append(loop.create_task(self._watch()))
+        try:
+            await self._tell()
+        finally:
+            for helper in helpers:
+                helper.cancel()
+
+    async def _watch(self) -> None:
+        while True:
+            await self._state.wait_moved()
+            self._news.set()
+
+    async def _settle(self, end: End) -> None:
+        await end.settle()
+        self._news.set()
+
+    async def _tell(self) -> None:
+        while True:
+            self._news.clear()
+            ready = [source for source in self._sources if await source.fill()]
+            if ready:
+                await self._tell_next(ready)
+            elif not any(source.is_behind for source in self._sources):
+                for source in self._sources:
+                    source.settle()
+                if all(source.is_over for source in self._sources):
+                    return
+                self._caught_up()
+                await self._news.wait()
+
+    async def _tell_next(self, ready: list[_Source]) -> None:
+        """Tell what comes first, and what more of that partition comes before the others."""
+        ready.sort(key=_time)
+        source, until = ready[0], _time(ready[1]) if len(ready) > 1 else None
+        began = time.monotonic()
+        while (change := source.next) is not None and (until is None or change.time <= until):
+            await self._outbox.wait_drained()
+            seen, delivery = sighted(source.active, source.number, change)
+            if delivery is not None and self._throttle is not None:
+                await asyncio.sleep(self._throttle.seconds(len(delivery.body), change.time))
+            deliver_one(source.active, source.number, seen, delivery)
+            source.take()
+            if time.monotonic() - began > STEP_SECONDS:
+                await asyncio.sleep(0)
+                began = time.monotonic()
+
+
+def _time(source: _Source) -> int:
+    assert source.next is not None
+    return source.next.time

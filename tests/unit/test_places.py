@@ -1,0 +1,124 @@
+"""Finding places: times, lists, ranges, and what is left where a place is gone."""
+
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from query_service.backend import Backend
+from query_service.catch_up import BookmarkExpired
+from query_service.places import LogPlace, before_time, begin_of, oldest
+from sowline.errors import SowlineError
+from sowline.position import Position, before_the_log
+from sowline.span import parse_span
+from tests.unit.sessions import Server
+
+
+def log_places(server: Server) -> Any:
+    """Stand in for Kafka's answer: change n of a partition is of the log record n, at the time 1000 + n."""
+
+    def places(kafka: Any, log: str, partitions: int, first_ms: int) -> dict[int, LogPlace]:
+        return {
+            number: LogPlace(max(0, min(first_ms - 1000, server.last[number].offset + 1)), 0)
+            for number in range(partitions)
+        }
+
+    return places
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server whose ring holds little, with changes at every second offset of two partitions."""
+    server = Server(partitions=2, ring=3).loaded()
+    with server.patched(), patch("query_service.places.log_places", log_places(server)):
+        for number in range(10):
+            server.put({"id": number, "n": number}, partition=number % 2, step=2)
+        yield server
+
+
+def backend(server: Server) -> Backend:
+    """Return what a session has."""
+    return Backend(server.state, server.hub, {}, server.limits)
+
+
+def at(first: int, second: int) -> dict[int, Position]:
+    """Return a place."""
+    return {0: Position(0, first), 1: Position(0, second)}
+
+
+async def begin(server: Server, bookmark: str | list[str]) -> dict[int, Position]:
+    """Return where a span begins in the log of the orders."""
+    return (await begin_of(backend(server), [server.topic], parse_span(bookmark)))["orders"]
+
+
+@pytest.mark.parametrize("time", range(999, 1012))
+async def test_a_time_is_behind_all_that_was_until_then(server: Server, time: int) -> None:
+    """At a real position of each partition; changes are at 1, 3, 5, 7 and 9."""
+    last = max((offset for offset in (1, 3, 5, 7, 9) if 1000 + offset <= time), default=-1)
+    assert await before_time(backend(server), server.topic, time + 1) == at(last, last)
+
+
+@pytest.mark.parametrize(
+    ("bookmark", "offset"),
+    [
+        ("19700101T000001.004Z", 3),
+        ("19700101T000001.005Z", 5),
+        ("19700101T000001.005999Z", 5),
+        ("[19700101T000001.005Z..now]", 3),
+        ("[19700101T000001.005001Z..now]", 5),
+        ("(19700101T000001.005Z..now]", 5),
+        ("[orders:0@5,1@5..now]", 3),
+        ("(orders:0@5,1@5..now]", 5),
+        ("orders:0@4,1@4", 4),
+        ("epoch", -1),
+    ],
+)
+async def test_brackets_say_whether_the_place_itself_counts(
+    server: Server, bookmark: str, offset: int
+) -> None:
+    """A square one does, a round one and none do not."""
+    assert await begin(server, bookmark) == at(offset, offset)
+
+
+async def test_of_a_list_the_earliest_place_of_each_partition_counts(server: Server) -> None:
+    """A partition that none of them names is told from its beginning."""
+    assert await begin(server, ["orders:0@5,1@3", "orders:0@3,1@9"]) == at(3, 3)
+    assert await begin(server, ["orders:0@5", "orders:1@7"]) == at(5, 7)
+    assert await begin(server, ["orders:0@5", "now"]) == at(5, 9)
+    assert await begin(server, ["orders:0@5", "orders:0@7"]) == {0: Position(0, 5), 1: before_the_log()}
+    assert await begin(server, ["orders:0@7,1@7", "19700101T000001.004Z"]) == at(3, 3)
+
+
+async def test_a_time_to_come_is_no_begin(server: Server) -> None:
+    """But for one that is there in a moment."""
+    with pytest.raises(SowlineError, match="still to come"):
+        await begin(server, "29990101T000000Z")
+
+
+async def test_the_oldest_place_is_behind_the_last_gap(server: Server) -> None:
+    """Where compaction has taken changes away."""
+    assert (await oldest(backend(server), [server.topic]))["orders"] == at(-1, -1)
+    del server.written[0][1]
+    del server.written[1][0]
+    assert (await oldest(backend(server), [server.topic]))["orders"] == at(3, 1)
+
+
+async def test_a_time_before_changes_that_are_gone_is_not_found(server: Server) -> None:
+    """Nothing is told then, for a gap would not be seen."""
+    del server.written[0][1]
+    with pytest.raises(BookmarkExpired):
+        await before_time(backend(server), server.topic, 1002)
+    assert await before_time(backend(server), server.topic, 1004) == at(3, 3)
+
+
+async def test_a_time_before_the_log_began_is_not_found(server: Server) -> None:
+    """What was then, the log does not tell; unless it began with nothing."""
+
+    def shorter(kafka: Any, log: str, partitions: int, first_ms: int) -> dict[int, LogPlace]:
+        return {number: LogPlace(max(5, first_ms - 1000), 5) for number in range(partitions)}
+
+    with patch("query_service.places.log_places", shorter):
+        with pytest.raises(BookmarkExpired):
+            await before_time(backend(server), server.topic, 1004)
+        assert await before_time(backend(server), server.topic, 1006) == at(5, 5)

@@ -1,0 +1,58 @@
+"""Rates: when the next message may go."""
+
+import pytest
+
+from query_service.paced import Throttle
+from sowline.options import Rate
+
+
+class Clock:
+    """A clock that tests move."""
+
+    now = 100.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now
+
+
+def test_messages_go_evenly() -> None:
+    """So many a second, whatever their size."""
+    clock = Clock()
+    throttle = Throttle(Rate(10, "messages"), clock)
+    waits = []
+    for _ in range(20):
+        waits.append(throttle.seconds(1000, 0))
+        clock.now += waits[-1]
+    assert clock.now == pytest.approx(101.9)
+    assert waits[0] == 0
+
+
+def test_little_is_made_up_for() -> None:
+    """After a quiet time there is no burst."""
+    clock = Clock()
+    throttle = Throttle(Rate(100, "messages"), clock)
+    clock.now += 60
+    waits = []
+    for _ in range(50):
+        waits.append(throttle.seconds(1, 0))
+        clock.now += waits[-1]
+    assert sum(wait == 0 for wait in waits) <= 12
+
+
+def test_bytes_are_counted() -> None:
+    """A large message makes the next one wait."""
+    clock = Clock()
+    throttle = Throttle(Rate(1024, "bytes"), clock)
+    assert throttle.seconds(2048, 0) == 0
+    assert throttle.seconds(10, 0) == pytest.approx(2.0)
+
+
+def test_the_original_speed_times_so_many() -> None:
+    """By the log's times, which the first message ties to the clock."""
+    clock = Clock()
+    throttle = Throttle(Rate(2, "times"), clock)
+    assert throttle.seconds(1, 5000) == 0
+    assert throttle.seconds(1, 9000) == pytest.approx(2.0)
+    clock.now += 3
+    assert throttle.seconds(1, 10000) == 0
