@@ -1,6 +1,7 @@
 """Deltas and conditions ready for use."""
 
 from functools import lru_cache
+from typing import Generic, TypeVar
 
 from sowline.document import tree
 from sowline.document.evaluate import apply, holds
@@ -13,17 +14,16 @@ CACHED_TEXTS_MAX = 512
 CACHED_TEXT_CHARS_MAX = 4096
 """Longer texts are parsed anew each time, so that the cache's memory has a limit."""
 
+Node = TypeVar("Node", bound=tree.Delta | tree.Condition)
 
-class Delta:
-    """A change of a document. Immutable; equal to every delta of the same canonical `text`.
 
-    Safe to use from several threads.
-    """
+class Canonical(Generic[Node]):
+    """What a delta and a condition have in common: a tree, and its one text, which says whether two are equal."""
 
     __slots__ = ("_text", "tree")
 
-    def __init__(self, node: tree.Delta) -> None:
-        self.tree = node
+    def __init__(self, node: Node) -> None:
+        self.tree: Node = node
         self._text: str | None = None
 
     @property
@@ -32,6 +32,33 @@ class Delta:
         if self._text is None:
             self._text = text_of(self.tree)
         return self._text
+
+    @property
+    def needs_about(self) -> bool:
+        """Whether the answer may depend on intrinsics."""
+        # A string that holds one of these is taken for a condition: that costs a little, and is never wrong.
+        return "intrinsic(" in self.text or "partition(" in self.text
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.text!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Canonical) and type(self) is type(other) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+class Delta(Canonical[tree.Delta]):
+    """A change of a document. Immutable; equal to every delta of the same canonical text.
+
+    Safe to use from several threads.
+    """
+
+    __slots__ = ()
 
     def apply(self, value: Json | Undefined, about: Intrinsics = UNKNOWN) -> Json | Undefined:
         """What it makes of a value or of UNDEFINED: UNDEFINED where it deletes. Never raises.
@@ -40,38 +67,15 @@ class Delta:
         """
         return apply(self.tree, value, about)
 
-    def __str__(self) -> str:
-        return self.text
 
-    def __repr__(self) -> str:
-        return f"Delta({self.text!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Delta) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-
-class Condition:
-    """What may hold of a value. Immutable; equal to every condition of the same canonical `text`.
+class Condition(Canonical[tree.Condition]):
+    """What may hold of a value. Immutable; equal to every condition of the same canonical text.
 
     `matches(value)` knows nothing but the value; `matches_about(value, about)` the document's intrinsics too. Both
     take UNDEFINED, never raise, and are safe to call from several threads.
     """
 
-    __slots__ = ("_text", "tree")
-
-    def __init__(self, node: tree.Condition) -> None:
-        self.tree = node
-        self._text: str | None = None
-
-    @property
-    def text(self) -> str:
-        """The canonical text."""
-        if self._text is None:
-            self._text = text_of(self.tree)
-        return self._text
+    __slots__ = ()
 
     def matches(self, value: Json | Undefined) -> bool:
         """Whether it holds of a value of which no intrinsics are known: they are null, `~deleted` false."""
@@ -81,18 +85,6 @@ class Condition:
         """Whether it holds of a value of a document with these intrinsics."""
         return holds(self.tree, value, about)
 
-    def __str__(self) -> str:
-        return self.text
-
-    def __repr__(self) -> str:
-        return f"Condition({self.text!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Condition) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
 
 def parse_delta(text: str) -> Delta:
     """The delta that the text spells. Raises `DocumentError` with reason `bad delta`."""
@@ -101,9 +93,7 @@ def parse_delta(text: str) -> Delta:
 
 def compile_condition(text: str) -> Condition:
     """The condition that the text spells. Raises `DocumentError` with reason `bad condition`."""
-    if len(text) > CACHED_TEXT_CHARS_MAX:
-        return Condition(read_condition(text))
-    return _cached_condition(text)
+    return _cached_condition(text) if len(text) <= CACHED_TEXT_CHARS_MAX else Condition(read_condition(text))
 
 
 @lru_cache(maxsize=CACHED_TEXTS_MAX)

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from sowline.document.compiled import Delta
 from sowline.document.evaluate import apply, holds
-from sowline.document.intrinsics import Intrinsics
+from sowline.document.intrinsics import UNKNOWN, Intrinsics
 from sowline.document.sanitise import sanitised
 from sowline.document.tree import Conditional, Noop
 from sowline.document.values import UNDEFINED, Json, Undefined, same
@@ -127,7 +127,7 @@ def fold(document: Document, write: Write) -> Folded:
     in version, signature and time of the last update, though it changes nothing.
     """
     delta = sanitised(write.delta)
-    about = document.intrinsics()
+    about = document.intrinsics() if delta.needs_about else UNKNOWN
     content = apply(delta.tree, document.content, about)
     changed = not same(content, document.content)
     outcome = Outcome.APPLIED if changed else _outcome_of_unchanged(delta, document.content, about)

@@ -55,6 +55,19 @@ def test_intrinsics_are_null_where_nothing_is_known() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ('{..,"a":1}', False),
+        ('{..,"a":if intrinsic("~id":"k") then 1 end}', True),
+        ("if not(partition(2:1)) then ~ end", True),
+    ],
+)
+def test_a_delta_tells_whether_it_asks_for_intrinsics(text: str, needs: bool) -> None:
+    """Who applies many deltas works out no intrinsics in vain."""
+    assert parse_delta(text).needs_about is needs
+
+
+@pytest.mark.parametrize(
     ("text", "sentence"),
     [
         ("", "expected a delta at column 1, got the end of the delta"),
