@@ -23,6 +23,10 @@ ROOMS = {
     "spark": "needs Spark and a real Kafka",
 }
 
+# Brokers and Spark drivers of tests live for seconds or minutes: what they would gain of the JVM's second compiler
+# is less than it takes.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 # `ci` looks at new examples each time and prints how to get a failing one back; `dev` is for the edit loop.
 hypothesis.settings.register_profile("ci", derandomize=False, print_blob=True, deadline=None)
 hypothesis.settings.register_profile("dev", deadline=None, max_examples=50)
