@@ -20,7 +20,7 @@ from sowline.local_view import AsyncLocalView
 from sowline.message import Message, Received, read_frame
 from sowline.publisher import Body, Publisher
 from sowline.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
-from sowline.stream import Ask, Reading, Selecting, Stream, stream_id
+from sowline.stream import PAUSE, PROOF, RESUME, Ask, Reading, Selecting, Stream, stream_id
 from sowline.topics import Topics
 
 CONNECT_SECONDS_MAX = 30.0
@@ -30,7 +30,7 @@ BACK_OFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 ASK_AGAIN_SECONDS = 0.2
 SILENCE_SECONDS_MAX = 20.0
 EXPLAIN_SECONDS_MAX = 120.0
-EXPLAINED = ("filter", "options", "order_by", "top_n", "skip_n", "sow_keys")
+EXPLAINED = ("bookmark", "filter", "options", "order_by", "top_n", "skip_n", "sow_keys")
 
 
 class AsyncClient:
@@ -159,6 +159,29 @@ class AsyncClient:
         replacement = stream.replace(**reading)
         await self._send_next(stream)
         await replacement.settled()
+
+    async def pause(self, stream: Stream) -> None:
+        """Let a subscription stand still until it is resumed; what has come already can still be read."""
+        stream.is_paused = True
+        await self._send_aside(stream, PAUSE)
+
+    async def resume(self, stream: Stream) -> None:
+        """Let a subscription go on from where it was paused, with every change since."""
+        stream.is_paused = False
+        await self._send_aside(stream, RESUME)
+
+    async def prove(self, stream: Stream) -> None:
+        """Let the service say what a subscriber holds: a `progress` message among the others, with records and hash.
+
+        Where it can't say, the message has a reason, and the hash is an empty string.
+        """
+        stream.wants_proof = True
+        await self._send_aside(stream, PROOF)
+
+    async def _send_aside(self, stream: Stream, what: str) -> None:
+        """Send what is about a subscription. Without a connection, a later one does so."""
+        if self._connected.is_set():
+            await self._send(stream.aside(what))
 
     async def end(self, stream: Stream) -> None:
         """Unsubscribe, if the stream is still alive; without a connection there is nothing to unsubscribe from."""
@@ -301,8 +324,10 @@ class AsyncClient:
             ask = stream.resumed()
             if ask is not None:
                 asked.append(stream.id)
-                with contextlib.suppress(ConnectionClosed):
-                    await self._connection.send(orjson.dumps(ask.request(stream.id)).decode())
+                requests = [ask.request(stream.id), *([stream.aside(PROOF)] if stream.wants_proof else [])]
+                for request in requests:
+                    with contextlib.suppress(ConnectionClosed):
+                        await self._connection.send(orjson.dumps(request).decode())
         self._connected.set()
         for id in asked:
             if id not in self._streams:  # its caller left meanwhile

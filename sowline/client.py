@@ -1,7 +1,7 @@
 """The synchronous client: the asynchronous one, in a thread of its own."""
 
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
@@ -16,6 +16,36 @@ from sowline.stream import Ask, Reading, Stream
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Messages(Iterator[Message]):
+    """The messages of one query or subscription, as they come. Leaving them, or `close`, ends it."""
+
+    def __init__(self, client: "Client", stream: Stream) -> None:
+        self._client = client
+        self._stream = stream
+        self._messages = client._iterate(stream)
+
+    def __next__(self) -> Message:
+        """Wait for the next message."""
+        return next(self._messages)
+
+    @property
+    def bookmark(self) -> str | None:
+        """Where to come back from: after the last messages that were given. None until a group has ended."""
+        return self._stream.bookmark
+
+    def pause(self) -> None:
+        """Let the subscription stand still until it is resumed; what has come already still comes."""
+        self._client._run(self._client._client.pause, self._stream)
+
+    def resume(self) -> None:
+        """Let the subscription go on, with every change since."""
+        self._client._run(self._client._client.resume, self._stream)
+
+    def close(self) -> None:
+        """End it."""
+        self._messages.close()
 
 
 class Client:
@@ -60,23 +90,23 @@ class Client:
         finally:
             self._thread.stop()
 
-    def sow(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
+    def sow(self, topic: str, **reading: Unpack[Reading]) -> Messages:
         """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
         return self._open(Ask("sow", topic, **reading))
 
-    def subscribe(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
+    def subscribe(self, topic: str, **reading: Unpack[Reading]) -> Messages:
         """Return the changes as they happen, from this call or from a bookmark on."""
         return self._open(Ask("subscribe", topic, **reading))
 
-    def sow_and_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
+    def sow_and_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Messages:
         """Yield the records that match at one instant, then every change after it: no gap, no repeat."""
         return self._open(Ask("sow_and_subscribe", topic, **reading))
 
-    def delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
+    def delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Messages:
         """Return changes as they happen; of a record that you hold, only the key fields and what has changed."""
         return self._open(Ask("delta_subscribe", topic, **reading))
 
-    def sow_and_delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Iterator[Message]:
+    def sow_and_delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> Messages:
         """Yield the records that match at one instant, then what every change after it has changed."""
         return self._open(Ask("sow_and_delta_subscribe", topic, **reading))
 
@@ -103,11 +133,11 @@ class Client:
         """Return which road a query would take in each topic, and what it would find there."""
         return self._run(self._client.explain, topic, **reading)
 
-    def _open(self, ask: Ask) -> Iterator[Message]:
+    def _open(self, ask: Ask) -> Messages:
         """Start a query or subscription; once this returns, it has begun."""
-        return self._iterate(self._run(self._client.open, ask))
+        return Messages(self, self._run(self._client.open, ask))
 
-    def _iterate(self, stream: Stream) -> Iterator[Message]:
+    def _iterate(self, stream: Stream) -> Generator[Message, None, None]:
         try:
             while batch := self._run(stream.next_batch):
                 yield from batch

@@ -18,6 +18,7 @@ from sowline.order import parse_order
 from sowline.place import Place
 from sowline.record_view import Callbacks, RecordView, Waiting
 from sowline.records import Records
+from sowline.span import bookmark_text
 from sowline.stream import Ask, Reading, Selecting, Shown, Stream
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class _Following(RecordView):
         self._client = client
         self._ask = _asked(topic, delta, records, reading)
         self._stream: Stream | None = None
-        held = Records(records, Place(self._ask.bookmark))
+        held = Records(records, Place(None if records is None else bookmark_text(self._ask.bookmark)))
         super().__init__(topic, held, parse_order(self._ask.order_by), callbacks)
 
     async def _subscribe(self) -> Stream:
@@ -68,6 +69,17 @@ class _Following(RecordView):
         stream = self._subscribed()
         await self._client.replace(stream, **_changed(stream.ask, changes))
         return stream.replacements
+
+    async def _ask_for_proof(self) -> int:
+        """Ask what the view should hold; return how many answers there were before."""
+        answers = len(self._proofs)
+        await self._client.prove(self._subscribed())
+        return answers
+
+    def _come_to_end(self, stream: Stream) -> None:
+        """Note that no more comes, where that was asked for."""
+        if stream.ask.has_end:
+            self._fail(SowlineError("disconnected", "the view has come to the end that was asked for"))
 
     def _subscribed(self) -> Stream:
         if self._stream is None:
@@ -130,6 +142,12 @@ class AsyncLocalView(_Following):
         replacements = await self._replace(reading)
         await self._wait(lambda: self._shows(replacements))
 
+    async def verify(self, timeout: float | None = None) -> bool:
+        """Tell whether the view holds what it should; see `LocalView.verify`."""
+        answers = await self._ask_for_proof()
+        await self._wait(lambda: len(self._proofs) > answers, timeout)
+        return self._outcome(answers)
+
     async def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
         answered: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
 
@@ -154,6 +172,7 @@ class AsyncLocalView(_Following):
             while batch := await stream.next_batch():
                 self._take(batch, stream.shown)
                 await asyncio.sleep(0)
+            self._come_to_end(stream)
         except Exception as error:
             self._break(error)
 
@@ -224,6 +243,16 @@ class LocalView(_Following):
         replacements = self._run(self._replace, reading)
         self._wait(lambda: self._shows(replacements))
 
+    def verify(self, timeout: float | None = None) -> bool:
+        """Tell whether the view holds what it should, at one place: the service counts, and hashes, the SOW keys.
+
+        Raises what `wait_for` raises, and where the service can't tell, the reason.
+        """
+        self._refuse_callbacks()
+        answers = self._run(self._ask_for_proof)
+        self._wait(lambda: len(self._proofs) > answers, timeout)
+        return self._outcome(answers)
+
     def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
         """Wait as for what runs in a loop: whatever a signal does, it ends the wait and harms nobody else."""
         answers: SimpleQueue[BaseException | None] = SimpleQueue()
@@ -246,6 +275,7 @@ class LocalView(_Following):
         try:
             while (taken := self._run(_next, stream))[0]:
                 self._take(*taken)
+            self._come_to_end(stream)
         except CancelledError:
             self._fail(SowlineError("disconnected", "the client was closed"))
         except BaseException as error:  # also of a callback that wants the program to end
@@ -264,7 +294,7 @@ def _asked(topic: str, delta: bool, records: Mapping[str, bytes] | None, reading
             "regex topic not supported", f"expected one topic by its name, got {topic!r}; use a view of each"
         )
     ask = Ask("sow_and_delta_subscribe" if delta else "sow_and_subscribe", topic, **reading)
-    if (records is None) is not (not ask.bookmark):
+    if (records is None) is ask.span.is_return:
         raise SowlineError(
             "invalid bookmark", "expected a bookmark together with the records there, got one of them"
         )

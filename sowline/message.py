@@ -15,7 +15,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     `bookmark` is where a subscriber may come back from. `reset` marks a group that voids what came before it,
     `replace` one that is added to it: a subscription was replaced, and what it held already is not sent again.
     `more` says that the next message belongs to the same step of a page or of groups. Of a `delta`, `body` holds
-    the key fields and what has changed, and `removed` the paths of the fields that are gone.
+    the key fields and what has changed, and `removed` the paths of the fields that are gone. A `progress`, which
+    only `AsyncClient.prove` asks for, says with `records` and `hash` what a subscriber holds at that place.
     """
 
     command: str
@@ -33,6 +34,11 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     delta: bool = False
     removed: tuple[str, ...] = ()
     replace: bool = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it moves a subscription's place on, and that is all."""
+        return self.command == "progress" and self.hash is None
 
     @property
     def data(self) -> dict[str, Any]:
@@ -62,6 +68,7 @@ class Received(msgspec.Struct):
     topic: str = ""
     sow_key: str | None = None
     bookmark: str | None = None
+    up_to: str = ""
     timestamp: str | None = None
     data: msgspec.Raw = msgspec.Raw(b"")
     records: list[_Record] | int | None = None

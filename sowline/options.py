@@ -122,6 +122,12 @@ def parse_options(text: str) -> Options:
     return _consistent(Options(**given))
 
 
+def with_pause(text: str, paused: bool) -> str:
+    """Return options that say of `pause` what is given here."""
+    others = [option for option in _split(text) if option != "pause"]
+    return ",".join([*others, "pause"] if paused else others)
+
+
 def _consistent(options: Options) -> Options:
     if bool(options.grouping) is not bool(options.projection):
         raise _invalid("expected grouping=[…] and projection=[…] together, got one of them")

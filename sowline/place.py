@@ -30,7 +30,7 @@ class Place:
 
     def note(self, message: Message) -> None:
         """Move behind a message. A group has a place once it has ended, a record of it has none."""
-        if message.command == "group_end":
+        if message.command in ("group_end", "progress") and message.bookmark is not None:
             self._whole = message.bookmark
             self._moves = {}
         elif message.bookmark is not None and message.command in ("publish", "oof"):

@@ -3,7 +3,8 @@
 import json
 import logging
 import threading
-from collections.abc import Callable, ItemsView, Iterator, KeysView, Mapping, ValuesView
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import orjson
@@ -69,6 +70,8 @@ class RecordView(Mapping[str, Record]):
         self._shown: Shown | None = None
         self._waiting: list[Waiting] = []
         self._error: SowlineError | None = None
+        self._proofs: list[bool | SowlineError] = []
+        """Whether the view was right, each time that the service has said what it should hold, or why it has not."""
         self._set_order(order)
 
     # what a caller reads
@@ -133,6 +136,9 @@ class RecordView(Mapping[str, Record]):
     def _take(self, batch: list[Message], shown: Shown | None) -> None:
         """Take messages, and tell of each step that they complete; `shown` is where the last of them leads."""
         for number, message in enumerate(batch, 1):
+            if message.command == "progress":
+                self._compare(message)
+                continue
             with self._lock:
                 effects = self._records.take(message)
                 if effects is None:
@@ -146,6 +152,27 @@ class RecordView(Mapping[str, Record]):
             with self._lock:
                 self._is_telling = False
                 self._answer()
+
+    def _compare(self, proof: Message) -> None:
+        """Compare the SOW keys with what the service says that there are."""
+        with self._lock:
+            if proof.hash:
+                keys = self._records.bodies.keys()
+                is_right = (len(keys), _hash_of(keys)) == (proof.records, proof.hash)
+                self._proofs.append(is_right)
+            else:
+                reason = proof.reason or "internal"
+                self._proofs.append(
+                    SowlineError(reason, f"the service did not say what {self!r} should hold")
+                )
+            self._answer()
+
+    def _outcome(self, number: int) -> bool:
+        """Return whether the view was right when that was asked for the so manieth time."""
+        outcome = self._proofs[number]
+        if isinstance(outcome, SowlineError):
+            raise outcome
+        return outcome
 
     def _show(self, shown: Shown | None) -> None:
         """Stand where the stream says; a subscription that was replaced may have another order."""
@@ -244,6 +271,14 @@ class _Values(ValuesView[Record]):
 
     def __contains__(self, value: object) -> bool:
         return any(value == record for record in self)
+
+
+def _hash_of(keys: Iterable[str]) -> str:
+    """Return the XOR of the digests of SOW keys, as the service writes it."""
+    hash = 0
+    for key in keys:
+        hash ^= int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big")
+    return f"{hash:016x}"
 
 
 def _parse(body: bytes) -> Record:

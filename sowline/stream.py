@@ -4,17 +4,21 @@ import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 import msgspec
 
-from sowline.bookmark import NOW, named_place
 from sowline.errors import SowlineError
 from sowline.message import Message, Received
-from sowline.options import parse_options
+from sowline.options import Options, parse_options, with_pause
 from sowline.place import Place
 from sowline.select import Select
+from sowline.span import Given, Span, bookmark_text, parse_span, range_text, split_range
+
+PAUSE, RESUME, PROOF = "pause", "resume", "proof"
+"""What the ids of commands end with that are about a subscription."""
 
 WAITING_MAX = 10_000
 """Messages that wait for the caller before the client stops reading from its connection."""
@@ -35,7 +39,8 @@ class Selecting(TypedDict, total=False):
 class Reading(Selecting, total=False):
     """What a query or subscription may be asked for beside its topic; docs/client.md describes each."""
 
-    bookmark: str
+    bookmark: Given
+    up_to: str | datetime
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ class Ask:
     topic: str
     filter: str = ""
     options: str = ""
-    bookmark: str = ""
+    bookmark: Given = ""
+    up_to: str | datetime = ""
     batch_size: int = 10
     order_by: str = ""
     top_n: int | None = None
@@ -61,7 +67,23 @@ class Ask:
     @property
     def has_no_group(self) -> bool:
         """Whether nothing but changes comes: from now on, or after a bookmark that the caller holds a view at."""
-        return not self.command.startswith("sow") or named_place(self.bookmark or NOW) != NOW
+        return not self.command.startswith("sow") or self.span.is_return
+
+    @property
+    def span(self) -> Span:
+        """Where it begins and ends; raises `invalid bookmark`."""
+        return parse_span(bookmark_text(self.bookmark), bookmark_text(self.up_to))
+
+    @property
+    def has_end(self) -> bool:
+        """Whether a subscription is over at some place."""
+        return self.command != "sow" and self.span.end is not None
+
+    def going_on(self, place: str, end: str) -> "Ask":
+        """Return what to ask for after a place, with the same end; `end` says where that is, if that is known."""
+        given = None if end else split_range(bookmark_text(self.bookmark))
+        bookmark = place if given is None else range_text(place, given)
+        return replace(self, bookmark=bookmark, up_to=end or self.up_to)
 
     def request(self, id: str) -> dict[str, Any]:
         """Return the command as it goes on the wire."""
@@ -71,7 +93,8 @@ class Ask:
             "topic": self.topic,
             "filter": self.filter,
             "options": self.options,
-            "bookmark": self.bookmark,
+            "bookmark": bookmark_text(self.bookmark),
+            "up_to": bookmark_text(self.up_to),
             "batch_size": self.batch_size,
             "order_by": self.order_by,
             "top_n": self.top_n,
@@ -151,6 +174,11 @@ class Stream:
         self.shown: Shown | None = None
         self._error: SowlineError | None = None
         self._ended = False
+        self._end = ""
+        self.is_paused = _options_of(ask.options).pause
+        """Whether the server is to tell nothing for now."""
+        self.wants_proof = False
+        """Whether the server is to say what a caller holds, and has not said so yet."""
 
     # what the client's reader calls
 
@@ -162,6 +190,7 @@ class Stream:
             self._receive_ack(received)
         else:
             self._unfinished += self._messages(received)
+            self.wants_proof = self.wants_proof and not (received.command == "progress" and received.hash)
             if not received.more:
                 self._waiting.extend(self._unfinished)
                 self._unfinished.clear()
@@ -177,6 +206,14 @@ class Stream:
             yield message if select is None else _selected(message, select)
 
     def _receive_ack(self, ack: Received) -> None:
+        aside = ack.command_id.partition(".")[2]
+        if aside == PROOF and self.wants_proof:
+            self.wants_proof = False
+            self._waiting.append(Message("progress", reason=ack.reason, hash=""))
+        if aside not in (PROOF, PAUSE, RESUME):
+            self._receive_own_ack(ack)
+
+    def _receive_own_ack(self, ack: Received) -> None:
         replacement = self._replacements[0] if self._replacements else None
         error = SowlineError(ack.reason or "failure", ack.message) if ack.status == "failure" else None
         if replacement is not None and ack.command_id == replacement.command_id:
@@ -191,10 +228,11 @@ class Stream:
         elif ack.ack_type == "processed":
             self._taken = True
             self._started.set()
+            self._end = ack.up_to or self._end
             if self._ask.has_no_group and not self._whole:
                 self._place = Place(ack.bookmark)
                 self._become_whole()
-        elif ack.ack_type == "completed" and self._ask.command == "sow":
+        elif ack.ack_type == "completed" and (self._ask.command == "sow" or self._ask.has_end):
             self._ended = True
 
     def _replace(self, replacement: Replacement) -> None:
@@ -242,6 +280,11 @@ class Stream:
             return replacement.ask(self._ask).replacement_request(self.id, replacement.command_id)
         return self.going_on().request(self.id)
 
+    def aside(self, what: str) -> dict[str, Any]:
+        """Return the request that pauses or resumes, or that asks for a proof."""
+        command = "heartbeat" if what == PROOF else what
+        return {"command": command, "command_id": f"{self.id}.{what}", "sub_id": self.id}
+
     def next_request(self) -> dict[str, Any] | None:
         """Return the request for the next replacement, once, if the server has the subscription it is for."""
         if not self._taken or not self._replacements or self._replacements[0].sent:
@@ -279,15 +322,18 @@ class Stream:
 
     def going_on(self) -> Ask:
         """Return what to ask for so that the caller gets what comes next."""
-        if self._ask.command == "sow" or not self._whole:
-            return self._ask
-        command = self._ask.command
+        ask = self._ask
+        if ask.command != "sow" and self.is_paused != _options_of(ask.options).pause:
+            ask = replace(ask, options=with_pause(ask.options, self.is_paused))
+        if ask.command == "sow" or not self._whole:
+            return ask
+        command = ask.command
         if not self._ask.is_view:
             command = command.removeprefix("sow_and_")
         place = self._place.copy()
         for message in self._waiting:
             place.note(message)
-        return replace(self._ask, command=command, bookmark=place.bookmark)
+        return replace(ask, command=command).going_on(place.bookmark, self._end)
 
     # what the caller uses
 
@@ -344,7 +390,10 @@ class Stream:
         return self._give(min(limit, len(self._waiting)))
 
     async def _wait(self) -> None:
-        while not self._waiting:
+        while True:
+            self._pass_silent()
+            if self._waiting:
+                return
             if self._error is not None:
                 raise self._error
             if self._ended:
@@ -352,15 +401,21 @@ class Stream:
             self._news.clear()
             await self._news.wait()
 
+    def _pass_silent(self) -> None:
+        """Move on behind what the caller is not given."""
+        while self._waiting and self._waiting[0].is_silent:
+            self._place.note(self._waiting.popleft())
+
     def _give(self, count: int) -> list[Message]:
         messages: list[Message] = []
-        while len(messages) < count:
+        while self._waiting and len(messages) < count:
             message = self._waiting.popleft()
             messages.append(message)
             self._place.note(message)
             if message.command == "group_end":
                 self._note_group()
                 break
+            self._pass_silent()
         self._given = True
         self._amid_a_step = messages[-1].more
         if len(self._waiting) <= WAITING_MAX // 2:
@@ -379,12 +434,16 @@ def stream_id(command_id: str) -> str:
     return command_id.partition(".")[0]
 
 
-@lru_cache(maxsize=256)
 def _select_of(options: str) -> Select | None:
+    return _options_of(options).select
+
+
+@lru_cache(maxsize=256)
+def _options_of(options: str) -> Options:
     try:
-        return parse_options(options).select
+        return parse_options(options)
     except SowlineError:  # options of a later server
-        return None
+        return Options()
 
 
 def _selected(message: Message, select: Select) -> Message:

@@ -60,7 +60,11 @@ _count = click.option("--count", "-n", type=click.IntRange(1), help="Stop after 
 _delta = click.option(
     "--delta", is_flag=True, help="Of records known already, only keys and what has changed."
 )
-_bookmark = click.option("--bookmark", "-b", default="", help="Where to come back from.")
+_bookmark = click.option(
+    "--bookmark", "-b", default="", help="Where to begin: a place, a time like 20261121T120000Z, or a range."
+)
+_up_to = click.option("--up-to", default="", help="Where to end: a place, a time, or now.")
+_time = click.option("--bookmark", "-b", default="", help="The records of a time: 20261121T120000Z.")
 
 
 @click.command()
@@ -75,9 +79,10 @@ def topics(url: str) -> None:
 @_reading
 @click.option("--batch-size", default=100, show_default=True, help="Records a message on the wire.")
 def sow(topic: str, full: bool, url: str, **reading: Any) -> None:
-    """Print the records of TOPIC that match, as they are at one instant; `^…` is a pattern of topics."""
+    """Print the records of TOPIC that match, as they are, or were, at one instant; `^…` is a pattern of topics."""
     with _connected(url) as client:
         _print(client.sow(topic, **reading), full, {"sow"})
+@_time
 
 
 @click.command()
@@ -86,8 +91,9 @@ def sow(topic: str, full: bool, url: str, **reading: Any) -> None:
 @_count
 @_delta
 def subscribe(topic: str, full: bool, url: str, count: int | None, delta: bool, **reading: Any) -> None:
-    """Print the changes of TOPIC as they happen, from now or from a bookmark on."""
+    """Print the changes of TOPIC as they happen, from now or from a bookmark on, to the end if there is one."""
     with _connected(url) as client:
+@_up_to
         read = client.delta_subscribe if delta else client.subscribe
         _print(read(topic, **reading), full, {"publish", "oof"}, count)
 
@@ -100,6 +106,7 @@ def subscribe(topic: str, full: bool, url: str, count: int | None, delta: bool, 
 def sow_and_subscribe(
     topic: str, full: bool, url: str, count: int | None, delta: bool, **reading: Any
 ) -> None:
+@_up_to
     """Print the records of TOPIC that match, then every change after that instant."""
     with _connected(url) as client:
         read = client.sow_and_delta_subscribe if delta else client.sow_and_subscribe
@@ -114,6 +121,7 @@ def explain(topic: str, url: str, **reading: Any) -> None:
     with _connected(url) as client:
         _print_all([client.explain(topic, **reading)])
 
+@_time
 
 @click.command()
 @click.argument("topic")

@@ -6,6 +6,10 @@ import json
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import reduce
+from hashlib import blake2b
+from operator import xor
 from types import FrameType
 from typing import Any
 
@@ -506,3 +510,68 @@ def test_interrupted_at_any_moment(threaded: Threaded) -> None:
                 view.wait_for(lambda view, number=number: view["1"].get("n") == number, timeout=5)  # type: ignore[misc]
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+# proofs and ends
+
+
+def answer(records: int, hash: str, at: int) -> Json:
+    """What a service says of a view."""
+    about = {"command_id": "1.proof", "sids": ["1"], "bookmark": f"orders:0@{at}"}
+    return {"command": "progress", "records": records, "hash": hash, **about}
+
+
+def digest(*keys: str) -> str:
+    """The hash of SOW keys."""
+    digests = (int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), "big") for key in keys)
+    return f"{reduce(xor, digests, 0):016x}"
+
+
+@pytest.mark.parametrize(
+    ("said", "is_right"),
+    [((2, digest("1", "2")), True), ((2, digest("1", "3")), False), ((1, digest("1", "2")), False)],
+)
+async def test_a_view_is_verified(said: tuple[int, str], is_right: bool) -> None:
+    """At the place where the service has counted, whatever comes after that."""
+    client = Played()
+    view = await entered(client, client.local_view("orders"), *group(k1={"a": 1}))
+    verifying = asyncio.create_task(view.verify())
+    await settled()
+    assert client.sent[-1] == {"command": "heartbeat", "command_id": "1.proof", "sub_id": "1"}
+    await client.hear(live("publish", "2", 2), answer(*said, 2), live("publish", "3", 3))
+    assert (await verifying, len(view), view.bookmark) == (is_right, 3, "orders:0@3")
+    await view.close()
+
+
+async def test_a_view_that_can_not_be_verified() -> None:
+    """Says why, and goes on."""
+    client = Played()
+    view = await entered(client, client.local_view("orders"), *group(k1={"a": 1}))
+    verifying = asyncio.create_task(view.verify())
+    await settled()
+    await client.hear(refused("not supported", command_id="1.proof"))
+    with pytest.raises(SowlineError) as error:
+        await verifying
+    assert (error.value.reason, view.error) == ("not supported", None)
+    with pytest.raises(TimeoutError):
+        await view.verify(timeout=0.01)
+    await view.close()
+
+
+async def test_a_view_may_come_to_an_end() -> None:
+    """It shows what there was, and says that no more comes."""
+    client = Played()
+    view = await entered(client, client.local_view("orders", up_to="now"), *group(k1={"a": 1}))
+    completed = {"command": "ack", "ack_type": "completed", "status": "success", "command_id": "1"}
+    await client.hear(live("publish", "2", 2), completed)
+    await settled()
+    assert (view.error is not None and view.error.reason, len(view)) == ("disconnected", 2)
+    await view.close()
+
+
+async def test_a_view_may_begin_at_a_time() -> None:
+    """The records of then come in a group, so none are given to it."""
+    client = Played()
+    client.local_view("orders", bookmark=datetime(2026, 11, 21, tzinfo=UTC))
+    with pytest.raises(SowlineError, match="one of them"):
+        client.local_view("orders", bookmark="20261121T000000Z", records={})

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -375,3 +376,130 @@ async def test_of_a_shared_message_a_subscription_gets_what_it_selects() -> None
         {"id": 1, "o": {"b": 3, "c": 4}},
     ]
     assert messages[0].removed == ("/x", "/o")
+
+
+# where it stands, ends and pauses
+
+
+def progress(bookmark: str, **fields: Any) -> dict[str, Any]:
+    """Return the word of where a subscription stands."""
+    return {"command": "progress", "sids": ["1"], "bookmark": bookmark, **fields}
+
+
+async def test_progress_moves_the_bookmark_on_and_is_not_given() -> None:
+    """In order with the messages: not before those ahead of it were given."""
+    stream = Stream("1", Ask("subscribe", "orders"))
+    await give(stream, processed("orders:0@1,1@1"), progress("orders:0@2,1@2"))
+    await give(stream, change(3), change(4, 1), progress("orders:0@5,1@5"), change(6))
+    assert stream.bookmark == "orders:0@1,1@1"
+    assert await take(stream, 1) == ["publish"]
+    assert stream.bookmark == "orders:0@3,1@2"
+    assert await take(stream, 1) == ["publish"]
+    assert stream.bookmark == "orders:0@5,1@5"
+    assert [message.bookmark for message in await stream.next_batch()] == ["orders:0@6"]
+    await give(stream, progress("orders:0@9,1@9"))
+    ask = stream.resumed()
+    assert ask is not None
+    assert ask.bookmark == "orders:0@6,1@5"
+
+
+async def test_whoever_waits_is_not_woken_by_progress_alone() -> None:
+    """There is nothing to give."""
+    stream = Stream("1", Ask("subscribe", "orders"))
+    await give(stream, processed("orders:0@1"))
+    waiting = asyncio.create_task(stream.next_batch())
+    await give(stream, progress("orders:0@2"))
+    await asyncio.sleep(0)
+    assert (waiting.done(), stream.bookmark) == (False, "orders:0@2")
+    await give(stream, change(3))
+    assert len(await waiting) == 1
+
+
+async def test_a_proof_that_was_asked_for_is_given() -> None:
+    """Among the messages; a refusal of it ends nothing."""
+    stream = Stream("1", Ask("subscribe", "orders"))
+    stream.wants_proof = True
+    await give(
+        stream, processed("orders:0@1"), change(2), progress("orders:0@2", records=1, hash="ab"), change(3)
+    )
+    given = await stream.next_batch()
+    assert [(m.command, m.records, m.hash) for m in given if m.command == "progress"] == [
+        ("progress", 1, "ab")
+    ]
+    assert not stream.wants_proof
+    stream.wants_proof = True
+    await give(stream, FAILED | {"command_id": "1.proof", "reason": "not supported"}, change(4))
+    assert [(m.command, m.reason, m.hash) for m in await stream.next_batch()] == [
+        ("progress", "not supported", ""),
+        ("publish", None, None),
+    ]
+    assert not stream.wants_proof
+
+
+@pytest.mark.parametrize("asked", [{"up_to": "now"}, {"bookmark": "[epoch..now]"}])
+async def test_a_subscription_with_an_end_is_over_there(asked: dict[str, Any]) -> None:
+    """What came before is given."""
+    stream = Stream("1", Ask("subscribe", "orders", **asked))
+    await give(stream, processed("orders:0@1"), change(2), COMPLETED)
+    assert [message.command async for message in stream] == ["publish"]
+    assert stream.resumed() is None
+
+
+async def test_the_end_of_a_replay_is_not_the_end() -> None:
+    """Without an end, a subscription goes on behind its completed acknowledgement."""
+    stream = Stream("1", Ask("subscribe", "orders", bookmark="epoch"))
+    await give(stream, processed("epoch"), COMPLETED, change(2))
+    assert await take(stream, 1) == ["publish"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "known", "bookmark", "up_to"),
+    [
+        ({"bookmark": "epoch", "up_to": "20261121T120000Z"}, "", "orders:0@2", "20261121T120000Z"),
+        ({"bookmark": "epoch", "up_to": "now"}, "orders:0@9", "orders:0@2", "orders:0@9"),
+        ({"bookmark": "[epoch..orders:0@9)"}, "", "(orders:0@2..orders:0@9)", ""),
+        ({"bookmark": "[epoch..now)"}, "orders:0@9", "orders:0@2", "orders:0@9"),
+        ({"bookmark": datetime(2026, 11, 21, tzinfo=UTC)}, "", "orders:0@2", ""),
+        ({"up_to": datetime(2026, 11, 21, tzinfo=UTC)}, "", "orders:0@2", "20261121T000000.000000Z"),
+    ],
+)
+async def test_a_lost_connection_changes_no_end(
+    asked: dict[str, Any], known: str, bookmark: str, up_to: str
+) -> None:
+    """It goes on from the last message that was given, up to where it would have ended."""
+    stream = Stream("1", Ask("subscribe", "orders", **asked))
+    await give(stream, processed("orders:0@1") | {"up_to": known}, change(2), change(3))
+    assert await take(stream, 1) == ["publish"]
+    ask = stream.resumed()
+    assert ask is not None
+    request = ask.request("1")
+    assert (request["bookmark"], request.get("up_to", "")) == (bookmark, up_to)
+
+
+async def test_a_subscription_at_a_time_has_a_group() -> None:
+    """So it has no place until that has ended, unlike one that comes back."""
+    time = Stream("1", Ask("sow_and_subscribe", "orders", bookmark="20261121T120000Z"))
+    back = Stream("1", Ask("sow_and_subscribe", "orders", bookmark=["orders:0@1", "20261121T120000Z"]))
+    for stream in (time, back):
+        await give(stream, processed("orders:0@1"))
+    assert (time.bookmark, back.bookmark) == (None, "orders:0@1")
+    await give(time, *group("orders:0@1", 1))
+    await take(time, 3)
+    assert time.going_on().request("1")["bookmark"] == "orders:0@1"
+
+
+async def test_a_pause_outlives_the_connection() -> None:
+    """What is paused begins so, and what was resumed does not."""
+    stream = Stream("1", Ask("subscribe", "orders", options="oof,select=[-/,+/a]"))
+    await give(stream, processed("orders:0@1"))
+    stream.is_paused = True
+    await give(stream, FAILED | {"command_id": "1.pause", "reason": "invalid subid"})
+    ask = stream.resumed()
+    assert ask is not None
+    assert ask.options == "oof,select=[-/,+/a],pause"
+    begun = Stream("1", Ask("subscribe", "orders", options="pause,oof"))
+    assert begun.is_paused
+    begun.is_paused = False
+    assert begun.going_on().options == "oof"
+    assert stream.aside("pause") == {"command": "pause", "command_id": "1.pause", "sub_id": "1"}
+    assert stream.aside("proof") == {"command": "heartbeat", "command_id": "1.proof", "sub_id": "1"}
