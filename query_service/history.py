@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from heapq import heapify, heappop, heapreplace
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -287,8 +287,8 @@ def joined(found: Sequence[Former]) -> Former:
         return found[0]
     starts = accumulate(map(len, found), initial=0)
     return Former(
-        [key for each in found for key in each.keys],
-        [body for each in found for body in each.bodies],
+        list(chain.from_iterable(each.keys for each in found)),
+        list(chain.from_iterable(each.bodies for each in found)),
         _together([each.eras for each in found]),
         _together([each.offsets for each in found]),
         _together([each.nths for each in found]),

@@ -103,7 +103,8 @@ class Query:
     """One run over one topic or several: `begin` it once, then iterate over `records` once.
 
     With `at`, a time in ms since 1970, it is of the records as they were then, rounded down to each topic's
-    granularity; a time to come is now. That raises `no history` and, where the instant is taken, `history expired`.
+    granularity; a time to come is now. All topics have a history then, and to take the instant may raise `history
+    expired`.
     """
 
     def __init__(
@@ -121,8 +122,6 @@ class Query:
         """By topic: what is yet to be put back for the parts to be of the past time."""
         self._pace = Pace()
         self._worked = 0.0
-        for topic in topics if at is not None else ():
-            topic.require_history()
 
     @property
     def bookmark(self) -> str:

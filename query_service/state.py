@@ -82,22 +82,13 @@ class TopicState:
         """The pasts of its partitions; none if the topic has no history."""
         return [partition.history for partition in self.partitions if partition.history is not None]
 
-    def require_history(self) -> None:
-        """Raise `no history` if the topic's past is not kept."""
-        if self.definition.history is None:
-            name = self.definition.name
-            raise SowlineError(
-                "no history",
-                f"expected a topic with a history, to ask for a time, got {name}: give it one in topics.yaml",
-            )
-
     def past(self, at: int) -> Past:
-        """Return what was at a time, in ms since 1970, rounded down to the topic's granularity.
+        """Return what was at a time, in ms since 1970, rounded down to the granularity of a topic with a history.
 
-        Raises `no history` and `history expired`.
+        Raises `history expired` where that is too long ago.
         """
-        self.require_history()
         name, histories = self.definition.name, self.histories
+        assert histories, f"{name} has no history"
         floor = max(history.floor for history in histories)
         if at < floor:
             raise SowlineError(

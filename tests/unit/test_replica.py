@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from query_service.history import History
 from query_service.replica import (
     CHANGE_BYTES,
     INDEX_STEP,
@@ -16,7 +17,8 @@ from query_service.replica import (
     whole_records,
 )
 from query_service.rows import Rows
-from sowline.change import Change, Event, Progress
+from sowline import topics
+from sowline.change import AGAIN, Change, Event, Progress
 from sowline.position import Position, before_the_log
 
 
@@ -257,6 +259,51 @@ def test_the_index_is_not_led_astray_by_stale_events() -> None:
 def test_without_events_the_index_leads_to_the_end() -> None:
     """An empty topic has nothing to go back to."""
     assert replica_of().offset_for(Position(0, 5)) == 0
+
+
+# the past
+
+
+def past_of(*events: Event, follow: Sequence[Event] = ()) -> tuple[int, list[bytes]]:
+    """Return from which offset on a replica's past can be told, and the records that have changed since, in order."""
+    rows = Rows()
+    history = History(topics.History(window="1h"), rows)  # type: ignore[arg-type]
+    replica = PartitionReplica(3, rows, 100, history=history)
+    replica.load(placed(events))
+    replica.loaded()
+    replica.apply(placed(follow, len(events)))
+    since = history.since(history.floor)
+    return max(-1, history.floor - 1000), [] if since is None else since.former.keys
+
+
+def test_what_is_loaded_and_what_is_followed_is_the_past() -> None:
+    """Each change, once, whenever it comes."""
+    loaded, followed = (
+        (change(0, 1), change(1, 2)),
+        (change(2, 1), progress(3, 2), change(4, 2, after=Position(0, 2))),
+    )
+    expected = (-1, [b"1", b"2", b"1", b"2"])
+    assert past_of(*loaded, follow=followed) == expected
+    assert past_of(*loaded, *loaded, *followed) == expected
+
+
+@pytest.mark.parametrize(
+    "event",
+    [change(5, 7), progress(5, 4), change(5, 1, op=AGAIN, after=Position(0, 5))],
+    ids=["change", "progress", "again"],
+)
+def test_the_past_begins_where_nothing_is_missing(event: Event) -> None:
+    """At the newest event that comes after something that is not there."""
+    assert past_of(change(0, 1), change(1, 2), event) == (5, [])
+    assert past_of(change(0, 1), event, change(6, 2, after=event.after)) == (5, [b"2"])
+
+
+def test_what_is_written_again_is_not_the_past() -> None:
+    """A repeat changes nothing, and hides no hole."""
+    again = change(1, 1, op=AGAIN, after=Position(0, 1))
+    first = change(1, 1, after=before_the_log())
+    assert past_of(first, change(2, 2), again, change(3, 2)) == (-1, [b"1", b"2", b"2"])
+    assert past_of(first, again, change(3, 2)) == (3, [])
 
 
 # what may be shown

@@ -4,8 +4,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from query_service.rows import Rows
-from sowline.position import Position
+from query_service.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rows
+from sowline.position import Position, before_the_log
 
 
 def filled(count: int) -> Rows:
@@ -108,3 +108,12 @@ def test_changed_rows_are_noted_once_somebody_asks() -> None:
     rows.put(b"7", b"{}", 0, Position(1, 50), 0)
     rows.remove(b"1")
     assert rows.changed == {3, 1}
+
+
+def test_a_place_that_is_not_known_is_none() -> None:
+    """It stands before all others."""
+    rows = filled(2)
+    rows.put(b"1", b"body", 0, Position(0, UNKNOWN_OFFSET), UNKNOWN_TIME)
+    held = rows.capture(rows.all())
+    assert held.places(np.arange(2)) == [f"0@{Position(1, 10, 0)}".encode(), None]
+    assert held.position(1) < before_the_log()

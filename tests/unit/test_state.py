@@ -2,7 +2,11 @@
 
 import asyncio
 
+import pytest
+from structlog.testing import capture_logs
+
 from sowline.change import Change
+from sowline.errors import SowlineError
 from sowline.position import Position
 from tests.unit.sessions import Server
 
@@ -60,3 +64,45 @@ async def test_waiting_has_an_end() -> None:
     """After the time is up the answer is no."""
     server = Server().loaded()
     assert await server.state.wait_until_reached(server.topic, {0: Position(0, 1)}, 0) is False
+
+
+def test_want_of_memory_for_histories_is_said_once() -> None:
+    """The oldest states go, while loading and later; how many have gone is counted."""
+    server = Server(more=", history: {window: 1h}")
+    server.state.histories._bytes_max = 1000
+    with capture_logs() as logs:
+        for n in range(10):
+            server.put({"id": 1, "n": n, "pad": "x" * 100})
+        assert server.state.histories.bytes <= 1000
+        server.loaded()
+        for n in range(10):
+            server.put({"id": 1, "n": n, "pad": "x" * 100})
+    (history,) = server.topic.histories
+    assert server.state.histories.bytes <= 1000
+    assert history.states + server.state.histories.dropped == 20
+    assert [entry["log_level"] for entry in logs if "history_bytes_max" in entry["event"]] == ["warning"]
+
+
+def test_a_topic_without_a_history_keeps_none() -> None:
+    """Only what its definition says is kept."""
+    server = Server().loaded()
+    server.put({"id": 1})
+    server.put({"id": 1})
+    assert (server.topic.histories, server.state.histories.bytes) == ([], 0)
+
+
+def test_the_past_goes_back_as_far_as_all_partitions_do() -> None:
+    """And says where each of them stood."""
+    server = Server(partitions=2, more=", history: {window: 5ms}").loaded()
+    for n in range(20):
+        server.put({"id": 1, "n": n})
+    server.put({"id": 2}, partition=1)
+    server.put({"id": 2, "n": 1}, partition=1)
+    with pytest.raises(SowlineError) as error:
+        server.topic.past(1013)
+    assert error.value.reason == "history expired"
+    past = server.topic.past(1014)
+    assert (past.positions, past.records) == ({0: Position(0, 14), 1: Position(0, 1)}, 2)
+    assert past.partitions.tolist() == [0] * 5
+    now = server.topic.past(2000)
+    assert (now.positions, now.records, len(now.former)) == (server.topic.positions, 2, 0)

@@ -1,0 +1,411 @@
+"""A query at a past time finds what a query made then found: whatever has changed since, also after a restart."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import orjson
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from query_service.grouping import GroupedQuery
+from query_service.query import Limits, Query, Selection
+from query_service.replica import Placed
+from query_service.state import State, TopicState
+from sowline.bookmark import Positions
+from sowline.change import AGAIN, Change, Event, Progress
+from sowline.errors import SowlineError
+from sowline.filter import compile_filter
+from sowline.key import sow_key
+from sowline.options import parse_options
+from sowline.order import parse_order
+from sowline.position import Position, before_the_log
+from sowline.topics import Topics, parse_topics
+
+PARTITIONS = 2
+KEYS = 4
+"""Of each partition."""
+
+LIMITS = Limits()
+
+BEGINNING = 1_700_000_000_000
+"""The log's first time, in ms."""
+
+
+LATER = 1000
+"""Beyond all times that are asked for."""
+
+
+class Held(NamedTuple):
+    """A record as it was at some time."""
+
+    body: bytes
+    partition: int
+    position: Position
+    time: int
+
+
+class Moment(NamedTuple):
+    """A partition behind an event."""
+
+    time: int
+    last_change: Position
+    position: Position
+    records: dict[bytes, Held]
+
+
+class Step(NamedTuple):
+    """One log record: how long after the one before in its partition, and what it makes of some keys."""
+
+    partition: int
+    later: int
+    bodies: tuple[tuple[int, dict[str, Any] | None], ...]
+    new_era: bool = False
+
+
+@dataclass
+class Log:
+    """What one partition's changes topic has been written, and every state that the partition was in."""
+
+    number: int
+    written: list[Event] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=lambda: [Moment(0, before_the_log(), before_the_log(), {})])
+
+    def apply(self, step: Step) -> list[Event]:
+        """Write what a log record leads to."""
+        before = self.moments[-1]
+        time = max(before.time, BEGINNING) + step.later
+        era = before.position.era + step.new_era
+        offset = 0 if step.new_era else before.position.offset + 1
+        records, last = dict(before.records), before.last_change
+        events: list[Event] = []
+        for key, value in step.bodies:
+            name = f"{self.number}-{key}"
+            sow = sow_key(b"t\0", name)
+            body = None if value is None else orjson.dumps({"id": name} | value)
+            previous = records.get(sow)
+            if previous is None and body is None:
+                continue
+            position = Position(era, offset, len(events))
+            op = "delete" if body is None else "publish"
+            was = None if previous is None else previous.body
+            events.append(Change(sow, body, was, position, last, op, time, last=False))
+            last = position
+            records.pop(sow, None)
+            if body is not None:
+                records[sow] = Held(body, self.number, position, time)
+        if events:
+            events[-1] = events[-1]._replace(last=True)  # type: ignore[call-arg]
+            position = events[-1].position
+        else:
+            position = Position(era, offset)
+            events = [Progress(position, last, 0, {}, "", "", time, {})]
+        self.written += events
+        self.moments.append(Moment(time, last, position, records))
+        return events
+
+    def at(self, time: int) -> Moment:
+        """Return what the partition was behind everything up to a time."""
+        return [moment for moment in self.moments if moment.time <= time][-1]
+
+    def spoil(self, of: int) -> None:
+        """Write an old event once more, as a worker that wakes up does, and what its owner writes against that."""
+        event = self.written[of]
+        self.written.append(event)
+        if isinstance(event, Progress):
+            return
+        now = self.moments[-1]
+        record = now.records.get(event.sow_key)
+        place, time = (now.last_change, now.time) if record is None else (record.position, record.time)
+        body = None if record is None else record.body
+        self.written.append(Change(event.sow_key, body, None, place, place, AGAIN, time))
+
+    def compacted(self, until: int) -> list[Event]:
+        """Return what is left of it when so many of its events are compacted."""
+        first = self.written[:until]
+        newest = {_key(event): at for at, event in enumerate(first)}
+        return [event for at, event in enumerate(first) if newest[_key(event)] == at] + self.written[until:]
+
+
+def _key(event: Event) -> bytes:
+    return event.sow_key if isinstance(event, Change) else b""
+
+
+BODIES = st.fixed_dictionaries(
+    {}, optional={"n": st.integers(0, 5) | st.sampled_from(["a", None]), "g": st.sampled_from("xyz")}
+)
+STEPS = st.builds(
+    Step,
+    st.integers(0, PARTITIONS - 1),
+    st.sampled_from([0, 0, 1, 1, 2, 3, 7, 40]),
+    st.lists(
+        st.tuples(st.integers(0, KEYS - 1), st.none() | BODIES), max_size=4, unique_by=lambda pair: pair[0]
+    ).map(tuple),
+    st.sampled_from([False] * 9 + [True]),
+)
+FILTERS = [
+    "",
+    "/n > 1",
+    "/n + 0 > 1",
+    "/g = 'x'",
+    "/id = '0-1'",
+    "/id IN ('0-1', '1-2') AND /n >= 0",
+    "/g IS NULL",
+]
+ORDERS = ["", "/n", "/n DESC, /g", "/g TEXT"]
+PAGES: list[dict[str, int]] = [{}, {"top_n": 3}, {"top_n": 2, "skip_n": 2}, {"top_n": 0}]
+
+
+class Asked(NamedTuple):
+    """A query at so many ms before or after the newest time."""
+
+    ago: int
+    filter: str
+    order: str
+    page: dict[str, int]
+    keys: tuple[int, ...]
+    grouped: bool
+
+
+ASKED = st.builds(
+    Asked,
+    st.integers(-5, 60),
+    st.sampled_from(FILTERS),
+    st.sampled_from(ORDERS),
+    st.sampled_from(PAGES),
+    st.lists(st.integers(0, KEYS - 1), max_size=2).map(tuple),
+    st.booleans(),
+)
+
+
+class World:
+    """A topic's log, and what is expected of queries on it."""
+
+    def __init__(self, window: int, granularity: int) -> None:
+        self.granularity = max(1, granularity)
+        self.window = window
+        self.logs = [Log(number) for number in range(PARTITIONS)]
+        self.topics = parse_topics(
+            f"topics: [{{name: t, key: /id, partitions: {PARTITIONS}, hash_indexes: [[/g]],"
+            f" history: {{window: {window}ms, granularity: {granularity}ms}}}}]"
+        )
+
+    @property
+    def time(self) -> int:
+        """The newest time of any partition."""
+        return max(log.moments[-1].time for log in self.logs)
+
+    def apply(self, steps: Sequence[Step], state: State | None = None) -> None:
+        """Write what the steps lead to, and let a state follow."""
+        for step in steps:
+            log = self.logs[step.partition]
+            events = log.apply(step)
+            if state is not None:
+                follow(state, step.partition, events)
+
+    def rounded(self, at: int) -> int:
+        """The time that a query at a time is of."""
+        return at // self.granularity * self.granularity
+
+    def records(self, at: int) -> dict[bytes, Held]:
+        """Return all records as they were."""
+        return {key: held for log in self.logs for key, held in log.at(self.rounded(at)).records.items()}
+
+    def rounded_up(self, at: int) -> int:
+        """The first time behind a time that a query can be of."""
+        return -(-at // self.granularity) * self.granularity
+
+    def tellable_since(self, loaded: Sequence[Sequence[Event]]) -> int:
+        """Return the time from which on a service that has loaded these events must have an answer."""
+        return max(_whole_since(events) for events in loaded)
+
+
+def _whole_since(events: Sequence[Event]) -> int:
+    """Return the time of the newest event before which others are missing."""
+    held, since = before_the_log(), 0
+    for event in events:
+        if event.position > held:
+            if event.after > held:
+                since = event.time
+            held = event.position
+    return since
+
+
+def follow(state: State, partition: int, events: Sequence[Event]) -> None:
+    """Let a state take events in one batch."""
+    start = state.topics["t"].partitions[partition].next_offset
+    state.take({("t.changes", partition): [Placed(at, event) for at, event in enumerate(events, start)]})
+
+
+async def loaded(topics: Topics, events: Sequence[Sequence[Event]], batch: int) -> State:
+    """Return a state that has loaded these events of each partition, in batches."""
+    state = State(topics, ring_changes_max=3)
+    for number, of_partition in enumerate(events):
+        for start in range(0, len(of_partition), batch):
+            follow(state, number, of_partition[start : start + batch])
+    state.loaded([("t.changes", number) for number in range(PARTITIONS)])
+    await asyncio.gather(*state._making)
+    return state
+
+
+def query_of(topic: TopicState, asked: Asked, at: int | None, *, exact: bool = True) -> Query | GroupedQuery:
+    """Return the query that is asked for; `exact` where also that is asked which a restart may forget."""
+    if asked.grouped:
+        latest = ", /id AS /latest" if exact else ""
+        options = (
+            f"grouping=[/g],projection=[/g,COUNT(1) AS /c,SUM(/n) AS /s,GROUP_CONCAT(/id) AS /ids{latest}]"
+        )
+    else:
+        options = "timestamp"
+    selection = Selection(
+        compile_filter(asked.filter),
+        parse_options(options),
+        parse_order(asked.order),
+        sow_keys=tuple(sow_key(b"t\0", f"{n % PARTITIONS}-{n}") for n in asked.keys),
+        **asked.page,  # type: ignore[arg-type]
+    )
+    return (
+        GroupedQuery(topic, selection, LIMITS, at) if asked.grouped else Query([topic], selection, LIMITS, at)
+    )
+
+
+class Answer(NamedTuple):
+    """What a query has found: its records, sorted where no order was asked for, and what it counted."""
+
+    records: list[dict[str, Any]]
+    stats: dict[str, int]
+    hash: int
+
+    @classmethod
+    async def of(cls, query: Query | GroupedQuery, asked: Asked) -> "Answer":
+        """Run the query to its end."""
+        found = [orjson.loads(record) async for _, records in query.records() for record in records]
+        if not (asked.order or asked.page or asked.grouped):
+            found.sort(key=lambda record: str(record["sow_key"]))
+        return cls(found, query.result.stats, query.result.hash)
+
+
+async def expected(world: World, asked: Asked, at: int, *, exact: bool) -> Answer:
+    """Return the answer of a service that was never told of anything later."""
+    then = State(parse_topics("topics: [{name: t, key: /id}]"), 1)
+    topic = then.topics["t"]
+    for key, held in world.records(at).items():
+        topic.rows.put(key, *held)
+    for partition in topic.partitions:
+        partition.loaded()
+    query = query_of(topic, asked, None, exact=exact)
+    await query.begin()
+    return await Answer.of(query, asked)
+
+
+async def has_begun(query: Query | GroupedQuery) -> bool:
+    """Let a query begin; tell whether it is not of a time that can't be told any more."""
+    try:
+        await query.begin()
+    except SowlineError as error:
+        if error.reason != "history expired":
+            raise
+        return False
+    return True
+
+
+def check_positions(world: World, at: int, positions: Positions) -> None:
+    """Whoever follows from there misses nothing, and repeats nothing."""
+    for number, log in enumerate(world.logs):
+        reached = [moment for moment in log.moments if moment.position <= positions[number]]
+        assert reached[-1].last_change == log.at(world.rounded(at)).last_change
+
+
+async def check(
+    world: World, asked: Asked, at: int, query: Query | GroupedQuery, *, exact: bool = True
+) -> None:
+    """Compare what a query that has begun finds with what was there."""
+    check_positions(world, at, query.positions["t"])
+    wanted, found = await expected(world, asked, at, exact=exact), await Answer.of(query, asked)
+    if not exact:
+        for record, was in zip(found.records, wanted.records, strict=True):
+            for name in was.keys() - record.keys() if not asked.grouped else ():
+                assert name in ("updated_at", "timestamp")
+                del was[name]
+    assert found == wanted
+
+
+@settings(max_examples=100)
+@given(
+    st.integers(1, 60),
+    st.sampled_from([0, 1, 2, 5, 30]),
+    st.lists(STEPS, max_size=12),
+    st.lists(STEPS, max_size=12),
+    st.lists(ASKED, min_size=1, max_size=4),
+)
+def test_the_past_is_what_was(
+    window: int, granularity: int, before: list[Step], after: list[Step], asked: list[Asked]
+) -> None:
+    """A query at a time within the window is answered as then; what comes after its instant does not matter."""
+
+    async def run() -> None:
+        world = World(max(window, granularity), granularity)
+        state = await loaded(world.topics, [[] for _ in world.logs], 1)
+        world.apply(before, state)
+        topic = state.topics["t"]
+        begun = []
+        for one in asked:
+            at = max(0, world.time - one.ago)
+            query = query_of(topic, one, at)
+            if await has_begun(query):
+                begun.append((one, at, query))
+            else:
+                assert at < world.time - world.window
+        world.apply([step._replace(later=step.later + LATER) for step in after], state)
+        for one, at, query in begun:
+            await check(world, one, at, query)
+
+    asyncio.run(run())
+
+
+@settings(max_examples=100)
+@given(
+    st.integers(1, 60),
+    st.sampled_from([0, 1, 2, 5, 30]),
+    st.lists(STEPS, max_size=15),
+    st.lists(st.integers(0, 100), max_size=2),
+    st.lists(st.integers(0, 100), min_size=PARTITIONS, max_size=PARTITIONS),
+    st.lists(STEPS, max_size=4),
+    st.integers(1, 5),
+    st.lists(ASKED, min_size=1, max_size=4),
+)
+def test_a_restart_tells_the_same_or_nothing(
+    window: int,
+    granularity: int,
+    steps: list[Step],
+    spoiled: list[int],
+    compacted: list[int],
+    after: list[Step],
+    batch: int,
+    asked: list[Asked],
+) -> None:
+    """What has loaded a compacted changes topic answers as what was there all along, from where on it can."""
+
+    async def run() -> None:
+        world = World(max(window, granularity), granularity)
+        world.apply(steps)
+        for at in spoiled:
+            log = world.logs[at % PARTITIONS]
+            if log.written:
+                log.spoil(at % len(log.written))
+        kept = [
+            log.compacted(until % (len(log.written) + 1))
+            for log, until in zip(world.logs, compacted, strict=True)
+        ]
+        state = await loaded(world.topics, kept, batch)
+        world.apply(after, state)
+        for one in asked:
+            at = max(0, world.time - one.ago)
+            query = query_of(state.topics["t"], one, at, exact=False)
+            if await has_begun(query):
+                await check(world, one, at, query, exact=False)
+            else:
+                assert at < max(world.time - world.window, world.rounded_up(world.tellable_since(kept)))
+
+    asyncio.run(run())
