@@ -59,7 +59,11 @@ def test_a_case_is_about_the_rules_that_it_breaks(case: dict[str, Any], rules: s
 def test_a_failure_that_is_not_listed_is_told_by_its_id(tmp_path: Path) -> None:
     """Whoever runs the corpus sees what failed, and a status that says so."""
     wrong = tmp_path / "wrong.jsonl"
-    wrong.write_text('{"id":"w1","kind":"delta","input":1,"text":"..","expect":2}\n')
+    wrong.write_text(
+        '{"id":"w1","kind":"delta","input":1,"text":"..","expect":2}\n'
+        '{"id":"w2","kind":"unheard of","text":""}\n'
+        '{"id":"w3","kind":"condition","input":1,"text":"1","expect":true}\n'
+    )
     ran = subprocess.run(
         [sys.executable, "tests/conformance/run.py", str(wrong)],
         cwd=Path(__file__).parents[2],
@@ -68,7 +72,8 @@ def test_a_failure_that_is_not_listed_is_told_by_its_id(tmp_path: Path) -> None:
         check=False,
     )
     assert ran.returncode == 1
-    assert "w1" in ran.stdout
+    assert [line.split()[:2] for line in ran.stdout.splitlines()[:2]] == [["failed", "w1"], ["failed", "w2"]]
+    assert "condition: 1 passed, 0 failed, 0 listed" in ran.stdout
 
 
 def test_the_variable_comes_before_the_place_beside_the_clone(
