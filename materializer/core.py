@@ -15,12 +15,23 @@ from materializer.record import Record
 from materializer.repeats import is_repeat, remember
 from sowline.body import read_object
 from sowline.bookmark import format_position
-from sowline.change import DELETE, DELETED, Change, Numbers
-from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, Command, LogRecord, Origin, read_command
+from sowline.change import DELETE, DELETED, EXPIRED, Change, Numbers
+from sowline.command import (
+    DEFINE,
+    DELTA_PUBLISH,
+    EXPIRE,
+    PUBLISH,
+    SOW_DELETE,
+    Command,
+    LogRecord,
+    Origin,
+    read_command,
+)
 from sowline.enrichment import Stage
 from sowline.errors import SowlineError
 from sowline.filter import About, Filter, compile_filter, require_deterministic
 from sowline.key import key_text, partition_of, sow_key
+from sowline.limits import read_define
 from sowline.merge import merge
 from sowline.position import Position
 from sowline.topics import TopicDefinition
@@ -64,8 +75,8 @@ class DeadLetter:
 class Step:
     """What a batch of log records leads to, in log order; `outcomes` names what made no change.
 
-    `untold` holds heads with the number of changes before them: a forwarded record that made no change came
-    just before, and nothing else says so before the next change.
+    `untold` holds heads with the number of changes before them: a forwarded record that made no change, or new
+    limits, came just before, and nothing else says so before the next change.
     """
 
     head: Head
@@ -92,10 +103,13 @@ class Applier:
         self._position = head.position
         self._last_change = head.last_change
         self._origins = dict(head.origins)
+        self._limits = head.limits
+        self._numbers_since = head.numbers_since
+        self._live = head.records
         self._offset = -1
         self._index = 0
         self._resumed = False
-        self._noted_origin = False
+        self._noted = False
         self._untold: Head | None = None
 
     def apply(self, batch: Sequence[LogRecord]) -> Step:
@@ -107,8 +121,8 @@ class Applier:
             except SowlineError as error:
                 self._step.dead.append(DeadLetter(record, error.reason, error.message))
                 self._step.outcomes[str(record.offset)] = f"dead:{error.reason}"
-            if self._noted_origin:
-                self._noted_origin = False
+            if self._noted:
+                self._noted = False
                 self._untold = None if self._index else self._head()
         if batch:
             self._step.head = self._head()
@@ -123,6 +137,9 @@ class Applier:
             time=self._time,
             origins=dict(self._origins),
             complete=True,
+            limits=self._limits,
+            numbers_since=self._numbers_since,
+            records=self._live,
         )
 
     def _begin(self, record: LogRecord) -> None:
@@ -138,6 +155,10 @@ class Applier:
         command = read_command(record.headers)
         if command.origin is not None and not self._first_seen(command.origin):
             self._step.outcomes[str(record.offset)] = "repeat"
+        elif command.command == EXPIRE:
+            self._expire(record, command)
+        elif command.command == DEFINE:
+            self._define(record)
         elif command.command == SOW_DELETE or record.value is None:
             self._delete(record, command)
         else:
@@ -148,7 +169,7 @@ class Applier:
         if origin.offset < highest or (origin.offset == highest and not self._resumed):
             return False
         self._origins[origin.partition] = origin.offset
-        self._noted_origin = True
+        self._noted = True
         return True
 
     # publish and delta_publish
@@ -199,24 +220,36 @@ class Applier:
 
     def _update(self, key: bytes, text: str, body: bytes, current: Record | None, command: Command) -> None:
         previous = current.body if current is not None else None
+        if previous is None:
+            self._check_room()
         if command.command == DELTA_PUBLISH and previous is not None:
             body = merge(previous, body)
         self._checked_size(body)
         numbers = self._remember(current, command)
-        expires = None if not command.expiration else self._time + round(command.expiration * 1000)
+        expires = self._limits.due(self._time, command.expiration)
         op = command.command if command.command == DELTA_PUBLISH else PUBLISH
         position = self._change(key, body, previous, op, command, numbers=numbers, expires=expires)
         self._records.put(
             key, Record(body, text, position, self._time, expires, numbers, command.correlation)
         )
+        self._live += previous is None
 
     def _checked_size(self, body: bytes) -> bytes:
-        if len(body) > self._definition.record_bytes_max:
+        if len(body) > self._limits.record_bytes_max:
             raise SowlineError(
                 "too large",
-                f"expected a record of at most {self._definition.record_bytes_max} bytes, got {len(body)}",
+                f"expected a record of at most {self._limits.record_bytes_max} bytes, got {len(body)}",
             )
         return body
+
+    def _check_room(self) -> None:
+        share = self._limits.share(self._definition.partitions)
+        if share is not None and self._live >= share:
+            raise SowlineError(
+                "too many records",
+                f"expected an update, or less than {share} records in partition {self._partition} "
+                f"({self._limits.records_max} in all), got a new one beside {self._live}",
+            )
 
     # sow_delete
 
@@ -298,22 +331,67 @@ class Applier:
         return current.body is not None and not self._is_repeat(current, command)
 
     def _remove(
-        self, key: bytes, current: Record, command: Command, *, last: bool = True, outcome: str | None = None
+        self,
+        key: bytes,
+        current: Record,
+        command: Command,
+        *,
+        op: str = DELETE,
+        reason: str = DELETED,
+        last: bool = True,
+        outcome: str | None = None,
     ) -> None:
         numbers = self._remember(current, command)
         position = self._change(
             key,
             None,
             current.body,
-            DELETE,
+            op,
             command,
             numbers=numbers,
             last=last,
             outcome=outcome,
-            reason=DELETED,
+            reason=reason,
         )
         memory = Record(None, current.key_text, position, self._time, None, numbers) if numbers else None
         self._records.put(key, memory)
+        self._live -= 1
+
+    # what the owner writes
+
+    def _expire(self, record: LogRecord, command: Command) -> None:
+        """Remove a record that is due, if its last update is still the one that said so."""
+        if record.value:
+            raise SowlineError("bad header", "expected an expire without a body, got one")
+        text = self._named(record, command)
+        key = sow_key(self._definition.domain_prefix, text)
+        current = self._records.get(key)
+        if current is not None and current.key_text == text and self._is_due(current, command):
+            self._remove(key, current, command, op=EXPIRE, reason=EXPIRED)
+        else:
+            self._step.outcomes[str(record.offset)] = "noop"
+
+    def _is_due(self, current: Record, command: Command) -> bool:
+        unchanged = current.body is not None and current.position == command.guard
+        reached = current.expires is not None and current.expires <= self._time
+        return unchanged and reached and self._limits.may_expire
+
+    def _define(self, record: LogRecord) -> None:
+        """Change the topic's lifetime and limits from here on."""
+        if record.key is not None:
+            raise SowlineError("bad definition", "expected a define without a Kafka key, got one")
+        _, now = read_define(record.value)
+        if now == self._limits:
+            self._step.outcomes[str(record.offset)] = "noop"
+            return
+        self._numbers_since = self._remembered_since()
+        self._limits = now
+        self._step.outcomes[str(record.offset)] = "applied"
+        self._noted = True
+
+    def _remembered_since(self) -> int:
+        """Return the log time from which on numbers count. What was out of a window stays so in a longer one."""
+        return max(self._time - self._limits.repeat_window, self._numbers_since)
 
     # what all commands share
 
@@ -358,13 +436,13 @@ class Applier:
         return position
 
     def _is_repeat(self, current: Record, command: Command) -> bool:
-        return is_repeat(current.numbers, command, self._time, self._definition.repeat_window)
+        return is_repeat(current.numbers, command, self._remembered_since())
 
     def _remember(self, current: Record | None, command: Command) -> Numbers | None:
         numbers = current.numbers if current is not None else None
         if command.publisher is None and numbers is None:
             return None
-        numbers, pushed_out = remember(numbers, command, self._time, self._definition.repeat_window)
+        numbers, pushed_out = remember(numbers, command, self._time, self._remembered_since())
         self._step.publishers_pushed_out += pushed_out
         return numbers
 
@@ -387,7 +465,7 @@ class Applier:
             *(part for name, value in record.headers or () for part in (name, value)),
         ]
         size = sum(len(part) for part in parts if part is not None)
-        if size > self._definition.log_bytes_max - ORIGIN_BYTES:
+        if size > self._limits.log_bytes_max - ORIGIN_BYTES:
             raise SowlineError(
                 "too large", f"expected a record that can be forwarded, got {size} bytes with its headers"
             )

@@ -6,6 +6,7 @@ import structlog
 from confluent_kafka import KafkaError, Message
 
 from materializer.core import DeadLetter, Forward
+from materializer.upkeep import Append
 from sowline.change import PROGRESS_KEY, Event, Progress
 from sowline.command import Headers
 from sowline.kafka import KafkaConfig, exact_producer
@@ -55,6 +56,13 @@ class Emitter:
             record = forward.record
             headers = [*(record.headers or ()), ("sow.origin", str(forward.origin).encode())]
             self._produce(topic, record.value, record.key, forward.partition, self._on_any, headers)
+
+    def appends(self, topic: str, partition: int, appends: Iterable[Append]) -> None:
+        """Write what an owner appends to its own log partition; nothing waits for it but the next batch."""
+        for append in appends:
+            self._produce(topic, append.value, append.key, partition, self._on_any, append.headers)
+        self._producer.poll(0)
+        self._check()
 
     def dead(self, topic: str, partition: int, letters: Iterable[DeadLetter]) -> None:
         """Write refused records as they came, with the reason, keyed by where they stood on the log."""

@@ -1,10 +1,12 @@
 """The head of a partition: how far its state is true, and what else it needs to go on from there."""
 
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import orjson
 
+from materializer.damage import StoreDamaged
+from sowline.limits import Limits
 from sowline.position import Position, before_the_log
 
 EVERYTHING: Final = b""
@@ -21,7 +23,8 @@ class Head:
     the offset in the changes partition up to which this state has written or seen it. `complete` is false
     only after a recovery that found some, but not all, of the changes that the last log record makes.
     `spoiled` are the keys whose last event in the changes partition may not be their newest, and is yet to be
-    put right; `EVERYTHING` among them stands for all.
+    put right; `EVERYTHING` among them stands for all. `limits` are the topic's by now, `numbers_since` is the
+    log time from before which publishers' numbers count no more, `records` the number of live records.
     """
 
     position: Position = field(default_factory=before_the_log)
@@ -33,6 +36,14 @@ class Head:
     changes_end: int = 0
     complete: bool = True
     spoiled: frozenset[bytes] = frozenset()
+    limits: Limits = field(default_factory=Limits)
+    numbers_since: int = 0
+    records: int = 0
+
+    @property
+    def remembered_since(self) -> int:
+        """The log time from which on publishers' numbers count: the repeat window's begin, if it reaches so far."""
+        return max(self.time - self.limits.repeat_window, self.numbers_since)
 
     @property
     def next_offset(self) -> int:
@@ -60,15 +71,32 @@ class Head:
                 self.changes_end,
                 self.complete,
                 [key.decode("latin-1") for key in sorted(self.spoiled)],
+                self.limits.fields(),
+                self.numbers_since,
+                self.records,
             ]
         )
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read what `encode` wrote."""
-        position, last_change, time, origins, definition, log_id, changes_end, complete, spoiled = (
-            orjson.loads(data)
-        )
+        """Read what `encode` wrote; raises `StoreDamaged` if it is anything else."""
+        try:
+            return cls._decoded(*orjson.loads(data))
+        except (ValueError, TypeError) as error:
+            raise StoreDamaged(f"expected a head, got {data[:60]!r}: {error}") from error
+
+    @classmethod
+    def _decoded(
+        cls,
+        position: Any,
+        last_change: Any,
+        time: int,
+        origins: Any,
+        definition: str,
+        log_id: str,
+        *more: Any,
+    ) -> Self:
+        changes_end, complete, spoiled, limits, numbers_since, records = more
         return cls(
             Position(*position),
             Position(*last_change),
@@ -79,4 +107,7 @@ class Head:
             changes_end,
             complete,
             frozenset(key.encode("latin-1") for key in spoiled),
+            Limits.read(limits),
+            numbers_since,
+            records,
         )

@@ -6,14 +6,19 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from materializer.core import Applier, Step
+from materializer.damage import StoreDamaged
+from materializer.expiring import Due
 from materializer.head import EVERYTHING, Head
 from materializer.record import Record, decode_record
 from materializer.recovery import Opened
 from materializer.store import Store
-from materializer.view import View
+from materializer.view import View, due_entry
 from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
 from sowline.command import LogRecord
 from sowline.topics import TopicDefinition
+
+NOTHING_DUE = b"\xff" * 9
+"""What no entry of the index of due times reaches."""
 
 OUTCOMES_MAX = 1000
 """Outcomes that one progress event carries; a batch with more writes several."""
@@ -39,6 +44,7 @@ class Partition:
         self._store: Store = opened.store
         self._floor = opened.floor
         self._remembered = deque(_remembered(opened.store))
+        self._first_due = b""
 
     def prepare(self, batch: Iterable[LogRecord], log_end: int) -> Prepared:
         """Apply the log records that are newer than the state; nothing is kept until `commit`."""
@@ -81,24 +87,48 @@ class Partition:
     def commit(self, prepared: Prepared, changes_end: int) -> None:
         """Keep what the batch made; Kafka has all its events, the last of them just before `changes_end`."""
         head = replace(prepared.step.head, changes_end=changes_end, spoiled=self.head.spoiled)
-        writes = prepared.view.writes() | self._forgotten(prepared.view, head.time)
-        self._store.commit(writes, prepared.view.tally_after(self._store.tally(), writes), head.encode())
+        view = prepared.view
+        writes = view.writes() | self._forgotten(view, head.remembered_since)
+        dues = view.dues(writes)
+        self._store.commit(writes, view.tally_after(self._store.tally(), writes, dues), head.encode(), dues)
         self.head = head
+        for due, is_there in dues.items():
+            if is_there and due < self._first_due:
+                self._first_due = due
         self._remember(prepared.step.changes)
 
     def _remember(self, changes: Sequence[Change]) -> None:
         self._remembered.extend((change.time, change.sow_key) for change in changes if change.body is None)
 
-    def _forgotten(self, view: View, time: int) -> dict[bytes, bytes | None]:
-        """Return the deleted records whose numbers are out of the window: nothing can depend on them."""
+    def _forgotten(self, view: View, since: int) -> dict[bytes, bytes | None]:
+        """Return the deleted records whose numbers are from before `since`: nothing can depend on them."""
         forgotten: dict[bytes, bytes | None] = {}
-        while self._remembered and time - self._remembered[0][0] > self.definition.repeat_window:
+        while self._remembered and self._remembered[0][0] < since:
             _, key = self._remembered.popleft()
             record = view.get(key)
-            out_of_window = record is not None and time - record.time > self.definition.repeat_window
-            if record is not None and record.body is None and out_of_window:
+            if record is not None and record.body is None and record.time < since:
                 forgotten[key] = None
         return forgotten
+
+    def due(self, time: int) -> Iterator[Due]:
+        """Yield the records that are due at a log time, the longest due first; none where none expire."""
+        end = due_entry(time + 1, b"")
+        if not self.head.limits.may_expire or self._first_due >= end:
+            return
+        self._first_due, start = NOTHING_DUE, self._first_due
+        for due in self._store.dues(start):
+            self._first_due = min(due, self._first_due)
+            if due >= end:
+                return
+            yield self._due(due)
+
+    def _due(self, due: bytes) -> Due:
+        key = due[8:]
+        data = self._store.get(key)
+        if data is None:
+            raise StoreDamaged(f"expected record {key!r}, which is due, got none")
+        record = decode_record(data)
+        return Due(int.from_bytes(due[:8], "big"), record.key_text, record.position)
 
     def spoil(self, keys: Iterable[bytes]) -> None:
         """Note that somebody else wrote events of these keys, so that compaction may keep the wrong ones.
@@ -188,6 +218,8 @@ def progress_of(head: Head, log_end: int, outcomes: dict[str, str]) -> Progress:
         head.log_id,
         head.time,
         outcomes,
+        head.limits,
+        head.numbers_since,
     )
 
 

@@ -1,14 +1,17 @@
 """A record of the State of the World as a partition keeps it, and its form in the store."""
 
-from struct import Struct
+from struct import Struct, error
 from typing import NamedTuple
 
 import orjson
 
+from materializer.damage import StoreDamaged
 from sowline.change import Numbers
 from sowline.position import Position
 
 _HEAD = Struct("<BIqIqqHI")
+_EXPIRES = Struct("<q")
+_EXPIRES_AT = 25
 _LIVE, _GONE = 1, 0
 _NEVER = -1
 
@@ -43,10 +46,19 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(data: bytes) -> Record:
-    """Read what `encode_record` wrote."""
+    """Read what `encode_record` wrote; raises `StoreDamaged` if it is anything else."""
+    try:
+        return _decoded(data)
+    except (error, ValueError, TypeError, AttributeError) as wrong:
+        raise StoreDamaged(f"expected a record, got {data[:60]!r}: {wrong}") from wrong
+
+
+def _decoded(data: bytes) -> Record:
     kind, era, offset, index, time, expires, text_bytes, rare_bytes = _HEAD.unpack_from(data)
     rare_at = _HEAD.size + text_bytes
     body_at = rare_at + rare_bytes
+    if kind not in (_LIVE, _GONE) or body_at > len(data):
+        raise ValueError("neither a live nor a deleted one, or cut off")
     numbers, correlation = orjson.loads(data[rare_at:body_at]) if rare_bytes else (None, None)
     if numbers is not None:
         numbers = {name: (n, m, at) for name, (n, m, at) in numbers.items()}
@@ -59,3 +71,11 @@ def decode_record(data: bytes) -> Record:
         numbers,
         correlation,
     )
+
+
+def due_time(data: bytes | None) -> int | None:
+    """Return when a record in the store is due, in ms of log time, without reading the rest of it."""
+    if data is None:
+        return None
+    expires: int = _EXPIRES.unpack_from(data, _EXPIRES_AT)[0]
+    return None if expires == _NEVER else expires

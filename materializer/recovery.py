@@ -6,22 +6,26 @@
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
 from confluent_kafka import Message
 
+from materializer.damage import StoreDamaged
 from materializer.head import EVERYTHING, Head
 from materializer.record import Record
-from materializer.store import RocksStore, Store, StoreDamaged, Tally
-from materializer.view import View, entry_hash
+from materializer.store import RocksStore, Store, Tally
+from materializer.view import View, due_hash, entry_hash
 from sowline.body import read_object
 from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event
 from sowline.cluster import Cluster
+from sowline.command import DEFINE
 from sowline.errors import SowlineError
 from sowline.kafka import KafkaConfig, read_range
 from sowline.key import key_text
+from sowline.limits import Limits, read_define
 from sowline.position import Position
 from sowline.topics import TopicDefinition
 
@@ -87,8 +91,8 @@ class Recovery:
             raise SowlineError(
                 "definition changed",
                 f"topic {self._definition.name} was defined otherwise when its state was made. Restore in "
-                "topics.yaml what decides that (key, key_domain, partitions, preprocessing, enrichment, "
-                "record_bytes_max, repeat_window), or define a new topic",
+                "topics.yaml what decides that (key, key_domain, partitions, preprocessing, enrichment), or "
+                "define a new topic",
             )
         return self._in_its_era(opened)
 
@@ -174,9 +178,20 @@ class Recovery:
             log_id=self._extent.log_id,
             changes_end=self._extent.changes_end,
             spoiled=frozenset({PROGRESS_KEY}),
+            limits=self._first_limits(),
         )
         self._finish(store, head)
         return Opened(store, head, start)
+
+    def _first_limits(self) -> Limits:
+        """Return the limits at the log's begin: those that its first `define` changed, or else what is defined."""
+        start, end = self._extent.log_start, self._extent.log_end
+        for messages in read_range(self._kafka, self._definition.log, self._partition, start, end):
+            for message in messages:
+                if ("sow.command", DEFINE.encode()) in (message.headers() or ()):
+                    with suppress(SowlineError):
+                        return read_define(message.value())[0]
+        return self._definition.limits
 
     def _finish(self, store: RocksStore, head: Head) -> None:
         store.commit({}, store.tally(), head.encode())
@@ -248,6 +263,9 @@ def walk(store: Store) -> Tally:
     for key, data in store.scan():
         entries += 1
         checksum += entry_hash(key, data)
+    for due in store.dues():
+        entries += 1
+        checksum += due_hash(due)
     return Tally(entries, checksum & 0xFFFFFFFFFFFFFFFF)
 
 
@@ -262,6 +280,7 @@ class Loader:
         self._era = 0
         self._origins: dict[int, int] = {}
         self._time = 0
+        self._live = 0
         self.progress: Progress | None = None
         self.spoiled: set[bytes] = set()
         """Keys whose last event is not their newest: compaction would keep the wrong one."""
@@ -277,7 +296,8 @@ class Loader:
             else:
                 self._load_change(event, view)
         writes = view.writes()
-        self._store.commit(writes, view.tally_after(self._store.tally(), writes), b"")
+        dues = view.dues(writes)
+        self._store.commit(writes, view.tally_after(self._store.tally(), writes, dues), b"", dues)
 
     def _enter_era(self, era: int) -> None:
         """Forget the origins of eras that have ended: they are offsets of a log that is no more."""
@@ -305,6 +325,7 @@ class Loader:
             return
         record = self._record(event, held)
         view.put(event.sow_key, record)
+        self._live += (event.body is not None) - (held is not None and held.body is not None)
         if record is None:
             self._gone[event.sow_key] = event.position
 
@@ -344,4 +365,7 @@ class Loader:
             changes_end,
             not cut_short,
             frozenset({PROGRESS_KEY, *self.spoiled}),
+            self.progress.limits,
+            self.progress.numbers_since,
+            self._live,
         )

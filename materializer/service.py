@@ -8,8 +8,8 @@ import structlog
 from confluent_kafka import KafkaException
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from materializer.damage import StoreDamaged
 from materializer.emitter import NotWritten
-from materializer.store import StoreDamaged
 from materializer.worker import Worker, WorkerStatistics
 from sowline.cluster import ensure_topics
 from sowline.health import HealthServer

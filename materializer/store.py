@@ -1,4 +1,4 @@
-"""The store of one partition: records by SOW key and a head, written together or not at all.
+"""The store of one partition: records by SOW key, when they are due, and a head, written all together or not at all.
 
 Two make the same promises, under the same tests: `MemoryStore`, and `RocksStore` on disk.
 """
@@ -12,13 +12,12 @@ import orjson
 from rocksdict import Options, Rdict, WriteBatch
 from rocksdict import WriteOptions as RocksWriteOptions
 
+from materializer.damage import StoreDamaged
+
 MARK = "INITIALISED"
-_HEAD, _TALLY, _RECORD = b"h", b"t", b"r"
-_AFTER_RECORDS = b"s"
+_HEAD, _TALLY, _RECORD, _DUE = b"h", b"t", b"r", b"d"
 
-
-class StoreDamaged(Exception):
-    """What the store holds can't be trusted any more: close it and recover the partition another way."""
+NO_DUES: Mapping[bytes, bool] = {}
 
 
 class Tally(NamedTuple):
@@ -37,14 +36,23 @@ class Store(Protocol):
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all entries in key order, as they were when the scan began."""
 
+    def dues(self, start: bytes = b"") -> Iterator[bytes]:
+        """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
+
     def head(self) -> bytes | None:
         """Return the head's bytes; None where nothing was ever committed."""
 
     def tally(self) -> Tally:
         """Return the tally that was committed last."""
 
-    def commit(self, writes: Mapping[bytes, bytes | None], tally: Tally, head: bytes) -> None:
-        """Write entries (None removes one), tally and head in one atomic step."""
+    def commit(
+        self,
+        writes: Mapping[bytes, bytes | None],
+        tally: Tally,
+        head: bytes,
+        dues: Mapping[bytes, bool] = NO_DUES,
+    ) -> None:
+        """Write entries (None removes one), due times (False removes one), tally and head in one atomic step."""
 
     def close(self) -> None:
         """Let go of the files."""
@@ -55,6 +63,7 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._entries: dict[bytes, bytes] = {}
+        self._dues: set[bytes] = set()
         self._head: bytes | None = None
         self._tally = Tally()
 
@@ -66,6 +75,10 @@ class MemoryStore:
         """Yield all entries in key order, as they were when the scan began."""
         return iter(sorted(self._entries.items()))
 
+    def dues(self, start: bytes = b"") -> Iterator[bytes]:
+        """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
+        return iter(sorted(due for due in self._dues if due >= start))
+
     def head(self) -> bytes | None:
         """Return the head's bytes; None where nothing was ever committed."""
         return self._head
@@ -74,13 +87,21 @@ class MemoryStore:
         """Return the tally that was committed last."""
         return self._tally
 
-    def commit(self, writes: Mapping[bytes, bytes | None], tally: Tally, head: bytes) -> None:
-        """Write entries (None removes one), tally and head in one atomic step."""
+    def commit(
+        self,
+        writes: Mapping[bytes, bytes | None],
+        tally: Tally,
+        head: bytes,
+        dues: Mapping[bytes, bool] = NO_DUES,
+    ) -> None:
+        """Write entries (None removes one), due times (False removes one), tally and head in one atomic step."""
         for key, data in writes.items():
             if data is None:
                 self._entries.pop(key, None)
             else:
                 self._entries[key] = data
+        for due, is_there in dues.items():
+            (self._dues.add if is_there else self._dues.discard)(due)
         self._tally, self._head = tally, head
 
     def close(self) -> None:
@@ -90,8 +111,8 @@ class MemoryStore:
 class RocksStore:
     """A store in RocksDB: one column family, raw bytes, write-ahead log on but not synced.
 
-    Entries have the key prefix `r`; `h` is the head and `t` the tally. A directory is one of ours only with
-    its mark, which is written after the first commit: anything less is half made, and is made again.
+    Entries have the key prefix `r`, due times `d`; `h` is the head and `t` the tally. A directory is one of ours
+    only with its mark, which is written after the first commit: anything less is half made, and is made again.
     """
 
     def __init__(self, path: Path, *, create: bool) -> None:
@@ -131,15 +152,24 @@ class RocksStore:
         return data
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """Yield all entries in key order, as they were when the scan began.
+        """Yield all entries in key order, as they were when the scan began."""
+        yield from self._range(_RECORD)
+
+    def dues(self, start: bytes = b"") -> Iterator[bytes]:
+        """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
+        for due, _ in self._range(_DUE, start):
+            yield due
+
+    def _range(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield what lies under a prefix of one byte, from a key on.
 
         The iterator's status is asked at the end: at a damaged block it stops early without a word.
         """
         iterator = self._db.iter()
-        iterator.seek(_RECORD)
+        iterator.seek(prefix + start)
         while iterator.valid():
             key = iterator.key()
-            if key >= _AFTER_RECORDS:
+            if key[:1] != prefix:
                 break
             yield key[1:], iterator.value()
             iterator.next()
@@ -155,16 +185,30 @@ class RocksStore:
     def tally(self) -> Tally:
         """Return the tally that was committed last."""
         data = self._get(_TALLY)
-        return Tally() if data is None else Tally(*orjson.loads(data))
+        try:
+            return Tally() if data is None else Tally(*orjson.loads(data))
+        except (ValueError, TypeError) as error:
+            raise StoreDamaged(f"{self._path}: expected a tally, got {data!r:.60}") from error
 
-    def commit(self, writes: Mapping[bytes, bytes | None], tally: Tally, head: bytes) -> None:
-        """Write entries (None removes one), tally and head in one atomic step."""
+    def commit(
+        self,
+        writes: Mapping[bytes, bytes | None],
+        tally: Tally,
+        head: bytes,
+        dues: Mapping[bytes, bool] = NO_DUES,
+    ) -> None:
+        """Write entries (None removes one), due times (False removes one), tally and head in one atomic step."""
         batch = WriteBatch(raw_mode=True)
         for key, data in writes.items():
             if data is None:
                 batch.delete(_RECORD + key)
             else:
                 batch.put(_RECORD + key, data)
+        for due, is_there in dues.items():
+            if is_there:
+                batch.put(_DUE + due, b"")
+            else:
+                batch.delete(_DUE + due)
         batch.put(_TALLY, orjson.dumps(list(tally)))
         batch.put(_HEAD, head)
         try:

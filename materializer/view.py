@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from zlib import crc32
 
-from materializer.record import Record, decode_record, encode_record
+from materializer.record import Record, decode_record, due_time, encode_record
 from materializer.store import Store, Tally
 
 
@@ -54,7 +54,19 @@ class View:
         """Return what the batch leaves in the store: the bytes under each changed key, None where it goes."""
         return {key: None if (now := self._now[key]) is None else encode_record(now) for key in self._put}
 
-    def tally_after(self, tally: Tally, writes: dict[bytes, bytes | None]) -> Tally:
+    def dues(self, writes: dict[bytes, bytes | None]) -> dict[bytes, bool]:
+        """Return what the writes change in the index of due times: which entries come, and which go."""
+        dues: dict[bytes, bool] = {}
+        for key, after in writes.items():
+            was, now = due_time(self._before[key]), due_time(after)
+            if was != now:
+                if was is not None:
+                    dues[due_entry(was, key)] = False
+                if now is not None:
+                    dues[due_entry(now, key)] = True
+        return dues
+
+    def tally_after(self, tally: Tally, writes: dict[bytes, bytes | None], dues: dict[bytes, bool]) -> Tally:
         """Return the store's tally once the writes are in it."""
         count, checksum = tally
         for key, after in writes.items():
@@ -63,9 +75,22 @@ class View:
                 count, checksum = count - 1, checksum - entry_hash(key, before)
             if after is not None:
                 count, checksum = count + 1, checksum + entry_hash(key, after)
+        for due, is_there in dues.items():
+            sign = 1 if is_there else -1
+            count, checksum = count + sign, checksum + sign * due_hash(due)
         return Tally(count, checksum & 0xFFFFFFFFFFFFFFFF)
 
 
 def entry_hash(key: bytes, data: bytes) -> int:
-    """Return the hash of one entry; the store's checksum is their sum, so that order does not matter."""
+    """Return the hash of one entry; the store's checksum is the sum of all, so that order does not matter."""
     return crc32(data, crc32(key))
+
+
+def due_entry(due: int, key: bytes) -> bytes:
+    """Return the entry of the index of due times for a record that is due then (ms of log time)."""
+    return due.to_bytes(8, "big") + key
+
+
+def due_hash(due: bytes) -> int:
+    """Return the hash of one entry of the index of due times, a part of the checksum like those of records."""
+    return crc32(due, 1)

@@ -12,11 +12,12 @@ from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 from materializer.emitter import Emitter
 from materializer.partition import Partition, Prepared, foreign_keys
 from materializer.recovery import Extent, Recovery, as_event, extent_of
+from materializer.upkeep import Upkeep
 from sowline.change import PROGRESS_KEY, Event
 from sowline.cluster import Cluster
 from sowline.command import LogRecord
 from sowline.errors import SowlineError
-from sowline.kafka import plain_consumer, poll_batch, read_range
+from sowline.kafka import REPORT_ENDS, plain_consumer, poll_batch, read_range
 from sowline.settings import Settings
 from sowline.topics import TopicDefinition, Topics
 
@@ -65,6 +66,7 @@ class Worker:
         self._emitter = Emitter(self._kafka, topics.topics, stopping)
         self._consumer = self._make_consumer()
         self._partitions: dict[Place, Partition] = {}
+        self._upkeep: dict[Place, Upkeep] = {}
         self._stopped: dict[Place, str] = {}
         self._log_ends: dict[Place, int] = {}
         self._assigned = False
@@ -79,6 +81,7 @@ class Worker:
                 "session.timeout.ms": session,
                 "heartbeat.interval.ms": max(300, session // 6),
                 "max.poll.interval.ms": 600_000,
+                **REPORT_ENDS,
             },
             f"{self._settings.group}-materializer",
         )
@@ -93,10 +96,11 @@ class Worker:
         )
         try:
             while not self._stopping():
-                messages = poll_batch(self._consumer, self._settings.batch_records_max, 0.2)
+                messages = poll_batch(self._consumer, self._settings.batch_records_max, 0.2, self._on_end)
                 self._log_ends = {place: self._log_end(place) for place in self._partitions}
                 if messages:
                     self._apply(messages)
+                self._append()
         finally:
             self._close()
 
@@ -110,7 +114,8 @@ class Worker:
         rely on that.
         """
         started = time.perf_counter()
-        prepared = {place: self._prepare(place, batch) for place, batch in self._by_place(messages).items()}
+        batches = self._by_place(messages)
+        prepared = {place: self._prepare(place, batch) for place, batch in batches.items()}
         if any(batch.step.forwards or batch.step.dead for batch in prepared.values()):
             self._emitter.wait()
         for place, batch in prepared.items():
@@ -118,6 +123,7 @@ class Worker:
         self._emitter.wait()
         for place, batch in prepared.items():
             self._commit(place, batch)
+            self._upkeep[place].applied(batches[place], _now_ms())
             self._count(batch)
         self.counts.batches += 1
         self.counts.busy_seconds += time.perf_counter() - started
@@ -193,6 +199,19 @@ class Worker:
         counts.forwards += len(step.forwards)
         counts.publishers_pushed_out += step.publishers_pushed_out
 
+    # the owner's own commands
+
+    def _on_end(self, topic: str, partition: int, offset: int) -> None:
+        if (topic, partition) in self._upkeep:
+            self._upkeep[topic, partition].caught_up()
+
+    def _append(self) -> None:
+        """Append to the logs what is due by now."""
+        now = _now_ms()
+        for place, upkeep in self._upkeep.items():
+            if appends := upkeep.appends(now):
+                self._emitter.appends(*place, appends)
+
     # partitions come and go
 
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
@@ -217,6 +236,7 @@ class Worker:
             self._stopped[place] = error.message
             return OFFSET_END
         self._partitions[place] = partition
+        self._upkeep[place] = Upkeep(partition)
         log.info(
             "partition opened", topic=place[0], partition=place[1], position=str(partition.head.position)
         )
@@ -240,6 +260,7 @@ class Worker:
         """Close partitions. Their states are committed: only whole batches ever are, one after the other."""
         for place in places:
             self._stopped.pop((place.topic, place.partition), None)
+            self._upkeep.pop((place.topic, place.partition), None)
             partition = self._partitions.pop((place.topic, place.partition), None)
             if partition is not None:
                 partition.close()
@@ -250,6 +271,7 @@ class Worker:
         for partition in self._partitions.values():
             partition.close()
         self._partitions.clear()
+        self._upkeep.clear()
 
     # what others may know
 
@@ -277,6 +299,10 @@ class Worker:
 def partition_path(data_dir: Path, definition: TopicDefinition, partition: int) -> Path:
     """Return where a partition's store lies."""
     return data_dir / definition.log / str(partition)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def as_log_record(message: Message) -> LogRecord:

@@ -211,13 +211,17 @@ class AsyncClient:
 
     # writing
 
-    async def publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
+    async def publish(
+        self, topic: str, data: Body, *, correlation: str | None = None, expiration: float | None = None
+    ) -> None:
         """Insert the record, or replace it whole; `flush` waits until Kafka has it."""
-        (await self.publisher()).publish(topic, data, correlation=correlation)
+        (await self.publisher()).publish(topic, data, correlation=correlation, expiration=expiration)
 
-    async def delta_publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
+    async def delta_publish(
+        self, topic: str, data: Body, *, correlation: str | None = None, expiration: float | None = None
+    ) -> None:
         """Merge the fields into the record that the key fields in `data` name."""
-        (await self.publisher()).delta_publish(topic, data, correlation=correlation)
+        (await self.publisher()).delta_publish(topic, data, correlation=correlation, expiration=expiration)
 
     async def sow_delete(
         self,

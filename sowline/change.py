@@ -13,6 +13,7 @@ import orjson
 
 from sowline.command import Headers, Origin, Sequence2
 from sowline.difference import Delta, Keys, difference
+from sowline.limits import Limits
 from sowline.position import Position
 
 PROGRESS_KEY: Final = b"\0progress"
@@ -22,6 +23,7 @@ AGAIN: Final = "again"
 """The `op` of an event that is written once more so that compaction keeps it: nobody's state changes."""
 
 DELETED: Final = "deleted"
+EXPIRED: Final = "expired"
 
 REMOVED_BYTES_MAX: Final = 32 * 1024
 """How long the list of removed fields may be in a header: half of the room that a topic's limit has for headers."""
@@ -112,7 +114,8 @@ class Progress(NamedTuple):
     `position` is the last log record it has applied, `after` its last change before that, `end` the log's
     end as it knew it, `origins` the highest forwarded offset per origin partition, `definition` the digest
     of the topic's definition, `log_id` Kafka's id of the log topic, `outcomes` what became of commands that
-    made no change, by their position.
+    made no change, by their position. `limits` are the topic's at that position; publishers' numbers from
+    before the log time `numbers_since` count no more.
     """
 
     position: Position
@@ -123,6 +126,8 @@ class Progress(NamedTuple):
     log_id: str
     time: int
     outcomes: Mapping[str, str]
+    limits: Limits = Limits()
+    numbers_since: int = 0
 
     def value(self) -> bytes:
         """Return the Kafka value."""
@@ -137,6 +142,8 @@ class Progress(NamedTuple):
                 "log_id": self.log_id,
                 "time": self.time,
                 "outcomes": dict(self.outcomes),
+                "limits": self.limits.fields(),
+                "numbers_since": self.numbers_since,
             }
         )
 
@@ -204,6 +211,8 @@ def _read_progress(about: dict[str, Any]) -> Progress:
         about["log_id"],
         about["time"],
         about["outcomes"],
+        Limits.read(about["limits"]),
+        about["numbers_since"],
     )
 
 

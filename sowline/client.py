@@ -149,13 +149,20 @@ class Client:
         """Return what the service says of its topics, and where its Kafka is."""
         return self._run(self._client.topics)
 
-    def publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
-        """Insert the record, or replace it whole; `flush` waits until Kafka has it."""
-        self._run(self._client.publish, topic, data, correlation=correlation)
+    def publish(
+        self, topic: str, data: Body, *, correlation: str | None = None, expiration: float | None = None
+    ) -> None:
+        """Insert the record, or replace it whole; `flush` waits until Kafka has it.
 
-    def delta_publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
+        `expiration` is its lifetime in seconds, 0 for none; without it the topic's counts.
+        """
+        self._run(self._client.publish, topic, data, correlation=correlation, expiration=expiration)
+
+    def delta_publish(
+        self, topic: str, data: Body, *, correlation: str | None = None, expiration: float | None = None
+    ) -> None:
         """Merge the fields into the record that the key fields in `data` name."""
-        self._run(self._client.delta_publish, topic, data, correlation=correlation)
+        self._run(self._client.delta_publish, topic, data, correlation=correlation, expiration=expiration)
 
     def sow_delete(
         self,

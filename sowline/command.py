@@ -4,15 +4,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from sowline.errors import SowlineError
+from sowline.limits import LIFETIME_MS_MAX
+from sowline.position import Position
 
 PUBLISH = "publish"
 DELTA_PUBLISH = "delta_publish"
 SOW_DELETE = "sow_delete"
-COMMANDS = frozenset({PUBLISH, DELTA_PUBLISH, SOW_DELETE})
-_LATER = frozenset({"delta", "expire"})
+EXPIRE = "expire"
+DEFINE = "define"
+COMMANDS = frozenset({PUBLISH, DELTA_PUBLISH, SOW_DELETE, EXPIRE, DEFINE})
+_LATER = frozenset({"delta"})
 
-EXPIRATION_SECONDS_MAX = 10_000_000_000
-"""Some 300 years: due times stay well inside 64 bits of milliseconds."""
+EXPIRATION_SECONDS_MAX = LIFETIME_MS_MAX // 1000
+"""The longest lifetime that a command may ask for."""
 
 Headers = list[tuple[str, bytes | None]]
 Sequence2 = tuple[int, int]
@@ -49,6 +53,7 @@ class Command(NamedTuple):
     correlation: str | None = None
     expiration: float | None = None
     origin: Origin | None = None
+    guard: Position | None = None
 
 
 PLAIN_PUBLISH = Command()
@@ -79,7 +84,17 @@ def _checked(headers: dict[str, bytes | None]) -> Command:
         raise _bad("expected sow.filter and sow.keys only on a sow_delete")
     if "filter" in fields and "keys" in fields:
         raise _bad("expected one selector, got both sow.filter and sow.keys")
+    _check_owners(fields)
     return Command(**fields)
+
+
+def _check_owners(fields: dict[str, Any]) -> None:
+    """Refuse what does not belong on the commands of a partition's owner, or belongs on them only."""
+    command = fields.get("command", PUBLISH)
+    if ("guard" in fields) != (command == EXPIRE):
+        raise _bad("expected sow.guard on an expire, and only there")
+    if command in (EXPIRE, DEFINE) and (more := fields.keys() - {"command", "guard"}):
+        raise _bad(f"expected nothing else on a command of the owner, got sow.{min(more)}")
 
 
 def _bad(message: str) -> SowlineError:
@@ -115,6 +130,13 @@ def _sequence(name: str, text: str) -> Sequence2:
 def _origin(name: str, text: str) -> Origin:
     partition, _, offset = text.partition("@")
     return Origin(_whole(name, partition), _whole(name, offset))
+
+
+def _guard(name: str, text: str) -> Position:
+    try:
+        return Position.parse(text)
+    except SowlineError as error:
+        raise _bad(f"{name}: {error.message}") from error
 
 
 def _expiration(name: str, text: str) -> float:
@@ -156,6 +178,7 @@ _READERS = {
     "sow.correlation": _plain,
     "sow.expiration": _expiration,
     "sow.origin": _origin,
+    "sow.guard": _guard,
 }
 
 
@@ -167,8 +190,12 @@ def command_headers(
     publisher: str | None = None,
     sequence: str | None = None,
     correlation: str | None = None,
+    expiration: float | None = None,
 ) -> Headers:
-    """Return the Kafka headers of a command; what is not given is left out, and so is a plain `publish`."""
+    """Return the Kafka headers of a command; what is not given is left out, and so is a plain `publish`.
+
+    `expiration` is a lifetime in seconds, 0 for none; raises `bad header` for one that can't be.
+    """
     named = {
         "sow.command": None if command == PUBLISH else command,
         "sow.filter": filter,
@@ -176,5 +203,14 @@ def command_headers(
         "sow.publisher": publisher,
         "sow.sequence": sequence,
         "sow.correlation": correlation,
+        "sow.expiration": None if expiration is None else _seconds(expiration),
     }
     return [(name, value.encode()) for name, value in named.items() if value is not None]
+
+
+def _seconds(expiration: float) -> str:
+    """Write a lifetime in decimal seconds, to the millisecond; only none at all is 0."""
+    if not 0 <= expiration <= EXPIRATION_SECONDS_MAX:
+        raise _bad(f"expected a lifetime of 0 to {EXPIRATION_SECONDS_MAX} seconds, got {expiration!r}")
+    ms = max(1, round(expiration * 1000)) if expiration else 0
+    return f"{ms // 1000}.{ms % 1000:03}".rstrip("0").rstrip(".")

@@ -6,7 +6,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from sowline.topics import MIB
+from sowline.limits import MIB
 
 KafkaConfig = Mapping[str, str]
 

@@ -47,13 +47,20 @@ class Publisher:
         limits = {"message.timeout.ms": DELIVERY_MS_MAX, "enable.gapless.guarantee": False}
         self._producer = exact_producer(kafka, bytes_max, **limits, **options)
 
-    def publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
-        """Insert the record, or replace it whole."""
-        self._write(topic, PUBLISH, data, correlation=correlation)
+    def publish(
+        self, topic: str, data: Body, *, correlation: str | None = None, expiration: float | None = None
+    ) -> None:
+        """Insert the record, or replace it whole.
 
-    def delta_publish(self, topic: str, data: Body, *, correlation: str | None = None) -> None:
-        """Merge the fields into the record that the key fields in `data` name."""
-        self._write(topic, DELTA_PUBLISH, data, correlation=correlation)
+        `expiration` is its lifetime in seconds, 0 for none; without it the topic's counts.
+        """
+        self._write(topic, PUBLISH, data, correlation=correlation, expiration=expiration)
+
+    def delta_publish(
+        self, topic: str, data: Body, *, correlation: str | None = None, expiration: float | None = None
+    ) -> None:
+        """Merge the fields into the record that the key fields in `data` name; its lifetime begins anew."""
+        self._write(topic, DELTA_PUBLISH, data, correlation=correlation, expiration=expiration)
 
     def sow_delete(
         self,

@@ -33,12 +33,19 @@ from sowline.enrichment import (
     parse_preprocessing,
 )
 from sowline.errors import SowlineError
+from sowline.limits import (
+    DISABLED,
+    ENABLED,
+    HEADROOM_BYTES,
+    LIFETIME_MS_MAX,
+    MIB,
+    Expiration,
+    Limits,
+)
 from sowline.options import Options, parse_options
 from sowline.path import Path as FieldSteps
 from sowline.path import PathError, parse_path
 
-MIB = 1024 * 1024
-HEADROOM_BYTES = 64 * 1024
 INDEXES_MAX = 64
 INDEX_FIELDS_MAX = 16
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
@@ -71,6 +78,20 @@ def _field_path(text: str) -> str:
         raise ValueError(error.message) from None
 
 
+def _expiration(text: Any) -> Expiration:
+    if text in (DISABLED, ENABLED):
+        return ENABLED if text == ENABLED else DISABLED
+    try:
+        lifetime = parse_duration_ms(text)
+    except ValueError:
+        raise ValueError(
+            f"expected disabled, enabled or a lifetime such as 30s or 5m, got {text!r}"
+        ) from None
+    if not 0 < lifetime <= LIFETIME_MS_MAX:
+        raise ValueError(f"expected a lifetime of 1ms to {LIFETIME_MS_MAX // 86_400_000}d, got {text!r}")
+    return lifetime
+
+
 def _preprocessing_text(text: str) -> str:
     return _canonical(text, parse_preprocessing)
 
@@ -94,6 +115,7 @@ Preprocessing = Annotated[str, AfterValidator(_preprocessing_text)]
 Enrichment = Annotated[str, AfterValidator(_enrichment_text)]
 HashIndex = Annotated[tuple[FieldPath, ...], Field(min_length=1, max_length=INDEX_FIELDS_MAX)]
 DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
+Lifetime = Annotated[Expiration, BeforeValidator(_expiration)]
 
 
 class _Model(BaseModel):
@@ -134,7 +156,7 @@ class TopicDefinition(_Model):
     log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
     partitions: int = Field(default=1, ge=1, le=1024)
     replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
-    expiration: Literal["disabled"] = "disabled"
+    expiration: Lifetime = Field(default="disabled", description="disabled, enabled, or a lifetime")
     preprocessing: tuple[Preprocessing, ...] = Field(
         default=(), max_length=FIELDS_MAX, description="fields computed of a message before its key is known"
     )
@@ -143,7 +165,10 @@ class TopicDefinition(_Model):
     )
     delta: bool = Field(default=False, description="whether updates say in a header what they changed")
     record_bytes_max: int = Field(default=MIB, ge=64, le=64 * MIB)
-    repeat_window: DurationMs = Field(default="7d", validate_default=True, description="in log time")
+    records_max: int | None = Field(default=None, ge=1, le=10**12, description="in all partitions together")
+    repeat_window: DurationMs = Field(
+        default="7d", validate_default=True, le=LIFETIME_MS_MAX, description="in log time"
+    )
     resume_window: DurationMs = Field(
         default="1h",
         validate_default=True,
@@ -230,7 +255,7 @@ class TopicDefinition(_Model):
         A change has room in it too, with its body, the previous one and its delta, whether it has one or not:
         what fits does not depend on `delta`.
         """
-        return 3 * self.record_bytes_max + HEADROOM_BYTES
+        return self.limits.log_bytes_max
 
     @property
     def dead_bytes_max(self) -> int:
@@ -258,16 +283,18 @@ class TopicDefinition(_Model):
         return self.key_domain.encode() + b"\0"
 
     @cached_property
+    def limits(self) -> Limits:
+        """Lifetime and limits, which may change on existing state."""
+        return Limits(self.expiration, self.record_bytes_max, self.repeat_window, self.records_max)
+
+    @cached_property
     def digest(self) -> str:
-        """A hash of what decides what a log record does; kept in the state and compared with it."""
+        """A hash of what decides for good what a log record does; kept in the state and compared with it."""
         deciding = {
             "key": self.key,
             "key_domain": self.key_domain,
             "message_type": self.message_type,
             "partitions": self.partitions,
-            "expiration": self.expiration,
-            "record_bytes_max": self.record_bytes_max,
-            "repeat_window": self.repeat_window,
         }
         computed = {"preprocessing": self.preprocessing, "enrichment": self.enrichment}
         deciding |= {name: texts for name, texts in computed.items() if texts}

@@ -57,6 +57,11 @@ _url = click.option(
 )
 _kafka = click.option("--kafka", "-k", help="Kafka's bootstrap servers, if not those the service names.")
 _count = click.option("--count", "-n", type=click.IntRange(1), help="Stop after so many messages.")
+_expiration = click.option(
+    "--expiration",
+    type=click.FloatRange(0),
+    help="The records' lifetime in seconds, 0 for none; without it, the topic's.",
+)
 _delta = click.option(
     "--delta", is_flag=True, help="Of records known already, only keys and what has changed."
 )
@@ -77,23 +82,23 @@ def topics(url: str) -> None:
 
 @click.command()
 @_reading
+@_time
 @click.option("--batch-size", default=100, show_default=True, help="Records a message on the wire.")
 def sow(topic: str, full: bool, url: str, **reading: Any) -> None:
     """Print the records of TOPIC that match, as they are, or were, at one instant; `^…` is a pattern of topics."""
     with _connected(url) as client:
         _print(client.sow(topic, **reading), full, {"sow"})
-@_time
 
 
 @click.command()
 @_reading
 @_bookmark
+@_up_to
 @_count
 @_delta
 def subscribe(topic: str, full: bool, url: str, count: int | None, delta: bool, **reading: Any) -> None:
     """Print the changes of TOPIC as they happen, from now or from a bookmark on, to the end if there is one."""
     with _connected(url) as client:
-@_up_to
         read = client.delta_subscribe if delta else client.subscribe
         _print(read(topic, **reading), full, {"publish", "oof"}, count)
 
@@ -101,12 +106,12 @@ def subscribe(topic: str, full: bool, url: str, count: int | None, delta: bool, 
 @click.command("sow-and-subscribe")
 @_reading
 @_bookmark
+@_up_to
 @_count
 @_delta
 def sow_and_subscribe(
     topic: str, full: bool, url: str, count: int | None, delta: bool, **reading: Any
 ) -> None:
-@_up_to
     """Print the records of TOPIC that match, then every change after that instant."""
     with _connected(url) as client:
         read = client.sow_and_delta_subscribe if delta else client.sow_and_subscribe
@@ -116,31 +121,35 @@ def sow_and_subscribe(
 
 @click.command()
 @_selecting
+@_time
 def explain(topic: str, url: str, **reading: Any) -> None:
     """Print which road a query of TOPIC takes over its indexes, and what it counts, as a line of JSON."""
     with _connected(url) as client:
         _print_all([client.explain(topic, **reading)])
 
-@_time
 
 @click.command()
 @click.argument("topic")
 @click.argument("data", nargs=-1)
+@_expiration
 @_url
 @_kafka
-def publish(topic: str, data: tuple[str, ...], url: str, kafka: str | None) -> None:
+def publish(topic: str, data: tuple[str, ...], expiration: float | None, url: str, kafka: str | None) -> None:
     """Insert or replace records of TOPIC: each DATA is one as JSON, or each line of standard input."""
-    _write(topic, data, url, kafka, Client.publish)
+    _write(topic, data, url, kafka, Client.publish, expiration)
 
 
 @click.command("delta-publish")
 @click.argument("topic")
 @click.argument("data", nargs=-1)
+@_expiration
 @_url
 @_kafka
-def delta_publish(topic: str, data: tuple[str, ...], url: str, kafka: str | None) -> None:
+def delta_publish(
+    topic: str, data: tuple[str, ...], expiration: float | None, url: str, kafka: str | None
+) -> None:
     """Merge fields into records of TOPIC: each DATA is one delta as JSON, or each line of standard input."""
-    _write(topic, data, url, kafka, Client.delta_publish)
+    _write(topic, data, url, kafka, Client.delta_publish, expiration)
 
 
 @click.command()
@@ -159,12 +168,17 @@ def delete(
 
 
 def _write(
-    topic: str, data: tuple[str, ...], url: str, kafka: str | None, write: Callable[..., None]
+    topic: str,
+    data: tuple[str, ...],
+    url: str,
+    kafka: str | None,
+    write: Callable[..., None],
+    expiration: float | None,
 ) -> None:
     with Client(url, kafka=kafka) as client:
         for number, line in enumerate(data or _input(), 1):
             try:
-                write(client, topic, line)
+                write(client, topic, line, expiration=expiration)
             except SowlineError as error:
                 raise SowlineError(error.reason, f"record {number}: {error.message}") from error
 

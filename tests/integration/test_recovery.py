@@ -36,12 +36,18 @@ BASE = next(text for text in map(str, range(100, 200)) if partition_of(text, PAR
 class Rig:
     """A topic on a real Kafka, a disk, and workers that run one after the other in a thread."""
 
-    def __init__(self, kafka: str, name: str, directory: Path) -> None:
-        self.topics = parse_topics(f"topics: [{{name: {name}, key: /id, partitions: {PARTITIONS}}}]")
+    def __init__(self, kafka: str, name: str, directory: Path, more: str = "") -> None:
+        self.name = name
+        self.define(more)
         self.settings = Settings(kafka=kafka, data_dir=directory, group=name, batch_records_max=7)
         self.admin = AdminClient(self.settings.kafka_client)
         self.cluster = Cluster(self.settings.kafka_client)
         self.accept_loss = False
+
+    def define(self, more: str) -> None:
+        """Say what is defined, for the workers to come; `more` is what stands beside the key."""
+        given = f"name: {self.name}, key: /id, partitions: {PARTITIONS}{', ' if more else ''}{more}"
+        self.topics = parse_topics(f"topics: [{{{given}}}]")
 
     @property
     def topic(self) -> TopicDefinition:
@@ -153,7 +159,7 @@ class Rig:
     def made_by_log(self, partition: int = 0) -> dict[bytes, Record]:
         """Return the records that the log makes when it is applied from its begin, in memory."""
         store = MemoryStore()
-        start = Head(definition=self.topic.digest)
+        start = Head(definition=self.topic.digest, limits=self.topic.limits)
         opened = Opened(store, start, start.position)  # type: ignore[arg-type]
         replay = Partition(self.topic, partition, opened)
         replay.commit(replay.prepare(self.log(partition), 0), 0)

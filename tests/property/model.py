@@ -24,16 +24,21 @@ FILTERS: dict[str, Callable[[Body], bool]] = {
 }
 """Every filter that is used, and what it means."""
 
-COMMANDS = {"publish", "delta_publish", "sow_delete"}
+COMMANDS = {"publish", "delta_publish", "sow_delete", "expire", "define"}
 PUBLISHERS_MAX = 8
 
 
 @dataclass
 class Kept:
-    """What is kept of a record: its body, None once it is deleted, and each publisher's (sequence, time)."""
+    """What is kept of a record: its body, None once it is deleted, and each publisher's (sequence, time).
+
+    `place` is its last update's, and `due` the time that this update set.
+    """
 
     body: Body | None
     numbers: dict[str, tuple[Place, int]]
+    place: Place = (-1, 0)
+    due: int | None = None
 
 
 @dataclass
@@ -59,6 +64,8 @@ class PartitionModel:
     domain: bytes
     bytes_max: int
     window: int
+    expiration: str | int = "disabled"
+    records_max: int | None = None
     kept: dict[str, Kept] = field(default_factory=dict)
     effects: list[Effect] = field(default_factory=list)
     dead: list[tuple[int, str]] = field(default_factory=list)
@@ -99,7 +106,11 @@ class PartitionModel:
         if "sow.publisher" in headers:
             row, _, part = headers["sow.sequence"].partition(".")
             number = headers["sow.publisher"], (int(row), int(part or 0))
-        if "sow.filter" in headers or "sow.keys" in headers:
+        if command == "expire":
+            self._expire(record, headers["sow.guard"])
+        elif command == "define":
+            self._define(record)
+        elif "sow.filter" in headers or "sow.keys" in headers:
             self._delete_selected(record, headers, number, origin)
         elif command == "sow_delete" or record.value is None:
             self._delete_named(record, number)
@@ -109,7 +120,7 @@ class PartitionModel:
     @staticmethod
     def _command(headers: dict[str, str]) -> str:
         command = headers.get("sow.command", "publish")
-        known = {"command", "publisher", "sequence", "filter", "keys", "origin"}
+        known = {"command", "publisher", "sequence", "filter", "keys", "origin", "expiration", "guard"}
         bad = command not in COMMANDS or any(
             name.startswith("sow.") and name[4:] not in known for name in headers
         )
@@ -117,7 +128,51 @@ class PartitionModel:
             raise Refused("bad header")
         if bad or ("sow.filter" in headers and "sow.keys" in headers):
             raise Refused("bad header")
+        if ("sow.guard" in headers) != (command == "expire"):
+            raise Refused("bad header")
+        if command in ("expire", "define") and set(headers) & {
+            f"sow.{name}" for name in known - {"command", "guard"}
+        }:
+            raise Refused("bad header")
         return command
+
+    def _expire(self, record: LogRecord, guard: str) -> None:
+        if record.value:
+            raise Refused("bad header")
+        if not record.key:
+            raise Refused("key missing")
+        key = record.key.decode()
+        kept = self.kept.get(key, Kept(None, {}))
+        place = ".".join(str(part) for part in kept.place if part or part == kept.place[0])
+        if kept.body is None or kept.due is None or guard != place or self.expiration == "disabled":
+            return
+        if self.time >= kept.due:
+            self._set(record, 0, key, kept, None, None)
+
+    def _define(self, record: LogRecord) -> None:
+        try:
+            now = json.loads(record.value or b"")["now"]
+        except (ValueError, KeyError, TypeError):
+            raise Refused("bad definition") from None
+        for kept in self.kept.values():
+            kept.numbers = {
+                name: seen for name, seen in kept.numbers.items() if self.time - seen[1] <= self.window
+            }
+        self.expiration, self.records_max = now["expiration"], now["records_max"]
+        self.bytes_max, self.window = now["record_bytes_max"], now["repeat_window"]
+
+    def _check_room(self, kept: Kept) -> None:
+        if kept.body is None and self.records_max is not None:
+            share = -(-self.records_max // self.partitions)
+            if len(self.live) >= share:
+                raise Refused("too many records")
+
+    def _due(self, record: LogRecord) -> int | None:
+        headers = dict(record.headers or [])
+        if "sow.expiration" in headers:
+            seconds = float(headers["sow.expiration"] or b"")
+            return self.time + round(seconds * 1000) if seconds else None
+        return self.time + self.expiration if isinstance(self.expiration, int) else None
 
     def _parse(self, value: bytes) -> tuple[str, Body]:
         if len(value) > self.bytes_max:
@@ -166,6 +221,7 @@ class PartitionModel:
         kept = self.kept.get(key, Kept(None, {}))
         if self._is_repeat(kept, number):
             return
+        self._check_room(kept)
         if command == "delta_publish" and kept.body is not None:
             body = merged(kept.body, body)
             if len(json.dumps(body, separators=(",", ":"))) > self.bytes_max:
@@ -216,7 +272,8 @@ class PartitionModel:
         number: tuple[str, Place] | None,
     ) -> None:
         self.effects.append(Effect((record.offset, nth), key, kept.body, body))
-        self.kept[key] = Kept(body, self._numbers(kept, number))
+        due = None if body is None else self._due(record)
+        self.kept[key] = Kept(body, self._numbers(kept, number), (record.offset, nth), due)
 
 
 def merged(old: Body, delta: Body) -> Body:

@@ -108,7 +108,7 @@ records = st.builds(
 def test_any_input_is_applied_or_refused(log: list[LogRecord], definition: TopicDefinition) -> None:
     """Every record has its effect or its reason, and what is written of it can be read again."""
     store, loaded = MemoryStore(), MemoryStore()
-    head = Head(definition=definition.digest)
+    head = Head(definition=definition.digest, limits=definition.limits)
     opened = Opened(store, head, head.position)  # type: ignore[arg-type]
     partition, loader = Partition(definition, 0, opened), Loader(loaded, definition)
     for offset, record in enumerate(log):

@@ -44,6 +44,7 @@ class EnrichedModel(PartitionModel):
         kept = self.kept.get(key, Kept(None, {}))
         if self._is_repeat(kept, number):
             return
+        self._check_room(kept)
         body = self._enriched(body, kept.body or {}, self.updated.get(key), record.offset)
         if command == "delta_publish" and kept.body is not None:
             body = merged(kept.body, body)
@@ -84,6 +85,7 @@ class EnrichedCoreAgainstModel(CoreAgainstModel):
 
     defined = {"key": "/key", "preprocessing": PREPROCESSING, "enrichment": ENRICHMENT}  # noqa: RUF012
     model = EnrichedModel
+    room = 1000
 
 
 EnrichedCoreAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -16,6 +16,7 @@ from materializer.partition import Partition, foreign_keys
 from materializer.record import Record, decode_record
 from materializer.recovery import Extent, Opened, Recovery
 from materializer.store import MemoryStore, Store
+from materializer.upkeep import Upkeep
 from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event
 from sowline.command import Headers, LogRecord
 from sowline.errors import SowlineError
@@ -124,6 +125,8 @@ class World:
         self.changes = [Topic() for _ in count]
         self.disk: Disk = {}
         self.owners: dict[int, Partition] = {}
+        self.upkeep: dict[int, Upkeep] = {}
+        self.skew = 0
         self.late: list[list[Output]] = [[] for _ in count]
         self.dead: list[set[tuple[int, str]]] = [set() for _ in count]
         self.time = 1000
@@ -139,7 +142,10 @@ class World:
     def _read_range(
         self, kafka: Any, topic: str, partition: int, start: int, end: int
     ) -> Iterator[list[Written]]:
-        inside = [message for message in self.changes[partition].held if start <= message.at < end]
+        held = self.changes[partition].held
+        if topic == self.definition.log:
+            held = [Written(r.offset, r.key or b"", r.value, r.headers or []) for r in self.logs[partition]]
+        inside = [message for message in held if start <= message.at < end]
         for at in range(0, len(inside), 3):
             yield inside[at : at + 3]
 
@@ -167,6 +173,7 @@ class World:
                 self.changes[number].replace()
                 opened = self._recover(number)
             self.owners[number] = Partition(self.definition, number, opened)
+            self.upkeep[number] = Upkeep(self.owners[number])
             self._put_right(number)
         return self.owners[number]
 
@@ -207,6 +214,7 @@ class World:
             found = [m.event for m in self.changes[number].held if before <= m.at < after]
             partition.spoil({PROGRESS_KEY, *foreign_keys(found, prepared.events)})
         partition.commit(prepared, after)
+        self.upkeep[number].applied(batch, self.time + self.skew)
         if restart:
             self.crash(number)
             return
@@ -239,6 +247,16 @@ class World:
     def crash(self, number: int) -> None:
         """Forget everything that is not on disk."""
         self.owners.pop(number, None)
+        self.upkeep.pop(number, None)
+
+    def keep_up(self, number: int) -> int:
+        """Append to a log what its owner appends by itself; returns how much. Its clock differs by `skew`."""
+        if not self.is_behind(number):
+            self.upkeep[number].caught_up()
+        appends = self.upkeep[number].appends(self.time + self.skew)
+        for append in appends:
+            self.write(number, append.value, append.key, append.headers)
+        return len(appends)
 
     def drain(self, size: int = 5) -> None:
         """Apply everything that is on the logs."""

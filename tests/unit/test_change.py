@@ -16,6 +16,7 @@ from sowline.change import (
 )
 from sowline.command import Headers, Origin
 from sowline.difference import REMOVED_CHARS_MAX, Delta
+from sowline.limits import Limits
 from sowline.position import Position
 from sowline.topics import TopicDefinition
 
@@ -72,6 +73,8 @@ def test_every_change_reads_back(change: Change, delta: Delta | None) -> None:
         st.text(max_size=3),
         st.integers(0, 2**53),
         st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=3),
+        st.sampled_from([Limits(), Limits("enabled", 64, 0, 7), Limits(30_000)]),
+        st.integers(0, 2**53),
     )
 )
 def test_every_progress_event_reads_back(progress: Progress) -> None:

@@ -11,6 +11,7 @@ from sowline.command import (
     read_command,
 )
 from sowline.errors import SowlineError
+from sowline.position import Position
 
 
 def read(**headers: str | bytes | None) -> Command:
@@ -99,6 +100,18 @@ def test_of_a_repeated_header_the_last_counts() -> None:
         {"origin": "@1"},
         {"origin": "1@-1"},
         {"guard": "1"},
+        {"command": "sow_delete", "guard": "1"},
+        {"command": "expire"},
+        {"command": "expire", "guard": ""},
+        {"command": "expire", "guard": "x"},
+        {"command": "expire", "guard": "1", "filter": "1=1"},
+        {"command": "expire", "guard": "1", "keys": "1"},
+        {"command": "expire", "guard": "1", "publisher": "p", "sequence": "1"},
+        {"command": "expire", "guard": "1", "correlation": "c"},
+        {"command": "expire", "guard": "1", "expiration": "1"},
+        {"command": "expire", "guard": "1", "origin": "1@1"},
+        {"command": "define", "guard": "1"},
+        {"command": "define", "correlation": "c"},
     ],
 )
 def test_malformed_headers_are_refused(headers: dict[str, str | bytes | None]) -> None:
@@ -108,7 +121,13 @@ def test_malformed_headers_are_refused(headers: dict[str, str | bytes | None]) -
     assert error.value.reason == "bad header"
 
 
-@pytest.mark.parametrize("command", ["delta", "expire"])
+def test_the_owners_commands_are_read() -> None:
+    """An expire names the update that set the due time, by its position with its era."""
+    assert read(command="expire", guard="2/17.3") == Command("expire", guard=Position(2, 17, 3))
+    assert read(command="define") == Command("define")
+
+
+@pytest.mark.parametrize("command", ["delta"])
 def test_commands_of_later_versions_are_not_supported(command: str) -> None:
     """A command that the contract knows and this version does not is told apart from a wrong one."""
     with pytest.raises(SowlineError) as error:
@@ -129,3 +148,31 @@ def test_headers_that_are_written_read_back() -> None:
     headers = command_headers("sow_delete", keys=["1", "2"], publisher="p", sequence="5.1", correlation="c")
     assert read_command(headers) == Command("sow_delete", None, ("1", "2"), "p", (5, 1), "c")
     assert command_headers("publish") == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0"),
+        (0.0, "0"),
+        (30, "30"),
+        (1.5, "1.5"),
+        (0.25, "0.25"),
+        (1e-9, "0.001"),
+        (100, "100"),
+        (1e10, "1" + "0" * 10),
+    ],
+)
+def test_a_lifetime_is_written_in_decimal_seconds(seconds: float, text: str) -> None:
+    """To the millisecond; what is shorter than that is no lifetime without an end."""
+    headers = command_headers("publish", expiration=seconds)
+    assert headers == [("sow.expiration", text.encode())]
+    assert read_command(headers).expiration == float(text)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("inf"), 1e10 + 1])
+def test_a_lifetime_that_can_not_be_is_refused(seconds: float) -> None:
+    """Before it is written."""
+    with pytest.raises(SowlineError, match="expected a lifetime") as error:
+        command_headers("publish", expiration=seconds)
+    assert error.value.reason == "bad header"

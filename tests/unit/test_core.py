@@ -30,14 +30,15 @@ class Core:
             {"name": "orders", "key": "/id", "partitions": partitions, **given}
         )
         self.store = MemoryStore()
-        self.head = Head()
+        self.head = Head(limits=self.definition.limits)
         self.time = 1000
 
     def apply(self, *records: LogRecord) -> Step:
         """Apply a batch and keep what it makes."""
         view = View(self.store)
         step = Applier(self.definition, 0, self.head, view).apply(records)
-        self.store.commit(view.writes(), Tally(), b"")
+        writes = view.writes()
+        self.store.commit(writes, Tally(), b"", view.dues(writes))
         self.head = step.head
         return step
 
@@ -181,7 +182,12 @@ def test_what_can_not_be_applied_is_a_dead_letter(value: bytes, reason: str, com
         ("publish", {"expiration": "9" * 19}, b'{"id":1}', "bad header"),
         ("publish", {"what": ""}, b'{"id":1}', "bad header"),
         ("upsert", {}, b'{"id":1}', "bad header"),
-        ("expire", {}, b'{"id":1}', "not supported"),
+        ("expire", {}, b'{"id":1}', "bad header"),
+        ("expire", {"guard": "0"}, b'{"id":1}', "bad header"),
+        ("expire", {"guard": "0"}, None, "key missing"),
+        ("define", {}, None, "bad definition"),
+        ("define", {}, b"{}", "bad definition"),
+        ("delta", {}, b'{"id":1}', "not supported"),
     ],
 )
 def test_commands_that_make_no_sense_are_dead_letters(
@@ -305,7 +311,8 @@ def test_a_delete_cut_short_goes_on_where_it_was() -> None:
     Applier(cut.definition, 0, cut.head, view).apply([delete])
     first = {change.sow_key for change in expected[:2]}
     cut.store.commit({key: data for key, data in view.writes().items() if key in first}, Tally(), b"")
-    cut.head = Head(expected[1].position, expected[1].position, 2000, complete=False)
+    given = {"limits": cut.definition.limits, "records": 2}
+    cut.head = Head(expected[1].position, expected[1].position, 2000, complete=False, **given)
     assert cut.head.next_offset == 4
     assert cut.apply(delete).changes == expected[2:]
     assert cut.head == whole.head

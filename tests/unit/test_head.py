@@ -1,9 +1,12 @@
 """The head of a partition: its form, where to read on, and eras."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from materializer.damage import StoreDamaged
 from materializer.head import Head
+from sowline.limits import Limits
 from sowline.position import Position
 
 positions = st.builds(Position, st.integers(0, 9), st.integers(-1, 2**62), st.integers(0, 99))
@@ -22,6 +25,15 @@ counts = st.integers(0, 2**62)
         counts,
         st.booleans(),
         st.frozensets(st.binary(max_size=5), max_size=3),
+        st.builds(
+            Limits,
+            st.sampled_from(["disabled", "enabled"]) | st.integers(1, 10**12),
+            st.integers(1, 10**9),
+            st.integers(0, 10**12),
+            st.none() | st.integers(1, 10**12),
+        ),
+        counts,
+        counts,
     )
 )
 def test_every_head_reads_back(head: Head) -> None:
@@ -47,3 +59,17 @@ def test_a_new_era_keeps_the_state_and_begins_its_own_log() -> None:
     assert new == Head(Position(2, 4), Position(1, 49), 1234, {}, "d", "new", 99, complete=True)
     assert new.next_offset == 5
     assert new.position > old.position
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"[1,2]", Head().encode()[:-2], b"\xff" * 9])
+def test_bytes_that_are_no_head_are_damage(data: bytes) -> None:
+    """The partition is recovered another way."""
+    with pytest.raises(StoreDamaged):
+        Head.decode(data)
+
+
+def test_numbers_are_remembered_for_the_window_but_not_beyond_a_former_one() -> None:
+    """What was out of the window before it grew stays out."""
+    limits = Limits(repeat_window=100)
+    assert Head(time=1000, limits=limits).remembered_since == 900
+    assert Head(time=1000, limits=limits, numbers_since=950).remembered_since == 950

@@ -23,7 +23,7 @@ DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "re
 def opened(store: MemoryStore, **given: Any) -> Opened:
     """Return a store as a recovery hands it over."""
     data = store.head()
-    head = Head(definition=DEFINITION.digest) if data is None else Head.decode(data)
+    head = Head(definition=DEFINITION.digest, limits=DEFINITION.limits) if data is None else Head.decode(data)
     floor = given.pop("floor", head.position)
     return Opened(store, replace(head, **given), floor)  # type: ignore[arg-type]
 

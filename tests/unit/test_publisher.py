@@ -76,6 +76,17 @@ def test_commands_go_to_the_log_with_key_and_number(publisher: Publisher, produc
     assert (commands[0].correlation, commands[3].filter, commands[4].keys) == ("c", "1=1", ("7", "8"))
 
 
+def test_a_lifetime_goes_with_the_command(publisher: Publisher, producer: FakeProducer) -> None:
+    """In seconds; none is not none for ever, which is 0."""
+    publisher.publish("eu/orders", {"id": 1}, expiration=2.5)
+    publisher.delta_publish("eu/orders", {"id": 1}, expiration=0)
+    publisher.publish("eu/orders", {"id": 1})
+    assert [command.expiration for *_, command in producer.produced] == [2.5, 0, None]
+    with pytest.raises(SowlineError, match="expected a lifetime"):
+        publisher.publish("eu/orders", {"id": 1}, expiration=-1)
+    assert len(producer.produced) == 3
+
+
 COALESCED = ["COALESCE(/id, CONCAT(/region, '-', /number)) AS /id"]
 KNOWN = ["CONCAT(TOPIC_NAME(), ' ', MESSAGE_SIZE(), ' ', COALESCE(CORRELATION_ID(), 'none')) AS /id"]
 

@@ -167,7 +167,7 @@ def test_another_definition_is_refused(worked: World) -> None:
     with pytest.raises(SowlineError) as error:
         recover(worked)
     assert error.value.reason == "definition changed"
-    assert "(key, key_domain, partitions, preprocessing, enrichment," in error.value.message
+    assert "(key, key_domain, partitions, preprocessing, enrichment)" in error.value.message
 
 
 # eras
@@ -272,7 +272,16 @@ def test_of_each_key_the_newest_event_counts() -> None:
     store, loader = load(progress(-1), change(5), change(3), change(7, b"2"), change(6))
     assert sorted(loaded_positions(store)) == [6, 7]
     assert loader.head(9) == Head(
-        Position(0, 7), Position(0, 7), 107, {}, DEFINITION.digest, "log", 9, True, frozenset({PROGRESS_KEY})
+        Position(0, 7),
+        Position(0, 7),
+        107,
+        {},
+        DEFINITION.digest,
+        "log",
+        9,
+        True,
+        frozenset({PROGRESS_KEY}),
+        records=2,
     )
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from materializer.damage import StoreDamaged
 from materializer.recovery import walk
-from materializer.store import MemoryStore, RocksStore, Store, StoreDamaged, Tally
-from materializer.view import entry_hash
+from materializer.store import MemoryStore, RocksStore, Store, Tally
+from materializer.view import due_hash, entry_hash
 
 Make = Callable[[], Store]
 
@@ -70,6 +71,26 @@ def test_a_scan_does_not_see_what_is_committed_while_it_runs(make: Make) -> None
     first = next(scan)
     store.commit({**dict.fromkeys(entries), b"new": b"x"}, Tally(), b"head")
     assert dict([first, *scan]) == entries
+
+
+def test_due_times_are_in_order(make: Make) -> None:
+    """They come and go with the entries, stand beside them, and are read from anywhere."""
+    store = make()
+    store.commit({b"1": b"a"}, Tally(), b"head", {b"\0\2a": True, b"\0\1b": True, b"\1": True, b"\xff": True})
+    store.commit({}, Tally(), b"head", {b"\1": False, b"\0\1c": True, b"\7": False})
+    assert list(store.dues()) == [b"\0\1b", b"\0\1c", b"\0\2a", b"\xff"]
+    assert list(store.dues(b"\0\1c")) == [b"\0\1c", b"\0\2a", b"\xff"]
+    assert dict(store.scan()) == {b"1": b"a"}
+
+
+def test_a_due_time_that_went_missing_does_not_fit_the_tally(make: Make) -> None:
+    """A record that would never expire, or one that is due at another time, is found."""
+    for wrong in ({b"5": False}, {b"6": True}, {b"5": False, b"6": True}):
+        store = make()
+        store.commit({}, Tally(1, due_hash(b"5")), b"head", {b"5": True})
+        assert walk(store) == store.tally()
+        store.commit({}, store.tally(), b"head", wrong)
+        assert walk(store) != store.tally()
 
 
 def test_keys_of_any_bytes_do_not_meet_the_head(make: Make) -> None:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from sowline.errors import SowlineError
+from sowline.limits import Limits
 from sowline.select import parse_select
 from sowline.topics import FanoutDefinition, TopicDefinition, Topics, load_topics, parse_topics
 
@@ -164,8 +165,8 @@ def test_topics_do_not_get_in_each_others_way(text: str, said: str) -> None:
     ("options", "said"),
     [
         ("nonsense", "'nonsense'"),
-        ("oof,no_sowkey,reset", "got no_sowkey, reset"),
-        ("bookmark_not_found=reset", "got reset"),
+        ("oof,no_sowkey,reset", "got no_sowkey, bookmark_not_found"),
+        ("bookmark_not_found=reset", "got bookmark_not_found"),
         ("send_keys", "got send_keys"),
         ("grouping=[/g],projection=[/g]", "got grouping, projection"),
         ("oof,no_empties", "expected no_empties together with delta: true"),
@@ -331,8 +332,6 @@ def test_an_unknown_topic_is_answered_with_those_there_are() -> None:
         {"key": "/other"},
         {"key_domain": "x"},
         {"partitions": 2},
-        {"record_bytes_max": 1000},
-        {"repeat_window": "1h"},
         {"preprocessing": ["1 AS /a"]},
         {"enrichment": ["1 AS /a"]},
         {"enrichment": ["1.0 AS /a"]},
@@ -353,7 +352,7 @@ def test_the_digest_compares_what_computed_fields_mean() -> None:
 
 def test_the_digest_of_a_topic_without_computed_fields_is_what_it_was() -> None:
     """State that was made before there were any stays good."""
-    assert define().digest == define(preprocessing=[], enrichment=[]).digest == "72fa0f6368ce91e9"
+    assert define().digest == define(preprocessing=[], enrichment=[]).digest == "91a1f0635be3f422"
 
 
 def test_a_topic_computes_fields_in_two_stages() -> None:
@@ -406,10 +405,14 @@ def test_a_topic_has_so_many_indexes() -> None:
         {"indexes": ["/price"]},
         {"hash_indexes": [["/region"]]},
         {"delta": True},
+        {"expiration": "30s"},
+        {"record_bytes_max": 1000},
+        {"repeat_window": "1h"},
+        {"records_max": 5},
     ],
 )
 def test_the_digest_ignores_what_decides_nothing(change: dict[str, Any]) -> None:
-    """What does not change what a log record does may change at any time."""
+    """What decides nothing may change at any time, and lifetime and limits from a `define` command on."""
     assert define(**change).digest == define().digest
 
 
@@ -418,3 +421,27 @@ def test_what_fits_does_not_depend_on_deltas() -> None:
     plain, told = define(record_bytes_max=1000), define(record_bytes_max=1000, delta=True)
     assert plain.log_bytes_max == told.log_bytes_max > 3000
     assert plain.dead_bytes_max == told.dead_bytes_max > plain.log_bytes_max
+
+
+@pytest.mark.parametrize(
+    ("text", "expiration"),
+    [("disabled", "disabled"), ("enabled", "enabled"), ("30s", 30_000), ("5m", 300_000), ("1ms", 1)],
+)
+def test_expiration_is_a_word_or_a_lifetime(text: str, expiration: str | int) -> None:
+    """Off by default; `enabled` leaves it to the messages; a lifetime is for all of them."""
+    assert define(expiration=text).expiration == expiration
+    assert define().expiration == "disabled"
+
+
+@pytest.mark.parametrize("text", ["", "on", "0s", "30", "999999999d", "-5s"])
+def test_another_expiration_is_refused(text: str) -> None:
+    """With a sentence that says what it may be."""
+    with pytest.raises(ValueError, match=r"expected .*lifetime"):
+        define(expiration=text)
+
+
+def test_limits_are_what_may_change() -> None:
+    """Lifetime and limits in one piece."""
+    limits = define(expiration="5s", record_bytes_max=100, repeat_window="1s", records_max=7).limits
+    assert limits == Limits(5000, 100, 1000, 7)
+    assert define().limits == Limits()

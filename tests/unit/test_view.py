@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from materializer.record import Record, encode_record
 from materializer.recovery import walk
 from materializer.store import MemoryStore, Tally
-from materializer.view import View
+from materializer.view import View, due_entry
 from sowline.position import Position
 
 keys = st.sampled_from([b"1", b"10", b"2", b"3"])
@@ -18,7 +18,8 @@ def record(kind: str, offset: int = 0) -> Record | None:
     """Return a live record, a deleted one's memory, or nothing."""
     if kind == "none":
         return None
-    return Record(b"{}" if kind == "live" else None, "k", Position(0, offset), 0)
+    due = None if kind == "gone" or offset % 3 == 0 else offset // 2
+    return Record(None if kind == "gone" else b"{}", "k", Position(0, offset), 0, due)
 
 
 def store_of(entries: dict[bytes, str]) -> MemoryStore:
@@ -27,8 +28,10 @@ def store_of(entries: dict[bytes, str]) -> MemoryStore:
     view = View(store)
     for key, kind in entries.items():
         view.get(key)
-        view.put(key, record(kind))
-    store.commit(view.writes(), view.tally_after(Tally(), view.writes()), b"h")
+        view.put(key, record(kind, 1))
+    writes = view.writes()
+    dues = view.dues(writes)
+    store.commit(writes, view.tally_after(Tally(), writes, dues), b"h", dues)
     return store
 
 
@@ -37,9 +40,9 @@ def test_a_view_is_the_store_with_the_batch_laid_over_it(
     before: dict[bytes, str], batch: list[tuple[bytes, str]]
 ) -> None:
     """Reads, the scan, the writes and the tally are those of a store to which the batch was applied."""
-    store, expected = store_of(before), {key: record(kind) for key, kind in before.items()}
+    store, expected = store_of(before), {key: record(kind, 1) for key, kind in before.items()}
     view = View(store)
-    for offset, (key, kind) in enumerate(batch, 1):
+    for offset, (key, kind) in enumerate(batch, 2):
         assert view.get(key) == expected.get(key)
         view.put(key, record(kind, offset))
         expected[key] = record(kind, offset)
@@ -48,7 +51,11 @@ def test_a_view_is_the_store_with_the_batch_laid_over_it(
     ]
     assert list(view.scan()) == live
     writes = view.writes()
-    store.commit(writes, view.tally_after(store.tally(), writes), b"h")
+    dues = view.dues(writes)
+    store.commit(writes, view.tally_after(store.tally(), writes, dues), b"h", dues)
+    assert list(store.dues()) == sorted(
+        due_entry(kept.expires, key) for key, kept in expected.items() if kept and kept.expires is not None
+    )
     assert dict(store.scan()) == {
         key: encode_record(kept) for key, kept in expected.items() if kept is not None
     }

@@ -1,0 +1,61 @@
+"""Which of the records that are due an `expire` command is appended for, and when. Pure: its clock is its caller's.
+
+Only the log's time decides whether a record goes; this decides when it is worth asking. The own clock may differ
+from the log's: how far it is ahead is learned from what comes back.
+"""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
+
+from sowline.position import Position
+
+IN_FLIGHT_MAX = 1000
+PAUSE_MS = 20
+"""How long to wait before the next portion while some of the last one are still on their way."""
+
+
+class Due(NamedTuple):
+    """A record that is due, in ms of log time, and the position of the update that says so."""
+
+    due: int
+    key_text: str
+    position: Position
+
+
+class Expiring:
+    """The commands that are on their way for one partition: each until it is applied, whatever became of it."""
+
+    def __init__(self, in_flight_max: int = IN_FLIGHT_MAX) -> None:
+        self._in_flight_max = in_flight_max
+        self._in_flight: dict[tuple[str, Position], int] = {}
+        self._ahead_ms = 0
+        self._asked = 0
+
+    def log_time(self, now: int) -> int:
+        """Return the log's time at `now` (ms of the own clock), as far as is known."""
+        return now - self._ahead_ms
+
+    def next_portion(self, due: Iterable[Due], now: int) -> list[Due]:
+        """Return those that are to be asked for now, in the order given, and count them as on their way.
+
+        There are never more than the limit on their way, and new ones only once half of the room is free.
+        """
+        room = self._in_flight_max - len(self._in_flight)
+        if room < (self._in_flight_max + 1) // 2 or (self._in_flight and 0 <= now - self._asked < PAUSE_MS):
+            return []
+        self._asked = now
+        new = (one for one in due if (one.key_text, one.position) not in self._in_flight)
+        portion = list(islice(new, room))
+        self._in_flight.update({(one.key_text, one.position): one.due for one in portion})
+        return portion
+
+    def applied(self, key_text: str, guard: Position, append_time: int, now: int) -> None:
+        """Take in that a command was applied; one that came before its time tells how far the own clock is ahead."""
+        due = self._in_flight.pop((key_text, guard), None)
+        if due is not None and append_time < due:
+            self._ahead_ms = now - append_time
+
+    def saw(self, append_time: int, now: int) -> None:
+        """Take in a record of the log: by no more than it is old can the own clock be ahead."""
+        self._ahead_ms = min(self._ahead_ms, now - append_time)

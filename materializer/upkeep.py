@@ -1,0 +1,83 @@
+"""What the owner of a partition appends to its log of its own accord: what is defined anew, and what is due.
+
+Nothing of it is applied before it comes back from the log like everybody's commands: so a replay meets it where it
+happened, and an owner that is none any more can do no harm.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from materializer.expiring import Expiring
+from materializer.partition import Partition
+from sowline.command import DEFINE, EXPIRE, Headers, LogRecord, read_command
+from sowline.errors import SowlineError
+from sowline.limits import define_value
+
+_DEFINE: Headers = [("sow.command", DEFINE.encode())]
+
+
+class Append(NamedTuple):
+    """A record that is to be written to the partition's log."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Upkeep:
+    """The owner's part in one partition's log. It begins once the log is applied up to its end."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._caught_up = False
+        self._definition: bytes | None = None
+        self._is_defined = False
+        self.expiring = Expiring()
+
+    def caught_up(self) -> None:
+        """Say that the log's end was reached."""
+        self._caught_up = True
+
+    def appends(self, now: int) -> list[Append]:
+        """Return what is to be appended at `now`, in ms of the own clock; what was returned is on its way."""
+        if not self._caught_up:
+            return []
+        if not self._is_defined and (appends := self._define()) is not None:
+            return appends
+        due = self.expiring.next_portion(self._partition.due(self.expiring.log_time(now)), now)
+        return [Append(one.key_text.encode(), None, _expire_headers(str(one.position))) for one in due]
+
+    def _define(self) -> list[Append] | None:
+        """Append what `topics.yaml` says, once, where the state has other limits; nothing expires before that."""
+        if self._definition is not None:
+            return []
+        was, now = self._partition.head.limits, self._partition.definition.limits
+        if was == now:
+            self._is_defined = True
+            return None
+        self._definition = define_value(was, now)
+        return [Append(None, self._definition, _DEFINE)]
+
+    def applied(self, records: Iterable[LogRecord], now: int) -> None:
+        """Take in the log records that were applied at `now`."""
+        last = None
+        for last in records:
+            if last.headers and (last.value is None or not self._is_defined):
+                self._resolve(last, now)
+        if last is not None:
+            self.expiring.saw(last.time, now)
+
+    def _resolve(self, record: LogRecord, now: int) -> None:
+        try:
+            command = read_command(record.headers)
+        except SowlineError:
+            return
+        if command.command == DEFINE and record.value == self._definition:
+            self._is_defined = True
+        elif command.command == EXPIRE and command.guard is not None:
+            text = (record.key or b"").decode(errors="replace")
+            self.expiring.applied(text, command.guard, record.time, now)
+
+
+def _expire_headers(guard: str) -> Headers:
+    return [("sow.command", EXPIRE.encode()), ("sow.guard", guard.encode())]

@@ -1,0 +1,95 @@
+"""A topic's lifetime and limits: the part of its definition that may change while there is state."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal, Self
+
+import orjson
+
+from sowline.errors import SowlineError
+
+MIB: Final = 1024 * 1024
+HEADROOM_BYTES: Final = 64 * 1024
+
+LIFETIME_MS_MAX: Final = 10_000_000_000_000
+"""Some 300 years: due times stay well inside 64 bits of milliseconds."""
+
+DISABLED: Final = "disabled"
+ENABLED: Final = "enabled"
+
+Expiration = Literal["disabled", "enabled"] | int
+"""Whether records expire: `disabled`, `enabled` for those whose message says when, or a lifetime in ms for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Lifetime and limits of a topic. Durations are in ms of log time; `records_max` counts all partitions."""
+
+    expiration: Expiration = "disabled"
+    record_bytes_max: int = MIB
+    repeat_window: int = 7 * 86_400_000
+    records_max: int | None = None
+
+    @property
+    def log_bytes_max(self) -> int:
+        """The largest record of the log: room for a body that is refused as too large, and for its headers."""
+        return 3 * self.record_bytes_max + HEADROOM_BYTES
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether due times are acted on."""
+        return self.expiration != DISABLED
+
+    def due(self, time: int, seconds: float | None) -> int | None:
+        """Return when a record is due that is written at `time` (ms) with this lifetime; None if never.
+
+        Without a lifetime of its own it has the topic's. A lifetime of 0 is none.
+        """
+        if seconds is not None:
+            return time + round(seconds * 1000) if seconds else None
+        return time + self.expiration if isinstance(self.expiration, int) else None
+
+    def share(self, partitions: int) -> int | None:
+        """Return the most records that one partition may hold, rounded up; None if there is no limit."""
+        return None if self.records_max is None else -(-self.records_max // partitions)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields by name, as JSON has them."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, given: Any) -> Self:
+        """Read what `fields` returned; raises ValueError if it is anything else."""
+        if not isinstance(given, Mapping) or set(given) != set(cls.__slots__):
+            raise ValueError(f"expected {', '.join(cls.__slots__)}, got {str(given)[:200]}")
+        limits = cls(**given)
+        wrong = [name for name, value in given.items() if not _is_fit(name, value)]
+        if wrong:
+            raise ValueError(f"expected a limit in {wrong[0]}, got {str(given[wrong[0]])[:60]}")
+        return limits
+
+
+def _is_fit(name: str, value: Any) -> bool:
+    if value is None:
+        return name == "records_max"
+    if isinstance(value, str):
+        return name == "expiration" and value in (DISABLED, ENABLED)
+    return type(value) is int and (name != "repeat_window") <= value <= LIFETIME_MS_MAX
+
+
+def define_value(was: Limits, now: Limits) -> bytes:
+    """Return the body of a `define` command."""
+    return orjson.dumps({"was": was.fields(), "now": now.fields()})
+
+
+def read_define(value: bytes | None) -> tuple[Limits, Limits]:
+    """Return what a `define` command says of the limits before it and from it on; raises `bad definition`."""
+    try:
+        given = orjson.loads(value or b"")
+        if not isinstance(given, dict) or set(given) != {"was", "now"}:
+            raise ValueError('expected {"was": …, "now": …}')
+        return Limits.read(given["was"]), Limits.read(given["now"])
+    except ValueError as error:
+        raise SowlineError(
+            "bad definition", f"expected the limits that were and those that are: {error}"
+        ) from error
