@@ -3,16 +3,21 @@
 from dataclasses import dataclass, field
 
 from query_service.hub import Hub
+from query_service.publishing import Publishing
 from query_service.query import Limits
 from query_service.state import State
 from sowline.kafka import KafkaConfig
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Backend:
-    """The state, who listens to it, the Kafka to read back from, and what one query may cost."""
+    """The state, who listens to it, the Kafka to read back from and to write to, and what one query may cost."""
 
     state: State
     hub: Hub
     kafka: KafkaConfig
     limits: Limits = field(default_factory=Limits)
+    publishing: Publishing = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.publishing = Publishing(self.kafka, [topic.definition for topic in self.state.topics.values()])

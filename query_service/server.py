@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Any
 
 import orjson
@@ -17,17 +18,21 @@ from query_service.asking import query_of, topics_of
 from query_service.backend import Backend
 from query_service.grouping import GroupedQuery
 from query_service.outbox import Outbox
+from query_service.places import wait_for_past
 from query_service.query import Query
 from query_service.quiet import TICKS
 from query_service.rounds import Rounds
 from query_service.session import Session
 from query_service.state import TopicState
+from query_service.writing import PARAMETERS, SELECTORS, Way, posted_writes
+from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from sowline.errors import SowlineError
 from sowline.health import Service, health_routes
 from sowline.settings import Settings
 from sowline.wire import join_frame, one_line, read_request
 
 GOING_AWAY = 1001
+NDJSON = "application/x-ndjson"
 SOW_FIELDS = ("bookmark", "filter", "options", "order_by", "top_n", "skip_n", "sow_keys")
 NUMBERS = ("top_n", "skip_n")
 
@@ -47,6 +52,14 @@ class Server:
                 Route("/v1/topics", self._topics),
                 Route("/v1/topics/{topic:path}/sow", self._sow, methods=["POST"]),
                 Route("/v1/topics/{topic:path}/explain", self._explain, methods=["POST"]),
+                *(
+                    Route(
+                        f"/v1/topics/{{topic:path}}/{command}",
+                        partial(self._write, command),
+                        methods=["POST"],
+                    )
+                    for command in (PUBLISH, DELTA_PUBLISH, SOW_DELETE)
+                ),
                 *health_routes(service),
             ],
             exception_handlers={HTTPException: _no_such_request},
@@ -100,7 +113,7 @@ class Server:
             return _refused(error)
         headers = {"Sowline-Bookmark": query.bookmark}
         body = _with_first(first, lines)
-        return StreamingResponse(body, media_type="application/x-ndjson", headers=headers)
+        return StreamingResponse(body, media_type=NDJSON, headers=headers)
 
     async def _explain(self, request: HttpRequest) -> Response:
         """Say which road a query would take in each topic, and what it would find there."""
@@ -111,11 +124,36 @@ class Server:
             return _refused(error)
         return JSONResponse({"bookmark": query.bookmark, "roads": roads})
 
+    async def _write(self, command: str, request: HttpRequest) -> Response:
+        """Write commands; say where they are once Kafka has them, or what became of them once they are applied."""
+        try:
+            given = _parameters(request, (*PARAMETERS, *(SELECTORS if command == SOW_DELETE else ()), "ack"))
+            ack = given.pop("ack", "persisted")
+            if ack not in ("persisted", "processed"):
+                raise SowlineError("bad request", f"expected ack=persisted or ack=processed, got {ack!r}")
+            bodies = _records(request, await _body(request, self._settings.frame_bytes_max))
+            writings = posted_writes(self._state, request.path_params["topic"], command, given, bodies)
+            way = Way(self._backend.publishing, writings)
+        except SowlineError as error:
+            return _refused(error)
+        try:
+            answer: dict[str, Any] = {"commands": len(writings), "bookmark": await way.persisted()}
+            if ack == "processed":
+                told = await way.told()
+                answer |= {"outcomes": told.outcomes, "records_deleted": told.deleted}
+        except SowlineError as error:
+            return _refused(error)
+        finally:
+            way.end()
+        return JSONResponse(answer)
+
     async def _query(self, request: HttpRequest) -> Query | GroupedQuery:
         fields = await _fields(request, self._settings.frame_bytes_max)
         asked = read_request(orjson.dumps({"command": "sow", "topic": request.path_params["topic"]} | fields))
         topics = topics_of(self._state, asked.topic)
-        return query_of(asked, topics, self._backend.limits)
+        query = query_of(asked, topics, self._backend.limits)
+        await wait_for_past(self._backend, asked)
+        return query
 
 
 async def _read(socket: WebSocket, session: Session) -> None:
@@ -141,6 +179,23 @@ async def _tell_progress(session: Session, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds / TICKS)
         await session.tell_progress()
+
+
+def _parameters(request: HttpRequest, known: Sequence[str]) -> dict[str, str]:
+    """Return the query parameters; raises `bad request` for unknown ones."""
+    given = dict(request.query_params)
+    if unknown := given.keys() - set(known):
+        raise SowlineError(
+            "bad request", f"expected the parameters {', '.join(known)}, got {', '.join(sorted(unknown))}"
+        )
+    return given
+
+
+def _records(request: HttpRequest, body: bytes) -> list[bytes]:
+    """Return the records of a body: one as JSON, or with the type `application/x-ndjson` one a line."""
+    if request.headers.get("content-type", "").partition(";")[0].strip() == NDJSON:
+        return [line.strip() for line in body.splitlines() if line.strip()]
+    return [body] if body.strip() else []
 
 
 async def _fields(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
@@ -198,7 +253,17 @@ def _refused(error: SowlineError) -> Response:
 
 
 def _status(error: SowlineError) -> int:
-    return {"invalid topic": 404, "not ready": 503, "too large": 413}.get(error.reason, 400)
+    return _STATUSES.get(error.reason, 400)
+
+
+_STATUSES = {
+    "invalid topic": 404,
+    "too large": 413,
+    "busy": 429,
+    "not ready": 503,
+    "behind": 503,
+    "not written": 503,
+}
 
 
 def _about(topic: TopicState) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import uvicorn
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from query_service.backend import Backend
-from query_service.follower import Follower
+from query_service.follower import Batches, Follower
 from query_service.hub import Hub
 from query_service.query import Limits
 from query_service.server import Server
@@ -44,6 +44,7 @@ class QueryService:
         self._hub = Hub()
         limits = Limits(settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max)
         backend = Backend(self._state, self._hub, settings.kafka_client, limits)
+        self._publishing = backend.publishing
         self._server = Server(settings, backend, self)
         self._state.on_changes = self._hub.on_changes
 
@@ -76,14 +77,17 @@ class QueryService:
     async def _following(self) -> AsyncIterator[None]:
         kafka = self._settings.kafka_client
         await asyncio.to_thread(ensure_topics, kafka, self._topics)
-        follower = Follower(
-            kafka, self._topics.topics, self._state.take, self._state.loaded, self._state.failed
-        )
+        follower = Follower(kafka, self._topics.topics, self._take, self._state.loaded, self._state.failed)
         follower.start()
         try:
             yield
         finally:
+            await self._publishing.close()
             await asyncio.to_thread(follower.stop)
+
+    def _take(self, batches: Batches) -> None:
+        self._state.take(batches)
+        self._publishing.take(batches)
 
     def not_started(self) -> str | None:
         """Say which topics are still being loaded."""

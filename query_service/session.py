@@ -23,9 +23,11 @@ from query_service.group import acknowledge, acknowledge_processed, send_group
 from query_service.grouping import GroupedQuery
 from query_service.outbox import Outbox
 from query_service.pace import STEP_SECONDS
+from query_service.places import wait_for_past
 from query_service.query import Query
 from query_service.serving import Serving
 from query_service.viewing import Viewing
+from query_service.writing import Way, writes_of
 from sowline.bookmark import format_bookmark
 from sowline.errors import SowlineError
 from sowline.wire import Request, ack, command_id_of, failure, message, read_request, split_frame
@@ -33,6 +35,9 @@ from sowline.wire import Request, ack, command_id_of, failure, message, read_req
 log = structlog.get_logger()
 
 SUBSCRIPTIONS_MAX = 10_000
+
+WRITES_MAX = 10_000
+"""Commands of one client of which it is not known yet what became of them."""
 
 QUIET_CHUNK = 500
 """Subscriptions that are looked at before others in the event loop get a turn."""
@@ -62,6 +67,7 @@ class Session:
         self._subscriptions: dict[str, _Subscription] = {}
         self._queries: dict[str, tuple[Request, asyncio.Task[None]]] = {}
         self._unnamed = itertools.count()
+        self._writing: set[asyncio.Task[None]] = set()
 
     async def receive(self, frame: bytes) -> None:
         """Take one frame; whatever is wrong with it is answered, and harms nothing else.
@@ -115,7 +121,8 @@ class Session:
 
     def _sow(self, request: Request) -> None:
         query = self._query(request)
-        query.begin_now()
+        if not request.bookmark:
+            query.begin_now()
         self._start_query(request, partial(self._run_sow, request, query))
 
     def _explain(self, request: Request) -> None:
@@ -136,12 +143,14 @@ class Session:
         task.add_done_callback(lambda done: self._queries.pop(query_id, None))
 
     async def _run_sow(self, request: Request, query: Query | GroupedQuery) -> None:
+        await wait_for_past(self._backend, request)
         await query.begin()
         acknowledge_processed(self.outbox, request, bookmark=query.bookmark)
         await send_group(self.outbox, request, query)
         acknowledge(self.outbox, request, query.bookmark, query.result)
 
     async def _run_explain(self, request: Request, query: Query | GroupedQuery) -> None:
+        await wait_for_past(self._backend, request)
         acknowledge_processed(self.outbox, request)
         roads = await query.explained()
         self.outbox.put(
@@ -159,6 +168,43 @@ class Session:
             broken = SowlineError("internal", f"the {request.command} failed: {error}")
             self.outbox.put(failure(request.command_id, broken, ack_type, **fields))
 
+    # writing
+
+    def _write(self, request: Request) -> None:
+        if len(self._writing) >= WRITES_MAX:
+            raise SowlineError(
+                "busy", f"expected at most {WRITES_MAX} commands under way; wait for their acknowledgements"
+            )
+        way = Way(self._backend.publishing, writes_of(self._backend.state, request))
+        task = self._start_writing(request, partial(self._follow_up, request, way))
+        task.add_done_callback(lambda done: way.end())
+
+    def _start_writing(self, request: Request, run: Run) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(self._guarded(request, run, "processed"))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        return task
+
+    async def _follow_up(self, request: Request, way: Way) -> None:
+        """Say what becomes of commands that were written; a refusal also where nobody has asked."""
+        bookmark = await way.persisted()
+        if "persisted" in request.acks:
+            self.outbox.put(ack("persisted", request.command_id, bookmark=bookmark))
+        told = await way.told()
+        for kind in ("processed", "completed"):
+            if kind in request.acks:
+                outcome = ", ".join(told.outcomes)
+                self.outbox.put(ack(kind, request.command_id, bookmark=bookmark, outcome=outcome))
+        if "stats" in request.acks:
+            self.outbox.put(ack("stats", request.command_id, **told.stats))
+
+    def _flush(self, request: Request) -> None:
+        self._start_writing(request, partial(self._run_flush, request, tuple(self._writing)))
+
+    async def _run_flush(self, request: Request, before: tuple[asyncio.Task[None], ...]) -> None:
+        await asyncio.gather(*before)
+        acknowledge_processed(self.outbox, request)
+
     # subscriptions
 
     def _subscribe(self, request: Request) -> None:
@@ -170,10 +216,18 @@ class Session:
             self.outbox.put(failure(replaced.request.command_id, overtaken))
         self._end(sub_id)
         task = asyncio.get_running_loop().create_task(
-            self._guarded(request, serving.run, "processed", sub_id=sub_id)
+            self._guarded(request, partial(self._serve, sub_id, serving), "processed", sub_id=sub_id)
         )
         self._subscriptions[sub_id] = _Subscription(request, serving, task, set())
         task.add_done_callback(lambda done: self._ended(sub_id, task))
+
+    async def _serve(self, sub_id: str, serving: Serving | Viewing) -> None:
+        """Serve a subscription; one that says that it is over is over then."""
+        last = await serving.run()
+        one = self._subscriptions.get(sub_id)
+        if last is not None and one is not None and one.serving is serving:
+            del self._subscriptions[sub_id]
+            self.outbox.put(last)
 
     def _replaced(self, request: Request, sub_id: str) -> _Subscription | None:
         """Return the subscription whose place the new one takes, if there is one; raises where it may not begin."""
@@ -296,6 +350,8 @@ class Session:
             self._end(sub_id)
         for _, task in list(self._queries.values()):
             task.cancel()
+        for task in list(self._writing):
+            task.cancel()
 
 
 def _like(kind: type[S], replaced: Serving | Viewing | None) -> S | None:
@@ -320,4 +376,8 @@ _HANDLERS: dict[str, Callable[[Session, Request], None]] = {
     "unsubscribe": Session._unsubscribe,
     "pause": Session._pause,
     "resume": Session._resume,
+    "publish": Session._write,
+    "delta_publish": Session._write,
+    "sow_delete": Session._write,
+    "flush": Session._flush,
 }

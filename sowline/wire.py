@@ -27,6 +27,10 @@ COMMANDS = (
     "unsubscribe",
     "pause",
     "resume",
+    "publish",
+    "delta_publish",
+    "sow_delete",
+    "flush",
     "heartbeat",
     "explain",
 )
@@ -56,6 +60,9 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     top_n: int | None = None
     skip_n: int | None = None
     sow_keys: SowKeys = SowKeys()
+    data: msgspec.Raw = msgspec.Raw(b"")
+    expiration: float | None = None
+    correlation_id: str = ""
 
     @property
     def acks(self) -> frozenset[str]:

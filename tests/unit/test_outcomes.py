@@ -1,0 +1,109 @@
+"""What events say of commands that somebody waits for."""
+
+import pytest
+
+from query_service.outcomes import Outcome, Outcomes
+from query_service.replica import Placed
+from sowline.change import DELETE, DELETED, Change, Event, Progress
+from sowline.command import PUBLISH, Origin
+from sowline.position import Position
+
+
+@pytest.fixture
+def outcomes() -> Outcomes:
+    """What is kept while one command of `orders` is waited for."""
+    outcomes = Outcomes()
+    outcomes.begin("orders")
+    return outcomes
+
+
+def take(outcomes: Outcomes, partition: int, *events: Event) -> None:
+    """Let the outcomes see events of a partition of `orders`."""
+    outcomes.take("orders", partition, [Placed(number, event) for number, event in enumerate(events)])
+
+
+def publish(offset: int) -> Change:
+    """A plain update."""
+    return Change(b"1", b"{}", None, Position(0, offset), Position(0, offset - 1), PUBLISH, 0)
+
+
+def delete(offset: int, nth: int = 0, **more: object) -> Change:
+    """The removal of one record."""
+    position = Position(0, offset, nth)
+    made = Change(b"1", None, b"{}", position, Position(0, offset - 1), DELETE, 0, reason=DELETED)
+    return made._replace(**more)
+
+
+def progress(offset: int, outcomes: dict[str, str], origins: dict[int, int] | None = None) -> Progress:
+    """A partition's word that it moved on."""
+    position = Position(0, offset)
+    return Progress(position, position, offset, origins or {}, "", "", 0, outcomes)
+
+
+def test_a_change_says_that_its_command_was_applied(outcomes: Outcomes) -> None:
+    """The offset names the command."""
+    assert outcomes.of("orders", Origin(1, 5)) is None
+    take(outcomes, 1, publish(5))
+    assert outcomes.of("orders", Origin(1, 5)) == Outcome("applied")
+    assert outcomes.of("orders", Origin(0, 5)) is None
+    assert outcomes.of("orders", Origin(1, 4)) is None
+
+
+def test_a_progress_event_says_what_made_no_change(outcomes: Outcomes) -> None:
+    """Repeats and refusals, each under its offset."""
+    take(outcomes, 0, progress(8, {"7": "repeat", "8": "dead:bad body"}))
+    assert outcomes.of("orders", Origin(0, 7)) == Outcome("repeat")
+    refused = outcomes.of("orders", Origin(0, 8))
+    assert refused is not None
+    assert refused.refusal == "bad body"
+    assert Outcome("applied").refusal is None
+
+
+def test_a_delete_of_several_records_is_done_with_its_last(outcomes: Outcomes) -> None:
+    """The last change carries the count."""
+    take(outcomes, 0, delete(3, 0, last=False))
+    assert outcomes.of("orders", Origin(0, 3)) is None
+    take(outcomes, 0, delete(3, 1, outcome="deleted 2"))
+    assert outcomes.of("orders", Origin(0, 3)) == Outcome("deleted 2", 2)
+
+
+def test_a_delete_for_all_waits_for_all(outcomes: Outcomes) -> None:
+    """Others say where a forwarded delete came from; one that deletes nothing says so in its origins."""
+    command = Origin(0, 3)
+    take(outcomes, 0, progress(3, {"3": "deleted 0"}))
+    assert outcomes.of("orders", command, (1, 2)) is None
+    take(
+        outcomes,
+        1,
+        delete(9, 0, last=False, origin=command),
+        delete(9, 1, origin=command, outcome="deleted 2"),
+    )
+    assert outcomes.of("orders", command, (1, 2)) is None
+    take(outcomes, 2, progress(4, {"4": "deleted 0"}, {0: 2}))
+    assert outcomes.of("orders", command, (1, 2)) is None
+    take(outcomes, 2, progress(5, {"5": "deleted 0"}, {0: 3}))
+    assert outcomes.of("orders", command, (1, 2)) == Outcome("deleted 0", 2)
+
+
+def test_a_refused_delete_waits_for_nobody(outcomes: Outcomes) -> None:
+    """It was not forwarded."""
+    take(outcomes, 0, progress(3, {"3": "dead:bad filter"}))
+    assert outcomes.of("orders", Origin(0, 3), (1, 2)) == Outcome("dead:bad filter")
+
+
+def test_nothing_is_kept_while_nobody_waits(outcomes: Outcomes) -> None:
+    """What was said before somebody waits does not count, and does not cost."""
+    second = outcomes.begin("orders")
+    take(outcomes, 0, publish(5))
+    outcomes.end("orders", 1)
+    assert outcomes.of("orders", Origin(0, 5)) == Outcome("applied")
+    third = outcomes.begin("orders")
+    take(outcomes, 0, publish(6))
+    outcomes.end("orders", second)
+    assert outcomes.of("orders", Origin(0, 5)) is None
+    assert outcomes.of("orders", Origin(0, 6)) == Outcome("applied")
+    outcomes.end("orders", third)
+    take(outcomes, 0, publish(7))
+    outcomes.begin("orders")
+    assert outcomes.of("orders", Origin(0, 6)) is None
+    assert outcomes.of("orders", Origin(0, 7)) is None
