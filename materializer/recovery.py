@@ -14,12 +14,13 @@ import structlog
 from confluent_kafka import Message
 
 from materializer.damage import StoreDamaged
+from materializer.emptying import Emptying
 from materializer.head import EVERYTHING, Head
 from materializer.record import Record
 from materializer.store import RocksStore, Store, Tally
 from materializer.view import View, due_hash, entry_hash
 from sowline.body import read_object
-from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event
+from sowline.change import PROGRESS_KEY, RESET, Change, Event, Progress, read_event
 from sowline.cluster import Cluster
 from sowline.command import DEFINE
 from sowline.errors import SowlineError
@@ -34,11 +35,15 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A partition ready to go on: its store, its head, and `floor`, the newest position already emitted."""
+    """A partition ready to go on: its store, its head, and `floor`, the newest position already emitted.
+
+    With `emptying` it is not: first the ends of all its records are to be written, and it is to be emptied.
+    """
 
     store: RocksStore
     head: Head
     floor: Position
+    emptying: Emptying | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +80,15 @@ class Recovery:
         path: Path,
         extent: Extent,
         accept_loss: bool = False,
+        begins_anew: bool = False,
     ) -> None:
         self._kafka = kafka
         self._definition = definition
         self._partition = partition
         self._path = path
         self._extent = extent
-        self._accept_loss = accept_loss
+        self._accept_loss = accept_loss or begins_anew
+        self._begins_anew = begins_anew
 
     def open(self) -> Opened:
         """Return the partition, ready to go on; raises SowlineError where no road leads to its state."""
@@ -94,7 +101,22 @@ class Recovery:
                 "topics.yaml what decides that (key, key_domain, partitions, preprocessing, enrichment), or "
                 "define a new topic",
             )
-        return self._in_its_era(opened)
+        return opened if opened.emptying is not None else self._in_its_era(opened)
+
+    def anew(self, opened: Opened, offset: int) -> Opened:
+        """Return the partition at the begin of an era with an empty base, from the log's `offset` on."""
+        self._warn("a new era begins: the topic is transient")
+        emptying = Emptying.begun(opened.head, self._extent.log_id, offset)
+        return replace(opened, head=emptying.head, emptying=emptying)
+
+    def emptied(self, opened: Opened, changes_end: int) -> Opened:
+        """Return the partition without its records, whose ends Kafka has by now; the next era may follow."""
+        assert opened.emptying is not None, "a partition is emptied in an era of its own"
+        head = opened.emptying.done(changes_end)
+        opened.store.close()
+        store = RocksStore(self._path, create=True)
+        self._finish(store, head)
+        return self._in_its_era(Opened(store, head, head.position))
 
     # road 1
 
@@ -123,7 +145,7 @@ class Recovery:
         replaced = self._extent.changes_end < head.changes_end
         start = max(self._extent.changes_start, 0 if replaced else head.changes_end)
         floor, spoiled = _read_tail(self._events(start), head.position)
-        if floor > head.position and not self._leads_on(head, floor):
+        if floor > head.position and (self._begins_anew or not self._leads_on(head, floor)):
             self._warn("the log does not lead from the local state to what was emitted")
             store.close()
             return None
@@ -158,7 +180,8 @@ class Recovery:
         head = loader.head(self._extent.changes_end)
         self._finish(store, head)
         self._warn("state loaded from the changes topic")
-        return Opened(store, head, head.position)
+        emptying = Emptying(head, head.position.nth + 1) if loader.is_emptying else None
+        return Opened(store, head, head.position, emptying)
 
     # road 3
 
@@ -281,6 +304,7 @@ class Loader:
         self._origins: dict[int, int] = {}
         self._time = 0
         self._live = 0
+        self._reset_time = 0
         self.progress: Progress | None = None
         self.spoiled: set[bytes] = set()
         """Keys whose last event is not their newest: compaction would keep the wrong one."""
@@ -315,6 +339,8 @@ class Loader:
             self._newest = event
         if event.origin is not None:
             self._saw_origin(event, *event.origin)
+        if event.op == RESET:
+            self._reset_time = max(self._reset_time, event.time)
         held = view.get(event.sow_key)
         newest = held.position if held is not None else self._gone.get(event.sow_key)
         if newest is not None and newest > event.position:
@@ -349,6 +375,14 @@ class Loader:
         if event.position.era == self._era:
             self._origins[partition] = max(offset, self._origins.get(partition, -1))
 
+    @property
+    def is_emptying(self) -> bool:
+        """Whether the partition begins anew, and not all of its records have ended yet."""
+        newest, progress = self._newest, self.progress
+        if newest is None or progress is None or newest.op != RESET or newest.last:
+            return False
+        return newest.position >= progress.position
+
     def head(self, changes_end: int) -> Head:
         """Return the head of what was loaded."""
         assert self.progress is not None, "a changes partition begins with a progress event"
@@ -363,9 +397,9 @@ class Loader:
             self.progress.definition,
             self.progress.log_id,
             changes_end,
-            not cut_short,
+            self.is_emptying or not cut_short,
             frozenset({PROGRESS_KEY, *self.spoiled}),
             self.progress.limits,
-            self.progress.numbers_since,
+            max(self.progress.numbers_since, self._reset_time),
             self._live,
         )

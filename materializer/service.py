@@ -10,8 +10,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from materializer.damage import StoreDamaged
 from materializer.emitter import NotWritten
-from materializer.worker import Worker, WorkerStatistics
-from sowline.cluster import ensure_topics
+from materializer.starting import Starting
+from materializer.worker import Worker, WorkerStatistics, group_of
+from sowline.cluster import Cluster, ensure_topics
 from sowline.health import HealthServer
 from sowline.settings import Settings
 from sowline.topics import Topics
@@ -30,6 +31,7 @@ class Materializer:
         self._topics = topics
         self._stop = stop
         self._worker: Worker | None = None
+        self._starting: Starting | None = None
         self._failed: str | None = None
 
     def run(self) -> None:
@@ -38,12 +40,19 @@ class Materializer:
         while not self._stop.is_set():
             try:
                 ensure_topics(self._settings.kafka_client, self._topics)
-                self._worker = Worker(self._settings, self._topics, self._stop.is_set)
+                self._worker = Worker(self._settings, self._topics, self._stop.is_set, self._start())
                 self._worker.run()
             except (NotWritten, StoreDamaged, KafkaException) as error:
                 if not self._stop.is_set():
                     log.error("beginning again from committed state", why=str(error))
                     self._stop.wait(PAUSE_SECONDS)
+
+    def _start(self) -> Starting:
+        """Return whether the service starts with this process, which is asked only once."""
+        if self._starting is None:
+            cluster = Cluster(self._settings.kafka_client)
+            self._starting = Starting(cluster, group_of(self._settings), self._topics.topics)
+        return self._starting
 
     def not_started(self) -> str | None:
         """Say what start-up is still waiting for."""

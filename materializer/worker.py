@@ -11,7 +11,8 @@ from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 
 from materializer.emitter import Emitter
 from materializer.partition import Partition, Prepared, foreign_keys
-from materializer.recovery import Extent, Recovery, as_event, extent_of
+from materializer.recovery import Extent, Opened, Recovery, as_event, extent_of
+from materializer.starting import Place, Starting
 from materializer.upkeep import Upkeep
 from sowline.change import PROGRESS_KEY, Event
 from sowline.cluster import Cluster
@@ -22,9 +23,6 @@ from sowline.settings import Settings
 from sowline.topics import TopicDefinition, Topics
 
 log = structlog.get_logger()
-
-Place = tuple[str, int]
-"""A log topic's name and the number of one of its partitions."""
 
 
 @dataclass
@@ -55,13 +53,23 @@ class WorkerStatistics:
 
 
 class Worker:
-    """One member of the materializer's group. `run` returns when it is told to stop, or raises."""
+    """One member of the materializer's group. `run` returns when it is told to stop, or raises.
 
-    def __init__(self, settings: Settings, topics: Topics, stopping: Callable[[], bool]) -> None:
+    With a `starting`, transient topics begin at their recovery points where the service starts.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: Topics,
+        stopping: Callable[[], bool],
+        starting: Starting | None = None,
+    ) -> None:
         self._settings = settings
         self._kafka = settings.kafka_client
         self._definitions = {definition.log: definition for definition in topics.topics}
         self._stopping = stopping
+        self._starting = starting
         self._cluster = Cluster(self._kafka)
         self._emitter = Emitter(self._kafka, topics.topics, stopping)
         self._consumer = self._make_consumer()
@@ -83,7 +91,7 @@ class Worker:
                 "max.poll.interval.ms": 600_000,
                 **REPORT_ENDS,
             },
-            f"{self._settings.group}-materializer",
+            group_of(self._settings),
         )
 
     def run(self) -> None:
@@ -218,6 +226,8 @@ class Worker:
         self._assigned = True
         for place in places:
             place.offset = self._open((place.topic, place.partition))
+        if places and self._starting is not None:
+            self._starting.over()
         consumer.incremental_assign(places)
         stopped = [place for place in places if (place.topic, place.partition) in self._stopped]
         if stopped:
@@ -244,11 +254,26 @@ class Worker:
 
     def _recover(self, place: Place, definition: TopicDefinition, extent: Extent) -> Partition:
         path = partition_path(self._settings.data_dir, definition, place[1])
-        recovery = Recovery(self._kafka, definition, place[1], path, extent, self._settings.accept_loss)
-        opened = recovery.open()
+        start = None
+        if self._starting is not None:
+            start = self._starting.offset(place, extent.changes_end, extent.log_end)
+        loss, anew = self._settings.accept_loss, start is not None
+        recovery = Recovery(self._kafka, definition, place[1], path, extent, loss, anew)
+        opened = self._emptied(place, recovery, recovery.open())
+        if start is not None:
+            opened = self._emptied(place, recovery, recovery.anew(opened, start))
         partition = Partition(definition, place[1], opened)
         self._put_right(place, partition, extent.log_end)
         return partition
+
+    def _emptied(self, place: Place, recovery: Recovery, opened: Opened) -> Opened:
+        """Write the end of each record of a partition that is to be emptied, and return it empty."""
+        if opened.emptying is None:
+            return opened
+        end = opened.head.changes_end
+        for events in opened.emptying.ends(opened.store):
+            end = self._write_apart(place, events)
+        return recovery.emptied(opened, end)
 
     def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         self._let_go(places)
@@ -294,6 +319,11 @@ class Worker:
             dict(self._stopped),
             not self._assigned,
         )
+
+
+def group_of(settings: Settings) -> str:
+    """Return the name of the workers' consumer group."""
+    return f"{settings.group}-materializer"
 
 
 def partition_path(data_dir: Path, definition: TopicDefinition, partition: int) -> Path:

@@ -140,6 +140,21 @@ class Cluster:
         """Return the offset of the first record that each partition still holds."""
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
+    def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
+        """Return the offset of a partition's first record of that time (ms) or later; its end if there is none."""
+        found = self._offsets(topic, [partition], OffsetSpec.for_timestamp(time_ms))[partition]
+        return found if found >= 0 else self.ends(topic, [partition])[partition]
+
+    def is_empty_group(self, group: str) -> bool:
+        """Tell whether a consumer group has no members, or was never there."""
+        future = self._admin.describe_consumer_groups([group])[group]
+        try:
+            return not future.result(ADMIN_SECONDS).members
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+                return True
+            raise
+
     def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
 

@@ -1,6 +1,7 @@
 """`topics.yaml`: which topics exist, how their records are keyed, and which fanouts are written from them."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
@@ -21,6 +22,7 @@ from pydantic import (
     model_validator,
 )
 
+from sowline.bookmark import EPOCH, NOW, read_time
 from sowline.declared import Declaration, read_declared
 from sowline.duration import parse_duration_ms
 from sowline.enrichment import (
@@ -92,6 +94,12 @@ def _expiration(text: Any) -> Expiration:
     return lifetime
 
 
+def _recovery_point(text: str) -> str:
+    if text not in (EPOCH, NOW) and read_time(text) is None:
+        raise ValueError(f"expected epoch, now or a time such as 20261121T120000Z, got {text!r}")
+    return text
+
+
 def _preprocessing_text(text: str) -> str:
     return _canonical(text, parse_preprocessing)
 
@@ -157,6 +165,10 @@ class TopicDefinition(_Model):
     partitions: int = Field(default=1, ge=1, le=1024)
     replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
     expiration: Lifetime = Field(default="disabled", description="disabled, enabled, or a lifetime")
+    durability: Literal["persistent", "transient"] = "persistent"
+    recovery_point: Annotated[str, AfterValidator(_recovery_point)] = Field(
+        default=EPOCH, description="where a transient topic begins when the service starts"
+    )
     preprocessing: tuple[Preprocessing, ...] = Field(
         default=(), max_length=FIELDS_MAX, description="fields computed of a message before its key is known"
     )
@@ -232,6 +244,25 @@ class TopicDefinition(_Model):
                     " comes before the key)"
                 )
         return texts
+
+    @model_validator(mode="after")
+    def _recovers(self) -> Self:
+        if self.recovery_point != EPOCH and self.durability != "transient":
+            raise ValueError(
+                f"expected durability: transient beside a recovery_point, got {self.recovery_point} alone"
+            )
+        return self
+
+    @property
+    def begins_anew(self) -> bool:
+        """Whether the topic begins without its former records when the service starts."""
+        return self.durability == "transient" and self.recovery_point != EPOCH
+
+    @property
+    def recovery_time(self) -> int | None:
+        """The time of its log, in ms, at which a topic that begins anew does so; None for the log's end."""
+        time = read_time(self.recovery_point)
+        return None if time is None else -(-time // 1000)
 
     @property
     def changes(self) -> str:
@@ -395,8 +426,11 @@ def _refuse_twice(what: str, names: list[str]) -> None:
 
 
 def load_topics(path: Path) -> Topics:
-    """Read `topics.yaml`; raises `bad configuration` naming the file, the line and the reason."""
-    return read_declared(Topics, path, "a file of topics")
+    """Read `topics.yaml`; raises `bad configuration` naming the file, the line and the reason.
+
+    `${NAME}` and `${NAME:-default}` in it are environment variables.
+    """
+    return read_declared(Topics, path, "a file of topics", os.environ)
 
 
 def parse_topics(text: str, name: str = "topics.yaml") -> Topics:

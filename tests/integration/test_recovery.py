@@ -100,13 +100,17 @@ class Rig:
 
     # the worker
 
+    def worker(self, stopping: Callable[[], bool]) -> Worker:
+        """Return a new worker."""
+        settings = self.settings.model_copy(update={"accept_loss": self.accept_loss})
+        return Worker(settings, self.topics, stopping)
+
     @contextmanager
     def working(self) -> Iterator[Worker]:
         """Run a worker; it ends without an error, or the test fails."""
         ensure_topics(self.settings.kafka_client, self.topics)
         stop, errors = threading.Event(), []
-        settings = self.settings.model_copy(update={"accept_loss": self.accept_loss})
-        worker = Worker(settings, self.topics, stop.is_set)
+        worker = self.worker(stop.is_set)
 
         def run() -> None:
             try:

@@ -25,6 +25,10 @@ from sowline.topics import TopicDefinition
 Disk = dict[Path, dict[str, Any]]
 
 
+class Died(Exception):
+    """An owner is no more."""
+
+
 class Written(NamedTuple):
     """A record of a changes partition; quacks like a Kafka message."""
 
@@ -172,16 +176,44 @@ class World:
                     raise
                 self.changes[number].replace()
                 opened = self._recover(number)
-            self.owners[number] = Partition(self.definition, number, opened)
-            self.upkeep[number] = Upkeep(self.owners[number])
-            self._put_right(number)
+            self._own(number, opened)
         return self.owners[number]
 
+    def _own(self, number: int, opened: Opened) -> None:
+        self.owners[number] = Partition(self.definition, number, opened)
+        self.upkeep[number] = Upkeep(self.owners[number])
+        self._put_right(number)
+
     def _recover(self, number: int) -> Opened:
+        recovery = self._recovery(number)
+        return self._emptied(number, recovery, recovery.open())
+
+    def _recovery(self, number: int, anew: bool = False) -> Recovery:
         changes = self.changes[number]
         start = changes.held[0].at if changes.held else changes.end
         extent = Extent("log", 0, len(self.logs[number]), start, changes.end)
-        return Recovery({}, self.definition, number, Path(str(number)), extent).open()
+        return Recovery({}, self.definition, number, Path(str(number)), extent, begins_anew=anew)
+
+    def begin_anew(self, number: int, offset: int, cut: int | None = None) -> None:
+        """Open a partition in an era with an empty base; the owner dies before the `cut`-th record's end."""
+        self.crash(number)
+        recovery = self._recovery(number, anew=True)
+        opened = self._emptied(number, recovery, recovery.open())
+        try:
+            opened = self._emptied(number, recovery, recovery.anew(opened, offset), cut)
+        except Died:
+            return
+        self._own(number, opened)
+
+    def _emptied(self, number: int, recovery: Recovery, opened: Opened, cut: int | None = None) -> Opened:
+        if opened.emptying is None:
+            return opened
+        events = [event for batch in opened.emptying.ends(opened.store, 2) for event in batch]
+        for event in events[:cut]:
+            self.changes[number].append(event)
+        if cut is not None:
+            raise Died
+        return recovery.emptied(opened, self.changes[number].end)
 
     def work(
         self, number: int, size: int, cut: int | None = None, intrude: int = 0, restart: bool = False

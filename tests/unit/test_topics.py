@@ -445,3 +445,45 @@ def test_limits_are_what_may_change() -> None:
     limits = define(expiration="5s", record_bytes_max=100, repeat_window="1s", records_max=7).limits
     assert limits == Limits(5000, 100, 1000, 7)
     assert define().limits == Limits()
+
+
+@pytest.mark.parametrize(
+    ("given", "anew", "time"),
+    [
+        ({}, False, None),
+        ({"durability": "transient"}, False, None),
+        ({"durability": "transient", "recovery_point": "epoch"}, False, None),
+        ({"durability": "transient", "recovery_point": "now"}, True, None),
+        ({"durability": "transient", "recovery_point": "19700101T000001Z"}, True, 1000),
+        ({"durability": "transient", "recovery_point": "19700101T000001.0001Z"}, True, 1001),
+    ],
+)
+def test_a_transient_topic_begins_at_its_recovery_point(
+    given: dict[str, str], anew: bool, time: int | None
+) -> None:
+    """Unless that is the epoch; a time counts to the next millisecond."""
+    assert (define(**given).begins_anew, define(**given).recovery_time) == (anew, time)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"durability": "transient", "recovery_point": "tomorrow"}, "expected epoch, now or a time"),
+        ({"durability": "transient", "recovery_point": ""}, "expected epoch, now or a time"),
+        ({"recovery_point": "now"}, "expected durability: transient"),
+        ({"durability": "brief"}, "persistent"),
+    ],
+)
+def test_another_durability_is_refused(given: dict[str, str], said: str) -> None:
+    """A recovery point says nothing of a topic that is kept."""
+    with pytest.raises(ValueError, match=said):
+        define(**given)
+
+
+def test_a_file_may_name_environment_variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a transient topic begins is often known only when its service is started."""
+    path = tmp_path / "topics.yaml"
+    path.write_text("topics: [{name: a, key: /id, durability: transient, recovery_point: '${SINCE:-now}'}]")
+    assert load_topics(path).topics[0].recovery_point == "now"
+    monkeypatch.setenv("SINCE", "20261121T120000Z")
+    assert load_topics(path).topics[0].recovery_point == "20261121T120000Z"
