@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from confluent_kafka import TopicPartition
 
-from query_service.asking import Places
+from query_service.asking import Places, past_of, topics_of
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, ChangesAfter, events_between
 from query_service.state import State, TopicState
@@ -20,6 +20,7 @@ from sowline.following import Verdict, verdict
 from sowline.kafka import KafkaConfig, consuming, read_range
 from sowline.position import Position, before_the_log
 from sowline.span import Moment, Point, Span
+from sowline.wire import Request
 
 BEHIND_SECONDS_MAX = 10.0
 """How long a replica is waited for that is behind a bookmark."""
@@ -92,6 +93,25 @@ async def _positions(backend: Backend, topic: TopicState, start: Point, takes_st
 def _just_before(position: Position) -> Position:
     era, offset, nth = position
     return Position(era, offset, nth - 1) if nth else Position(era, offset - 1, NTH_LAST)
+
+
+async def wait_for_past(backend: Backend, request: Request) -> None:
+    """Wait until the replica has all that it takes to answer a query of a time, if it is one; raises `behind`."""
+    if not request.bookmark:
+        return
+    topics = topics_of(backend.state, request.topic)
+    past = past_of(request.span, request.parsed_options, topics)
+    if past is not None:
+        await wait_for_time(backend, topics, past)
+
+
+async def wait_for_time(backend: Backend, topics: list[TopicState], ms: int) -> None:
+    """Wait until the replica has all that the log had at a time that has passed; raises `behind`."""
+    for topic in topics if ms / 1000 < time.time() else ():
+        if any(partition.time <= ms for partition in topic.partitions):
+            log, count = topic.definition.log, len(topic.partitions)
+            places = await asyncio.to_thread(log_places, backend.kafka, log, count, ms + 1)
+            await wait_applied(backend, topic, places)
 
 
 async def before_time(backend: Backend, topic: TopicState, first_ms: int) -> Positions:

@@ -13,7 +13,7 @@ from query_service.group import Mark, acknowledge, acknowledge_processed, send_g
 from query_service.outbox import Outbox
 from query_service.pace import together
 from query_service.paced import Paced
-from query_service.places import begin_of, oldest, wait_for_replica
+from query_service.places import begin_of, oldest, wait_for_replica, wait_for_time
 from query_service.proof import proof_of, put_proof
 from query_service.query import Query, Selection
 from query_service.quiet import Quiet
@@ -82,8 +82,11 @@ class Serving:
     def _new_query(self) -> Query:
         return Query(self._topics, self._selection, self._backend.limits)
 
-    async def run(self) -> None:
-        """Serve until cancelled, or until the end that was asked for; raises where it can't go on."""
+    async def run(self) -> bytes | None:
+        """Serve until cancelled, or until the end that was asked for; return what is to be said when it is over.
+
+        Raises where it can't go on.
+        """
         if self._is_replacement:
             expired = False
             await self._take_over()
@@ -94,7 +97,7 @@ class Serving:
                 await self._send_fresh_group()
             try:
                 await self._go_on()
-                return
+                return self._completed()
             except BookmarkExpired:
                 if not self._selection.options.reset:
                     raise
@@ -203,6 +206,7 @@ class Serving:
     async def _begin(self) -> None:
         """Stand where it was asked for, and make sure that every change from there on is to be had."""
         if self._past is not None:
+            await wait_for_time(self._backend, self._topics, self._past)
             self._query = Query(self._topics, self._selection, self._backend.limits, at=self._past)
         if self._query is not None:
             await self._query.begin()
@@ -352,7 +356,6 @@ class Serving:
                 task.cancel()
         for one in conflated:
             count(one.flush())
-        self._complete()
 
     async def _stay_live(self, active: Active) -> None:
         """Catch up and be live, and again whenever the client was too slow for that."""
@@ -374,8 +377,8 @@ class Serving:
             return
         self._replaying = self._replaying - {active.log} if active is not None else set()
         if not self._replaying and self._ends is None and "completed" in self._request.acks:
-            self._complete()
+            self._outbox.put(self._completed())
 
-    def _complete(self) -> None:
+    def _completed(self) -> bytes:
         sub_id = self._request.id_of_subscription
-        self._outbox.put(ack("completed", self._request.command_id, bookmark=self._bookmark, sub_id=sub_id))
+        return ack("completed", self._request.command_id, bookmark=self._bookmark, sub_id=sub_id)

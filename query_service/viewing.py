@@ -14,7 +14,7 @@ from query_service.hub import ViewName
 from query_service.outbox import Outbox
 from query_service.pace import together
 from query_service.pages import PageView
-from query_service.places import begin_of, wait_for_replica
+from query_service.places import begin_of, wait_for_replica, wait_for_time
 from query_service.proof import put_proof
 from query_service.query import Query, Result, Selection
 from query_service.quiet import Quiet
@@ -146,7 +146,7 @@ class Viewing:
         bookmark = self._topic.bookmark(self._topic.positions)
         put_proof(self._outbox, request, bookmark, len(shown), hash_of(shown))
 
-    async def run(self) -> None:
+    async def run(self) -> bytes | None:
         """Serve until cancelled; raises where it can't go on."""
         query, place = await self._find_place()
         view = self._view = await self._enter()
@@ -163,6 +163,7 @@ class Viewing:
             await self._stay_live(view)
         else:
             await together([self._stay_live(view), conflated.run(self._backend.hub.count)])
+        return None
 
     async def _stay_live(self, view: View) -> None:
         """Be told the difference whenever the client was too slow for the steps."""
@@ -279,6 +280,7 @@ class Viewing:
         log = topic.definition.log
         try:
             if self._past is not None:
+                await wait_for_time(backend, [topic], self._past)
                 query = self._query_of(self._past)
                 await query.begin()
                 return query, query.positions[log]

@@ -1,0 +1,512 @@
+"""Replays over a real Kafka: from times, bookmarks and in between, on two replicas, while others write."""
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sowline.async_client import AsyncClient
+from sowline.bookmark import format_time, read_time
+from sowline.client import Client
+from sowline.errors import SowlineError
+from sowline.stream import Ask, Stream
+from tests.integration.load import SELECTIONS, Life, Publishers, assert_same, model_of, new_seed, write_marks
+from tests.integration.model import Model, Position
+from tests.integration.services import SECONDS_MAX, Service, System, positions_of, system
+from tests.integration.wire import Json, Wire, wire
+
+GRANULARITY_MS = 50
+HISTORY = {"history": {"window": "1h", "granularity": f"{GRANULARITY_MS}ms"}}
+LAG_MS_MAX = 3000
+"""How far a replica may be behind the log while all of this goes on on a small machine."""
+WRITING_SECONDS = 8.0
+VISITORS = 10
+
+
+class Replicas:
+    """A materializer and two query services over topics with a history and one without."""
+
+    def __init__(self, made: System, prefix: str) -> None:
+        self.system = made
+        self.prefix = prefix
+        materializer = made.service("materializer").start()
+        limits: Json = {"ring_changes_max": 100, "progress_seconds": 0.4}
+        self.queries = [made.service("query_service", **limits).start() for _ in range(2)]
+        for service in (materializer, *self.queries):
+            service.wait_ready()
+
+    @property
+    def query(self) -> Service:
+        """The first of them."""
+        return self.queries[0]
+
+    def topic(self, name: str) -> str:
+        """Return the whole name of a topic."""
+        return f"{self.prefix}-{name}"
+
+    def write(self, topic: str, *records: Json) -> None:
+        """Publish, and wait until both have it."""
+        self.system.write(topic, *records)
+        for query in self.queries:
+            self.system.wait_settled(query.url, topic)
+
+    def times(self, topic: str) -> dict[tuple[int, int], int]:
+        """Return the log time of each record, by partition and offset: it never runs backwards."""
+        times: dict[tuple[int, int], int] = {}
+        last: dict[int, int] = {}
+        for message in self.system.read(self.system.topic(topic).log):
+            partition = message.partition() or 0
+            last[partition] = max(last.get(partition, 0), message.timestamp()[1])
+            times[partition, message.offset() or 0] = last[partition]
+        return times
+
+
+@pytest.fixture(scope="module")
+def replicas(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replicas]:
+    """Topics of two partitions."""
+    prefix = f"t{uuid.uuid4().hex[:12]}"
+    shape = {"key": ["/id"], "partitions": 2}
+    topics: list[dict[str, Any]] = [
+        {"name": f"{prefix}-{name}"} | shape | HISTORY for name in ("load", "past", "ends", "quiet", "cli")
+    ]
+    topics.append({"name": f"{prefix}-plain"} | shape)
+    directory: Path = tmp_path_factory.mktemp("replay")
+    with system(kafka, directory, topics) as made:
+        yield Replicas(made, prefix)
+
+
+@pytest.fixture
+def client(replicas: Replicas) -> Iterator[Wire]:
+    """A raw connection."""
+    with wire(replicas.query.url) as client:
+        yield client
+
+
+def now() -> datetime:
+    """Return a time that lies between what was written before and what is written after."""
+    time.sleep(0.12)
+    at = datetime.now(UTC)
+    time.sleep(0.12)
+    return at
+
+
+def completed(message: Json) -> bool:
+    """Whether this is the acknowledgement at the end of a replay."""
+    return message.get("ack_type") == "completed"
+
+
+def said(messages: list[Json]) -> list[tuple[str, Any, Any]]:
+    """Return what was told of records: what, of which, and the number in it."""
+    found = []
+    for message in messages:
+        bodies = [record["data"] for record in message["records"]] if message["command"] == "sow" else []
+        if message["command"] in ("publish", "oof"):
+            bodies = [message["data"]]
+        found += [(message["command"], body["id"], body.get("n")) for body in bodies]
+    return found
+
+
+# times, ends and what is told between them
+
+
+@dataclass
+class Past:
+    """What was written when, all to one record a partition."""
+
+    topic: str
+    first: datetime
+    second: datetime
+
+
+@pytest.fixture(scope="module")
+def past(replicas: Replicas) -> Past:
+    """Records that change, go, and come, at three times."""
+    topic = replicas.topic("past")
+    publisher = replicas.system.publisher()
+    replicas.write(topic, {"id": "a", "n": 1}, {"id": "b", "n": 1}, {"id": "c", "n": 1})
+    first = now()
+    publisher.delta_publish(topic, {"id": "a", "n": 2})
+    publisher.sow_delete(topic, data={"id": "b"})
+    publisher.flush()
+    second = now()
+    replicas.write(topic, {"id": "a", "n": 3}, {"id": "d", "n": 3})
+    return Past(topic, first, second)
+
+
+def test_a_time_begins_behind_what_was_until_then(client: Wire, past: Past) -> None:
+    """Deletions are replayed as well, as what a subscriber with oof is to be told."""
+    client.send(
+        "subscribe",
+        topic=past.topic,
+        bookmark=format_time(past.first),
+        options="oof",
+        ack_type="completed",
+    )
+    *messages, end = client.receive_until(completed)
+    assert sorted(said(messages)) == [
+        ("oof", "b", 1),
+        ("publish", "a", 2),
+        ("publish", "a", 3),
+        ("publish", "d", 3),
+    ]
+    assert (end["status"], len(positions_of(end["bookmark"]))) == ("success", 2)
+
+
+def test_deltas_are_replayed(client: Wire, past: Past) -> None:
+    """As what has changed of records that matched before."""
+    about: Json = {"topic": past.topic, "filter": "/id = 'a'", "up_to": format_time(past.second)}
+    client.send("delta_subscribe", bookmark=format_time(past.first), **about)
+    [change, _] = client.receive_until(completed)
+    assert (change["delta"], change["data"]) == (True, {"id": "a", "n": 2})
+
+
+@pytest.mark.parametrize(
+    ("form", "wanted"),
+    [
+        ("[{first}..{second}]", [("publish", "a", 2)]),
+        ("({first}..now]", [("publish", "a", 2), ("publish", "a", 3), ("publish", "d", 3)]),
+        ("(epoch..{first})", [("publish", "a", 1), ("publish", "b", 1), ("publish", "c", 1)]),
+        ("[{second}..now)", [("publish", "a", 3), ("publish", "d", 3)]),
+    ],
+)
+def test_ranges(client: Wire, past: Past, form: str, wanted: list[Any]) -> None:
+    """Then the subscription is over."""
+    bookmark = form.format(first=format_time(past.first), second=format_time(past.second))
+    client.send("subscribe", topic=past.topic, sub_id="s", bookmark=bookmark)
+    *messages, end = client.receive_until(completed)
+    assert sorted(said(messages)) == wanted
+    assert end["sub_id"] == "s"
+    assert client.fail("pause", sub_id="s")["reason"] == "invalid subid"
+
+
+@pytest.mark.parametrize("command", ["sow_and_subscribe", "sow_and_delta_subscribe"])
+@pytest.mark.parametrize("options", ["oof", "oof,conflation=20ms"])
+def test_a_snapshot_of_a_time_and_all_that_came_after_it(
+    client: Wire, past: Past, command: str, options: str
+) -> None:
+    """Together they are what there is now; a record that is gone is in it if it was there then."""
+    client.send(
+        command,
+        topic=past.topic,
+        sub_id="s",
+        batch_size=10,
+        bookmark=format_time(past.first),
+        options=options,
+        up_to="now",
+    )
+    group = client.group()
+    assert sorted(said(group)) == [("sow", "a", 1), ("sow", "b", 1), ("sow", "c", 1)]
+    assert group[-1]["records"] == 3
+    messages = client.receive_until(completed)
+    told = sorted(said(messages))
+    assert ("oof", "b", 1) in told
+    assert told[-2:] == [("publish", "a", 3), ("publish", "d", 3)]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"skip_n": 0, "top_n": 2, "order_by": "/id"},
+        {"options": "grouping=[/n],projection=[/n,COUNT(/id) AS /ids]"},
+    ],
+)
+def test_pages_and_groups_of_a_time(client: Wire, past: Past, fields: Json) -> None:
+    """What they showed then, one step to what they show now, and then what happens."""
+    about: Json = {"topic": past.topic, "sub_id": "s", "batch_size": 10, **fields}
+    about["options"] = ",".join(filter(None, ["oof", fields.get("options", "")]))
+    client.send("sow_and_subscribe", bookmark=format_time(past.first), ack_type="completed", **about)
+    view: dict[str, Json] = {}
+    for message in client.receive_until(completed):
+        for record in message["records"] if message["command"] == "sow" else ():
+            view[record["sow_key"]] = record["data"]
+        if message["command"] == "group_end":
+            then = [body.get("id", body["n"]) for body in view.values()]
+        if message["command"] == "publish":
+            view[message["sow_key"]] = message["data"]
+        if message["command"] == "oof":
+            del view[message["sow_key"]]
+    is_page = "skip_n" in fields
+    assert then == (["a", "b"] if is_page else [1])
+    client.send("sow", **about | {"query_id": "q", "options": fields.get("options", "")})
+    present = [record for message in client.group()[1:-1] for record in message["records"]]
+    assert view == {record["sow_key"]: record["data"] for record in present}
+
+
+def test_a_query_of_a_time(client: Wire, past: Past) -> None:
+    """With filters and all; a bookmark that is no time is refused."""
+    client.send("sow", topic=past.topic, filter="/n = 1", bookmark=format_time(past.first), batch_size=10)
+    assert sorted(said(client.group())) == [("sow", "a", 1), ("sow", "b", 1), ("sow", "c", 1)]
+    assert client.fail("sow", topic=past.topic, bookmark="epoch")["reason"] == "invalid bookmark"
+    early = "20200101T000000Z"
+    assert client.fail("sow", topic=past.topic, bookmark=early)["reason"] == "history expired"
+
+
+def test_without_a_history(client: Wire, replicas: Replicas) -> None:
+    """A snapshot of a time is refused, unless one of now will do; changes after a time are told all the same."""
+    topic = replicas.topic("plain")
+    before = now()
+    replicas.write(topic, {"id": "a", "n": 1})
+    about: Json = {"topic": topic, "bookmark": format_time(before)}
+    for command in ("sow", "sow_and_subscribe"):
+        assert client.fail(command, **about)["reason"] == "no history"
+        client.send(command, options="current", **about)
+        assert said(client.group()) == [("sow", "a", 1)]
+    client.send("subscribe", sub_id="s", up_to="now", **about)
+    assert said(client.receive_until(completed)) == [("publish", "a", 1)]
+
+
+def test_an_end_that_is_to_come(client: Wire, replicas: Replicas) -> None:
+    """Partitions in which nothing happens end, too, and what comes later is not told."""
+    topic = replicas.topic("ends")
+    end = datetime.fromtimestamp(time.time() + 1.2, UTC)
+    client.send("subscribe", topic=topic, sub_id="s", up_to=format_time(end), ack_type="processed")
+    assert client.receive()["ack_type"] == "processed"
+    replicas.system.write(topic, {"id": "a", "n": 1})
+    time.sleep(max(0.0, (end - datetime.now(UTC)).total_seconds()) + 0.05)
+    replicas.system.write(topic, {"id": "a", "n": 2})
+    messages = client.receive_until(completed)
+    assert said(messages) == [("publish", "a", 1)]
+    assert datetime.now(UTC) > end
+
+
+# pauses, rates, progress and proofs
+
+
+def test_a_rate(client: Wire, past: Past) -> None:
+    """Changes take their time."""
+    began = time.monotonic()
+    client.send("subscribe", topic=past.topic, bookmark="epoch", up_to="now", options="rate=20")
+    messages = client.receive_until(completed)
+    assert len(said(messages)) == 6
+    assert time.monotonic() - began > 5 / 20 - 0.12
+
+
+def test_a_replay_at_its_original_speed(client: Wire, past: Past) -> None:
+    """Twice as fast: the pauses between what was written are halved."""
+    began = time.monotonic()
+    client.send("subscribe", topic=past.topic, bookmark="epoch", up_to="now", options="rate=2X")
+    assert len(said(client.receive_until(completed))) == 6
+    assert time.monotonic() - began > 0.2
+
+
+def test_quiet_subscriptions_learn_where_they_stand(replicas: Replicas) -> None:
+    """The client's bookmark moves on without a message, and proofs are right."""
+    topic = replicas.topic("quiet")
+
+    async def look() -> None:
+        async with AsyncClient(replicas.query.url) as client:
+            stream = await client.open(Ask("subscribe", topic, "/n < 0"))
+            view = client.local_view(topic, filter="/n > 2")
+            async with view:
+                begun = stream.bookmark
+                waiting = asyncio.create_task(stream.next_batch())
+                await asyncio.to_thread(replicas.write, topic, *({"id": n, "n": n} for n in range(10)))
+                async with asyncio.timeout(SECONDS_MAX):
+                    while stream.bookmark == begun:
+                        await asyncio.sleep(0.02)
+                    assert await view.verify()
+                assert (len(view), waiting.done()) == (7, False)
+                waiting.cancel()
+
+    asyncio.run(look())
+
+
+def test_a_client_pauses(replicas: Replicas) -> None:
+    """And goes on with every change; where its connection was lost meanwhile, too."""
+    topic = replicas.topic("quiet")
+    with Client(replicas.query.url) as client:
+        messages = client.subscribe(topic)
+        messages.pause()
+        replicas.write(topic, {"id": 1, "n": 50}, {"id": 1, "n": 51})
+        messages.resume()
+        assert [next(messages).data["n"] for _ in range(2)] == [50, 51]
+        assert messages.bookmark is not None
+        replay = client.subscribe(topic, bookmark=messages.bookmark, up_to=datetime.now(UTC))
+        assert list(replay) == []
+
+
+# everything at once
+
+
+@dataclass
+class Visit(Life):
+    """A life that may have begun at a bookmark, with the view that there was, or at a time."""
+
+    begun: str | None = None
+    """The bookmark."""
+    time_ms: int | None = None
+    asked_ms: int = 0
+    """When the time was asked for."""
+
+    def check(self, model: Model) -> None:
+        """Compare with the model, from the begin on."""
+        if self.begun is None:
+            super().check(model)
+            return
+        start = positions_of(self.begun)
+        ends = {partition: self.position(partition) for partition in range(model.definition.partitions)}
+        wanted = model.messages(self.filter, self.oof, start, ends)
+        for partition, messages in wanted.items():
+            assert_same(self.messages.get(partition, []), messages)
+
+    def check_time(self, model: Model, times: dict[tuple[int, int], int]) -> None:
+        """Of each partition, its group is behind the last change until that time and none after it.
+
+        A replica that has not applied all of that time yet answers with what it has.
+        """
+        if self.time_ms is None:
+            return
+        assert self.group_end is not None
+        assert self.group_end.bookmark is not None
+        start = positions_of(self.group_end.bookmark)
+        at = self.time_ms // GRANULARITY_MS * GRANULARITY_MS
+        for step in model.steps:
+            is_before = step.position <= start.get(step.partition, (-1, 0))
+            was_before = times[step.partition, step.position[0]] <= at
+            if is_before is not was_before:
+                assert was_before, f"{step} is after {at}, but in {start}"
+                assert self.asked_ms - at < LAG_MS_MAX, f"{step} is of {at}, but not in {start}"
+
+
+class Visitor:
+    """Begins anywhere, reads for a while, leaves, and comes back on the other replica."""
+
+    def __init__(self, replicas: Replicas, topic: str, dice: random.Random) -> None:
+        self.visits: list[Visit] = []
+        self._urls = [query.url for query in replicas.queries]
+        self._topic = topic
+        self._dice = dice
+        self._began_ms = int(time.time() * 1000)
+
+    async def run(self, stop: asyncio.Event, marks: "asyncio.Future[dict[int, Position]]") -> None:
+        """Visit until told to stop; what lives then reads to the end."""
+        while not stop.is_set():
+            visit, ask = self._new_visit()
+            self.visits.append(visit)
+            for _ in range(self._dice.randrange(1, 4)):
+                await self._read(visit, ask, self._dice.uniform(0.05, 0.6))
+                ask = self._again(visit, ask)
+        await self._read(visit, ask, SECONDS_MAX, await marks)
+
+    def _new_visit(self) -> tuple[Visit, Ask]:
+        filter = self._dice.choice(SELECTIONS)
+        oof = self._dice.random() < 0.8
+        options = "oof" if oof else ""
+        seen = [visit.bookmark for visit in self.visits if visit.bookmark is not None]
+        kind = self._dice.random()
+        if kind < 0.3 and seen:
+            begun = self._dice.choice(seen)
+            return Visit(filter, oof, begun=begun), Ask("subscribe", self._topic, filter, options, begun)
+        if kind < 0.65:
+            asked_ms = int(time.time() * 1000)
+            ms = self._dice.randrange(self._began_ms, asked_ms + 1)
+            text = format_time(datetime.fromtimestamp(ms / 1000, UTC))
+            us = read_time(text)
+            assert us is not None
+            visit = Visit(filter, oof, time_ms=us // 1000, asked_ms=asked_ms)
+            return visit, Ask("sow_and_subscribe", self._topic, filter, options, text)
+        return Visit(filter, oof), Ask("sow_and_subscribe", self._topic, filter, options)
+
+    def _again(self, visit: Visit, ask: Ask) -> Ask:
+        """What to ask the other replica for: what comes after the last message, or the same as before."""
+        self._urls.reverse()
+        if visit.bookmark is None:
+            return ask
+        options = "oof" if visit.oof else ""
+        return Ask("subscribe", self._topic, visit.filter, options, visit.bookmark)
+
+    async def _read(
+        self, visit: Visit, ask: Ask, seconds: float, marks: dict[int, Position] | None = None
+    ) -> None:
+        async with AsyncClient(self._urls[0]) as client:
+            stream = await self._open(client, ask)
+            try:
+                async with asyncio.timeout(seconds):
+                    while marks is None or any(visit.position(p) < mark for p, mark in marks.items()):
+                        for message in await stream.next_batch(50):
+                            visit.take(message)
+            except TimeoutError:
+                assert marks is None, f"{visit.filter} waited for {marks}, and has {visit.bookmark}"
+            if visit.begun is None:
+                visit.left(stream)
+            else:
+                visit.bookmark = stream.bookmark or visit.bookmark
+            await client.end(stream)
+
+    @staticmethod
+    async def _open(client: AsyncClient, ask: Ask) -> Stream:
+        """Open a stream; a replica that is behind for long is asked again."""
+        async with asyncio.timeout(SECONDS_MAX):
+            while True:
+                try:
+                    return await client.open(ask)
+                except SowlineError as error:
+                    if error.reason not in ("behind", "not ready"):
+                        raise
+
+
+@dataclass
+class Watching:
+    """A local view with deltas that is verified again and again."""
+
+    url: str
+    topic: str
+    filter: str
+    proofs: int = 0
+    looks: list[tuple[str, dict[str, Json]]] = field(default_factory=list)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Verify until told to stop."""
+        async with (
+            AsyncClient(self.url) as client,
+            client.local_view(self.topic, filter=self.filter) as view,
+        ):
+            while not stop.is_set():
+                assert await view.verify(SECONDS_MAX), f"{self.filter} is wrong at {view.bookmark}"
+                self.proofs += 1
+                self.looks.append((view.bookmark, dict(view.items())))
+                await asyncio.sleep(0.1)
+
+
+def test_whoever_comes_from_wherever_is_told_everything_once(replicas: Replicas) -> None:
+    """From random instants, times and bookmarks, on two replicas in turn, while others write: each view is right."""
+    seed = new_seed()
+    topic = replicas.topic("load")
+    visitors = [Visitor(replicas, topic, random.Random(seed + number)) for number in range(VISITORS)]
+    watching = [
+        Watching(replicas.queries[number % 2].url, topic, filter)
+        for number, filter in enumerate(SELECTIONS[:3])
+    ]
+
+    async def visit() -> None:
+        stop, marks = asyncio.Event(), asyncio.get_running_loop().create_future()
+        async with asyncio.TaskGroup() as tasks:
+            for visitor in visitors:
+                tasks.create_task(visitor.run(stop, marks))
+            for one in watching:
+                tasks.create_task(one.run(stop))
+            await asyncio.sleep(WRITING_SECONDS)
+            await asyncio.to_thread(publishers.stop)
+            stop.set()
+            marks.set_result(await asyncio.to_thread(write_marks, replicas.system, replicas.query.url, topic))
+
+    with Publishers(replicas.system, topic, seed) as publishers:
+        asyncio.run(visit())
+    model, times = model_of(replicas.system, topic), replicas.times(topic)
+    visits = [visit for visitor in visitors for visit in visitor.visits]
+    assert sum(visit.time_ms is not None and visit.group_end is not None for visit in visits) > VISITORS / 2
+    for visit in visits:
+        if visit.begun is not None or visit.group_end is not None:
+            visit.check(model)
+            visit.check_time(model, times)
+    assert sum(one.proofs for one in watching) > 10
+    for one in watching:
+        for bookmark, view in one.looks:
+            assert view == model.sow(one.filter, positions_of(bookmark))
