@@ -10,6 +10,7 @@ BENCHMARKS = (
     "queries",
     "matching",
     "deltas",
+    "history",
     "subscribers",
     "pipeline",
     "recovery",

@@ -93,6 +93,7 @@ class Part:
     def note_reading(self, places: RowNumbers) -> None:
         """Note that the records are read now."""
         if not self.is_past:
+            assert self.captured.digests is not None
             self.rows.read(self.captured.rows[places], self.captured.digests[places], time.time())
 
     def explained(self) -> dict[str, Any]:

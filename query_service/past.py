@@ -14,7 +14,7 @@ from query_service.history import Former
 from query_service.pace import Spend, in_steps
 from query_service.part import Part
 from query_service.roads import HISTORY, KEYS, NO_ROWS, Road
-from query_service.rows import Captured, digest_of
+from query_service.rows import Captured
 from query_service.state import Past
 from sowline.filter import ALL, Filter
 
@@ -28,23 +28,22 @@ async def as_they_were(part: Part, past: Past, filter: Filter, spend: Spend) -> 
     The given part is of all records that match now, taken at the same instant as the past.
     """
     changed: dict[bytes, int] = {}
-    await in_steps(_find_earliest(past.former, changed), spend)
+    keys = part.road.keys
+    await in_steps(_find_earliest(past.former, None if keys is None else frozenset(keys), changed), spend)
     unchanged = np.ones(len(part.captured), np.bool_)
     await in_steps(_compare(part.captured.keys, changed, unchanged), spend)
     there = _There(past)
-    keys = part.road.keys
-    await in_steps(
-        there.gather(changed if keys is None else {k: changed[k] for k in keys if k in changed}), spend
-    )
+    await in_steps(there.gather(changed), spend)
     records = int(unchanged.sum()) if part.road.name == KEYS else past.records - len(there.keys)
     return [_only(part, unchanged, records), _former(part, there.captured(), filter)]
 
 
-def _find_earliest(former: Former, found: dict[bytes, int]) -> Iterator[None]:
-    """Find the place of each record's earliest state."""
+def _find_earliest(former: Former, asked: frozenset[bytes] | None, found: dict[bytes, int]) -> Iterator[None]:
+    """Find the place of the earliest state of each record, or of each that is asked for."""
     for end in range(len(former), 0, -STEP):
         start = max(0, end - STEP)
-        found.update(zip(reversed(former.keys[start:end]), range(end - 1, start - 1, -1), strict=True))
+        states = zip(reversed(former.keys[start:end]), range(end - 1, start - 1, -1), strict=True)
+        found.update(states if asked is None else (state for state in states if state[0] in asked))
         yield
 
 
@@ -65,7 +64,6 @@ class _There:
         self._past = past
         self.keys: list[bytes] = []
         self._bodies: list[bytes] = []
-        self._digests: list[int] = []
         self._places: list[int] = []
 
     def gather(self, earliest: dict[bytes, int]) -> Iterator[None]:
@@ -76,7 +74,6 @@ class _There:
                 if (body := bodies[at]) is not None:
                     self.keys.append(key)
                     self._bodies.append(body)
-                    self._digests.append(digest_of(key))
                     self._places.append(at)
             yield
 
@@ -95,7 +92,7 @@ class _There:
             nths=former.nths[places].astype(np.int32),
             times=former.times[places],
             read_at=np.zeros(len(places)),
-            digests=np.array(self._digests, np.uint64),
+            digests=None,
             correlations={n: said[at] for n, at in enumerate(self._places) if at in said} if said else {},
         )
 

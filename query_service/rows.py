@@ -6,9 +6,10 @@ A row keeps its number as long as its record lives; a number that has become fre
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from hashlib import blake2b
 from itertools import compress
-from operator import itemgetter
+from operator import itemgetter, xor
 from typing import Any
 
 import numpy as np
@@ -172,8 +173,8 @@ class Captured:
     nths: NDArray[np.int32]
     times: NDArray[np.int64]
     read_at: NDArray[np.float64]
-    digests: NDArray[np.uint64]
-    """The 8-byte BLAKE2b of each SOW key."""
+    digests: NDArray[np.uint64] | None
+    """The 8-byte BLAKE2b of each SOW key; None where they are made when they are asked for."""
     correlations: dict[int, str]
     """By row, where there is one."""
 
@@ -200,6 +201,8 @@ class Captured:
 
     def hash(self, chosen: RowNumbers) -> int:
         """The XOR of the digests of the chosen records' SOW keys."""
+        if self.digests is None:
+            return reduce(xor, (digest_of(self.keys[at]) for at in chosen.tolist()), 0)
         return int(np.bitwise_xor.reduce(self.digests[chosen]))
 
 
