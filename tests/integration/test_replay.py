@@ -355,6 +355,8 @@ class Visit(Life):
         wanted = model.messages(self.filter, self.oof, start, ends)
         for partition, messages in wanted.items():
             assert_same(self.messages.get(partition, []), messages)
+        for bookmark, view in self.looks:
+            assert view == model.sow(self.filter, positions_of(bookmark))
 
     def check_time(self, model: Model, times: dict[tuple[int, int], int]) -> None:
         """Of each partition, its group is behind the last change until that time and none after it.
@@ -399,11 +401,12 @@ class Visitor:
         filter = self._dice.choice(SELECTIONS)
         oof = self._dice.random() < 0.8
         options = "oof" if oof else ""
-        seen = [visit.bookmark for visit in self.visits if visit.bookmark is not None]
+        seen = [(visit.filter, *look) for visit in self.visits if visit.oof for look in visit.looks]
         kind = self._dice.random()
         if kind < 0.3 and seen:
-            begun = self._dice.choice(seen)
-            return Visit(filter, oof, begun=begun), Ask("subscribe", self._topic, filter, options, begun)
+            filter, begun, view = self._dice.choice(seen)
+            visit = Visit(filter, True, view=dict(view), begun=begun)
+            return visit, Ask("subscribe", self._topic, filter, "oof", begun)
         if kind < 0.65:
             asked_ms = int(time.time() * 1000)
             ms = self._dice.randrange(self._began_ms, asked_ms + 1)
@@ -434,10 +437,7 @@ class Visitor:
                             visit.take(message)
             except TimeoutError:
                 assert marks is None, f"{visit.filter} waited for {marks}, and has {visit.bookmark}"
-            if visit.begun is None:
-                visit.left(stream)
-            else:
-                visit.bookmark = stream.bookmark or visit.bookmark
+            visit.left(stream)
             await client.end(stream)
 
     @staticmethod
