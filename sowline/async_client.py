@@ -18,7 +18,7 @@ from sowline.errors import SowlineError
 from sowline.kafka import kafka_config
 from sowline.local_view import AsyncLocalView
 from sowline.message import Message, Received, read_frame
-from sowline.publisher import Body, Publisher
+from sowline.publisher import Body, Publisher, encode
 from sowline.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.stream import PAUSE, PROOF, RESUME, Ask, Reading, Selecting, Stream, stream_id
 from sowline.topics import Topics
@@ -29,7 +29,10 @@ CLOSE_SECONDS_MAX = 1.0
 BACK_OFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 ASK_AGAIN_SECONDS = 0.2
 SILENCE_SECONDS_MAX = 20.0
-EXPLAIN_SECONDS_MAX = 120.0
+POST_SECONDS_MAX = 120.0
+KEYS_A_POST = 1000
+"""SOW keys in one request: they go into its URL."""
+
 EXPLAINED = ("bookmark", "filter", "options", "order_by", "top_n", "skip_n", "sow_keys")
 
 
@@ -126,12 +129,7 @@ class AsyncClient:
         """Return which road a query would take in each topic, and what it would find there."""
         fields = Ask("sow", topic, **reading).request("")
         asked = {name: fields[name] for name in EXPLAINED if name in fields}
-        async with httpx2.AsyncClient(timeout=EXPLAIN_SECONDS_MAX) as http:
-            response = await http.post(f"{self._url}/v1/topics/{quote(topic)}/explain", json=asked)
-            answer = dict(orjson.loads(response.content))
-        if response.status_code != 200:
-            raise SowlineError(answer["reason"], answer["message"])
-        return answer
+        return await self._post(topic, "explain", {}, orjson.dumps(asked))
 
     async def open(self, ask: Ask) -> Stream:
         """Start a query or subscription and return its stream once the server has taken it.
@@ -230,9 +228,35 @@ class AsyncClient:
         filter: str | None = None,
         keys: Sequence[str] | None = None,
         data: Body | None = None,
-    ) -> None:
-        """Delete the records that a filter, SOW keys or `data` select."""
-        (await self.publisher()).sow_delete(topic, filter=filter, keys=keys, data=data)
+    ) -> int:
+        """Delete the records that a filter (`1=1`: every one), SOW keys or `data` select; exactly one of them.
+
+        What was published before comes before it. Returns how many records are gone, once the service has
+        applied it; the topic may be a pattern.
+        """
+        await self.flush()
+        if keys is not None and not (filter or data):
+            parts = [keys[start : start + KEYS_A_POST] for start in range(0, len(keys), KEYS_A_POST)]
+            return sum([await self._post_delete(topic, {"keys": ",".join(part)}) for part in parts or [()]])
+        selected = {"filter": filter or "", "keys": ",".join(keys or ())}
+        return await self._post_delete(topic, selected, None if data is None else encode(data))
+
+    async def _post_delete(self, topic: str, given: Mapping[str, str], body: bytes | None = None) -> int:
+        selectors = {name: text for name, text in given.items() if text}
+        answer = await self._post(topic, "sow_delete", {**selectors, "ack": "processed"}, body)
+        return int(answer["records_deleted"])
+
+    async def _post(
+        self, topic: str, what: str, given: Mapping[str, str], body: bytes | None
+    ) -> dict[str, Any]:
+        """Ask over HTTP; raises what is answered in place of an answer."""
+        async with httpx2.AsyncClient(timeout=POST_SECONDS_MAX) as http:
+            url = f"{self._url}/v1/topics/{quote(topic)}/{what}"
+            response = await http.post(url, params=dict(given), content=body)
+            answer = dict(orjson.loads(response.content))
+        if response.status_code != 200:
+            raise SowlineError(answer["reason"], answer["message"])
+        return answer
 
     async def flush(self) -> None:
         """Wait until Kafka has everything that was published; raises `not written`."""
@@ -368,16 +392,15 @@ def _websocket_url(url: str) -> str:
 
 def topics_of(about: dict[str, Any]) -> Topics:
     """Return the definitions that a service's answer to `/v1/topics` describes."""
-    names = (
-        "name",
-        "message_type",
-        "key",
-        "key_domain",
-        "preprocessing",
-        "log",
-        "partitions",
-        "record_bytes_max",
-    )
+    names = ("name", "message_type", "log", "partitions", "record_bytes_max")
+    of_records = ("key", "key_domain", "preprocessing")
     return Topics.model_validate(
-        {"topics": [{name: topic[name] for name in names} for topic in about["topics"]]}
+        {
+            "topics": [
+                {name: topic[name] for name in (*names, *of_records)}
+                if topic.get("sow", True)
+                else {name: topic[name] for name in names} | {"sow": False}
+                for topic in about["topics"]
+            ]
+        }
     )

@@ -171,9 +171,13 @@ class Client:
         filter: str | None = None,
         keys: Sequence[str] | None = None,
         data: Body | None = None,
-    ) -> None:
-        """Delete the records that a filter, SOW keys or `data` select."""
-        self._run(self._client.sow_delete, topic, filter=filter, keys=keys, data=data)
+    ) -> int:
+        """Delete the records that a filter (`1=1`: every one), SOW keys or `data` select; exactly one of them.
+
+        What was published before comes before it. Returns how many records are gone, once the service has
+        applied it; the topic may be a pattern.
+        """
+        return self._run(self._client.sow_delete, topic, filter=filter, keys=keys, data=data)
 
     def flush(self) -> None:
         """Wait until Kafka has everything that was published; raises `not written`."""

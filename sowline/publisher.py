@@ -80,7 +80,11 @@ class Publisher:
 
     def _write(self, topic: str, command: str, data: Body | None, **about: Any) -> None:
         definition = self._definition(topic)
-        body = None if data is None else _encode(data)
+        if command == SOW_DELETE and not definition.has_sow:
+            raise SowlineError(
+                "no sow", f"expected a topic that keeps records, got {topic!r}, which has no SOW"
+            )
+        body = None if data is None else encode(data)
         if body is not None and len(body) > definition.record_bytes_max:
             raise SowlineError(
                 "too large",
@@ -137,15 +141,18 @@ class Publisher:
         self.flush()
 
 
-def _encode(data: Body) -> bytes:
+def encode(data: Body) -> bytes:
+    """Return a body as bytes."""
     if isinstance(data, bytes):
         return data
     return data.encode() if isinstance(data, str) else orjson.dumps(data)
 
 
-def _key(body: bytes, definition: TopicDefinition, correlation: str | None) -> bytes:
-    """Return the key text of a body, preprocessed; raises what the materializer would refuse it for."""
+def _key(body: bytes, definition: TopicDefinition, correlation: str | None) -> bytes | None:
+    """Return the key text of a body, preprocessed, None in a topic without; raises what the body is refused for."""
     document = read_object(body)
+    if not definition.has_sow:
+        return None
     if definition.preprocess is not None:
         about = About(topic=definition.name, size=len(body), correlation=correlation)
         definition.preprocess.apply(body, document, about)

@@ -158,13 +158,10 @@ def delta_publish(
 @click.option("--key", "keys", multiple=True, help="Delete the record with this SOW key; may be repeated.")
 @click.option("--data", "-d", help="Delete the record that the key fields in this JSON name.")
 @_url
-@_kafka
-def delete(
-    topic: str, filter: str | None, keys: tuple[str, ...], data: str | None, url: str, kafka: str | None
-) -> None:
-    """Delete records of TOPIC by filter, by SOW key, or by data: exactly one of them."""
-    with Client(url, kafka=kafka) as client:
-        client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data)
+def delete(topic: str, filter: str | None, keys: tuple[str, ...], data: str | None, url: str) -> None:
+    """Delete records of TOPIC by filter, by SOW key, or by data: exactly one of them. Prints how many are gone."""
+    with Client(url) as client:
+        _print_all([{"deleted": client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data)}])
 
 
 def _write(

@@ -193,7 +193,7 @@ def test_pipes(shell: Shell) -> None:
     assert changes == [{"id": 1, "qty": 10}, {"id": 1, "qty": 10, "text": "é"}]
     full = shell.lines("sowline sow-and-subscribe $TOPIC --full -f '/id = 1' -n 3")
     assert [message["command"] for message in full] == ["group_begin", "sow", "group_end"]
-    shell.lines("sowline delete $TOPIC -f '/qty >= 40'")
+    assert shell.lines("sowline delete $TOPIC -f '/qty >= 40'") == [{"deleted": 2}]
     wait_for_sow(shell, [{"id": 1, "qty": 10, "text": "é"}, {"id": 2, "qty": 0}, records[2]])
     shell.lines(f"sowline delete $TOPIC --key {full[1]['sow_key']}")
     shell.lines("""sowline delete $TOPIC -d '{"id":2}'""")

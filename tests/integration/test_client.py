@@ -76,8 +76,7 @@ def test_client(served: Served) -> None:
         client.delta_publish(topic, {"id": 1, "text": "é"})
         client.delta_publish(topic, {"id": 1, "qty": 1})
         client.publish(topic, b'{"id": 2, "qty": 20}', correlation="mine")
-        client.sow_delete(topic, data={"id": 2})
-        client.flush()
+        assert client.sow_delete(topic, data={"id": 2}) == 1
         seen = [next(changes) for _ in range(5)]
         assert [(m.command, m.data["id"], m.reason) for m in seen] == [
             ("publish", 1, None),
@@ -89,6 +88,11 @@ def test_client(served: Served) -> None:
         changes.close()
         records = [message.data for message in client.sow(topic) if message.command == "sow"]
         assert records == [{"id": 1, "qty": 1, "text": "é"}]
+        keys = [message.sow_key or "" for message in client.sow(topic) if message.command == "sow"]
+        assert client.sow_delete(topic, keys=[*keys, *map(str, range(2000))]) == 1
+        assert client.sow_delete(topic, filter="1=1") == 0
+        client.publish(topic, {"id": 1, "qty": 1, "text": "é"})
+        client.flush()
         assert topic in {one["name"] for one in client.topics()["topics"]}
 
 
