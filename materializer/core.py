@@ -155,10 +155,12 @@ class Applier:
         command = read_command(record.headers)
         if command.origin is not None and not self._first_seen(command.origin):
             self._step.outcomes[str(record.offset)] = "repeat"
-        elif command.command == EXPIRE:
-            self._expire(record, command)
         elif command.command == DEFINE:
             self._define(record)
+        elif not self._definition.has_sow:
+            self._pass_on(record, command)
+        elif command.command == EXPIRE:
+            self._expire(record, command)
         elif command.command == SOW_DELETE or record.value is None:
             self._delete(record, command)
         else:
@@ -250,6 +252,20 @@ class Applier:
                 f"expected an update, or less than {share} records in partition {self._partition} "
                 f"({self._limits.records_max} in all), got a new one beside {self._live}",
             )
+
+    # a topic without a SOW
+
+    def _pass_on(self, record: LogRecord, command: Command) -> None:
+        """Make a change of a message that becomes no record; its key is its place, for it has no other."""
+        if record.value is None or command.command not in (PUBLISH, DELTA_PUBLISH):
+            raise SowlineError(
+                "no sow",
+                f"expected a publish in topic {self._definition.name}, which has no SOW, got what is about a record",
+            )
+        body = self._checked_size(record.value)
+        read_object(body)
+        key = f"{self._partition}@{record.offset}".encode()
+        self._change(key, body, None, PUBLISH, command, numbers=None)
 
     # sow_delete
 

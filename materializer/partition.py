@@ -146,11 +146,17 @@ class Partition:
         head = self.head
         if not head.spoiled or head.position < self._floor or not head.complete:
             return
-        all_keys = (key for key, _ in self._store.scan())
-        keys = all_keys if EVERYTHING in head.spoiled else iter(sorted(head.spoiled - {PROGRESS_KEY}))
+        keys = self._spoiled_keys()
         while batch := list(islice(keys, batch_max)):
             yield self.again(batch)
         yield [progress_of(head, log_end, {})]
+
+    def _spoiled_keys(self) -> Iterator[bytes]:
+        if not self.definition.has_sow:
+            return iter(())
+        if EVERYTHING in self.head.spoiled:
+            return (key for key, _ in self._store.scan())
+        return iter(sorted(self.head.spoiled - {PROGRESS_KEY}))
 
     def again(self, keys: Iterable[bytes]) -> list[Event]:
         """Return the newest event of each SOW key once more, for a changes topic that holds foreign ones.

@@ -170,6 +170,8 @@ class Recovery:
         loader = Loader(store, self._definition)
         for events in self._event_batches(self._extent.changes_start):
             loader.load(events)
+        if loader.progress is None and not self._definition.has_sow:
+            loader.stand_at_newest(self._extent.log_id)
         if loader.progress is None:
             store.close()
             raise SowlineError(
@@ -186,7 +188,7 @@ class Recovery:
     # road 3
 
     def _from_log(self) -> Opened:
-        if self._extent.log_start > 0 and not self._accept_loss:
+        if self._extent.log_start > 0 and self._definition.has_sow and not self._accept_loss:
             raise SowlineError(
                 "log incomplete",
                 f"{self._definition.log} [{self._partition}] begins at offset {self._extent.log_start}, and there is "
@@ -341,6 +343,8 @@ class Loader:
             self._saw_origin(event, *event.origin)
         if event.op == RESET:
             self._reset_time = max(self._reset_time, event.time)
+        if not self._definition.has_sow:
+            return
         held = view.get(event.sow_key)
         newest = held.position if held is not None else self._gone.get(event.sow_key)
         if newest is not None and newest > event.position:
@@ -374,6 +378,14 @@ class Loader:
     def _saw_origin(self, event: Event, partition: int, offset: int) -> None:
         if event.position.era == self._era:
             self._origins[partition] = max(offset, self._origins.get(partition, -1))
+
+    def stand_at_newest(self, log_id: str) -> None:
+        """Take the newest change for where the partition stands: of a topic without a SOW that is all."""
+        assert self._newest is not None, "there is an event"
+        place, definition = self._newest.position, self._definition
+        self.progress = Progress(
+            place, place, 0, {}, definition.digest, log_id, self._time, {}, definition.limits
+        )
 
     @property
     def is_emptying(self) -> bool:

@@ -48,9 +48,12 @@ class Cluster:
             self._admin.create_partitions([NewPartitions(definition.changes, in_log)])[
                 definition.changes
             ].result(ADMIN_SECONDS)
+        if not definition.has_sow:
+            self._check_uncompacted(definition.changes)
         for name, (partitions, config) in wanted.items():
             self._check_partitions(name, partitions, len(found[name].partitions))
-            self._settle(name, {key: value for key, value in config.items() if key not in _YOURS})
+            ours = () if name == definition.changes else _YOURS
+            self._settle(name, {key: value for key, value in config.items() if key not in ours})
 
     def ensure_fanout(self, fanout: FanoutDefinition, source: TopicDefinition) -> None:
         """Create the Kafka topic of a fanout if it is missing: compacted, partitioned like its source.
@@ -92,6 +95,15 @@ class Cluster:
             raise SowlineError(
                 "bad topic",
                 f"Kafka topic {name} has {found} partitions; its definition says {wanted}. Add partitions",
+            )
+
+    def _check_uncompacted(self, changes: str) -> None:
+        """Refuse the changes of a topic with a SOW for one without: they would be deleted in time."""
+        if "compact" in self._settings(changes)["cleanup.policy"]:
+            raise SowlineError(
+                "bad topic",
+                f"Kafka topic {changes} holds the changes of a topic with a SOW; its definition says sow: false. "
+                "Define a new topic, or another log",
             )
 
     def _settle(self, name: str, wanted: dict[str, str]) -> None:
@@ -206,6 +218,12 @@ def _kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str,
         "delete.retention.ms": str(max(definition.repeat_window, lag)),
         "max.message.bytes": str(definition.log_bytes_max),
     }
+    if not definition.has_sow:
+        changes = {
+            "cleanup.policy": "delete",
+            "retention.ms": str(lag),
+            "max.message.bytes": str(definition.log_bytes_max),
+        }
     dead = {"max.message.bytes": str(definition.dead_bytes_max)}
     return {
         definition.log: (definition.partitions, log | _FOREVER),
@@ -215,11 +233,13 @@ def _kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str,
 
 
 _YOURS = {"retention.ms", "retention.bytes"}
-"""Settings that Sowline gives a topic it makes, and leaves alone on one that it finds."""
+"""Settings that Sowline gives a log it makes, and leaves alone on one that it finds."""
 
-_MINIMA = {"max.message.bytes", "min.compaction.lag.ms", "delete.retention.ms"}
+_MINIMA = {"max.message.bytes", "min.compaction.lag.ms", "delete.retention.ms", "retention.ms"}
 
 
 def _serves(key: str, found: str, wanted: str) -> bool:
     """Tell whether a topic's setting will do: at least as large where it is a limit, else the same."""
+    if key == "retention.ms" and int(found) == -1:
+        return True
     return int(found) >= int(wanted) if key in _MINIMA else found == wanted

@@ -17,10 +17,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    TypeAdapter,
+    ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from sowline.bookmark import EPOCH, NOW, read_time
 from sowline.declared import Declaration, read_declared
@@ -154,12 +157,31 @@ class History(_Model):
         return self
 
 
+NEEDS_SOW = (
+    "key",
+    "key_domain",
+    "expiration",
+    "durability",
+    "recovery_point",
+    "preprocessing",
+    "enrichment",
+    "delta",
+    "records_max",
+    "repeat_window",
+    "history",
+    "indexes",
+    "hash_indexes",
+)
+"""The fields that are about records: a topic without a SOW has none of them."""
+
+
 class TopicDefinition(_Model):
     """One SOW topic: its name, how its records are keyed, and where its log lives."""
 
     name: TopicName
     message_type: Literal["json"] = "json"
-    key: tuple[KeyPath, ...] = Field(min_length=1, max_length=16)
+    sow: bool = Field(default=True, description="whether records are kept")
+    key: tuple[KeyPath, ...] = Field(default=(), max_length=16, validate_default=True)
     key_domain: str = Field(default="", max_length=200, description="the topic's name if empty")
     log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
     partitions: int = Field(default=1, ge=1, le=1024)
@@ -199,11 +221,19 @@ class TopicDefinition(_Model):
     def _fill_in(cls, given: Any) -> Any:
         if isinstance(given, dict) and isinstance(given.get("name"), str):
             given = {**given}
-            given["key_domain"] = given.get("key_domain") or given["name"]
+            if _has_sow(given):
+                given["key_domain"] = given.get("key_domain") or given["name"]
             given["log"] = given.get("log") or given["name"].replace("/", ".")
             if isinstance(given.get("key"), str):
                 given["key"] = (given["key"],)
         return given
+
+    @field_validator("key")
+    @classmethod
+    def _is_keyed(cls, key: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
+        if not key and others.data.get("sow", True):
+            raise PydanticCustomError("missing", "Field required")
+        return key
 
     @field_validator("indexes")
     @classmethod
@@ -246,12 +276,26 @@ class TopicDefinition(_Model):
         return texts
 
     @model_validator(mode="after")
+    def _keeps_records(self) -> Self:
+        unfit = [name for name in NEEDS_SOW if name in self.model_fields_set]
+        if unfit and not self.sow:
+            raise ValueError(
+                f"expected nothing that is about records beside sow: false, got {', '.join(unfit)}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _recovers(self) -> Self:
         if self.recovery_point != EPOCH and self.durability != "transient":
             raise ValueError(
                 f"expected durability: transient beside a recovery_point, got {self.recovery_point} alone"
             )
         return self
+
+    @property
+    def has_sow(self) -> bool:
+        """Whether the topic keeps records; without, each of its messages is passed on, and that is all."""
+        return self.sow
 
     @property
     def begins_anew(self) -> bool:
@@ -329,6 +373,8 @@ class TopicDefinition(_Model):
         }
         computed = {"preprocessing": self.preprocessing, "enrichment": self.enrichment}
         deciding |= {name: texts for name, texts in computed.items() if texts}
+        if not self.sow:
+            deciding["sow"] = False
         return blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
@@ -403,6 +449,17 @@ class Topics(_Model):
                 return topic
         known = ", ".join(topic.name for topic in self.topics) or "none"
         raise SowlineError("invalid topic", f"expected a defined topic ({known}), got {name!r}")
+
+
+_truth = TypeAdapter(bool)
+
+
+def _has_sow(given: dict[str, Any]) -> bool:
+    """Whether a topic is given as one that keeps records; what can't be read is complained of elsewhere."""
+    try:
+        return _truth.validate_python(given.get("sow", True))
+    except ValidationError:
+        return True
 
 
 def _steps(key_path: str) -> tuple[str, ...]:

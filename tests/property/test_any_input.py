@@ -29,6 +29,9 @@ COMPUTED = TopicDefinition.model_validate(
     }
 )
 
+EXPIRING = TopicDefinition.model_validate({**LIMITED, "expiration": "5ms", "records_max": 3})
+WITHOUT = TopicDefinition.model_validate({"name": "things", "sow": False, "record_bytes_max": 500})
+
 words = st.sampled_from(
     [
         "",
@@ -43,6 +46,8 @@ words = st.sampled_from(
         "publish",
         "delta_publish",
         "sow_delete",
+        "expire",
+        "define",
         "1=1",
         "/a > 1",
     ]
@@ -58,6 +63,7 @@ names = st.sampled_from(
             "sequence",
             "correlation",
             "expiration",
+            "guard",
             "origin",
         )
     ]
@@ -104,7 +110,7 @@ records = st.builds(
 
 
 @settings(max_examples=300)
-@given(st.lists(records, max_size=12), st.sampled_from([PLAIN, COMPUTED]))
+@given(st.lists(records, max_size=12), st.sampled_from([PLAIN, COMPUTED, EXPIRING, WITHOUT]))
 def test_any_input_is_applied_or_refused(log: list[LogRecord], definition: TopicDefinition) -> None:
     """Every record has its effect or its reason, and what is written of it can be read again."""
     store, loaded = MemoryStore(), MemoryStore()
