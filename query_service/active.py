@@ -41,6 +41,8 @@ class Active:
         self.topic = topic
         self.engine = engine
         self.form = Form.of(options, delta=engine.delta)
+        if not topic.definition.has_sow:
+            self.form = self.form._replace(sow_key=False)
         self.told_deltas = Addressee((sub_id,), self.form, frozenset({options.select}))
         self.whole = self.told_deltas._replace(form=self.form._replace(delta=False))
         self.positions: Positions = {}

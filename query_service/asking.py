@@ -55,16 +55,20 @@ def _names(state: State, name: str) -> list[str]:
 
 
 def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
-    """Return the one topic of a page or of groups; raises `regex topic not supported`."""
+    """Return the one topic of a page or of groups; raises `regex topic not supported` and `no sow`."""
     if request.topic.startswith("^"):
         raise SowlineError(
             "regex topic not supported", "expected one topic by its name: pages and groups are of one topic"
         )
+    if not topics[0].definition.has_sow:
+        raise no_sow(topics[0])
     return topics[0]
 
 
 def query_of(request: Request, topics: list[TopicState], limits: Limits) -> Query | GroupedQuery:
-    """Return the query that a request asks for; raises `invalid bookmark` and `no history`."""
+    """Return the query that a request asks for; raises `no sow`, `invalid bookmark` and `no history`."""
+    if not any(topic.definition.has_sow for topic in topics):
+        raise no_sow(topics[0])
     selection = selection_of(request)
     span = span_of(request, topics)
     if span.end is not None or span.is_return:
@@ -77,6 +81,14 @@ def query_of(request: Request, topics: list[TopicState], limits: Limits) -> Quer
     if selection.options.projection:
         return GroupedQuery(only_topic(request, topics), selection, limits, at)
     return Query(topics, selection, limits, at)
+
+
+def no_sow(topic: TopicState) -> SowlineError:
+    """Return the refusal of what is about records, of a topic that keeps none."""
+    name = topic.definition.name
+    return SowlineError(
+        "no sow", f"expected a topic with a SOW, got {name}, of which there are only messages"
+    )
 
 
 def is_view(request: Request, selection: Selection) -> bool:

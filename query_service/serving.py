@@ -5,7 +5,7 @@ import contextlib
 
 from fanout.telling import Told, selected
 from query_service.active import Active
-from query_service.asking import Places, past_of, subscription_of
+from query_service.asking import Places, no_sow, past_of, subscription_of
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, CatchUp
 from query_service.ends import Ends, ends_of, known_end
@@ -162,6 +162,8 @@ class Serving:
 
         Meanwhile it is told nothing else.
         """
+        if lacking := [topic for topic in self._topics if not topic.definition.has_sow]:
+            raise no_sow(lacking[0])
         if self._is_paused or self._is_paced:
             raise SowlineError(
                 "not supported",

@@ -40,6 +40,13 @@ class Past:
     """The partition of each former state."""
 
 
+class NoRows(Rows):
+    """The rows of a topic without a SOW, of which nothing is kept."""
+
+    def put(self, *change: object) -> None:
+        """Let a message pass."""
+
+
 class TopicState:
     """One topic: its records in rows, and the replicas of its partitions, which keep them."""
 
@@ -52,7 +59,7 @@ class TopicState:
         histories: Histories,
     ) -> None:
         self.definition = definition
-        self.rows = Rows()
+        self.rows = Rows() if definition.has_sow else NoRows()
         self.indexes = Indexes(definition, self.rows, memory)
         self.about = About(topic=definition.name)
         self.partitions = [

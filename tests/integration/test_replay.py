@@ -1,7 +1,10 @@
 """Replays over a real Kafka: from times, bookmarks and in between, on two replicas, while others write."""
 
 import asyncio
+import json
 import random
+import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterator
@@ -74,7 +77,7 @@ def replicas(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
     prefix = f"t{uuid.uuid4().hex[:12]}"
     shape = {"key": ["/id"], "partitions": 2}
     topics: list[dict[str, Any]] = [
-        {"name": f"{prefix}-{name}"} | shape | HISTORY for name in ("load", "past", "ends", "quiet", "cli")
+        {"name": f"{prefix}-{name}"} | shape | HISTORY for name in ("load", "past", "ends", "quiet")
     ]
     topics.append({"name": f"{prefix}-plain"} | shape)
     directory: Path = tmp_path_factory.mktemp("replay")
@@ -510,3 +513,25 @@ def test_whoever_comes_from_wherever_is_told_everything_once(replicas: Replicas)
     for one in watching:
         for bookmark, view in one.looks:
             assert view == model.sow(one.filter, positions_of(bookmark))
+
+
+# the command
+
+
+def test_the_command_reads_from_one_time_to_another(replicas: Replicas, past: Past) -> None:
+    """Then it ends by itself."""
+
+    def read(*arguments: str) -> list[Json]:
+        command = [sys.executable, "-m", "sowline", *arguments, "--url", replicas.query.url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    first, second = format_time(past.first), format_time(past.second)
+    told = read("subscribe", past.topic, "--bookmark", first, "--up-to", second, "--options", "oof")
+    assert sorted((body["id"], body["n"]) for body in told) == [("a", 2), ("b", 1)]
+    records = read("sow", past.topic, "-b", first, "--order-by", "/id")
+    assert [(body["id"], body["n"]) for body in records] == [("a", 1), ("b", 1), ("c", 1)]
+    both = read("sow-and-subscribe", past.topic, "-b", first, "--up-to", "now")
+    assert [body["n"] for body in both] == [1, 1, 1, 2, 3, 3]
+    [road, *_] = read("explain", past.topic, "-b", first)[0]["roads"]
+    assert road["topic"] == past.topic

@@ -34,8 +34,10 @@ class Server:
         backlog: int = 1 << 20,
         limits: Limits = Limits(),  # noqa: B008
         more: str = "",
+        definition: str = "",
     ) -> None:
-        self.topics = parse_topics(f"topics: [{{name: orders, key: /id, partitions: {partitions}{more}}}]")
+        usual = f"{{name: orders, key: /id, partitions: {partitions}{more}}}"
+        self.topics = parse_topics(f"topics: [{definition or usual}]")
         self.state = State(self.topics, ring)
         self.hub = Hub()
         self.state.on_changes = self.hub.on_changes

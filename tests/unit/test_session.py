@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from query_service.query import Limits
+from sowline.change import Change
 from sowline.key import sow_key
+from sowline.position import Position
 from tests.unit.sessions import DOMAIN, Client, Json, Server, settled, view_of
 
 
@@ -456,3 +458,55 @@ async def test_a_frame_may_hold_many_commands(server: Server) -> None:
     messages = await client.read()
     assert [m.get("command_id") for m in messages] == ["1", "2", None, "4"]
     assert [m.get("reason") for m in messages] == [None, "unknown command", "bad request", None]
+
+
+# topics without a SOW
+
+
+@pytest.fixture
+def without_sow() -> Server:
+    """A server of a topic that keeps no records."""
+    return Server(definition="{name: orders, sow: false}").loaded()
+
+
+def pass_on(server: Server, n: int) -> None:
+    """Let a message come."""
+    place = Position(0, server.last[0].offset + 1)
+    key = f"0@{place.offset}".encode()
+    server.take(Change(key, b'{"n":%d}' % n, None, place, server.last[0], "publish", 1000))
+
+
+async def test_messages_without_a_sow_are_told_and_not_kept(without_sow: Server) -> None:
+    """To whoever is there, or comes back; whole, for there is nothing to compare them with."""
+    client = without_sow.connect()
+    client.ask("sow_and_subscribe", sub_id="s", options="oof", filter="/n > 0")
+    client.ask("delta_subscribe", sub_id="d", filter="/n > 0")
+    assert commands(await client.read()) == ["group_begin", "group_end"]
+    for n in range(3):
+        pass_on(without_sow, n)
+    told = await client.read()
+    assert [(message["sids"], message["data"]["n"]) for message in told] == [(["s", "d"], 1), (["s", "d"], 2)]
+    assert not any("sow_key" in message or "delta" in message for message in told)
+    assert without_sow.topic.size == 0
+    client.ask("subscribe", sub_id="b", bookmark="orders:0@0")
+    assert [message["data"]["n"] for message in await client.read()] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": "sow"},
+        {"command": "explain"},
+        {"command": "sow_and_subscribe", "skip_n": 0, "top_n": 1},
+        {"command": "sow_and_subscribe", "options": "grouping=[/n],projection=[/n]"},
+    ],
+)
+async def test_without_a_sow_there_are_no_records_to_ask_for(
+    without_sow: Server, fields: dict[str, Any]
+) -> None:
+    """What is about records is refused, and a proof of them, too."""
+    client = without_sow.connect()
+    client.ask(**fields)
+    client.ask("subscribe", sub_id="s")
+    client.ask("heartbeat", sub_id="s")
+    assert [message["reason"] for message in await client.read()] == ["no sow", "no sow"]
