@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ingest.definition import ROWS, SOURCE, Pipeline, Source, Step
-from ingest.sources import Rows, csv_files, debezium, json_files, kafka_json, parquet_files
+from ingest.sources import Rows, batch_limit, csv_files, debezium, json_files, kafka_json, parquet_files
 from sowline.command import PUBLISH, SOW_DELETE
 from sowline.declared import Declaration, DeclarationError, Location
 from sowline.errors import SowlineError
@@ -76,7 +76,9 @@ class Frames:
         return sources
 
     def _read(self, name: str, source: Source) -> Rows:
-        spark, options = self._spark, source.options
+        spark = self._spark
+        of_files = not source.kafka
+        options = batch_limit(source.options, self._pipeline.rows_per_second, of_files=of_files)
         if source.kafka:
             read = debezium if source.format == "debezium" else kafka_json
             return read(spark, name, self._kafka, source.kafka, source.ddl, options)

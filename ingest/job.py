@@ -1,7 +1,6 @@
 """A declared pipeline as a Spark job: its session, its frame, its query."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql.streaming.query import StreamingQuery
@@ -21,13 +20,15 @@ from sowline.topics import TopicDefinition, load_topics
 class Job:
     """The pipeline of a file, in the Spark session of this process, which is made here.
 
-    Raises `bad configuration` with all that is wrong in the file, before there is a session. Variables of the file
-    and settings come from the environment.
+    `rows_per_second` takes the place of what the file says. Raises `bad configuration` with all that is wrong in
+    the file, before there is a session. Variables of the file and settings come from the environment.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, rows_per_second: float | None = None) -> None:
         self._declaration = open_pipeline(file, os.environ)
         self.pipeline = self._declaration.read(Pipeline)
+        if rows_per_second is not None:
+            self.pipeline = self.pipeline.model_copy(update={"rows_per_second": rows_per_second})
         if problems := syntax_problems(self.pipeline, self._declaration, spark_settings()):
             raise DeclarationError(problems)
         self._settings = Settings()
@@ -53,15 +54,12 @@ class Job:
         kafka["kafka.bootstrap.servers"] = self._settings.kafka
         return Frames(self.spark, self.pipeline, self._declaration, kafka)
 
-    def start(self, *, once: bool = False, rows_per_second: float | None = None) -> StreamingQuery:
+    def start(self, *, once: bool = False) -> StreamingQuery:
         """Start it, and return the running query; with `once` it ends with the input there is.
 
-        `rows_per_second` takes the place of what the file says. Raises `invalid topic` where one that it reads or
-        writes is missing, and `no kafka`.
+        Raises `invalid topic` where one that it reads or writes is missing, and `no kafka`.
         """
         target = self.log
-        if rows_per_second is not None:
-            target = replace(target, rows_per_second=rows_per_second)
         with connected(self.spark, target.kafka, target.options) as broker:
             for source in self.pipeline.sources.values():
                 if source.kafka:

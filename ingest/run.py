@@ -1,5 +1,6 @@
 """Running a declared pipeline until it ends or is told to."""
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
+from ingest.definition import load_pipeline
 from ingest.job import Job
 from ingest.progress import Progress
 from sowline.errors import SowlineError
@@ -15,6 +17,8 @@ from sowline.process import set_up_logs, stop_signal
 
 POLL_SECONDS = 0.5
 CHARACTERS_MAX = 2000
+GIVES_WAY = 19
+"""What the priority of a pipeline with a limit is lowered by: others have a core as soon as they want it."""
 _RAISED = re.compile(r"^(?:: )?[A-Za-z_][\w.]*(?:Error|Exception): ", re.MULTILINE)
 """The line that says what was raised, of a trace of Python's or one that Java's is told in."""
 
@@ -26,21 +30,24 @@ def run(
 ) -> dict[str, int]:
     """Run a pipeline until told to stop, or with `once` until the input there is has been written.
 
-    `on_running` is told what runs, once it does. Returns the `rows` and `refused` of all its runs so far. Raises
-    SowlineError: `bad configuration`, `invalid topic`, `no kafka`, `pipeline failed`.
+    `on_running` is told what runs, once it does. Returns the `rows` and `refused` of all its runs so far. A pipeline
+    with a limit has the machine's lowest priority. Raises SowlineError: `bad configuration`, `invalid topic`,
+    `no kafka`, `pipeline failed`.
     """
     set_up_logs()
+    if rows_per_second or load_pipeline(file, os.environ).rows_per_second:
+        os.nice(GIVES_WAY)  # before there is a JVM, which inherits it
     try:
-        return _run(Job(file), once, rows_per_second, on_running)
+        return _run(Job(file, rows_per_second=rows_per_second), once, on_running)
     except (Py4JError, PySparkException) as error:
         raise SowlineError("pipeline failed", cause(str(error))) from error
 
 
-def _run(job: Job, once: bool, rows_per_second: float | None, on_running: OnRunning) -> dict[str, int]:
+def _run(job: Job, once: bool, on_running: OnRunning) -> dict[str, int]:
     stop = stop_signal()  # from here on; a session that is still starting just ends
     expected = job.rows_expected() if once else None
     progress = Progress(job.spark, job.pipeline.checkpoint, job.log_records, expected)
-    query = job.start(once=once, rows_per_second=rows_per_second)
+    query = job.start(once=once)
     on_running({"running": job.pipeline.name, "log": job.pipeline.log_topic, **progress.sums})
     # A signal can't call Spark in the middle of a call to Spark, so it only sets the event.
     while query.isActive and not stop.wait(POLL_SECONDS):

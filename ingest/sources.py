@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from sowline.spark.commands import HEADERS
@@ -20,6 +19,10 @@ FILE_BYTES_PER_BATCH = 32 * 1024 * 1024
 """Bytes of files in one micro-batch, where nothing else is asked for."""
 OFFSETS_PER_BATCH = 1_000_000
 """Kafka records in one micro-batch, likewise."""
+LIMITED_SECONDS_PER_BATCH = 10
+"""Where rows are limited, a micro-batch has what may be written in so many seconds, if that is less."""
+ROW_BYTES = 32
+"""Of a file, as that is estimated: Parquet takes less a row, lines of text more."""
 
 BAD_ROW = "bad row"
 _CORRUPT = "_corrupt"
@@ -35,12 +38,27 @@ class Rows(NamedTuple):
     refused: DataFrame | None = None
 
 
+def batch_limit(options: Options, rows_per_second: float | None, *, of_files: bool) -> Options:
+    """Return a source's options with how much a micro-batch takes, where they do not say so themselves.
+
+    What is in a micro-batch is shuffled and sorted at once, before its rows are written at their pace.
+    """
+    if {"maxFilesPerTrigger", "maxBytesPerTrigger"} & set(options):
+        return options
+    name, most, size = "maxOffsetsPerTrigger", OFFSETS_PER_BATCH, 1
+    if of_files:
+        name, most, size = "maxBytesPerTrigger", FILE_BYTES_PER_BATCH, ROW_BYTES
+    if rows_per_second is not None:
+        most = min(most, max(1, round(rows_per_second * LIMITED_SECONDS_PER_BATCH * size)))
+    return {name: str(most), **options}
+
+
 def parquet_files(
     spark: SparkSession, name: str, directory: str, schema: str | None, options: Options
 ) -> Rows:
     """Return the rows of Parquet files that appear in a directory; the files' own schema if none is given."""
     fields = _fields(schema) if schema else spark.read.options(**options).parquet(directory).schema
-    rows = _growing(spark, options).schema(fields).parquet(directory)
+    rows = spark.readStream.options(**options).schema(fields).parquet(directory)
     columns = [F.col(f"`{field}`") for field in fields.names]
     body = F.to_json(F.struct(*columns))
     return Rows(rows.select(*columns, _source_of(source_of_file(name=name), body)))
@@ -129,18 +147,12 @@ def debezium(
     )
 
 
-def _growing(spark: SparkSession, options: Options) -> DataStreamReader:
-    limited = {"maxFilesPerTrigger", "maxBytesPerTrigger"} & set(options)
-    limit = {} if limited else {"maxBytesPerTrigger": str(FILE_BYTES_PER_BATCH)}
-    return spark.readStream.options(**limit, **options)
-
-
 def _files(spark: SparkSession, directory: str, options: Options) -> DataFrame:
     """Return files of text as their `lines`: Spark gives the rows of text no number that stays the same."""
     names = ("maxFilesPerTrigger", "maxBytesPerTrigger", "cleanSource", "sourceArchiveDir", "latestFirst")
     more = ("pathGlobFilter", "recursiveFileLookup", "maxFileAge", "fileNameOnly", "encoding")
     own = {name: value for name, value in options.items() if name in (*names, *more)}
-    files = _growing(spark, own).text(directory, wholetext=True)
+    files = spark.readStream.options(**own).text(directory, wholetext=True)
     text = F.regexp_replace("value", "^\\x{FEFF}", "")
     return files.select("_metadata", F.split(text, "\r?\n").alias("lines"))
 
@@ -148,7 +160,6 @@ def _files(spark: SparkSession, directory: str, options: Options) -> DataFrame:
 def _records(spark: SparkSession, name: str, kafka: Options, topic: str, options: Options) -> DataFrame:
     settings = {
         "startingOffsets": "earliest",
-        "maxOffsetsPerTrigger": str(OFFSETS_PER_BATCH),
         "kafka.isolation.level": "read_committed",
         "includeHeaders": "true",
         **kafka,
