@@ -1,11 +1,14 @@
 """The Spark pipeline: from Parquet to the log, the lag of a stream, and a back-fill beside live traffic.
 
-The yardstick of the first is Spark's own Kafka sink on the same frame in the same session. Lag is measured from the
-moment that a row is written to the source's Kafka topic until a subscriber of the query service has it, and live
-traffic from a publish to the same subscriber; both with everything on this machine.
+The yardstick of the first is Spark's own Kafka sink on the same frame in the same session: as it comes, with the
+producer's settings of `to_sow`, and with its headers as well. Lag is measured from the moment that a row is written
+to the source's Kafka topic until a subscriber of the query service has it, and live traffic from a publish to the
+same subscriber; both with everything on this machine. The yardstick of a back-fill beside live traffic is a plain
+producer that writes as many commands a second.
 """
 
 import contextlib
+import itertools
 import json
 import statistics
 import subprocess
@@ -14,12 +17,13 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -36,10 +40,15 @@ RATE = 1000
 LIVE_RATE = 200
 """Commands a second of the traffic beside a back-fill."""
 SECONDS = 15.0
+WARM_UPS = 2
+SETTLED_MS = 200.0
+"""What live commands take at most when nothing else is going on, beside other users of the machine."""
 BACK_FILLS = 10
 """How many times the records a back-fill writes."""
 BACK_FILL_RATE = 20_000
 BACK_FILL_SECONDS = 60.0
+TURNS_PER_SECOND = 20
+"""In which the plain producer writes, as the tasks of a back-fill do."""
 FILES = 20
 
 TOPICS = "topics: [{name: orders, key: /id, partitions: 2, record_bytes_max: 65536}]\n"
@@ -60,7 +69,6 @@ checkpoint: {directory}/backfill
 sources:
   old: {{directory: "{directory}/old", format: parquet}}
 key: id
-rows_per_second: {rate}
 """
 
 
@@ -111,31 +119,25 @@ def _sinks(
     log = Log("", kafka, "bench")
     ordinals = {file: number for number, file in enumerate(files)}
     same = kafka_records(command_rows(numbered, "id"), log, ordinals, is_one_task=True)
-    found: dict[str, list[float]] = {"spark": [], "spark, same headers": [], "to_sow": []}
-    for _ in range(runs + 1):
-        for name, seconds in (
-            ("spark", _timed(lambda: _save(plain, kafka))),
-            ("spark, same headers", _timed(lambda: _save(same.drop("topic"), kafka))),
-            (
-                "to_sow",
-                _timed(
-                    lambda: to_sow(numbered, topic=_topic(kafka), key="id", publisher="bench", kafka=kafka)
-                ),
-            ),
-        ):
-            found[name].append(records / seconds)
-    return {name: rates[1:] for name, rates in found.items()}
+    ways: dict[str, Callable[[str], object]] = {
+        "spark as it comes": lambda topic: _save(plain, kafka, topic, {}),
+        "spark, same producer": lambda topic: _save(plain, kafka, topic, PRODUCER),
+        "spark, same headers": lambda topic: _save(same.drop("topic"), kafka, topic, PRODUCER),
+        "to_sow": lambda topic: to_sow(numbered, topic=topic, key="id", publisher="bench", kafka=kafka),
+    }
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(runs + WARM_UPS):
+        for name, write in ways.items():
+            topic = _topic(kafka)
+            began = time.perf_counter()
+            write(topic)
+            found[name].append(records / (time.perf_counter() - began))
+    return {name: rates[WARM_UPS:] for name, rates in found.items()}
 
 
-def _timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
-
-
-def _save(frame: DataFrame, kafka: str) -> None:
-    options = {f"kafka.{name}": value for name, value in PRODUCER.items()}
-    options |= {"kafka.bootstrap.servers": kafka, "topic": _topic(kafka)}
+def _save(frame: DataFrame, kafka: str, topic: str, producer: Mapping[str, str]) -> None:
+    options = {f"kafka.{name}": value for name, value in producer.items()}
+    options |= {"kafka.bootstrap.servers": kafka, "topic": topic}
     frame.write.format("kafka").options(**options).save()
 
 
@@ -168,7 +170,7 @@ def _pipeline(
 ) -> Iterator[subprocess.Popen[str]]:
     """Lend a running pipeline."""
     file = directory / f"{name}.yaml"
-    file.write_text(text.format(directory=directory, rate=BACK_FILL_RATE))
+    file.write_text(text.format(directory=directory))
     command = [sys.executable, "-m", "sowline", "pipeline", "run", str(file), "--kafka", kafka, *options]
     with (directory / f"{name}.log").open("w") as log:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
@@ -212,8 +214,13 @@ class Traffic:
         """Return the lags of the messages of the next seconds."""
         self.lags.clear()
         time.sleep(seconds)
-        lags = sorted(self.lags)
+        lags = sorted(self.lags) or [float("inf")]
         return Lags(statistics.median(lags), lags[len(lags) * 99 // 100], len(lags))
+
+    def settle(self) -> None:
+        """Wait until commands arrive soon after they were sent again."""
+        while self.fresh(2).p50 > SETTLED_MS:
+            pass
 
     def _send(self) -> None:
         began, sent = time.monotonic(), 0
@@ -240,21 +247,73 @@ def _lag_of_a_stream(kafka: str, directory: Path, url: str) -> Lags:
         return traffic.fresh(SECONDS)
 
 
-def _back_fill(kafka: str, directory: Path, url: str) -> tuple[Lags, Lags, float, dict[str, int]]:
-    """Return the lags without a back-fill and beside one, and what it took without a limit to finish it.
+def _back_fill(kafka: str, directory: Path, url: str) -> tuple[dict[str, Lags], float, dict[str, int]]:
+    """Return the lags of live commands, and what it took without a limit to finish the back-fill.
 
     The one with a limit is killed, and the other goes on from there.
     """
+    limit = ("--once", "--rows-per-second", str(BACK_FILL_RATE))
+    found: dict[str, Lags] = {}
     with Traffic(kafka, "orders", url, LIVE_RATE) as traffic:
-        traffic.fresh(SECONDS / 3)
-        alone = traffic.fresh(SECONDS)
-        with _pipeline(kafka, directory, "backfill", BACK_FILL, "--once") as process:
-            beside = traffic.fresh(BACK_FILL_SECONDS)
+        traffic.settle()
+        found["alone"] = traffic.fresh(SECONDS)
+        with _plain_producer(kafka, "orders"):
+            found["beside a plain producer"] = traffic.fresh(BACK_FILL_SECONDS)
+        traffic.settle()
+        with _pipeline(kafka, directory, "backfill", BACK_FILL, *limit) as process:
+            before = _records(kafka, "orders")
+            found["beside a back-fill"] = traffic.fresh(BACK_FILL_SECONDS)
+            written = _records(kafka, "orders") - before
+            print(f"\nthe log grew by {written / BACK_FILL_SECONDS:,.0f}/s beside the back-fill")
             process.kill()
+        traffic.settle()
     began = time.monotonic()
-    with _pipeline(kafka, directory, "backfill", BACK_FILL, "--once", "--rows-per-second", "1e9") as process:
+    with _pipeline(kafka, directory, "backfill", BACK_FILL, "--once") as process:
         assert process.stdout is not None
-        return alone, beside, time.monotonic() - began, json.loads(process.stdout.readline())
+        return found, time.monotonic() - began, json.loads(process.stdout.readline())
+
+
+def _records(kafka: str, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": kafka, "group.id": topic})
+    partitions = consumer.list_topics(topic, 30).topics[topic].partitions
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, one))[1] for one in partitions]
+    consumer.close()
+    return sum(ends)
+
+
+@contextmanager
+def _plain_producer(kafka: str, topic: str) -> Iterator[None]:
+    """Have a process write the rows of the back-fill, as many a second, with numbers but without Spark."""
+    process = get_context("spawn").Process(target=_produce, args=(kafka, topic), daemon=True)
+    process.start()
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.join()
+
+
+def _produce(kafka: str, topic: str) -> None:
+    settings = {"linger.ms": 5, "compression.type": "lz4", "partitioner": "murmur2_random"}
+    producer = Producer({"bootstrap.servers": kafka, **settings})
+    began = time.monotonic()
+    for turn in itertools.count():
+        rows = BACK_FILL_RATE // TURNS_PER_SECOND
+        for number in range(turn * rows, (turn + 1) * rows):
+            headers: list[tuple[str, str | bytes | None]] = [
+                ("sow.publisher", b"plain/0"),
+                ("sow.sequence", b"0.%d" % number),
+            ]
+            body = {
+                "id": number,
+                "customer": f"customer-{number % 5000:05}",
+                "status": ("open", "filled", "late")[number % 3],
+                "qty": number * 7919 % 1000,
+                "price": number * 104729 % 100_000 / 100,
+            }
+            producer.produce(topic, json.dumps(body).encode(), str(number), headers=headers)
+        producer.poll(0)
+        time.sleep(max(0.0, began + (turn + 1) / TURNS_PER_SECOND - time.monotonic()))
 
 
 def _report_sinks(records: int, found: dict[str, list[float]]) -> None:
@@ -265,8 +324,10 @@ def _report_sinks(records: int, found: dict[str, list[float]]) -> None:
         print(f"  {name:22} {rate:10,.0f}   to_sow is {ours / rate:.2f} of it")
 
 
-def _report_back_fill(rows: int, alone: Lags, beside: Lags, seconds: float, sums: dict[str, int]) -> None:
+def _report_back_fill(rows: int, found: dict[str, Lags], seconds: float, sums: dict[str, int]) -> None:
     print(f"\nback-fill of {rows:,} rows: {BACK_FILL_SECONDS:.0f} s at most {BACK_FILL_RATE:,}/s, killed,")
     print(f"  then {seconds:.0f} s without a limit, in all {sums}")
-    for name, lags in (("live alone", alone), ("live beside it", beside)):
-        print(f"  {name:16} p50 {lags.p50:6.1f} ms   p99 {lags.p99:6.1f} ms   ({lags.messages} messages)")
+    for name, lags in found.items():
+        print(
+            f"  live {name:24} p50 {lags.p50:6.1f} ms   p99 {lags.p99:6.1f} ms   ({lags.messages} messages)"
+        )
