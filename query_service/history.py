@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from query_service.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rows
 from sowline import topics
+from sowline.bookmark import format_time
 from sowline.change import Change
 from sowline.position import Position
 
@@ -311,4 +312,4 @@ def _together(columns: list[Values]) -> Values:
 
 def time_text(time: int) -> str:
     """Write a time, in ms since 1970, as bookmarks do."""
-    return f"{_EPOCH + timedelta(milliseconds=time):%Y%m%dT%H%M%S.%f}Z"
+    return format_time(_EPOCH + timedelta(milliseconds=time))

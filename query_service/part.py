@@ -46,9 +46,11 @@ class Part:
     """Whether the instant is a past one: then nobody has read the records as they are."""
 
     @classmethod
-    def of(cls, topic: "TopicState", selection: "Selection") -> "Part":
-        """Take the records in question as they are at this instant."""
+    def of(cls, topic: "TopicState", selection: "Selection", without: RowNumbers | None = None) -> "Part":
+        """Take the records in question as they are at this instant, but for those in the rows `without`."""
         road = topic.indexes.road(selection.filter, selection.sow_keys)
+        if without is not None:
+            road = road.without(without, topic.rows.end)
         count = len(road.decided) + sum(len(asked) for asked, _ in road.checks)
         sorting = topic.indexes.sorting(selection.order, count)
         decided = _first(road, sorting, selection.end)

@@ -6,6 +6,7 @@ What is put together is of one instant. To put it together takes as long as it t
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,17 +16,34 @@ from query_service.pace import Spend, in_steps
 from query_service.part import Part
 from query_service.roads import HISTORY, KEYS, NO_ROWS, Road
 from query_service.rows import Captured
-from query_service.state import Past
+from query_service.state import Past, TopicState
 from sowline.filter import ALL, Filter
+
+if TYPE_CHECKING:
+    from query_service.query import Selection
 
 STEP = 2000
 """Records looked at before others get a turn."""
 
 
+AT_ONCE = 20_000
+"""So many former states are compared with the records without a pause, so that what is captured are few of these."""
+
+
+def part_of(topic: TopicState, selection: "Selection", past: Past) -> Part:
+    """Return the records of now that are to be made those of a past time; both are of the same instant.
+
+    Without those that have changed, if that can be told at once: then the first few that are asked for will do.
+    """
+    if len(past.former) <= AT_ONCE:
+        return Part.of(topic, selection, without=topic.rows.found(past.former.keys))
+    return Part.of(topic, replace(selection, top_n=None, skip_n=0))
+
+
 async def as_they_were(part: Part, past: Past, filter: Filter, spend: Spend) -> list[Part]:
     """Return the parts of a topic at a past time: together they are of the records that were there then.
 
-    The given part is of all records that match now, taken at the same instant as the past.
+    The given part is what `part_of` has returned.
     """
     changed: dict[bytes, int] = {}
     keys = part.road.keys
@@ -101,7 +119,8 @@ def _only(part: Part, kept: NDArray[np.bool_], records: int) -> Part:
     """Return the part without the records that are not kept."""
     decided = part.decided[kept[part.decided]]
     checks = [(places[kept[places]], filter) for places, filter in part.checks]
-    return replace(part, records=records, matches=len(decided), decided=decided, checks=checks, is_past=True)
+    matches = part.matches - len(part.decided) + len(decided)
+    return replace(part, records=records, matches=matches, decided=decided, checks=checks, is_past=True)
 
 
 def _former(part: Part, captured: Captured, filter: Filter) -> Part:

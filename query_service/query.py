@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from query_service.ordering import Found, in_order
 from query_service.pace import CHUNK, Pace
 from query_service.part import Part
-from query_service.past import as_they_were
+from query_service.past import as_they_were, part_of
 from query_service.rows import UNKNOWN_TIME, RowNumbers
 from query_service.state import Past, TopicState
 from sowline.bookmark import Positions, format_bookmark
@@ -147,8 +147,8 @@ class Query:
         }
 
     def _part(self, topic: TopicState) -> Part:
-        is_past = topic.definition.name in self._pasts
-        return Part.of(topic, replace(self._selection, top_n=None, skip_n=0) if is_past else self._selection)
+        past = self._pasts.get(topic.definition.name)
+        return Part.of(topic, self._selection) if past is None else part_of(topic, self._selection, past)
 
     async def _settle(self) -> None:
         """Make the parts those of the past time, where that is still to be done."""

@@ -3,7 +3,7 @@
 Every road leads to the same records; `explain` says which one was taken.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -36,3 +36,13 @@ class Road:
     """The SOW keys of the only records that can match, where the road is by these."""
     note: str = ""
     """Why no better road was there."""
+
+    def without(self, rows: RowNumbers, end: int) -> "Road":
+        """Return the road to all but these of `end` rows."""
+        others = np.ones(end, np.bool_)
+        others[rows] = False
+        return replace(
+            self,
+            decided=self.decided[others[self.decided]],
+            checks=[(asked[others[asked]], filter) for asked, filter in self.checks],
+        )

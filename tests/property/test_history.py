@@ -4,11 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from query_service import past
 from query_service.grouping import GroupedQuery
 from query_service.query import Limits, Query, Selection
 from query_service.replica import Placed
@@ -144,6 +146,12 @@ STEPS = st.builds(
     ).map(tuple),
     st.sampled_from([False] * 9 + [True]),
 )
+FILLED = [
+    Step(number, 0, tuple((key, {"n": key, "g": "xyz"[key % 3]}) for key in range(KEYS)))
+    for number in range(PARTITIONS)
+]
+"""What every log begins with, so that there are records that do not change."""
+
 FILTERS = [
     "",
     "/n > 1",
@@ -154,7 +162,7 @@ FILTERS = [
     "/g IS NULL",
 ]
 ORDERS = ["", "/n", "/n DESC, /g", "/g TEXT"]
-PAGES: list[dict[str, int]] = [{}, {"top_n": 3}, {"top_n": 2, "skip_n": 2}, {"top_n": 0}]
+PAGES: list[dict[str, int]] = [{}, {"top_n": 1}, {"top_n": 2, "skip_n": 1}, {"top_n": 0}]
 
 
 class Asked(NamedTuple):
@@ -338,16 +346,22 @@ async def check(
     st.lists(STEPS, max_size=12),
     st.lists(STEPS, max_size=12),
     st.lists(ASKED, min_size=1, max_size=4),
+    st.sampled_from([-1, 3, past.AT_ONCE]),
 )
 def test_the_past_is_what_was(
-    window: int, granularity: int, before: list[Step], after: list[Step], asked: list[Asked]
+    window: int,
+    granularity: int,
+    before: list[Step],
+    after: list[Step],
+    asked: list[Asked],
+    at_once: int,
 ) -> None:
     """A query at a time within the window is answered as then; what comes after its instant does not matter."""
 
     async def run() -> None:
         world = World(max(window, granularity), granularity)
         state = await loaded(world.topics, [[] for _ in world.logs], 1)
-        world.apply(before, state)
+        world.apply([*FILLED, *before], state)
         topic = state.topics["t"]
         begun = []
         for one in asked:
@@ -361,7 +375,8 @@ def test_the_past_is_what_was(
         for one, at, query in begun:
             await check(world, one, at, query)
 
-    asyncio.run(run())
+    with patch.object(past, "AT_ONCE", at_once):
+        asyncio.run(run())
 
 
 @settings(max_examples=100)
@@ -389,7 +404,7 @@ def test_a_restart_tells_the_same_or_nothing(
 
     async def run() -> None:
         world = World(max(window, granularity), granularity)
-        world.apply(steps)
+        world.apply([*FILLED, *steps])
         for at in spoiled:
             log = world.logs[at % PARTITIONS]
             if log.written:

@@ -166,16 +166,19 @@ async def test_a_query_of_the_past_is_no_reading() -> None:
     assert len(await records(query(server, FIRST + 1, "LAST_READ() IS NULL"))) == 2
 
 
-async def test_an_order_by_ranks_reads_few_bodies() -> None:
+@pytest.mark.parametrize("at_once", [-1, past.AT_ONCE])
+async def test_an_order_by_ranks_reads_few_bodies(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a page is asked for, the unchanged records that can't be on it are not read."""
+    monkeypatch.setattr(past, "AT_ONCE", at_once)
     server = served(*({"id": n, "n": n} for n in range(50)), {"id": 7, "n": -1}, {"id": 8, "n": -2})
     asked = query(server, FIRST + 49, order_by="/n", top_n=3, skip_n=6)
     assert await values(asked) == [6, 7, 8]
+    assert asked.result.stats["matches"] == 50
     assert await values(query(server, FIRST + 60, order_by="/n", top_n=3)) == [-2, -1, 0]
-    ((first, places),) = [
-        run for run in [await asked._foremost(asked.parts[0], asked.parts[0].decided)] for run in run
-    ]
-    assert (first.road.name, len(places)) == ("scan", 9)
+    part = asked.parts[0]
+    assert len(part.captured) == (50 if at_once < 0 else 9)
+    (foremost,) = await asked._foremost(part, part.decided)
+    assert len(foremost[1]) == 9
 
 
 async def test_a_long_past_is_put_together_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,183 @@
+"""Topics as they were, over a real Kafka: at a past time is found what was found then, also after a restart."""
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from sowline.bookmark import format_time
+from tests.integration.served import Served, ServedTopic, serve
+from tests.integration.services import http_text
+from tests.integration.wire import Json, Wire, wire
+
+GRANULARITY_MS = 40
+ROUNDS = 8
+GROUPS = "grouping=[/shop],projection=[/shop,COUNT(1) AS /n,SUM(/qty) AS /qty,GROUP_CONCAT(/id) AS /ids]"
+QUERIES: list[dict[str, Any]] = [
+    {"order_by": "/id", "options": "timestamp"},
+    {"filter": "/qty > 5", "order_by": "/id"},
+    {"filter": "/qty + 0 > 5 AND /shop = 'north'", "order_by": "/id"},
+    {"filter": "/id = '3'"},
+    {"order_by": "/qty DESC", "top_n": 4, "skip_n": 2},
+    {"top_n": 5},
+    {"options": GROUPS, "order_by": "/shop"},
+    {"options": "select=[-/,+/qty],no_sowkey", "order_by": "/id", "top_n": 100},
+]
+
+
+@dataclass
+class Moment:
+    """A time, and what each query found then."""
+
+    at: datetime
+    found: list[list[Json]]
+
+
+@pytest.fixture(scope="module")
+def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Two topics with a history, and one without."""
+    fine = {"key": "/id", "partitions": 2, "history": {"window": "1h", "granularity": f"{GRANULARITY_MS}ms"}}
+    short = {"key": "/id", "history": {"window": "1s"}}
+    topics = {"sales": fine, "short": short, "plain": {"key": "/id"}}
+    with serve(kafka, tmp_path_factory.mktemp("history"), topics) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def moments(served: Served) -> list[Moment]:
+    """What was found between writes: new records, changed ones, deleted ones, and such as came again."""
+    chance, topic = random.Random(5), served["sales"]
+    moments: list[Moment] = []
+    ids: set[int] = set()
+    with wire(served.query.url) as client:
+        for number in range(ROUNDS):
+            for _ in range(2):
+                change(topic, chance, ids)
+            if number == ROUNDS // 2:
+                topic.clear()
+                ids.clear()
+            at = between()
+            moments.append(Moment(at, [answer(client, topic, query) for query in QUERIES]))
+    assert len({json.dumps(moment.found) for moment in moments}) == ROUNDS
+    return moments
+
+
+def change(topic: ServedTopic, chance: random.Random, ids: set[int]) -> None:
+    """Write some records whole, merge into others, and delete one."""
+    new = [
+        {"id": n, "shop": chance.choice(["north", "south"]), "qty": n} for n in chance.sample(range(12), 3)
+    ]
+    topic.write(*new)
+    ids.update(record["id"] for record in new)
+    topic.merge(*({"id": n, "qty": chance.randint(0, 9)} for n in chance.sample(sorted(ids), 2)))
+    if chance.random() < 0.5:
+        gone = chance.choice(sorted(ids))
+        topic.delete({"id": gone})
+        ids.remove(gone)
+
+
+def between() -> datetime:
+    """Return a time that is an interval away from what was written before, and from what is written after."""
+    time.sleep(2 * GRANULARITY_MS / 1000)
+    at = datetime.now(UTC)
+    time.sleep(2 * GRANULARITY_MS / 1000)
+    return at
+
+
+def answer(client: Wire, topic: ServedTopic, query: Json, at: datetime | None = None) -> list[Json]:
+    """Return the records that a query finds, and the counts that come with them."""
+    bookmark = {} if at is None else {"bookmark": format_time(at)}
+    client.send("sow", topic=topic.name, batch_size=100, ack_type="stats", **query, **bookmark)
+    messages = client.group()
+    records = [record for message in messages[1:-1] for record in message["records"]]
+    counts = {name: messages[-1][name] for name in ("records", "hash")}
+    stats = client.receive()
+    return [
+        *records,
+        counts,
+        {name: stats[name] for name in ("topic_matches", "matches", "records_returned")},
+    ]
+
+
+def assert_as_it_was(client: Wire, topic: ServedTopic, moments: list[Moment]) -> None:
+    """Each query finds at each time what it found then."""
+    for moment in moments:
+        for query, found in zip(QUERIES, moment.found, strict=True):
+            assert answer(client, topic, query, moment.at) == found
+
+
+def test_what_is_found_at_a_time_is_what_was_found_then(
+    client: Wire, served: Served, moments: list[Moment]
+) -> None:
+    """Records with their bodies and places, filters, orders, pages, groups, counts and hashes."""
+    assert_as_it_was(client, served["sales"], moments)
+    assert (
+        answer(client, served["sales"], QUERIES[0], datetime.now(UTC) + timedelta(days=1))
+        == moments[-1].found[0]
+    )
+    before = moments[0].at - timedelta(minutes=1)
+    assert answer(client, served["sales"], QUERIES[0], before)[0]["records"] == 0
+
+
+def test_the_same_over_http(served: Served, moments: list[Moment]) -> None:
+    """A time is a bookmark there, too."""
+    topic = served["sales"].name
+    for moment in moments[::4]:
+        request = {"filter": "/qty > 5", "order_by": "/id", "bookmark": format_time(moment.at)}
+        text = http_text(f"{served.query.url}/v1/topics/{topic}/sow", json.dumps(request).encode())
+        assert [json.loads(line) for line in text.splitlines()] == moment.found[1][:-2]
+
+
+def test_explain_names_the_road_to_what_has_changed(
+    client: Wire, served: Served, moments: list[Moment]
+) -> None:
+    """Beside the road to the records that are as they were."""
+    client.send("explain", topic=served["sales"].name, filter="/qty > 5", bookmark=format_time(moments[0].at))
+    roads = client.receive()["roads"]
+    assert [road["road"] for road in roads] == ["memo index", "history"]
+    assert sum(road["records"] for road in roads) == moments[0].found[1][-1]["topic_matches"]
+    assert sum(road["matches"] for road in roads) == moments[0].found[1][-1]["matches"]
+
+
+def test_a_topic_without_a_history_says_so(client: Wire, served: Served) -> None:
+    """Unless what is there now will do."""
+    topic, at = served["plain"], format_time(datetime.now(UTC))
+    topic.write({"id": 1})
+    assert client.fail("sow", topic=topic.name, bookmark=at)["reason"] == "no history"
+    client.send("sow", topic=topic.name, bookmark=at, options="current")
+    assert [record["data"] for record in client.group()[1]["records"]] == [{"id": 1}]
+    pattern = f"^{topic.name.removesuffix('plain')}(sales|plain)"
+    failure = client.fail("sow", topic=pattern, bookmark=at)
+    assert failure["reason"] == "no history"
+    assert topic.name in failure["message"]
+
+
+def test_what_lies_before_the_window_is_an_error(client: Wire, served: Served) -> None:
+    """It says from which time on there is an answer; what is kept can be watched."""
+    topic = served["short"]
+    topic.write({"id": 1, "n": 1})
+    first = between()
+    assert [record["data"] for record in answer(client, topic, {}, first)[:-2]] == [{"id": 1, "n": 1}]
+    time.sleep(1.2)
+    topic.write({"id": 1, "n": 2})
+    failure = client.fail("sow", topic=topic.name, bookmark=format_time(first), ack_type="")
+    assert failure["reason"] == "history expired"
+    assert "expected a time from 2" in failure["message"]
+    oldest = served.query.metric(f'sowline_history_oldest_seconds{{topic="{topic.name}"}}')
+    assert first.timestamp() < oldest < time.time()
+    assert served.query.metric(f'sowline_history_states{{topic="{topic.name}"}}') == 1
+    assert served.query.metric("sowline_history_bytes") > 0
+    assert served.query.metric("sowline_history_dropped_total") == 0
+
+
+def test_a_restart_does_not_change_the_past(served: Served, moments: list[Moment]) -> None:
+    """A query service that has read the changes topic anew answers as before."""
+    served.query.kill()
+    served.query.start().wait_ready()
+    with wire(served.query.url) as client:
+        assert_as_it_was(client, served["sales"], moments)
