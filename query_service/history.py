@@ -31,6 +31,9 @@ INTERVAL_BYTES = 48
 SLACK_MIN = 1024
 """So many entries at the front may be empty before those behind them move up."""
 
+SWEPT_AT_ONCE = 5000
+"""States that go without a pause."""
+
 _UNKNOWN = (0, UNKNOWN_OFFSET, 0, UNKNOWN_TIME)
 Values = NDArray[np.int64]
 
@@ -73,8 +76,6 @@ class History:
     def __init__(self, declared: topics.History, rows: Rows) -> None:
         self.granularity = max(1, declared.granularity)
         """The length of an interval, in ms."""
-        self.bytes = 0
-        """What all of it takes in memory, by estimate."""
         self._window = declared.window
         self._rows = rows
         self._floor = 0
@@ -89,8 +90,8 @@ class History:
         self._forget_all()
 
     def _forget_all(self) -> None:
-        self.bytes = 0
-        self._dropped = 0
+        self._state_bytes = 0
+        self._swept = 0
         """Entries at the front of the states' columns that are empty."""
         self._base = 0
         """The number of the first entry; numbers stay when entries move up."""
@@ -99,14 +100,25 @@ class History:
         self._eras, self._offsets, self._nths, self._times = (array("q") for _ in range(4))
         self._correlations: dict[int, str] = {}
         self._first = 0
-        """Entries at the front of the intervals' columns that are empty."""
+        """Entries at the front of the intervals' columns that are void."""
         self._numbers, self._starts, self._gains = (array("q") for _ in range(3))
         self._after_eras, self._after_offsets, self._after_nths = (array("q") for _ in range(3))
 
     @property
+    def nbytes(self) -> int:
+        """What all of it takes in memory, by estimate."""
+        return self._state_bytes + INTERVAL_BYTES * (len(self._numbers) - self._first)
+
+    @property
+    def _live(self) -> int:
+        """The number of the first state that belongs to an interval."""
+        is_any = self._first < len(self._numbers)
+        return self._starts[self._first] if is_any else self._base + len(self._keys)
+
+    @property
     def states(self) -> int:
         """How many former states are kept."""
-        return len(self._keys) - self._dropped
+        return self._base + len(self._keys) - self._live
 
     @property
     def floor(self) -> int:
@@ -143,7 +155,6 @@ class History:
         self._after_eras.append(era)
         self._after_offsets.append(offset)
         self._after_nths.append(nth)
-        self.bytes += INTERVAL_BYTES
 
     def _keep(self, key: bytes, body: bytes | None) -> None:
         rows = self._rows
@@ -161,15 +172,16 @@ class History:
         self._offsets.append(offset)
         self._nths.append(nth)
         self._times.append(time)
-        self.bytes += STATE_BYTES if body is None else STATE_BYTES + len(body)
+        self._state_bytes += STATE_BYTES if body is None else STATE_BYTES + len(body)
 
     def advance(self, time: int) -> None:
-        """Note that log time has come so far: what lies wholly before the window goes."""
+        """Note that log time has come so far: what lies wholly before the window is void."""
         floor = (time - self._window) // self.granularity
         if floor > self._floor:
             self._floor = floor
             while self._first < len(self._numbers) and self._numbers[self._first] <= floor:
-                self._drop()
+                self._first += 1
+            self._move_intervals_up()
 
     def begin_anew(self, time: int) -> None:
         """Note that changes are missing before the one of this time: nothing can be told of what was before it."""
@@ -180,40 +192,46 @@ class History:
             self._forget_all()
 
     def drop_oldest(self) -> int:
-        """Let go the oldest interval, which there must be; return how many states have gone."""
+        """Make the oldest interval void, which there must be; return how many states it has."""
+        before = self.states
         self._floor = self._numbers[self._first]
-        self._is_open = self._is_open and self._first + 1 < len(self._numbers)
-        return self._drop()
+        self._first += 1
+        self._is_open = self._is_open and self._first < len(self._numbers)
+        self._move_intervals_up()
+        return before - self.states
 
-    def _drop(self) -> int:
-        start = self._dropped
-        following = self._first + 1
-        last = following == len(self._numbers)
-        end = len(self._keys) if last else self._starts[following] - self._base
-        count = end - start
-        bodies = self._bodies[start:end]
-        self.bytes -= INTERVAL_BYTES + STATE_BYTES * count + sum(len(body) for body in bodies if body)
-        self._keys[start:end] = [b""] * count
-        self._bodies[start:end] = [None] * count
+    def sweep(self) -> int:
+        """Let go up to `SWEPT_AT_ONCE` states of void intervals; return how many bytes that frees."""
+        start = self._swept
+        end = min(start + SWEPT_AT_ONCE, self._live - self._base)
+        if start == end:
+            return 0
+        freed = STATE_BYTES * (end - start) + sum(len(body) for body in self._bodies[start:end] if body)
+        self._state_bytes -= freed
+        self._keys[start:end] = [b""] * (end - start)
+        self._bodies[start:end] = [None] * (end - start)
         for number in range(self._base + start, self._base + end) if self._correlations else ():
             self._correlations.pop(number, None)
-        self._dropped, self._first = end, following
-        self._move_up()
-        return count
+        self._swept = end
+        self._move_states_up()
+        return freed
 
-    def _move_up(self) -> None:
-        gone = self._dropped
-        if gone > SLACK_MIN and 2 * gone > len(self._keys):
-            for column in (self._keys, self._bodies, self._eras, self._offsets, self._nths, self._times):
-                del column[:gone]
-            self._base += gone
-            self._dropped = 0
-        gone = self._first
-        if gone > SLACK_MIN and 2 * gone > len(self._numbers):
+    def _move_states_up(self) -> None:
+        empty = self._swept
+        if empty > SLACK_MIN and 2 * empty > len(self._keys):
+            del self._keys[:empty], self._bodies[:empty]
+            for column in (self._eras, self._offsets, self._nths, self._times):
+                del column[:empty]
+            self._base += empty
+            self._swept = 0
+
+    def _move_intervals_up(self) -> None:
+        void = self._first
+        if void > SLACK_MIN and 2 * void > len(self._numbers):
             for column in (self._numbers, self._starts, self._gains):
-                del column[:gone]
+                del column[:void]
             for column in (self._after_eras, self._after_offsets, self._after_nths):
-                del column[:gone]
+                del column[:void]
             self._first = 0
 
     # what was
@@ -255,31 +273,46 @@ class Histories:
         self._all.append(history)
 
     @property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """What all of them take in memory, by estimate."""
-        return sum(history.bytes for history in self._all)
+        return sum(history.nbytes for history in self._all)
 
-    def make_room(self) -> int:
-        """Keep within the limit; return how many former states have gone for that."""
-        over = self.bytes - self._bytes_max
+    def keep_within(self) -> int:
+        """Let go what is void, and what is beyond the limit; return how many states go before their time.
+
+        The work is as much as a batch of changes brings along, and a little more.
+        """
+        for history in self._all:
+            history.sweep()
+        over = self.nbytes - self._bytes_max
         if over <= 0:
             return 0
         over += self._bytes_max // 1024
+        for history in self._all:
+            over -= _swept(history, over)
         ends = [(end, at) for at, history in enumerate(self._all) if (end := history.oldest) is not None]
         heapify(ends)
         gone = 0
         while over > 0 and ends:
             _, at = ends[0]
             history = self._all[at]
-            before = history.bytes
             gone += history.drop_oldest()
-            over -= before - history.bytes
+            over -= INTERVAL_BYTES
+            over -= _swept(history, over)
             if (end := history.oldest) is None:
                 heappop(ends)
             else:
                 heapreplace(ends, (end, at))
         self.dropped += gone
         return gone
+
+
+def _swept(history: History, wanted: int) -> int:
+    """Sweep until so many bytes are freed, if they can be; return how many were."""
+    freed = 0
+    while freed < wanted and (some := history.sweep()):
+        freed += some
+    return freed
 
 
 def joined(found: Sequence[Former]) -> Former:

@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 STEP = 2000
 """Records looked at before others get a turn."""
 
-
 AT_ONCE = 20_000
-"""So many former states are compared with the records without a pause, so that what is captured are few of these."""
+"""So many former states are compared with the records without a pause."""
 
 
 def part_of(topic: TopicState, selection: "Selection", past: Past) -> Part:
     """Return the records of now that are to be made those of a past time; both are of the same instant.
 
-    Without those that have changed, if that can be told at once: then the first few that are asked for will do.
+    Where only the first few are asked for, they are without those that have changed, if these can be told at once:
+    then few have to be taken.
     """
-    if len(past.former) <= AT_ONCE:
+    if selection.top_n is not None and len(past.former) <= AT_ONCE:
         return Part.of(topic, selection, without=topic.rows.found(past.former.keys))
     return Part.of(topic, replace(selection, top_n=None, skip_n=0))
 

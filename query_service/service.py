@@ -140,7 +140,7 @@ class QueryService:
         yield oldest
         histories = self._state.histories
         yield GaugeMetricFamily(
-            "sowline_history_bytes", "Estimated memory of all histories", value=histories.bytes
+            "sowline_history_bytes", "Estimated memory of all histories", value=histories.nbytes
         )
         yield CounterMetricFamily(
             "sowline_history_dropped",

@@ -184,10 +184,10 @@ class State:
 
     def _keep_histories_within(self) -> None:
         had_room = not self.histories.dropped
-        if self.histories.make_room() and had_room:
+        if self.histories.keep_within() and had_room:
             log.warning(
                 "the oldest history goes before its time: history_bytes_max leaves no room for it",
-                bytes=self.histories.bytes,
+                bytes=self.histories.nbytes,
             )
 
     def loaded(self, places: list[Place]) -> None:

@@ -44,6 +44,7 @@ class Partition:
         else:
             self.rows.put(sow, body, 0, position, time, correlation)
         self.last = position
+        self.history.sweep()
 
     def was(self, time: int) -> dict[str, str | None]:
         """Return what differed then from now: the earliest state of each record."""
@@ -138,7 +139,7 @@ def test_what_is_kept_is_bounded(granularity: int, intervals: int) -> None:
             partition.put(key, "x" * 10, time)
             most = max(most, partition.history.states)
     assert 3 * intervals <= most <= 3 * (intervals + 1)
-    assert partition.history.bytes <= (intervals + 1) * (3 * (STATE_BYTES + 10) + INTERVAL_BYTES)
+    assert partition.history.nbytes <= (intervals + 1) * (3 * (STATE_BYTES + 10) + INTERVAL_BYTES)
     assert partition.history.floor == (1_019_999 - 1000) // max(1, granularity) * max(1, granularity)
     slack = 2 * most + SLACK_MIN + 3
     assert len(partition.history._bodies) <= slack
@@ -155,10 +156,12 @@ def test_what_goes_is_not_counted_any_more() -> None:
     kept = partition.history
     bodies = [body for body in kept._bodies if body is not None]
     intervals = len(kept._numbers) - kept._first
-    assert kept.bytes == sum(map(len, bodies)) + kept.states * STATE_BYTES + intervals * INTERVAL_BYTES
+    assert kept.nbytes == sum(map(len, bodies)) + kept.states * STATE_BYTES + intervals * INTERVAL_BYTES
     while kept.oldest is not None:
         kept.drop_oldest()
-    assert (kept.bytes, kept.states, kept._correlations) == (0, 0, {})
+    assert kept.states == 0
+    kept.sweep()
+    assert (kept.nbytes, kept.states, kept._correlations) == (0, 0, {})
 
 
 def test_log_time_that_goes_on_lets_states_go() -> None:
@@ -191,8 +194,8 @@ def test_the_oldest_goes_first() -> None:
     one, other = Partition(window=10**6, histories=histories), Partition(window=10**6, histories=histories)
     for time in range(100):
         (one if time % 4 else other).put("a", "x" * 100, time)
-        histories.make_room()
-    assert histories.bytes <= 20 * (STATE_BYTES + INTERVAL_BYTES + 100)
+        histories.keep_within()
+    assert histories.nbytes <= 20 * (STATE_BYTES + INTERVAL_BYTES + 100)
     assert one.history.states + other.history.states == 100 - histories.dropped
     assert histories.dropped == pytest.approx(80, abs=2)
     floors = [one.history.floor, other.history.floor]
@@ -207,12 +210,44 @@ def test_an_interval_that_is_too_large_alone_goes_too() -> None:
     partition = Partition(granularity=100, histories=histories)
     partition.put("a", "x" * 2000, 10)
     partition.put("a", "y", 110)
-    assert histories.make_room() == 2
-    assert (histories.bytes, partition.history.floor, histories.dropped) == (0, 200, 2)
+    assert histories.keep_within() == 2
+    assert (histories.nbytes, partition.history.floor, histories.dropped) == (0, 200, 2)
     partition.put("b", "y", 120)
-    assert (partition.history.states, histories.make_room()) == (0, 0)
+    assert (partition.history.states, histories.keep_within()) == (0, 0)
     partition.put("b", "z", 201)
     assert partition.was(200) == {"b": "y"}
+
+
+def test_a_large_interval_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is void at once, and counted until it is gone; whoever applies changes is not kept for long."""
+    monkeypatch.setattr("query_service.history.SWEPT_AT_ONCE", 10)
+    histories = Histories(10**6)
+    partition = Partition(window=100, granularity=100, histories=histories)
+    for number in range(95):
+        partition.history.note(
+            Change(b"%d" % number, b"{}", b"x" * 50, Position(0, number), partition.last, "publish", 1001)
+        )
+    assert histories.nbytes == 95 * (STATE_BYTES + 50) + INTERVAL_BYTES
+    partition.history.advance(1200)
+    assert partition.history.states == 0
+    for swept in range(10, 100, 10):
+        assert histories.keep_within() == 0
+        assert histories.nbytes == (95 - swept) * (STATE_BYTES + 50)
+    histories.keep_within()
+    assert histories.nbytes == 0
+
+
+def test_what_is_void_goes_before_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no more room."""
+    monkeypatch.setattr("query_service.history.SWEPT_AT_ONCE", 10)
+    histories = Histories(60 * STATE_BYTES)
+    partition = Partition(window=100, granularity=100, histories=histories)
+    for time in (1001, 1201):
+        for number in range(50):
+            key = b"%d of %d" % (number, time)
+            partition.history.note(Change(key, b"{}", None, Position(0, 1), partition.last, "publish", time))
+    assert (partition.history.states, histories.keep_within(), partition.history.states) == (50, 0, 50)
+    assert histories.nbytes <= 60 * STATE_BYTES
 
 
 def test_the_memory_that_is_counted_is_taken() -> None:

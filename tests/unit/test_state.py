@@ -73,12 +73,12 @@ def test_want_of_memory_for_histories_is_said_once() -> None:
     with capture_logs() as logs:
         for n in range(10):
             server.put({"id": 1, "n": n, "pad": "x" * 100})
-        assert server.state.histories.bytes <= 1000
+        assert server.state.histories.nbytes <= 1000
         server.loaded()
         for n in range(10):
             server.put({"id": 1, "n": n, "pad": "x" * 100})
     (history,) = server.topic.histories
-    assert server.state.histories.bytes <= 1000
+    assert server.state.histories.nbytes <= 1000
     assert history.states + server.state.histories.dropped == 20
     assert [entry["log_level"] for entry in logs if "history_bytes_max" in entry["event"]] == ["warning"]
 
@@ -88,7 +88,7 @@ def test_a_topic_without_a_history_keeps_none() -> None:
     server = Server().loaded()
     server.put({"id": 1})
     server.put({"id": 1})
-    assert (server.topic.histories, server.state.histories.bytes) == ([], 0)
+    assert (server.topic.histories, server.state.histories.nbytes) == ([], 0)
 
 
 def test_the_past_goes_back_as_far_as_all_partitions_do() -> None:
