@@ -230,7 +230,7 @@ def test_select(client: Wire, served: Served) -> None:
         ({"topic": "^nothing"}, "invalid topic"),
         ({"filter": r"/a LIKE '(.)\1'"}, "bad filter"),
         ({"filter": "/a LIKE '(a{1000}){1000}'"}, "bad filter"),
-        ({"bookmark": "epoch"}, "not supported"),
+        ({"bookmark": "epoch"}, "invalid bookmark"),
     ],
     ids=lambda given: str(given)[:40],
 )

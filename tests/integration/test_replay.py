@@ -348,6 +348,12 @@ class Visit(Life):
     asked_ms: int = 0
     """When the time was asked for."""
 
+    def stands(self, partition: int) -> Position:
+        """Return where it stands: a group may hold all that there is."""
+        end = self.group_end.bookmark if self.group_end is not None else None
+        group = positions_of(end).get(partition, (-1, 0)) if end is not None else (-1, 0)
+        return max(group, self.position(partition))
+
     def check(self, model: Model) -> None:
         """Compare with the model, from the begin on."""
         if self.begun is None:
@@ -435,7 +441,7 @@ class Visitor:
             stream = await self._open(client, ask)
             try:
                 async with asyncio.timeout(seconds):
-                    while marks is None or any(visit.position(p) < mark for p, mark in marks.items()):
+                    while marks is None or any(visit.stands(p) < mark for p, mark in marks.items()):
                         for message in await stream.next_batch(50):
                             visit.take(message)
             except TimeoutError:
