@@ -34,7 +34,7 @@ class Expiring:
 
     def log_time(self, now: int) -> int:
         """Return the log's time at `now` (ms of the own clock), as far as is known."""
-        return now - self._ahead_ms
+        return max(0, now - self._ahead_ms)
 
     def next_portion(self, due: Iterable[Due], now: int) -> list[Due]:
         """Return those that are to be asked for now, in the order given, and count them as on their way.

@@ -219,6 +219,8 @@ class Worker:
         for place, upkeep in self._upkeep.items():
             if appends := upkeep.appends(now):
                 self._emitter.appends(*place, appends)
+                if appends[0].key is None:
+                    log.warning("the topic's limits change", topic=place[0], partition=place[1])
 
     # partitions come and go
 

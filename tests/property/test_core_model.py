@@ -13,7 +13,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from fanout.subscription import OOF, PUBLISH, Sighting, Subscription
 from materializer.head import Head
 from materializer.partition import Partition
-from materializer.record import decode_record
 from materializer.recovery import Loader, Opened, walk
 from materializer.store import MemoryStore
 from query_service.replica import PartitionReplica, Placed
@@ -57,8 +56,11 @@ malformed = st.sampled_from(
         b'{"id":1,"more":"' + b"x" * (BYTES_MAX + 2000) + b'"}',
     ]
 )
-publishers = st.none() | st.tuples(
-    st.sampled_from("abcdefghij"), st.sampled_from(["1", "2", "2.1", "3", "10"])
+sequences = st.sampled_from(["1", "2", "2.1", "3", "10"])
+publishers = (
+    st.none()
+    | st.tuples(st.sampled_from("abcdefghij"), sequences)
+    | st.tuples(st.just("a"), st.sampled_from(["1", "2"]))
 )
 bad_headers = st.sampled_from(
     [
@@ -191,16 +193,29 @@ class CoreAgainstModel(RuleBasedStateMachine):
         """Let the log's clock go on, or step back."""
         self.world.time += ms
 
-    @rule(key=ids, guard=st.none() | st.integers(0, 20), place=st.none() | numbers, more=st.booleans())
-    def expire(self, key: Any, guard: int | None, place: int | None, more: bool) -> None:
-        """Ask for a record's end: with the guard that it has by now, with any, in any partition, or malformed."""
+    @rule(key=ids, back=st.integers(0, 2), place=st.none() | numbers, more=st.booleans())
+    def expire(self, key: Any, back: int, place: int | None, more: bool) -> None:
+        """Ask for a record's end: by its newest update, by one before that, in any partition, or malformed."""
         owner = partition_of(text_of(key), self.partitions)
-        data = self.world.store(owner).get(sow_key(DOMAIN, text_of(key)))
-        position = (
-            decode_record(data).position if data is not None and guard is None else Position(0, guard or 0)
-        )
+        changes = [event for _, event in changes_of(self.world.changes[owner].history) if event.op != AGAIN]
+        places = [event.position for event in changes if event.sow_key == sow_key(DOMAIN, text_of(key))]
+        guard = (places or [Position(0, 3)])[-1 - back :][0]
+        headers = [("sow.command", b"expire"), ("sow.guard", str(guard).encode())]
+        self._write(text_of(key), b"{}" if more and back else None, headers, None, place)
+
+    @rule(key=ids, place=numbers, ms=st.sampled_from([0, 1, 5]))
+    def race(self, key: Any, place: int, ms: int) -> None:
+        """A record is due, and its owner asks for its end, but before that comes it is updated and due again."""
+        owner = partition_of(text_of(key), self.partitions)
+        for _ in range(2):
+            self._write(text_of(key), encoded({"id": key}), [("sow.expiration", b"0.001")], None, None)
+            self.world.owner(owner)
+            self.world.work(owner, 100)
+            self.world.time += 1
+        position = self.world.changes[owner].history[-1].event.after
+        self.world.time += ms
         headers = [("sow.command", b"expire"), ("sow.guard", str(position).encode())]
-        self._write(text_of(key), b"{}" if more else None, headers, None, place)
+        self._write(text_of(key), None, headers, None, None)
 
     @rule(place=numbers)
     def keep_up(self, place: int) -> None:
@@ -209,9 +224,9 @@ class CoreAgainstModel(RuleBasedStateMachine):
         self.world.owner(number)
         self.world.keep_up(number)
 
-    @rule(limits=limits, place=numbers)
-    def redefine(self, limits: dict[str, Any], place: int) -> None:
-        """Lifetime and limits change: all owners begin again with another definition."""
+    @rule(limits=limits, cut=st.none() | st.integers(0, 2), key=ids)
+    def redefine(self, limits: dict[str, Any], cut: int | None, key: Any) -> None:
+        """Lifetime and limits change: all owners begin again with another definition, and may die saying so."""
         for number in range(self.partitions):
             self.world.owner(number)
         self.world.definition = self.definition = self._defined(limits)
@@ -221,6 +236,20 @@ class CoreAgainstModel(RuleBasedStateMachine):
         self.world.drain()
         for number in range(self.partitions):
             self.world.keep_up(number)
+        if cut is not None:
+            self._write(text_of(key), encoded({"id": key}), [], None, None)
+            self.die_at_work(partition_of(text_of(key), self.partitions), 6, cut, True)
+
+    @rule(key=ids, number=st.sampled_from("12"), ms=st.sampled_from([1, 7, 30]), gone=st.booleans())
+    def repeat_in_a_longer_window(self, key: Any, number: str, ms: int, gone: bool) -> None:
+        """A number is out of the window, the window grows, and the number comes again."""
+        self.redefine({"repeat_window": "5ms"}, None, key)
+        self._write(text_of(key), encoded({"id": key}), [], ("z", number), None)
+        if gone:
+            self._write(text_of(key), None, [], None, None)
+        self.world.time += ms
+        self.redefine({"repeat_window": "60ms"}, None, key)
+        self._write(text_of(key), encoded({"id": key}), [], ("z", number), None)
 
     # owners
 
@@ -496,5 +525,5 @@ def fresh(definition: TopicDefinition, number: int, first: TopicDefinition) -> t
     return store, Partition(definition, number, opened)
 
 
-CoreAgainstModel.TestCase.settings = settings(max_examples=200, stateful_step_count=40, deadline=None)
+CoreAgainstModel.TestCase.settings = settings(max_examples=250, stateful_step_count=40, deadline=None)
 TestCoreAgainstModel = CoreAgainstModel.TestCase

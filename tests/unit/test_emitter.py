@@ -7,6 +7,7 @@ from confluent_kafka import KafkaError
 
 from materializer.core import DeadLetter, Forward
 from materializer.emitter import Emitter, NotWritten
+from materializer.upkeep import Append
 from sowline.change import PROGRESS_KEY, Change, Progress
 from sowline.command import LogRecord, Origin
 from sowline.position import Position
@@ -116,6 +117,20 @@ def test_a_forward_keeps_its_headers(emitter: Emitter, producer: FakeProducer) -
     emitter.forwards("orders", [Forward(2, record, Origin(0, 9))])
     headers = [("x", b"1"), ("sow.origin", b"1@1"), ("sow.origin", b"0@9")]
     assert producer.produced == [("orders", b"{}", b"k", 2, headers)]
+
+
+def test_what_an_owner_appends_goes_to_its_own_partition(emitter: Emitter, producer: FakeProducer) -> None:
+    """As it is, in its order; a batch that comes after it is not committed before Kafka has it."""
+    expire = Append(b"1", None, [("sow.command", b"expire"), ("sow.guard", b"5")])
+    define = Append(None, b"{}", [("sow.command", b"define")])
+    emitter.appends("orders", 3, [expire, define])
+    assert producer.produced == [
+        ("orders", None, b"1", 3, expire.headers),
+        ("orders", b"{}", None, 3, define.headers),
+    ]
+    producer.error = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    with pytest.raises(NotWritten):
+        emitter.wait()
 
 
 def test_a_dead_letter_is_the_record_and_the_reason(emitter: Emitter, producer: FakeProducer) -> None:
