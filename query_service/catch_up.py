@@ -7,7 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from fanout.subscription import Delivery, Sighting
 from query_service.active import Active, deliver
@@ -23,6 +23,9 @@ from sowline.kafka import KafkaConfig, read_range
 from sowline.position import Position
 
 BATCH_MAX = 1000
+
+_REMOVED = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+"""What Kafka says of an offset that is gone: the changes of a topic without a SOW are kept for a while only."""
 
 
 class BookmarkExpired(SowlineError):
@@ -91,9 +94,13 @@ class ChangesAfter:
         """
         last, wanted = self.positions[number], partition.held
         start, end = partition.offset_for(last), partition.next_offset
-        async for events in events_between(self._kafka, self._topic, number, start, end):
-            last = max(last, max(event.position for event in events))
-            yield events
+        try:
+            async for events in events_between(self._kafka, self._topic, number, start, end):
+                last = max(last, max(event.position for event in events))
+                yield events
+        except KafkaException as error:
+            if error.args[0].code() not in _REMOVED:
+                raise
         if last < wanted:
             raise BookmarkExpired(last)
 

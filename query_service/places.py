@@ -216,15 +216,23 @@ def _last_record(kafka: KafkaConfig, log: str, number: int, start: int, end: int
 # what is left of the changes
 
 
+def first_offsets(kafka: KafkaConfig, topic: TopicState) -> dict[int, int]:
+    """Return where each partition of the changes topic begins."""
+    return Cluster(kafka).starts(topic.definition.changes, range(len(topic.partitions)))
+
+
 async def oldest(backend: Backend, topics: list[TopicState]) -> Places:
     """Return the oldest place from which every change is still to be had: behind the last gap of each partition."""
     places: Places = {}
     for topic in topics:
         held = topic.positions
+        starts = await asyncio.to_thread(first_offsets, backend.kafka, topic)
         for number, partition in enumerate(topic.partitions):
             place: Position | None = None
             at: Position | None = None
-            async for events in events_between(backend.kafka, topic, number, 0, partition.next_offset):
+            async for events in events_between(
+                backend.kafka, topic, number, starts[number], partition.next_offset
+            ):
                 for event in events:
                     if at is None or verdict(event, at) is Verdict.GAP:
                         place = event.after

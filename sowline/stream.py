@@ -238,6 +238,7 @@ class Stream:
     def _replace(self, replacement: Replacement) -> None:
         """Go on as what the server has taken. What waits is of before."""
         self._ask = replacement.ask(self._ask)
+        self.is_paused = _options_of(self._ask.options).pause
         self.replacements += 1
         if self._ask.has_no_group:
             self._become_whole()

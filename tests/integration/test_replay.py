@@ -22,7 +22,7 @@ from sowline.errors import SowlineError
 from sowline.stream import Ask, Stream
 from tests.integration.load import SELECTIONS, Life, Publishers, assert_same, model_of, new_seed, write_marks
 from tests.integration.model import Model, Position
-from tests.integration.services import SECONDS_MAX, Service, System, positions_of, system
+from tests.integration.services import SECONDS_MAX, Service, System, http_text, positions_of, system
 from tests.integration.wire import Json, Wire, wire
 
 GRANULARITY_MS = 50
@@ -80,6 +80,7 @@ def replicas(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
         {"name": f"{prefix}-{name}"} | shape | HISTORY for name in ("load", "past", "ends", "quiet")
     ]
     topics.append({"name": f"{prefix}-plain"} | shape)
+    topics.append({"name": f"{prefix}-ticks", "sow": False, "partitions": 2})
     directory: Path = tmp_path_factory.mktemp("replay")
     with system(kafka, directory, topics) as made:
         yield Replicas(made, prefix)
@@ -242,11 +243,14 @@ def test_pages_and_groups_of_a_time(client: Wire, past: Past, fields: Json) -> N
     assert view == {record["sow_key"]: record["data"] for record in present}
 
 
-def test_a_query_of_a_time(client: Wire, past: Past) -> None:
+def test_a_query_of_a_time(client: Wire, replicas: Replicas, past: Past) -> None:
     """With filters and all; a bookmark that is no time is refused."""
     client.send("sow", topic=past.topic, filter="/n = 1", bookmark=format_time(past.first), batch_size=10)
     assert sorted(said(client.group())) == [("sow", "a", 1), ("sow", "b", 1), ("sow", "c", 1)]
     assert client.fail("sow", topic=past.topic, bookmark="epoch")["reason"] == "invalid bookmark"
+    asked = f"{{}}/v1/topics/{past.topic}/sow?bookmark={format_time(past.first)}&order_by=/id"
+    lines = http_text(asked.format(replicas.query.url), b"").splitlines()
+    assert [json.loads(line)["data"]["n"] for line in lines] == [1, 1, 1]
     early = "20200101T000000Z"
     assert client.fail("sow", topic=past.topic, bookmark=early)["reason"] == "history expired"
 
@@ -333,6 +337,23 @@ def test_a_client_pauses(replicas: Replicas) -> None:
         assert messages.bookmark is not None
         replay = client.subscribe(topic, bookmark=messages.bookmark, up_to=datetime.now(UTC))
         assert list(replay) == []
+
+
+# topics without a SOW
+
+
+def test_messages_of_a_topic_without_a_sow(client: Wire, replicas: Replicas) -> None:
+    """They are told as they come and replayed, and there is nothing to ask for."""
+    topic = replicas.topic("ticks")
+    client.send("sow_and_subscribe", topic=topic, sub_id="s", options="oof", batch_size=10)
+    assert [message["command"] for message in client.group()] == ["group_begin", "group_end"]
+    replicas.write(topic, {"id": 1, "n": 1}, {"id": 1, "n": 2})
+    live = client.heartbeat()
+    assert sorted(said(live)) == [("publish", 1, 1), ("publish", 1, 2)]
+    assert not any("sow_key" in message for message in live)
+    client.send("delta_subscribe", topic=topic, sub_id="d", bookmark="epoch", up_to="now", filter="/n = 2")
+    assert said(client.receive_until(completed)) == [("publish", 1, 2)]
+    assert client.fail("sow", topic=topic)["reason"] == "no sow"
 
 
 # everything at once

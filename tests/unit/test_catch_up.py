@@ -3,8 +3,10 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from unittest.mock import patch
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from fanout.subscription import Subscription
 from query_service.active import Active
@@ -113,3 +115,30 @@ async def test_a_client_without_room_is_waited_for(server: Server) -> None:
     await active.outbox.take()
     await running
     assert server.hub.live == 1
+
+
+@pytest.mark.parametrize("kept", [0, 3, 9])
+async def test_changes_that_are_gone_behind_what_is_kept(server: Server, kept: int) -> None:
+    """What the replica has applied and the changes topic does not end with is a gap, too."""
+    del server.written[0][kept:]
+    with pytest.raises(BookmarkExpired):
+        await CatchUp({}, standing(server, -1)).run(server.hub)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (KafkaError._AUTO_OFFSET_RESET, BookmarkExpired),
+        (KafkaError.OFFSET_OUT_OF_RANGE, BookmarkExpired),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaException),
+    ],
+)
+async def test_offsets_that_are_gone(server: Server, code: int, expected: type[Exception]) -> None:
+    """Changes that Kafka has deleted from the beginning are gone as well; any other error is one."""
+
+    def refused(*given: object) -> Iterator[list[object]]:
+        raise KafkaException(KafkaError(code))
+        yield []
+
+    with patch("query_service.catch_up.read_range", refused), pytest.raises(expected):
+        await CatchUp({}, standing(server, -1)).check()

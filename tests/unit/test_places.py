@@ -9,6 +9,7 @@ import pytest
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired
 from query_service.places import LogPlace, before_time, begin_of, oldest
+from query_service.state import TopicState
 from sowline.errors import SowlineError
 from sowline.position import Position, before_the_log
 from sowline.span import parse_span
@@ -27,11 +28,20 @@ def log_places(server: Server) -> Any:
     return places
 
 
+def first_offsets(kafka: Any, topic: TopicState) -> dict[int, int]:
+    """Stand in for Kafka's answer: nothing is deleted from the beginning."""
+    return {partition.number: 0 for partition in topic.partitions}
+
+
 @pytest.fixture
 def server() -> Iterator[Server]:
     """A server whose ring holds little, with changes at every second offset of two partitions."""
     server = Server(partitions=2, ring=3).loaded()
-    with server.patched(), patch("query_service.places.log_places", log_places(server)):
+    with (
+        server.patched(),
+        patch("query_service.places.log_places", log_places(server)),
+        patch("query_service.places.first_offsets", first_offsets),
+    ):
         for number in range(10):
             server.put({"id": number, "n": number}, partition=number % 2, step=2)
         yield server

@@ -12,7 +12,7 @@ import pytest
 from query_service.rows import digest_of
 from sowline.key import sow_key
 from tests.unit.sessions import DOMAIN, Client, Json, Server, settled, view_of
-from tests.unit.test_places import log_places
+from tests.unit.test_places import first_offsets, log_places
 
 ALL_ACKS = "processed,completed,stats"
 
@@ -24,6 +24,7 @@ def server() -> Iterator[Server]:
     with (
         server.patched(),
         patch("query_service.places.log_places", log_places(server)),
+        patch("query_service.places.first_offsets", first_offsets),
         patch("query_service.ends.log_places", log_places(server)),
     ):
         for number in range(10):
