@@ -271,6 +271,7 @@ def _about(topic: TopicState) -> dict[str, Any]:
     return {
         "name": definition.name,
         "message_type": definition.message_type,
+        "sow": definition.has_sow,
         "key": list(definition.key),
         "key_domain": definition.key_domain,
         "preprocessing": list(definition.preprocessing),

@@ -154,6 +154,7 @@ def test_topics(served: Served) -> None:
     assert topic == {
         "name": served.topic,
         "message_type": "json",
+        "sow": True,
         "key": ["/id"],
         "key_domain": served.topic,
         "preprocessing": [],

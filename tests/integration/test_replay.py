@@ -347,7 +347,9 @@ def test_messages_of_a_topic_without_a_sow(client: Wire, replicas: Replicas) -> 
     topic = replicas.topic("ticks")
     client.send("sow_and_subscribe", topic=topic, sub_id="s", options="oof", batch_size=10)
     assert [message["command"] for message in client.group()] == ["group_begin", "group_end"]
-    replicas.write(topic, {"id": 1, "n": 1}, {"id": 1, "n": 2})
+    with Client(replicas.query.url) as publisher:
+        publisher.publish(topic, {"id": 1, "n": 1})
+    replicas.write(topic, {"id": 1, "n": 2})
     live = client.heartbeat()
     assert sorted(said(live)) == [("publish", 1, 1), ("publish", 1, 2)]
     assert not any("sow_key" in message for message in live)
