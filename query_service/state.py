@@ -165,7 +165,6 @@ class State:
             partition = topic.partitions[number]
             if partition.loading:
                 partition.load(events)
-                self._keep_histories_within()
                 continue
             before = partition.held
             try:
@@ -176,9 +175,9 @@ class State:
                 return
             self.changes_applied += len(changes)
             topic.indexes.keep_up()
-            self._keep_histories_within()
             if changes:
                 self.on_changes(topic, number, before, changes)
+        self._keep_histories_within()
         self._moved.set()
         self._moved = asyncio.Event()
 
