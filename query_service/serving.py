@@ -101,7 +101,7 @@ class Serving:
             except BookmarkExpired:
                 if not self._selection.options.reset:
                     raise
-                self.stop()
+                self._leave()
                 expired = True
 
     @property
@@ -110,7 +110,13 @@ class Serving:
         return self._query is not None
 
     def stop(self) -> None:
-        """Take no more part in what happens."""
+        """Take no more part in what happens, at once."""
+        self._going.clear()
+        self._leave()
+        if self._flow is not None:
+            self._flow.cancel()
+
+    def _leave(self) -> None:
         for active in self._actives:
             self._backend.hub.remove(active)
 

@@ -225,6 +225,23 @@ async def test_a_pause_amid_a_replay_loses_nothing(server: Server) -> None:
     assert sorted(told(client.received)) == list(range(10))
 
 
+@pytest.mark.parametrize("turns", range(1, 40))
+@pytest.mark.parametrize("what", ["unsubscribe", "pause", "replace"])
+async def test_whatever_ends_a_replay_ends_it_at_once(server: Server, turns: int, what: str) -> None:
+    """Nothing comes afterwards, and nobody is live who has left."""
+    client = server.connect()
+    client.ask("subscribe", sub_id="s", bookmark="orders:0@3,1@3")
+    await settled(turns)
+    if what == "replace":
+        client.ask("subscribe", sub_id="s", options="replace,pause")
+    else:
+        client.ask(what, sub_id="s")
+    before = len(client.outbox._messages)
+    server.put({"id": 1, "n": 10})
+    await settled()
+    assert (len(client.outbox._messages), server.hub.live) == (before, 0)
+
+
 async def test_a_pause_may_be_too_long(server: Server) -> None:
     """Then the changes since are no longer to be had."""
     client = server.connect()
