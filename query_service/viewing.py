@@ -56,6 +56,7 @@ class Viewing:
         self._span = span
         self._past = past_of(span, selection.options, [topic])
         self._begins_now = span.begins_now or (span.moment is not None and self._past is None)
+        self._is_replaying = False
         self._quiet = Quiet()
         self._going = asyncio.Event()
         if not selection.options.pause:
@@ -173,7 +174,7 @@ class Viewing:
             await self._going.wait()
             if view.failed is not None:
                 raise view.failed
-            view.catch_up(self._viewer)
+            self._catch_up(view)
 
     def stop(self) -> None:
         """Look at the view no more; whoever is the last closes it."""
@@ -314,6 +315,7 @@ class Viewing:
             if not self._takes_fresh_group:
                 raise
             return False
+        self._is_replaying = True
         self._acknowledge(self._topic.bookmark(place))
         if query is not None:
             await send_group(self._outbox, self._request, query)
@@ -323,12 +325,17 @@ class Viewing:
         if not self._going.is_set():
             self._viewer.behind.set()
             return True
+        self._catch_up(view)
+        return True
+
+    def _catch_up(self, view: View) -> None:
+        """Tell what differs from what the client holds, and be live; once, say that a replay is completed by that."""
         view.catch_up(self._viewer)
-        if "completed" in self._request.acks:
+        if self._is_replaying and "completed" in self._request.acks:
             bookmark = self._topic.bookmark(self._topic.positions)
             sub_id = self._request.id_of_subscription
             self._outbox.put(ack("completed", self._request.command_id, bookmark=bookmark, sub_id=sub_id))
-        return True
+        self._is_replaying = False
 
     async def _go_back(self, view: View, place: Positions) -> None:
         """Let the viewer hold what the view showed at its bookmark."""

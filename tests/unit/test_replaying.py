@@ -295,6 +295,21 @@ async def test_pages_and_groups_pause(server: Server, fields: Json) -> None:
     assert [m["data"]["id"] for m in await client.read()][-1] == 0
 
 
+@pytest.mark.parametrize("options", ["", "pause"])
+async def test_a_page_that_comes_back_says_when_that_is_completed(server: Server, options: str) -> None:
+    """Paused or not."""
+    client = server.connect()
+    about: Json = {"sub_id": "s", "skip_n": 0, "top_n": 2, "order_by": "/n DESC", "options": options}
+    client.ask("sow_and_subscribe", bookmark="orders:0@3,1@4", ack_type="completed", **about)
+    messages = await client.read()
+    if options:
+        assert messages == []
+        client.ask("resume", sub_id="s")
+        messages = await client.read()
+    assert commands(messages) == ["publish", "completed"]
+    assert messages[-1]["bookmark"] == "orders:0@4,1@4"
+
+
 # progress
 
 
