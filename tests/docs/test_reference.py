@@ -142,7 +142,7 @@ async def test_every_field_of_a_message_is_on_the_page() -> None:
 
 def test_every_road_is_described() -> None:
     """Whoever reads `explain` can look up the road on the page that tells when it is taken."""
-    names = [roads.KEYS, roads.KEY, roads.HASH_INDEX, roads.MEMO_INDEX, roads.SCAN]
+    names = [roads.KEYS, roads.KEY, roads.HASH_INDEX, roads.MEMO_INDEX, roads.SCAN, roads.HISTORY]
     assert [name for name in names if f"| `{name}` |" not in page("queries.md")] == []
     assert [name for name in names if f"`{name}`" not in page("wire.md")] == []
 
