@@ -333,15 +333,19 @@ class Applier:
             if self._preprocess is not None:
                 self._preprocess.apply(record.value, document, self._about(record, command))
             return key_text(document, self._definition.key_paths)
-        try:
-            text = (record.key or b"").decode()
-        except UnicodeDecodeError as error:
-            raise SowlineError("bad key", f"expected UTF-8 in the Kafka key, got {record.key!r}") from error
+        text = self._text_of(record.key or b"")
         if not text:
             raise SowlineError(
                 "key missing", "expected a body or a Kafka key that names the record to delete"
             )
         return text
+
+    @staticmethod
+    def _text_of(key: bytes) -> str:
+        try:
+            return key.decode()
+        except UnicodeDecodeError as error:
+            raise SowlineError("bad key", f"expected UTF-8 in the Kafka key, got {key!r}") from error
 
     def _can_go(self, current: Record, command: Command) -> bool:
         return current.body is not None and not self._is_repeat(current, command)
@@ -379,7 +383,11 @@ class Applier:
         """Remove a record that is due, if its last update is still the one that said so."""
         if record.value:
             raise SowlineError("bad header", "expected an expire without a body, got one")
-        text = self._named(record, command)
+        if record.key is None:
+            raise SowlineError(
+                "key missing", "expected a Kafka key that names the record to expire, got none"
+            )
+        text = self._text_of(record.key)
         key = sow_key(self._definition.domain_prefix, text)
         current = self._records.get(key)
         if current is not None and current.key_text == text and self._is_due(current, command):

@@ -15,6 +15,7 @@ from materializer.store import Store
 from materializer.view import View, due_entry
 from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
 from sowline.command import LogRecord
+from sowline.position import Position, before_the_log
 from sowline.topics import TopicDefinition
 
 NOTHING_DUE = b"\xff" * 9
@@ -141,11 +142,13 @@ class Partition:
         """Yield in batches what to write again because of foreign events, and where the partition stands.
 
         There is nothing to write before the state has reached all that was ever emitted: the newest event
-        of a key may be one that the state does not have yet.
+        of a key may be one that the state does not have yet. An era without changes is told before anything in it.
         """
         head = self.head
         if not head.spoiled or head.position < self._floor or not head.complete:
             return
+        if head.last_change.era != head.position.era:
+            yield [progress_of(head, log_end, {})]
         keys = self._spoiled_keys()
         while batch := list(islice(keys, batch_max)):
             yield self.again(batch)
@@ -169,7 +172,7 @@ class Partition:
 
     def _again(self, key: bytes, record: Record | None) -> Change:
         if record is None:
-            position = self.head.last_change
+            position = self._last_of_era()
             return Change(key, None, None, position, position, AGAIN, self.head.time)
         place = record.position
         return Change(
@@ -185,6 +188,14 @@ class Partition:
             numbers=record.numbers,
             key_text=record.key_text if record.body is None else None,
         )
+
+    def _last_of_era(self) -> Position:
+        """Return the last change's position, or the era's begin if that is later: behind all that others may write.
+
+        In an era that has made no change yet, an event that comes late from the one before is newer than its last.
+        """
+        era, last = self.head.position.era, self.head.last_change
+        return last if last.era == era else before_the_log(era)
 
     def is_right(self, changes_end: int) -> None:
         """Note that the changes partition, up to this offset, ends with the newest event of each key."""

@@ -20,7 +20,7 @@ from materializer.record import Record
 from materializer.store import RocksStore, Store, Tally
 from materializer.view import View, due_hash, entry_hash
 from sowline.body import read_object
-from sowline.change import PROGRESS_KEY, RESET, Change, Event, Progress, read_event
+from sowline.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress, read_event
 from sowline.cluster import Cluster
 from sowline.command import DEFINE
 from sowline.errors import SowlineError
@@ -337,7 +337,8 @@ class Loader:
             self._saw_origin(event, partition, offset)
 
     def _load_change(self, event: Change, view: View) -> None:
-        if self._newest is None or event.position > self._newest.position:
+        stands_for_none = event.op == AGAIN and event.body is None and event.key_text is None
+        if not stands_for_none and (self._newest is None or event.position > self._newest.position):
             self._newest = event
         if event.origin is not None:
             self._saw_origin(event, *event.origin)

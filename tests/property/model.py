@@ -143,7 +143,8 @@ class PartitionModel:
             raise Refused("key missing")
         key = record.key.decode()
         kept = self.kept.get(key, Kept(None, {}))
-        place = ".".join(str(part) for part in kept.place if part or part == kept.place[0])
+        offset, nth = kept.place
+        place = f"{offset}.{nth}" if nth else str(offset)
         if kept.body is None or kept.due is None or guard != place or self.expiration == "disabled":
             return
         if self.time >= kept.due:

@@ -45,6 +45,14 @@ def test_a_record_that_is_due_expires() -> None:
     assert (core.body("1"), core.head.records) == (None, 0)
 
 
+def test_a_record_with_an_empty_key_expires() -> None:
+    """An empty Kafka key names it; only none at all is missing."""
+    core = Core(expiration="1s")
+    core.write({"id": ""})
+    core.time += 1000
+    assert len(expire(core, "0", "")[0]) == 1
+
+
 @pytest.mark.parametrize("guard", ["1", "0.1", "1/0"])
 def test_another_guard_is_harmless(guard: str) -> None:
     """Only the update that set the due time may be asked about."""

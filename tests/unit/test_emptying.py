@@ -156,3 +156,30 @@ def test_foreign_events_do_not_bring_records_back(world: World) -> None:
     world.disk.pop(Path("0"))
     world.crash(0)
     assert texts(world.owner(0)) == set()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_a_dead_owner_writes_late_is_no_record(world: World, when: str) -> None:
+    """An era without a change of its own is behind all that comes late from the one before."""
+    world.write(0, b'{"id":7}', None, [])
+    world.work(0, 1, cut=0)
+    if when == "before":
+        world.arrive_late(0)
+    world.begin_anew(0, 6)
+    world.arrive_late(0)
+    world.write(0, b"{", None, [])
+    world.drain()
+    world.changes[0].compact(lambda: False)
+    head = world.owner(0).head
+    check(world, set(), 1)
+    assert world.owner(0).head.last_change == head.last_change
+
+
+def test_a_foreign_event_before_an_era_without_changes_makes_no_gap(world: World) -> None:
+    """The era is told before anything is written again in it."""
+    world.write(0, None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")])
+    world.drain()
+    world.crash(0)
+    world.changes[0].append(next(event for _, event in changes_of(world.changes[0].history)))
+    world.begin_anew(0, 6)
+    check(world, set(), 1)
