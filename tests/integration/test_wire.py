@@ -112,7 +112,6 @@ def test_records_of_a_group(client: Wire, served: Served, some: dict[int, Json])
 @pytest.mark.parametrize(
     ("fields", "reason", "message"),
     [
-        ({"command": "publish"}, "unknown command", "'publish'"),
         ({"command": "dance"}, "unknown command", "'dance'"),
         ({"command": "sow", "colour": "red"}, "bad request", "colour"),
         ({"command": "sow", "batch_size": "ten"}, "bad request", "batch_size"),
