@@ -398,7 +398,7 @@ def topics_of(about: dict[str, Any]) -> Topics:
         {
             "topics": [
                 {name: topic[name] for name in (*names, *of_records)}
-                if topic.get("sow", True)
+                if topic["key"]
                 else {name: topic[name] for name in names} | {"sow": False}
                 for topic in about["topics"]
             ]

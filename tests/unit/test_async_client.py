@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosedError
 
-from sowline.async_client import AsyncClient
+from sowline.async_client import AsyncClient, topics_of
 from sowline.stream import Ask
 
 
@@ -101,3 +101,19 @@ async def test_refused_request_is_sent_once_over_a_new_connection(service: Servi
         second.give(command="ack", command_id="1", status="success", ack_type="processed")
         await opening
     assert len(first.sent) == 1
+
+
+def test_a_topic_without_a_key_is_one_without_a_sow() -> None:
+    """A publisher needs no more than what the service says of its topics, of either kind."""
+    common = {
+        "message_type": "json",
+        "partitions": 2,
+        "record_bytes_max": 100,
+        "preprocessing": [],
+        "records": 0,
+    }
+    keyed = {**common, "name": "orders", "log": "o", "key": ["/id"], "key_domain": "d"}
+    without = {**common, "name": "ticks", "log": "t", "key": [], "key_domain": ""}
+    orders, ticks = topics_of({"topics": [keyed, without]}).topics
+    assert (orders.has_sow, orders.key_paths, orders.key_domain) == (True, (("id",),), "d")
+    assert (ticks.has_sow, ticks.log, ticks.record_bytes_max) == (False, "t", 100)
