@@ -28,6 +28,9 @@ SECONDS_MAX = 60.0
 SESSION_MS = 1500
 """How long the group waits for a worker that was killed: the shortest that a busy machine keeps up with."""
 
+QUIET_SECONDS = 3600
+"""How long subscriptions may be told nothing before they are told where they stand: not in a test, unless it asks."""
+
 T = TypeVar("T")
 
 
@@ -48,7 +51,8 @@ class Service:
         self.url = f"http://127.0.0.1:{self.port}"
         self._module = module
         self._log = directory / f"{module}-{self.port}.log"
-        given = {"port": self.port, "session_timeout_ms": SESSION_MS, **settings}
+        own = {"port": self.port, "session_timeout_ms": SESSION_MS, "progress_seconds": QUIET_SECONDS}
+        given = own | settings
         self._environment = {f"SOWLINE_{name.upper()}": str(value) for name, value in given.items()}
         self._process: subprocess.Popen[bytes] | None = None
 
