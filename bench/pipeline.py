@@ -7,21 +7,18 @@ same subscriber; both with everything on this machine. The yardstick of a back-f
 producer that writes as many commands a second.
 """
 
-import contextlib
 import itertools
 import json
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from typing import NamedTuple
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -29,8 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from bench.broker import broker
-from sowline.client import Client
-from sowline.errors import SowlineError
+from bench.traffic import Lags, Traffic, system
 from sowline.spark import source_of_file, spark_session, to_sow
 from sowline.spark.commands import command_rows
 from sowline.spark.sink import PRODUCER, Log, kafka_records
@@ -41,11 +37,10 @@ LIVE_RATE = 200
 """Commands a second of the traffic beside a back-fill."""
 SECONDS = 15.0
 WARM_UPS = 2
-SETTLED_MS = 200.0
-"""What live commands take at most when nothing else is going on, beside other users of the machine."""
 BACK_FILLS = 10
 """How many times the records a back-fill writes."""
-BACK_FILL_RATE = 20_000
+BACK_FILL_RATE = 5_000
+"""What two cores carry beside everything else that runs on them."""
 BACK_FILL_SECONDS = 60.0
 TURNS_PER_SECOND = 20
 """In which the plain producer writes, as the tasks of a back-fill do."""
@@ -72,14 +67,6 @@ key: id
 """
 
 
-class Lags(NamedTuple):
-    """Milliseconds, of so many messages."""
-
-    p50: float
-    p99: float
-    messages: int
-
-
 def run(records: int, runs: int) -> None:
     """Measure, and print medians and ratios."""
     with broker() as kafka, tempfile.TemporaryDirectory() as name:
@@ -89,7 +76,7 @@ def run(records: int, runs: int) -> None:
         rows = records * BACK_FILLS
         _orders(spark, rows).repartition(FILES).write.parquet(f"{directory}/old")
         spark.stop()
-        with _system(kafka, directory) as url:
+        with system(kafka, directory, TOPICS) as url:
             lag = _lag_of_a_stream(kafka, directory, url)
             print(f"\nlag of a stream of {RATE} rows/s: p50 {lag.p50:.0f} ms, p99 {lag.p99:.0f} ms")
             _report_back_fill(rows, *_back_fill(kafka, directory, url))
@@ -149,22 +136,6 @@ def _topic(kafka: str, name: str | None = None, partitions: int = 2) -> str:
 
 
 @contextmanager
-def _system(kafka: str, directory: Path) -> Iterator[str]:
-    """Lend a running system's URL."""
-    (directory / "topics.yaml").write_text(TOPICS)
-    options = ["--config", f"{directory}/topics.yaml", "--data-dir", f"{directory}/state", "--port", "0"]
-    command = [sys.executable, "-m", "sowline", "up", "--kafka", kafka, *options]
-    with (directory / "up.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
-    assert process.stdout is not None
-    try:
-        yield json.loads(process.stdout.readline())["url"]
-    finally:
-        process.terminate()
-        process.wait()
-
-
-@contextmanager
 def _pipeline(
     kafka: str, directory: Path, name: str, text: str, *options: str
 ) -> Iterator[subprocess.Popen[str]]:
@@ -181,63 +152,6 @@ def _pipeline(
     finally:
         process.terminate()
         process.wait()
-
-
-class Traffic:
-    """Rows with the moment at which they were written, sent at a steady rate and taken by a subscriber."""
-
-    def __init__(self, kafka: str, topic: str, url: str, rate: int) -> None:
-        self.lags: list[float] = []
-        self._producer = Producer(
-            {"bootstrap.servers": kafka, "linger.ms": 1, "partitioner": "murmur2_random"}
-        )
-        self._topic, self._url, self._rate = topic, url, rate
-        self._stop = threading.Event()
-
-    def __enter__(self) -> "Traffic":
-        self._client = Client(self._url)
-        self._stream = self._client.subscribe("orders", filter="/at > 0")
-        self._threads = [
-            threading.Thread(target=self._send),
-            threading.Thread(target=self._take, daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._threads[0].join()
-        self._client.close()
-
-    def fresh(self, seconds: float) -> Lags:
-        """Return the lags of the messages of the next seconds."""
-        self.lags.clear()
-        time.sleep(seconds)
-        lags = sorted(self.lags) or [float("inf")]
-        return Lags(statistics.median(lags), lags[len(lags) * 99 // 100], len(lags))
-
-    def settle(self) -> None:
-        """Wait until commands arrive soon after they were sent again."""
-        while self.fresh(2).p50 > SETTLED_MS:
-            pass
-
-    def _send(self) -> None:
-        began, sent = time.monotonic(), 0
-        while not self._stop.wait(0.005):
-            due = int((time.monotonic() - began) * self._rate)
-            for number in range(sent, due):
-                body = {"id": -1 - number % 500, "qty": number, "at": time.time()}
-                self._producer.produce(self._topic, json.dumps(body).encode(), str(body["id"]))
-            sent = due
-            self._producer.poll(0)
-        self._producer.flush()
-
-    def _take(self) -> None:
-        with contextlib.suppress(SowlineError):  # the client is closed under it
-            for message in self._stream:
-                if message.command == "publish":
-                    self.lags.append((time.time() - message.data["at"]) * 1000)
 
 
 def _lag_of_a_stream(kafka: str, directory: Path, url: str) -> Lags:
