@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import structlog
 from confluent_kafka import KafkaError, Message
 
-from materializer.core import DeadLetter, Forward
+from materializer.step import DeadLetter, Forward
 from materializer.upkeep import Append
 from sowline.change import PROGRESS_KEY, Event, Progress
 from sowline.command import Headers

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from materializer.core import Applier, Step
+from materializer.core import Applier
 from materializer.damage import StoreDamaged
 from materializer.expiring import Due
 from materializer.head import EVERYTHING, Head
 from materializer.record import Record, decode_record
 from materializer.recovery import Opened
+from materializer.step import Step
 from materializer.store import Store
 from materializer.view import View, due_entry
 from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress

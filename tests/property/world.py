@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from materializer.core import DeadLetter, Forward
 from materializer.partition import Partition, foreign_keys
 from materializer.record import Record, decode_record
 from materializer.recovery import Extent, Opened, Recovery
+from materializer.step import DeadLetter, Forward
 from materializer.store import MemoryStore, Store
 from materializer.upkeep import Upkeep
 from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event

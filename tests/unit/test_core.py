@@ -6,8 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from materializer.core import Applier, Forward, Step
+from materializer.core import Applier
 from materializer.head import Head
+from materializer.step import Forward, Step
 from materializer.store import MemoryStore, Tally
 from materializer.view import View
 from sowline.change import Change

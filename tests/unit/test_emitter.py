@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from materializer.core import DeadLetter, Forward
 from materializer.emitter import Emitter, NotWritten
+from materializer.step import DeadLetter, Forward
 from materializer.upkeep import Append
 from sowline.change import PROGRESS_KEY, Change, Progress
 from sowline.command import LogRecord, Origin

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from materializer.core import Step
 from materializer.recovery import walk
+from materializer.step import Step
 from sowline.change import Change
 from sowline.cluster import _kafka_topics, _serves
 from sowline.errors import SowlineError
