@@ -14,6 +14,7 @@ BENCHMARKS = (
     "subscribers",
     "pipeline",
     "recovery",
+    "expiry",
     "emodb",
 )
 """Modules of this package; each has `run(records, runs)`."""
