@@ -1,6 +1,7 @@
 # The front door. `make help` lists what there is; everything sets itself up.
 #
 #   make demo ARGS="--seconds 60"     ARGS goes to the command
+#   make simulate SEEDS=10000         and `make simulate SEEDS=1 FROM=17` replays seed 17
 #   make test PYTHON=python3.12       PYTHON is only asked for when .venv is made
 
 VENV := .venv
@@ -9,11 +10,13 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 PYTHON ?=
 ARGS ?=
+SEEDS ?= 1000
+FROM ?= 0
 
 # A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
 $(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))
 
-.PHONY: help demo test lint bench clean prerequisites set-up
+.PHONY: help demo test simulate lint bench clean prerequisites set-up
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -24,6 +27,9 @@ demo: set-up ## the whole system on real flights, with a live departures board
 
 test: lint ## lint, then every test
 	@$(BIN)/python -m pytest $(ARGS)
+
+simulate: set-up ## the whole system over simulated time and Kafka, SEEDS runs; FROM is the first seed
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM) $(ARGS)
 
 lint: set-up ## style, types, import directions
 	@$(BIN)/ruff check

@@ -1,0 +1,179 @@
+"""The Kafka that is played: topics, their compaction, a consumer group, and what is still on its way to them."""
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError
+
+from sowline.command import Headers
+
+Place = tuple[str, int]
+
+
+class Written(NamedTuple):
+    """A record of a topic, or an error in its stead; quacks like a Kafka message."""
+
+    place: Place
+    at: int
+    time: int = 0
+    name: bytes | None = None
+    body: bytes | None = None
+    about: Headers | None = None
+    wrong: KafkaError | None = None
+
+    def topic(self) -> str:
+        """Return the topic's name."""
+        return self.place[0]
+
+    def partition(self) -> int:
+        """Return the partition's number."""
+        return self.place[1]
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return self.at
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return the kind of the time, and the append time in ms."""
+        return 2, self.time
+
+    def key(self) -> bytes | None:
+        """Return the Kafka key."""
+        return self.name
+
+    def value(self) -> bytes | None:
+        """Return the Kafka value."""
+        return self.body
+
+    def headers(self) -> Headers | None:
+        """Return the Kafka headers."""
+        return self.about or None
+
+    def error(self) -> KafkaError | None:
+        """Return the error, if it is one."""
+        return self.wrong
+
+
+@dataclass
+class Part:
+    """A partition of a topic: what it still holds, in order of offsets, which may have holes."""
+
+    held: list[Written] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    end: int = 0
+    generation: int = 0
+
+    def first_from(self, offset: int) -> Written | None:
+        """Return the first record at an offset or behind it."""
+        found = bisect_left(self.offsets, offset)
+        return self.held[found] if found < len(self.held) else None
+
+    def compact(self, before: int) -> int:
+        """Keep, of what was written before a time in ms, the last of each key; return how many records went."""
+        bound = next((n for n, message in enumerate(self.held) if message.time >= before), len(self.held) - 1)
+        last = {message.name: message.at for message in self.held[:bound]}
+        kept = [message for message in self.held[:bound] if last[message.name] == message.at]
+        gone = bound - len(kept)
+        if gone > 0:
+            self.held[:bound] = kept
+            self.offsets = [message.at for message in self.held]
+        return max(0, gone)
+
+
+@dataclass
+class Broker:
+    """All topics. `on_append` is told of each record as it is written."""
+
+    chance: Random
+    clock: Callable[[], int]
+    on_append: Callable[[Written], None]
+    parts: dict[Place, Part] = field(default_factory=dict)
+    skew: int = 0
+    is_refusing: bool = False
+    has_holes: bool = False
+    is_calm: bool = False
+    """Whether all that is there is delivered at once."""
+    late: list[deque[tuple[Place, Any]]] = field(default_factory=list)
+    lost: int = 0
+    """Records that compaction took, or that went with their topic."""
+
+    def make(self, topic: str, partitions: int) -> None:
+        """Make a topic, in place of one of that name."""
+        for number in range(partitions):
+            before = self.parts.get((topic, number))
+            generation = 0 if before is None else before.generation + 1
+            self.lost += 0 if before is None else before.end
+            self.parts[topic, number] = Part(generation=generation)
+
+    def append(
+        self, place: Place, key: bytes | None, value: bytes | None, headers: Headers | None
+    ) -> Written:
+        """Write a record."""
+        part = self.parts[place]
+        if self.has_holes and self.chance.random() < 0.1:
+            part.end += 1
+        written = Written(place, part.end, self.clock() + self.skew, key, value, headers)
+        part.held.append(written)
+        part.offsets.append(written.at)
+        part.end += 1
+        self.on_append(written)
+        return written
+
+    def compact(self, place: Place, before: int) -> None:
+        """Let compaction run over what was written before a time in ms."""
+        self.lost += self.parts[place].compact(before)
+
+    def arrive(self) -> None:
+        """Let some of what a dead process had sent arrive after all."""
+        if self.late:
+            requests = self.chance.choice(self.late)
+            place, (key, value, headers) = requests.popleft()
+            self.append(place, key, value, headers)
+            self.late = [requests for requests in self.late if requests]
+
+
+class Group:
+    """The workers' consumer group: cooperative, so that a partition is let go before another member gets it."""
+
+    def __init__(self, chance: Random, places: list[Place]) -> None:
+        self._chance = chance
+        self._places = places
+        self.members: list[Any] = []
+        self.owners: dict[Place, Any] = {}
+        self.target: dict[Place, Any] = {}
+
+    def join(self, member: Any) -> None:
+        """Take in a member."""
+        if member not in self.members:
+            self.members.append(member)
+            self.share_out()
+
+    def leave(self, member: Any) -> None:
+        """Let a member go, or give it up: what it had is free."""
+        if member in self.members:
+            self.members.remove(member)
+        self.owners = {place: owner for place, owner in self.owners.items() if owner is not member}
+        self.share_out()
+
+    def share_out(self, anew: bool = False) -> None:
+        """Say who shall have what: owners keep theirs, unless all is shared out anew."""
+        self.target = {}
+        if not self.members:
+            return
+        members = self._chance.sample(self.members, len(self.members))
+        most = -(-len(self._places) // len(members))
+        counts = {id(member): 0 for member in members}
+        for place in self._places:
+            owner = self.owners.get(place)
+            if not anew and owner in members and counts[id(owner)] < most:
+                self.target[place] = owner
+                counts[id(owner)] += 1
+        for place in self._places:
+            if place not in self.target:
+                member = min(members, key=lambda one: counts[id(one)])
+                self.target[place] = member
+                counts[id(member)] += 1

@@ -1,0 +1,293 @@
+"""Stand-ins for the clients of `confluent_kafka`: just what the services use of them, in front of the played broker.
+
+Which process a client belongs to is told by its `bootstrap.servers`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
+
+from sowline.command import Headers
+from tests.simulation.broker import Broker, Group, Place, Written
+from tests.simulation.process import Process
+from tests.simulation.strands import pause
+
+PROCESSES: dict[str, Process] = {}
+"""Those of the simulation that runs, by their names."""
+
+
+def process_of(config: Mapping[str, Any]) -> Process:
+    """Return the process that a client is made in."""
+    return PROCESSES[config["bootstrap.servers"]]
+
+
+class Consumer:
+    """A consumer: of a group's partitions, or of those it is told to read."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._process = process_of(config)
+        self._broker: Broker = self._process.broker
+        self._chance = self._process.chance
+        self._life = self._process.life
+        self._reports_ends = "enable.partition.eof" in config
+        self._group: Group | None = None
+        self._callbacks: dict[str, Callable[..., None]] = {}
+        self._told = False
+        self._positions: dict[Place, int] = {}
+        self._generations: dict[Place, int] = {}
+        self._paused: set[Place] = set()
+        self._ended: set[Place] = set()
+        self._highs: dict[Place, int] = {}
+        self._unaware = 0
+
+    # what reads
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        """Read these partitions from their offsets."""
+        self._positions = {(place.topic, place.partition): place.offset for place in places}
+        self._generations = {place: self._broker.parts[place].generation for place in self._positions}
+
+    def poll(self, seconds: float) -> Written | None:
+        """Return the next message, an error or the sign of an end; None where nothing came in time."""
+        self._process.boundary("poll")
+        pause()
+        self._process.boundary("polled")
+        self._rebalance()
+        if self._chance.random() < 0.15 and not self._broker.is_calm:
+            return None
+        return self._next()
+
+    def consume(self, limit: int, seconds: float) -> list[Written]:
+        """Return what else is there."""
+        self._rebalance()
+        usual = (50,) if self._broker.is_calm else (0, 0, 1, 2, 3, 5, 8, 50)
+        wanted = min(limit, self._chance.choice(usual))
+        found: list[Written] = []
+        while len(found) < wanted and (message := self._next()) is not None:
+            found.append(message)
+        return found
+
+    def _next(self) -> Written | None:
+        places = [place for place in self._positions if place not in self._paused]
+        self._chance.shuffle(places)
+        for place in places:
+            if (message := self._next_of(place)) is not None:
+                return message
+        return None
+
+    def _next_of(self, place: Place) -> Written | None:
+        part, position = self._broker.parts[place], self._positions[place]
+        if part.generation != self._generations[place]:
+            return Written(place, position, wrong=KafkaError(KafkaError._AUTO_OFFSET_RESET))
+        self._highs[place] = part.end
+        message = part.first_from(position)
+        if message is not None:
+            self._positions[place] = message.at + 1
+            self._ended.discard(place)
+            return message
+        if self._reports_ends and place not in self._ended:
+            self._ended.add(place)
+            return Written(place, part.end, wrong=KafkaError(KafkaError._PARTITION_EOF))
+        return None
+
+    def go_back(self, records: int) -> None:
+        """Deliver some records once more."""
+        for place, position in self._positions.items():
+            self._positions[place] = max(0, position - records)
+
+    def get_watermark_offsets(self, place: TopicPartition, cached: bool) -> tuple[int, int]:
+        """Return the ends of a partition as they were when it was last read."""
+        return 0, self._highs.get((place.topic, place.partition), -1001)
+
+    # the group
+
+    def subscribe(self, topics: list[str], **callbacks: Callable[..., None]) -> None:
+        """Join the group."""
+        self._callbacks = callbacks
+        self._group = self._process.group
+        self._process.consumer = self
+        self._group.join(self)
+
+    def miss(self, polls: int) -> None:
+        """Be given up by the group, and hear of it only so many polls later."""
+        assert self._group is not None
+        self._group.leave(self)
+        self._unaware = polls
+
+    def _rebalance(self) -> None:
+        group = self._group
+        if group is None:
+            return
+        if self not in group.members:
+            self._unaware -= 1
+            if self._unaware < 0:
+                self._let_go(list(self._positions), "on_lost")
+                group.join(self)
+            return
+        leaving = [place for place in self._positions if group.target.get(place) is not self]
+        if leaving:
+            self._let_go(leaving, "on_revoke")
+        free = [p for p, member in group.target.items() if member is self and group.owners.get(p) is None]
+        if free or not self._told:
+            self._told = True
+            group.owners |= dict.fromkeys(free, self)
+            self._callbacks["on_assign"](self, [TopicPartition(*place) for place in free])
+
+    def _let_go(self, places: list[Place], how: str) -> None:
+        assert self._group is not None
+        for place in places:
+            del self._positions[place]
+        if places:
+            self._callbacks[how](self, [TopicPartition(*place) for place in places])
+        for place in places:
+            if self._group.owners.get(place) is self:
+                del self._group.owners[place]
+
+    def incremental_assign(self, places: list[TopicPartition]) -> None:
+        """Read these partitions too."""
+        for one in places:
+            place = one.topic, one.partition
+            part = self._broker.parts[place]
+            self._positions[place] = part.end if one.offset == OFFSET_END else one.offset
+            self._generations[place] = part.generation
+            self._highs[place] = -1001
+            self._paused.discard(place)
+            self._ended.discard(place)
+
+    def pause(self, places: list[TopicPartition]) -> None:
+        """Read these no more."""
+        self._paused |= {(place.topic, place.partition) for place in places}
+
+    def close(self) -> None:
+        """Leave the group."""
+        if self._group is None or self._life != self._process.life or self._process.is_dead:
+            return
+        self._let_go(list(self._positions), "on_revoke")
+        self._group.leave(self)
+
+
+Report = Callable[[KafkaError | None, Written], None]
+
+
+class Producer:
+    """An idempotent producer: of each partition's messages a prefix has arrived, whatever happens."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._process = process_of(config)
+        self._broker: Broker = self._process.broker
+        self._chance = self._process.chance
+        self._on_error: Callable[[KafkaError], None] = config["error_cb"]
+        self._queues: dict[Place, deque[tuple[Any, Report | None]]] = {}
+        self._reports: list[Callable[[], None]] = []
+        self._is_broken = False
+        self._process.producers.append(self)
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None,
+        partition: int,
+        report: Report | None,
+        headers: Headers | None = None,
+    ) -> None:
+        """Queue a message; some of what is queued may go out at once."""
+        self._process.boundary("produce")
+        if self._is_broken:
+            raise KafkaException(KafkaError(KafkaError._FATAL, "broken", True))
+        if self._broker.is_refusing and self._chance.random() < 0.1:
+            raise BufferError
+        place = topic, partition
+        self._queues.setdefault(place, deque()).append(((key, value, headers), report))
+        if not self._broker.is_refusing and self._chance.random() < 0.2:
+            self._send(place)
+
+    def _send(self, place: Place) -> None:
+        (key, value, headers), report = self._queues[place].popleft()
+        written = self._broker.append(place, key, value, headers)
+        if not self._queues[place]:
+            del self._queues[place]
+        if report is not None:
+            self._reports.append(partial(report, None, written))
+
+    def poll(self, seconds: float) -> int:
+        """Give reports, and wait where there is time for that."""
+        if seconds:
+            pause()
+        self._process.boundary("reports")
+        return self._give_reports()
+
+    def flush(self, seconds: float) -> int:
+        """Send what is queued, and return how much is left."""
+        self._process.boundary("flush")
+        if self._broker.is_refusing and self._queues:
+            pause()
+        while self._queues and not self._broker.is_refusing:
+            self._send(self._chance.choice(list(self._queues)))
+            self._process.boundary("sent")
+        self._give_reports()
+        self._process.boundary("flushed")
+        return len(self._queues)
+
+    def _give_reports(self) -> int:
+        reports, self._reports = self._reports, []
+        for report in reports:
+            report()
+        return len(reports)
+
+    def purge(self) -> None:
+        """Drop what is queued."""
+        self._queues.clear()
+
+    def fail(self) -> None:
+        """Break for good: whatever is queued has failed."""
+        self._is_broken = True
+        error = KafkaError(KafkaError._FATAL, "broken", True)
+        self._reports.append(partial(self._on_error, error))
+        for place, queue in self._queues.items():
+            failed = Written(place, -1001)
+            self._reports += [partial(report, error, failed) for _, report in queue if report is not None]
+        self._queues.clear()
+
+    def crash(self) -> None:
+        """Die with the process: of each partition's messages some may arrive, now or later."""
+        for place, queue in self._queues.items():
+            sent = [message for message, _ in queue][: self._chance.randint(0, len(queue))]
+            if self._chance.random() < 0.5:
+                for message in sent:
+                    self._broker.append(place, *message)
+            elif sent:
+                self._broker.late.append(deque((place, message) for message in sent))
+        self._queues.clear()
+
+
+class AdminClient:
+    """Says what topics there are, and where they begin and end."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._process = process_of(config)
+        self._broker: Broker = self._process.broker
+
+    def list_offsets(self, asked: Mapping[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Any]:
+        """Return where partitions begin or end."""
+        self._process.boundary("ask")
+        return {place: _done(SimpleNamespace(offset=self._offset(place, asked[place]))) for place in asked}
+
+    def _offset(self, place: TopicPartition, spec: Any) -> int:
+        return self._broker.parts[place.topic, place.partition].end if spec._value == -1 else 0
+
+    def describe_topics(self, wanted: Any) -> dict[str, Any]:
+        """Return the ids of topics."""
+        self._process.boundary("ask")
+        return {
+            name: _done(SimpleNamespace(topic_id=f"{name}/{self._broker.parts[name, 0].generation}"))
+            for name in wanted.topic_names
+        }
+
+
+def _done(result: Any) -> Any:
+    return SimpleNamespace(result=lambda seconds: result)

@@ -1,0 +1,257 @@
+"""Small mistakes, as somebody might make them in the services: a simulation is worth what it finds of these."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from fanout.subscription import OOF, Subscription
+from materializer.core import Applier
+from materializer.partition import Partition
+from materializer.recovery import Loader, Recovery
+from materializer.worker import Worker
+from query_service.active import Active
+from query_service.catch_up import CatchUp
+from query_service.conflating import Conflated
+from query_service.follower import Follower
+from query_service.hub import Hub
+from query_service.replica import PartitionReplica, Ring
+from sowline.following import Verdict, verdict
+from sowline.stream import Stream
+
+Mistake = Callable[[], list[Any]]
+"""Returns the patches that make a mistake."""
+
+_partition_events = Partition._events
+_on_change = Subscription.on_change
+_after = Ring.after
+_first_seen = Applier._first_seen
+_begin = Applier._begin
+_loaded_head = Loader.head
+_opened = Recovery._from_store
+
+
+def _commit_before_emit() -> list[Any]:
+    def apply(self: Worker, messages: Any) -> None:
+        prepared = {place: self._prepare(place, batch) for place, batch in self._by_place(messages).items()}
+        for place, batch in prepared.items():
+            partition = self._partitions[place]
+            partition.commit(batch, partition.head.changes_end + len(batch.events))
+        for place, batch in prepared.items():
+            self._emitter.events(self._definitions[place[0]], place[1], batch.events)
+        self._emitter.wait()
+
+    return [patch.object(Worker, "_apply", apply)]
+
+
+def _events_before_forwards() -> list[Any]:
+    def apply(self: Worker, messages: Any) -> None:
+        batches = self._by_place(messages)
+        prepared = {place: self._partitions[place].prepare(batch, 0) for place, batch in batches.items()}
+        for place, batch in prepared.items():
+            self._emitter.events(self._definitions[place[0]], place[1], batch.events)
+        self._emitter.wait()
+        for place, batch in prepared.items():
+            self._emitter.forwards(place[0], batch.step.forwards)
+            self._emitter.dead(self._definitions[place[0]].dead, place[1], batch.step.dead)
+            self._commit(place, batch)
+        self._emitter.wait()
+
+    return [patch.object(Worker, "_apply", apply)]
+
+
+def _floor_ignored() -> list[object]:
+    def from_store(self: Recovery) -> Any:
+        opened = _opened(self)
+        return opened and type(opened)(opened.store, opened.head, opened.head.position, opened.emptying)
+
+    return [patch.object(Recovery, "_from_store", from_store)]
+
+
+def _untold_not_written() -> list[object]:
+    return [patch.object(Partition, "_events", lambda self, step, end: self._new(step.changes))]
+
+
+def _foreign_writes_not_seen() -> list[object]:
+    return [patch.object(Partition, "spoil", lambda self, keys: None)]
+
+
+def _foreign_tail_not_seen() -> list[object]:
+    def tail(events: Any, position: Any) -> Any:
+        return max([position, *(event.position for event in events)]), frozenset()
+
+    return [patch("materializer.recovery._read_tail", tail)]
+
+
+def _repeat_window_ignored() -> list[Any]:
+    def is_repeat(numbers: Any, command: Any, since: int) -> bool:
+        seen = (numbers or {}).get(command.publisher)
+        return seen is not None and command.sequence <= seen[:2]
+
+    return [patch("materializer.core.is_repeat", is_repeat)]
+
+
+def _gap_taken() -> list[Any]:
+    def judge(event: Any, held: Any) -> Verdict:
+        return Verdict.TAKE if event.position > held else Verdict.DROP
+
+    return [patch("query_service.replica.verdict", judge), patch("query_service.catch_up.verdict", judge)]
+
+
+def _repeat_taken() -> list[Any]:
+    def judge(event: Any, held: Any) -> Verdict:
+        return Verdict.TAKE if event.position == held else verdict(event, held)
+
+    return [patch("query_service.replica.verdict", judge)]
+
+
+def _ring_one_too_few() -> list[Any]:
+    def after(self: Ring, position: Any, limit: int) -> Any:
+        found = _after(self, position, limit)
+        return found[1:] if found and len(found) > 1 else found
+
+    return [patch.object(Ring, "after", after)]
+
+
+def _ring_reaches_too_far() -> list[Any]:
+    def after(self: Ring, position: Any, limit: int) -> Any:
+        return [change for change in self._changes if change.position > position][:limit]
+
+    return [patch.object(Ring, "after", after)]
+
+
+def _live_one_change_late() -> list[object]:
+    async def run(self: CatchUp, hub: Hub) -> None:
+        await self._active.outbox.wait_drained()
+        while behind := self._after.behind():
+            for number in behind:
+                async for changes in self._after.of(number):
+                    await self._deliver(number, changes)
+        await asyncio.sleep(0)
+        hub.add(self._active)
+
+    return [patch.object(CatchUp, "run", run)]
+
+
+def _no_out_of_focus() -> list[Any]:
+    def on_change(self: Subscription, seen: Any) -> Any:
+        found = _on_change(self, seen)
+        return None if found is not None and found.command == OOF and seen.change.body is not None else found
+
+    return [patch.object(Subscription, "on_change", on_change)]
+
+
+def _origin_not_remembered() -> list[Any]:
+    return [patch.object(Applier, "_first_seen", lambda self, origin: True)]
+
+
+def _origin_not_noted() -> list[object]:
+    def first_seen(self: Applier, origin: Any) -> bool:
+        found = _first_seen(self, origin)
+        self._noted = False
+        return found
+
+    return [patch.object(Applier, "_first_seen", first_seen)]
+
+
+def _guard_not_checked() -> list[Any]:
+    def is_due(self: Applier, current: Any, command: Any) -> bool:
+        return current.body is not None and current.expires is not None and self._limits.may_expire
+
+    return [patch.object(Applier, "_is_due", is_due)]
+
+
+def _due_time_not_checked() -> list[Any]:
+    def is_due(self: Applier, current: Any, command: Any) -> bool:
+        return current.body is not None and current.position == command.guard
+
+    return [patch.object(Applier, "_is_due", is_due)]
+
+
+def _last_loaded() -> list[object]:
+    def load(self: PartitionReplica, event: Any) -> None:
+        self._keep(event)
+
+    return [patch.object(PartitionReplica, "_load_change", load)]
+
+
+def _halves_shown() -> list[Any]:
+    return [patch.object(Follower, "_whole", lambda self, place, events: events)]
+
+
+def _damage_not_seen() -> list[Any]:
+    return [patch("materializer.recovery.walk", lambda store: store.tally())]
+
+
+def _resumed_anew() -> list[Any]:
+    def begin(self: Applier, record: Any) -> None:
+        _begin(self, record)
+        self._index, self._resumed = 0, False
+
+    return [patch.object(Applier, "_begin", begin)]
+
+
+def _cut_short_not_seen() -> list[Any]:
+    def head(self: Loader, changes_end: int) -> Any:
+        found = _loaded_head(self, changes_end)
+        return type(found)(**{**_fields(found), "complete": True})
+
+    return [patch.object(Loader, "head", head)]
+
+
+def _fields(head: Any) -> dict[str, Any]:
+    return {name: getattr(head, name) for name in head.__dataclass_fields__}
+
+
+def _replica_not_waited_for() -> list[Any]:
+    async def wait(state: Any, topic: Any, positions: Any) -> None:
+        return None
+
+    return [patch("query_service.serving.wait_for_replica", wait)]
+
+
+def _unread_kept() -> list[object]:
+    return [patch.object(Stream, "_drop_what_waits", lambda self: None)]
+
+
+def _told_too_much() -> list[Any]:
+    return [patch.object(Conflated, "told", property(lambda self: self._place()))]
+
+
+def _behind_from_now() -> list[Any]:
+    def fall_behind(self: Active) -> None:
+        self._behind.set()
+        self.positions = self.topic.positions
+        for number, position in self.positions.items():
+            recent = self.topic.partitions[number].ring._changes
+            self.positions[number] = recent[-1].after if recent else position
+
+    return [patch.object(Active, "fall_behind", fall_behind)]
+
+
+def _moved_partition_applied() -> list[Any]:
+    def let_go(self: Worker, places: Any) -> None:
+        for place in places:
+            self._upkeep.pop((place.topic, place.partition), None)
+
+    return [patch.object(Worker, "_let_go", let_go)]
+
+
+MISTAKES: dict[str, Mistake] = {
+    name.strip("_").replace("_", " "): made
+    for name, made in globals().copy().items()
+    if name.startswith("_")
+    and callable(made)
+    and getattr(made, "__annotations__", {}).get("return") == list[Any]
+}
+"""Each mistake, by what it is."""
+
+
+@contextmanager
+def mistaken(name: str) -> Iterator[None]:
+    """Let the services make a mistake."""
+    with ExitStack() as stack:
+        for each in MISTAKES[name]():
+            stack.enter_context(each)
+        yield

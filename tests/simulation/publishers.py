@@ -1,0 +1,103 @@
+"""Those who write to the log: good commands, repeats, nonsense, and some in the wrong partition."""
+
+import json
+from random import Random
+
+from sowline.command import Headers
+from sowline.key import partition_of, sow_key
+from sowline.topics import TopicDefinition
+from tests.property.model import FILTERS, Body
+from tests.simulation.broker import Broker
+
+KEYS = ("a", "b", "c", "d", "e", "f", "1", "2")
+
+
+class Publishers:
+    """Some producers of every kind."""
+
+    def __init__(self, chance: Random, definition: TopicDefinition, broker: Broker) -> None:
+        self._chance = chance
+        self._definition = definition
+        self._broker = broker
+        self._sequences = {"P": 0, "Q": 0}
+        self._last: list[tuple[int, bytes | None, bytes | None, Headers]] = []
+
+    def publish(self, count: int) -> None:
+        """Write some commands."""
+        for _ in range(count):
+            self._write(*self._command())
+
+    def touch(self, partition: int) -> None:
+        """Write a good command that belongs to a partition, and what is refused to the same."""
+        key = next(
+            str(n) for n in range(1000) if partition_of(str(n), self._definition.partitions) == partition
+        )
+        self._write(partition, None, json.dumps({"id": key, "q": 7, "r": "n"}).encode(), [])
+
+    def _write(self, partition: int, key: bytes | None, value: bytes | None, headers: Headers) -> None:
+        self._broker.append((self._definition.log, partition), key, value, headers)
+
+    def _command(self) -> tuple[int, bytes | None, bytes | None, Headers]:
+        chance = self._chance
+        if self._last and chance.random() < 0.08:
+            return chance.choice(self._last)
+        id = chance.choice(KEYS)
+        partition = partition_of(id, self._definition.partitions)
+        if chance.random() < 0.15:
+            partition = chance.randrange(self._definition.partitions)
+        key, value, headers = self._content(id)
+        if chance.random() < 0.25 and not any(name == "sow.publisher" for name, _ in headers):
+            headers = headers + self._number()
+        if value is not None and not headers and chance.random() < 0.15:
+            seconds = chance.choice((b"0", b"0.5", b"2", b"30"))
+            headers = [("sow.expiration", seconds)]
+        command = partition, key, value, headers
+        self._last = [*self._last[-8:], command]
+        return command
+
+    def _number(self) -> Headers:
+        name = self._chance.choice(sorted(self._sequences))
+        self._sequences[name] += 1
+        back = self._chance.choice((0, 0, 0, 1, 3))
+        number = max(0, self._sequences[name] - back)
+        return [("sow.publisher", name.encode()), ("sow.sequence", b"%d" % number)]
+
+    def _content(self, id: str) -> tuple[bytes | None, bytes | None, Headers]:
+        chance, kind = self._chance, self._chance.random()
+        key = id.encode()
+        if kind < 0.5:
+            return key, self._body(id, whole=True), []
+        if kind < 0.72:
+            return key, self._body(id, whole=False), [("sow.command", b"delta_publish")]
+        if kind < 0.78:
+            return key, None, []
+        if kind < 0.82:
+            return key, json.dumps({"id": id}).encode(), [("sow.command", b"sow_delete")]
+        if kind < 0.88:
+            filter = chance.choice(sorted(FILTERS)).encode()
+            return None, None, [("sow.command", b"sow_delete"), ("sow.filter", filter)]
+        if kind < 0.92:
+            ids = chance.sample(KEYS, 3)
+            keys = b",".join(sow_key(self._definition.domain_prefix, each) for each in ids)
+            return None, None, [("sow.command", b"sow_delete"), ("sow.keys", keys)]
+        return chance.choice(
+            (
+                (key, b"{not json", []),
+                (key, b"[1]", []),
+                (None, b'{"q":1}', []),
+                (None, b'{"id":null}', []),
+                (key, b'{"id":"a"}', [("sow.unknown", b"x")]),
+                (None, None, []),
+            )
+        )
+
+    def _body(self, id: str, *, whole: bool) -> bytes:
+        chance = self._chance
+        body: Body = {"id": id}
+        if whole or chance.random() < 0.6:
+            body["q"] = chance.randint(0, 9)
+        if chance.random() < 0.4:
+            body["r"] = chance.choice(("n", "m"))
+        if chance.random() < 0.3:
+            body["more"] = {chance.choice("ab"): chance.randint(0, 2)}
+        return json.dumps(body, separators=(",", ":")).encode()

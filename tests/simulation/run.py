@@ -1,0 +1,518 @@
+"""One run: a world made, disturbed and brought to rest by one seed."""
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import structlog
+
+from sowline.topics import parse_topics
+from tests.property.clock import ClockLoop
+from tests.simulation import clients, strands
+from tests.simulation.broker import Broker, Group, Written
+from tests.simulation.disk import Disks
+from tests.simulation.process import Process
+from tests.simulation.publishers import Publishers
+from tests.simulation.services import QueryService, Worker
+from tests.simulation.subscriber import Subscriber, Wish
+from tests.simulation.truth import Truth, Untrue, hold
+
+BEGIN_MS = 1_700_000_000_000
+LAG_MS = 30_000
+"""How long an event of the changes topic is safe from compaction here."""
+
+STEPS = 120
+REST_ROUNDS_MAX = 1500
+TRACE_LINES = 60
+
+FAULTS = (
+    "crash",
+    "stall",
+    "stale",
+    "rebalance",
+    "power cut",
+    "disk loss",
+    "damage",
+    "refusal",
+    "fatal",
+    "redelivery",
+    "skew",
+    "broker clock",
+    "holes",
+    "compaction",
+    "service crash",
+    "slow client",
+    "vanish",
+    "restart",
+    "slow steps",
+    "idle",
+)
+"""What can go wrong; a seed takes some of it."""
+
+
+@dataclass
+class Outcome:
+    """What a run was like; `error` is what went wrong."""
+
+    seed: int
+    steps: int
+    faults: frozenset[str]
+    trace: list[str]
+    error: BaseException | None
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        head = f"seed {self.seed}, {self.steps} steps, faults: {', '.join(sorted(self.faults)) or 'none'}"
+        if self.error is None:
+            return f"{head}: as it should be"
+        return "\n".join([head, *self.trace[-TRACE_LINES:], f"{type(self.error).__name__}: {self.error}"])
+
+
+class Loop(ClockLoop):
+    """A loop whose strands call into it while it waits for them."""
+
+    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+        """Call it in the loop; only one of loop and strands ever runs."""
+        return self.call_soon(callback, *args, context=context)
+
+
+class Simulation:
+    """The world of one seed."""
+
+    def __init__(self, seed: int, steps: int, loop: Loop, faults: frozenset[str] | None = None) -> None:
+        self.seed = seed
+        self.steps = steps
+        self.loop = loop
+        self.chance = self._chance("world")
+        some = frozenset(fault for fault in FAULTS if self._chance("faults " + fault).random() < 0.4)
+        self.faults = some if faults is None else faults
+        self._lines: deque[tuple[Any, ...]] = deque(maxlen=TRACE_LINES * 4)
+        self.step = 0
+        self._creep = 0.0
+        self._slow = self._chance("slow")
+        partitions = self.chance.choice((1, 1, 2, 3))
+        window = self.chance.choice(("5s", "7d"))
+        self.topics = parse_topics(
+            f"topics: [{{name: orders, key: /id, partitions: {partitions}, expiration: enabled,"
+            f" repeat_window: {window}}}]"
+        )
+        self.definition = self.topics.topics[0]
+        self.truth = Truth(self.definition, lambda: self.broker)
+        self.broker = Broker(self._chance("broker"), self.now, self._on_append)
+        for name, count in (
+            (self.definition.log, partitions),
+            (self.definition.changes, partitions),
+            (self.definition.dead, 1),
+        ):
+            self.broker.make(name, count)
+        places = [(self.definition.log, number) for number in range(partitions)]
+        self.group = Group(self._chance("group"), places)
+        self.processes: dict[str, Process] = {}
+        self.disks = Disks(self.processes, self._on_commit)
+        self.workers = [self._worker(number) for number in range(self.chance.choice((1, 1, 2, 3)))]
+        self.services = [self._service(number) for number in range(self.chance.choice((1, 2)))]
+        self.subscribers = [self._subscriber(number) for number in range(self.chance.randint(1, 4))]
+        self.ring = self.chance.choice((3, 8, 1000))
+        self.publishers = Publishers(self._chance("publishers"), self.definition, self.broker)
+        self.wakes: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
+        self._aside: BaseException | None = None
+        loop.set_exception_handler(self._on_exception)
+
+    def _on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Keep what was raised where nobody waits for it."""
+        self._aside = self._aside or context.get("exception") or Untrue(context["message"])
+
+    def _chance(self, name: str) -> Random:
+        return Random(f"{self.seed} {name}")
+
+    def _worker(self, number: int) -> Worker:
+        name = f"worker-{number}"
+        batch = self.chance.choice((1, 4, 50))
+        worker = Worker(name, self._chance(name), self.broker, self.group, self.trace, self.disks, batch)
+        if "skew" in self.faults:
+            worker.skew = self.chance.randint(-20_000, 20_000)
+        self.processes[name] = worker
+        return worker
+
+    def _service(self, number: int) -> QueryService:
+        name = f"service-{number}"
+        service = QueryService(name, self._chance(name), self.broker, self.trace, self.truth)
+        self.processes[name] = service
+        return service
+
+    def _subscriber(self, number: int) -> Subscriber:
+        chance = self._chance(f"client-{number}")
+        filter = chance.choice(("1=1", "/q > 5", "/q IN (1,2,3)", "/r = 'n' AND NOT /q < 4"))
+        oof, delta, conflation, reset = (chance.random() < share for share in (0.7, 0.4, 0.2, 0.5))
+        wish = Wish(filter, oof, delta, conflation, reset)
+        return Subscriber(f"client-{number}", wish, self.truth, chance, self.trace, self.definition.name)
+
+    # time, and what is written down
+
+    def now(self) -> int:
+        """Return the time, in ms since 1970."""
+        return BEGIN_MS + int(self.loop.time() * 1000)
+
+    def monotonic(self) -> float:
+        """Return the time in seconds; now and then a step takes long."""
+        if "slow steps" in self.faults and self._slow.random() < 0.03:
+            self._creep += 0.03
+        return self.loop.time() + self._creep
+
+    def time_ns(self) -> int:
+        """Return the time by the clock of the process that asks."""
+        for process in self.processes.values():
+            if process.strand is not None and process.strand is strands.Strand.current:
+                return (self.now() + process.skew) * 1_000_000
+        return self.now() * 1_000_000
+
+    def trace(self, *what: object) -> None:
+        """Write down what happens."""
+        self._lines.append((self.step, self.now() - BEGIN_MS, *what))
+
+    def lines(self) -> list[str]:
+        """Return what was written down last."""
+        return [f"{step:4} {ms:7} ms  " + " ".join(map(str, what)) for step, ms, *what in self._lines]
+
+    def _note_log(self, logger: object, method: str, event: dict[str, Any]) -> None:
+        self.trace("  logs", *(f"{name}={value}" for name, value in event.items()))
+        raise structlog.DropEvent
+
+    def _on_append(self, written: Written) -> None:
+        number = written.place[1]
+        about = dict(written.about or [])
+        said = {name: value.decode() for name, value in about.items() if value and name != "sow.previous"}
+        self.trace("  ", f"{written.place[0]}[{number}]@{written.at}", written.name, written.body, said)
+        self.truth.written(written)
+
+    def _on_commit(self, path: Any, store: Any) -> None:
+        self.truth.committed(path, store)
+
+    # the run
+
+    async def run(self) -> None:
+        """Do all steps, then bring everything to rest."""
+        try:
+            for worker in self.workers:
+                worker.start(self.topics)
+            for service in self.services:
+                self._start_service(service)
+            for step in range(self.steps):
+                self.step = step
+                await self._step()
+            await self._come_to_rest()
+        finally:
+            for subscriber in self.subscribers:
+                subscriber.disconnect()
+            for process in self.processes.values():
+                process.kill()
+
+    def _start_service(self, service: QueryService) -> None:
+        service.start(self.topics, self.ring, lambda _: None)
+
+    async def _step(self) -> None:
+        chance = self.chance
+        if chance.random() < 0.5:
+            self.publishers.publish(chance.choice((1, 1, 2, 5)))
+        if "holes" in self.faults:
+            self.broker.has_holes = True
+        if self.faults and chance.random() < 0.2:
+            await self._go_wrong(chance.choice(sorted(self.faults)))
+        self._recover()
+        await self._take_turns(chance.randint(1, 4))
+        await self.loop.tick(chance.choice((1, 10, 50, 200, 1000)))
+        self._look_aside()
+
+    def _look_aside(self) -> None:
+        if self._aside is not None:
+            raise self._aside
+
+    async def _take_turns(self, turns: int) -> None:
+        for _ in range(turns):
+            kind = self.chance.random()
+            if kind < 0.4:
+                self.chance.choice(self.workers).turn()
+            elif kind < 0.7:
+                await self._serve(self.chance.choice(self.services))
+            else:
+                await self._use(self.chance.choice(self.subscribers))
+
+    async def _serve(self, service: QueryService) -> None:
+        service.turn()
+        if self.chance.random() < 0.8:
+            await self.loop.rest()
+        service.check_whole()
+        if service.state.broken:
+            self._end_service(service)
+        elif not service.is_dead and self.chance.random() < 0.1:
+            await service.tell_progress()
+
+    def _end_service(self, service: QueryService) -> None:
+        self.trace(service.name, "ends", service.state.broken)
+        service.stop()
+        for subscriber in self.subscribers:
+            if subscriber.service is service:
+                subscriber.disconnect()
+
+    async def _use(self, subscriber: Subscriber) -> None:
+        if not subscriber.is_connected:
+            alive = [service for service in self.services if not service.is_dead]
+            if alive:
+                subscriber.connect(self.chance.choice(alive))
+        await self.loop.rest()
+        slow = "slow client" in self.faults and self.chance.random() < 0.6
+        await subscriber.receive(0 if slow else self.chance.choice((1, 2, 10)))
+        subscriber.ask_again()
+        await subscriber.read(self.chance.choice((1, 3, 100)))
+
+    # what goes wrong, and what is done about it
+
+    async def _go_wrong(self, fault: str) -> None:
+        self.counts[fault] = self.counts.get(fault, 0) + 1
+        worker = self.chance.choice(self.workers)
+        if fault == "idle":
+            await self.loop.tick(self.chance.choice((5_000, 20_000, 60_000)))
+        action = {
+            "crash": lambda: self._arm(worker, "crash"),
+            "stall": lambda: self._arm(worker, "stall"),
+            "stale": lambda: self._make_stale(worker),
+            "rebalance": lambda: self.group.share_out(anew=True),
+            "power cut": lambda: self._end_worker(worker, power=True),
+            "disk loss": lambda: self._end_worker(worker, disk=True),
+            "damage": lambda: self._damage(worker),
+            "refusal": self._refuse,
+            "fatal": lambda: [producer.fail() for producer in worker.producers],
+            "redelivery": lambda: worker.consumer and worker.consumer.go_back(self.chance.randint(1, 5)),
+            "skew": lambda: self._move_clock(worker),
+            "broker clock": self._move_broker_clock,
+            "compaction": self._compact,
+            "changes loss": self._lose_changes,
+            "service crash": lambda: self._end_service(self.chance.choice(self.services)),
+            "vanish": lambda: self.chance.choice(self.subscribers).disconnect(),
+            "restart": lambda: self.chance.choice(self.subscribers).restart(),
+        }.get(fault)
+        if action is not None:
+            self.trace("fault:", fault)
+            action()
+
+    def _arm(self, worker: Worker, mishap: str) -> None:
+        if worker.runs:
+            worker.fuse, worker.mishap = self.chance.randint(1, 40), mishap
+            self.wakes[worker.name] = self.step + self.chance.randint(3, 25)
+
+    def _make_stale(self, worker: Worker) -> None:
+        """The group gives a worker up that works, or stands still, and hears of it late."""
+        self._arm(worker, "stall")
+        consumer = worker.consumer
+        if consumer is not None and consumer in self.group.members and not worker.is_dead:
+            consumer.miss(self.chance.randint(0, 6))
+
+    def _move_clock(self, worker: Worker) -> None:
+        worker.skew = self.chance.randint(-20_000, 20_000)
+
+    def _move_broker_clock(self) -> None:
+        self.broker.skew = self.chance.randint(-5_000, 5_000)
+
+    def _compact(self) -> None:
+        """Let compaction run. Its lag is longer than a load takes, and than foreign writes stay as they are."""
+        loads = [s.began for s in self.services if not s.is_dead and s.state.loading]
+        before = min([self.now() - LAG_MS, *loads])
+        for number in range(self.definition.partitions):
+            if not self.truth.spoiled(number):
+                self.broker.compact((self.definition.changes, number), before)
+
+    def _refuse(self) -> None:
+        self.broker.is_refusing = True
+        self.wakes["broker"] = self.step + self.chance.randint(1, 10)
+
+    def _end_worker(self, worker: Worker, *, power: bool = False, disk: bool = False) -> None:
+        worker.kill()
+        self.disks.released(worker.name)
+        if power:
+            self.disks.cut_power(worker.name, self.chance.randint(1, 4))
+        if disk:
+            self.disks.wipe(worker.name)
+
+    def _damage(self, worker: Worker) -> None:
+        if self.chance.random() < 0.5:
+            for files in self.disks.of(worker.name):
+                files.fails = True
+        else:
+            self._end_worker(worker)
+            self.disks.damage(worker.name, self.chance.randint(0, 99))
+
+    def _lose_changes(self) -> None:
+        """The changes topic goes while no worker runs, and nothing is on its way to it any more."""
+        for worker in self.workers:
+            self._end_worker(worker)
+        self.broker.late.clear()
+        self.broker.make(self.definition.changes, self.definition.partitions)
+
+    def _recover(self) -> None:
+        """Let what is down come back, sooner or later."""
+        chance = self.chance
+        if self.broker.is_refusing and self.wakes.get("broker", 0) <= self.step:
+            self.broker.is_refusing = False
+        if chance.random() < 0.3:
+            self.broker.arrive()
+        for worker in self.workers:
+            if worker.is_dead:
+                if worker.consumer in self.group.members and chance.random() < 0.2:
+                    self.group.leave(worker.consumer)
+                if chance.random() < 0.2:
+                    self._start_worker(worker)
+            elif worker.is_stalled:
+                consumer = worker.consumer
+                if consumer is not None and consumer in self.group.members and chance.random() < 0.1:
+                    consumer.miss(chance.randint(0, 6))
+                if self.wakes.get(worker.name, 0) <= self.step:
+                    self.trace(worker.name, "wakes")
+                    worker.is_stalled = False
+            elif worker.strand is not None and worker.strand.ended:
+                raise Untrue(f"{worker.name} has ended by itself")
+            self._look_after(worker)
+        for service in self.services:
+            if service.is_dead and chance.random() < 0.3:
+                self._start_service(service)
+
+    def _start_worker(self, worker: Worker) -> None:
+        worker.kill()
+        if worker.consumer is not None:
+            self.group.leave(worker.consumer)
+        worker.start(self.topics)
+
+    def _look_after(self, worker: Worker) -> None:
+        """Do what the sentence of a stopped partition says."""
+        for place, why in worker.stopped().items():
+            hold(
+                "Delete that topic" in why and self.truth.may_expire_wholly,
+                worker.name,
+                place,
+                "stopped:",
+                why,
+            )
+            self.trace("operator deletes the changes topic:", why)
+            self._lose_changes()
+            return
+
+    # the end
+
+    async def _come_to_rest(self) -> None:
+        """Let nothing more go wrong; everything must come to stand where the logs end."""
+        self.trace("nothing more goes wrong")
+        self.broker.is_refusing = False
+        self.broker.is_calm = True
+        self.faults -= {"slow client", "holes"}
+        self.broker.has_holes = False
+        while self.broker.late:
+            self.broker.arrive()
+        for number in range(self.definition.partitions):
+            self.publishers.touch(number)
+        await self._rest()
+        for number in range(self.definition.partitions):
+            self.publishers.touch(number)
+        await self._rest()
+        self.truth.settled()
+        self._check_loading()
+
+    async def _rest(self) -> None:
+        for round in itertools.count():
+            self.step += 1
+            hold(round < REST_ROUNDS_MAX, "does not come to rest:", *self._unrest())
+            self.wakes.clear()
+            for worker in self.workers:
+                worker.fuse = 0
+            self._recover()
+            for worker in self.workers:
+                worker.turn()
+            for service in self.services:
+                await self._serve(service)
+            for subscriber in self.subscribers:
+                await self._use(subscriber)
+            await self.loop.tick(20)
+            self._look_aside()
+            if round % 3 == 2 and not self._unrest():
+                break
+
+    def _unrest(self) -> list[str]:
+        found = [worker.name for worker in self.workers if not worker.runs]
+        for service in self.services:
+            replicas = service.state.topics[self.definition.name].partitions
+            for number, replica in enumerate(replicas):
+                if service.is_dead or replica.loading or replica.held.offset != self.truth.last(number):
+                    found.append(f"{service.name}[{number}] at {replica.held} of {self.truth.last(number)}")
+        return found + [
+            f"{subscriber.name} at {subscriber.places}"
+            for subscriber in self.subscribers
+            if not subscriber.is_level()
+        ]
+
+    def _check_loading(self) -> None:
+        """What compaction leaves of the changes says what is true."""
+        for number in range(self.definition.partitions):
+            self.broker.compact((self.definition.changes, number), 1 << 60)
+            self.truth.loads(number)
+
+
+@contextmanager
+def _played(simulation: Simulation) -> Iterator[None]:
+    """Put the stand-ins in place of what is around the services."""
+    threads = SimpleNamespace(Event=strands.Event, Thread=strands.Thread)
+    chance = simulation._chance("sizes")
+    config = structlog.get_config()
+    patches = [
+        patch("sowline.kafka.Consumer", clients.Consumer),
+        patch("sowline.kafka.Producer", clients.Producer),
+        patch("sowline.cluster.AdminClient", clients.AdminClient),
+        patch("materializer.recovery.RocksStore", simulation.disks.store_class()),
+        patch("materializer.service.ensure_topics", lambda kafka, topics: None),
+        patch("materializer.service.Path", lambda path: SimpleNamespace(mkdir=lambda **_: None)),
+        patch("materializer.partition.OUTCOMES_MAX", chance.choice((1, 3, 1000))),
+        patch("query_service.follower.threading", threads),
+        patch("query_service.replica.INDEX_STEP", chance.choice((1, 3, 500))),
+        patch("query_service.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
+        patch("query_service.catch_up._in_thread", _one_by_one),
+        patch("time.monotonic", simulation.monotonic),
+        patch("time.time_ns", simulation.time_ns),
+        patch("time.time", lambda: simulation.time_ns() / 1e9),
+        patch("time.sleep", lambda seconds: strands.pause()),
+    ]
+    clients.PROCESSES.clear()
+    clients.PROCESSES.update(simulation.processes)
+    with ExitStack() as stack:
+        for each in patches:
+            stack.enter_context(each)
+        structlog.configure(processors=[simulation._note_log])
+        stack.callback(structlog.configure, **config)
+        yield
+
+
+async def _one_by_one(batches: Any) -> Any:
+    """Yield batches, and let others run in between."""
+    for batch in batches:
+        yield batch
+        await asyncio.sleep(0)
+
+
+def simulate(seed: int, steps: int = STEPS, faults: frozenset[str] | None = None) -> Outcome:
+    """Run a seed, and return what became of it."""
+    loop = Loop()
+    simulation = Simulation(seed, steps, loop, faults)
+    error: BaseException | None = None
+    with _played(simulation):
+        try:
+            loop.run_until_complete(simulation.run())
+        except Exception as wrong:
+            error = wrong
+        finally:
+            loop.run_until_complete(loop.end())
+            loop.close()
+    return Outcome(seed, simulation.step, simulation.faults, simulation.lines(), error, simulation.counts)

@@ -1,0 +1,119 @@
+"""The services as processes of the simulation: the materializer's, with its real loop, and the query service's."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from materializer.service import Materializer
+from query_service.backend import Backend
+from query_service.follower import Batches, Follower
+from query_service.follower import Place as ChangesPlace
+from query_service.hub import Hub
+from query_service.session import Session
+from query_service.state import State
+from sowline.settings import Settings
+from sowline.topics import Topics
+from tests.simulation.broker import Broker, Group
+from tests.simulation.disk import Disks
+from tests.simulation.process import Process
+from tests.simulation.strands import Event, Strand
+from tests.simulation.truth import Truth, hold
+
+
+class Worker(Process):
+    """A materializer: `Materializer.run` in a strand."""
+
+    def __init__(
+        self, name: str, chance: Random, broker: Broker, group: Group, trace: Any, disks: Disks, batch: int
+    ) -> None:
+        super().__init__(name, chance, broker, group, trace)
+        self._disks = disks
+        self._batch = batch
+        self.materializer: Materializer | None = None
+
+    def start(self, topics: Topics) -> None:
+        """Start the process."""
+        self.trace(self.name, "starts")
+        self._disks.released(self.name)
+        settings = Settings.model_construct(
+            kafka=self.name,
+            kafka_options={},
+            data_dir=Path("/") / self.name,
+            batch_records_max=self._batch,
+            session_timeout_ms=6000,
+            accept_loss=False,
+            group="sowline",
+        )
+        self.materializer = Materializer(settings, topics, Event())  # type: ignore[arg-type]
+        self.begin(Strand(self.materializer.run))
+
+    def stopped(self) -> dict[tuple[str, int], str]:
+        """Return the partitions that it had to stop."""
+        worker = None if self.materializer is None else self.materializer._worker
+        return {} if worker is None or self.is_dead else dict(worker._stopped)
+
+
+class QueryService(Process):
+    """A query service: its real follower in a strand, its state, and sessions without a socket."""
+
+    def __init__(self, name: str, chance: Random, broker: Broker, trace: Any, truth: Truth) -> None:
+        super().__init__(name, chance, broker, None, trace)
+        self._truth = truth
+        self.sessions: set[Session] = set()
+
+    def start(self, topics: Topics, ring: int, failed: Callable[["QueryService"], None]) -> None:
+        """Start the process."""
+        self.trace(self.name, "starts")
+        self.state = State(topics, ring)
+        self.began = self.broker.clock() + self.broker.skew
+        self.hub = Hub()
+        self.state.on_changes = self.hub.on_changes
+        self.backend = Backend(self.state, self.hub, self.kafka)
+        follower = Follower(self.kafka, topics.topics, self._take, self._loaded, self._failed)
+        follower.start()
+        self.begin(follower._thread.strand)  # type: ignore[attr-defined]
+
+    def _take(self, batches: Batches) -> None:
+        if self.is_dead:
+            return
+        self.state.take(batches)
+        self.backend.publishing.take(batches)
+        for (_, number), events in batches.items():
+            self.trace(self.name, "takes", number, [str(placed.event.position) for placed in events])
+            self._check(number)
+
+    def _loaded(self, places: list[ChangesPlace]) -> None:
+        if self.is_dead:
+            return
+        self.state.loaded(places)
+        for _, number in places:
+            self.trace(self.name, "has loaded", number)
+            self._check(number)
+
+    def _check(self, number: int) -> None:
+        topic = self.state.topics[self._truth.definition.name]
+        if not topic.partitions[number].loading and not self.state.broken:
+            self._truth.replica(self.name, self.state, number)
+
+    def _failed(self, error: BaseException) -> None:
+        self.state.failed(error)
+
+    def check_whole(self) -> None:
+        """Nothing may be missing from what it follows, unless something was lost."""
+        if self.state.broken:
+            hold(self._truth.may_expire, self.name, "is broken, and nothing was lost:", self.state.broken)
+
+    def stop(self) -> None:
+        """End the process and its connections."""
+        self.kill()
+        for session in self.sessions:
+            session.close()
+        self.sessions.clear()
+
+    async def tell_progress(self) -> None:
+        """Tell quiet subscriptions where they stand."""
+        for session in list(self.sessions):
+            await session.tell_progress()
+            await asyncio.sleep(0)

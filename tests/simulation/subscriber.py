@@ -1,0 +1,308 @@
+"""A client that is played: the real stream of the client library, and whether what it says is so."""
+
+import json
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from query_service.outbox import Outbox
+from query_service.session import Session
+from sowline.bookmark import Positions, parse_bookmark
+from sowline.errors import SowlineError
+from sowline.message import Message, Received, read_frame
+from sowline.position import Position
+from sowline.stream import Ask, Stream, stream_id
+from tests.property.model import FILTERS, Body, Effect, merged
+from tests.simulation.truth import Truth, hold
+
+if TYPE_CHECKING:
+    from tests.simulation.services import QueryService
+
+
+class Wish(NamedTuple):
+    """What a client asks for."""
+
+    filter: str
+    oof: bool
+    delta: bool
+    conflation: bool
+    reset: bool
+
+    @property
+    def options(self) -> str:
+        """The options as text."""
+        given = {"oof": self.oof, "conflation=100ms": self.conflation, "reset": self.reset}
+        return ",".join(name for name, wanted in given.items() if wanted)
+
+    @property
+    def command(self) -> str:
+        """The kind of subscription, without its snapshot."""
+        return "delta_subscribe" if self.delta else "subscribe"
+
+    def matches(self, body: Body | None) -> bool:
+        """Tell whether a record is one of those that are wanted."""
+        return body is not None and FILTERS[self.filter](body)
+
+    def is_told(self, effect: Effect) -> str | None:
+        """Return the message that a change is due to the client: `publish`, `oof` or none."""
+        if self.matches(effect.now):
+            return "publish"
+        return "oof" if self.oof and self.matches(effect.before) else None
+
+
+class Saved(NamedTuple):
+    """What a client's program has written down."""
+
+    bookmark: str
+    view: dict[bytes, Body]
+    places: Positions
+
+
+class Subscriber:
+    """One subscription over connections that come and go; each message is checked as the program gets it."""
+
+    def __init__(
+        self, name: str, wish: Wish, truth: Truth, chance: Random, trace: Callable[..., None], topic: str
+    ) -> None:
+        self.name = name
+        self.wish = wish
+        self._truth = truth
+        self._chance = chance
+        self._trace = trace
+        self._topic = topic
+        self._log = truth.definition.log
+        self._ids = 0
+        self.service: QueryService | None = None
+        self._session: Session | None = None
+        self._outbox: Outbox | None = None
+        self._again: Received | None = None
+        self.view: dict[bytes, Body] = {}
+        self._group: dict[bytes, Body] | None = None
+        self.places: Positions = {}
+        self.saved: Saved | None = None
+        self.groups = self.messages = self.expired = 0
+        self._has_news = False
+        self.stream = self._new_stream(None)
+
+    def _new_stream(self, saved: Saved | None) -> Stream:
+        self._ids += 1
+        command = self.wish.command if saved else f"sow_and_{self.wish.command}"
+        ask = Ask(
+            command,
+            self._topic,
+            filter=self.wish.filter,
+            options=self.wish.options,
+            bookmark=saved.bookmark if saved else "",
+            batch_size=2,
+        )
+        self._group = None
+        self.view = dict(saved.view) if saved else {}
+        self.places = dict(saved.places) if saved else {}
+        return Stream(f"{self.name}-{self._ids}", ask)
+
+    # the connection
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is somebody to talk to."""
+        return self._session is not None
+
+    def connect(self, service: "QueryService") -> None:
+        """Connect, and ask for what is missing."""
+        ask = self.stream.resumed()
+        assert ask is not None, "a stream that goes on"
+        self.service = service
+        self._outbox = Outbox(self._chance.choice((300, 3000, 1 << 20)))
+        self._session = Session(service.backend, self._outbox)
+        service.sessions.add(self._session)
+        self._trace(self.name, "connects to", service.name, ask.command, ask.bookmark)
+        self._send(ask.request(self.stream.id))
+
+    def _send(self, request: dict[str, Any]) -> None:
+        assert self._session is not None
+        self._session.receive_one(orjson.dumps(request))
+
+    def disconnect(self) -> None:
+        """Vanish."""
+        if self._session is not None and self.service is not None:
+            self._session.close()
+            self.service.sessions.discard(self._session)
+        self.service = self._session = self._outbox = self._again = None
+
+    def restart(self) -> None:
+        """The program begins again from what it has written down."""
+        self.disconnect()
+        self.stream.close()
+        self._trace(self.name, "begins again at", self.saved.bookmark if self.saved else None)
+        self.stream = self._new_stream(self.saved)
+
+    async def receive(self, frames: int) -> None:
+        """Take some frames from the connection."""
+        while frames and self._outbox is not None and self._outbox._messages:
+            frames -= 1
+            for message in await self._outbox.take():
+                for received in read_frame(message):
+                    await self._receive(received)
+
+    async def _receive(self, received: Received) -> None:
+        if self.stream.id not in map(stream_id, received.streams):
+            return
+        if self.stream.is_to_ask_again(received):
+            self._again = received
+        else:
+            await self.stream.receive(received)
+            self._has_news = True
+
+    def ask_again(self) -> None:
+        """Ask once more, where the service was not ready."""
+        if self._again is not None and self._session is not None:
+            self._send(self.stream.again(self._again))
+            self._again = None
+
+    # the program
+
+    async def read(self, limit: int) -> None:
+        """Let the program take some messages, and check them."""
+        if not self._has_news:
+            return
+        self._has_news = False
+        self.stream._pass_silent()
+        if self.stream._waiting or self.stream._error is not None:
+            try:
+                batch = await self.stream.next_batch(limit)
+            except SowlineError as error:
+                self._failed(error)
+                return
+            for message in batch:
+                self._take(message)
+            self._has_news = bool(self.stream._waiting) or self.stream._error is not None
+        self._note_place()
+
+    def _failed(self, error: SowlineError) -> None:
+        hold(error.reason == "bookmark_expired" and not self.wish.reset, self.name, "failed:", repr(error))
+        hold(self._truth.may_expire, self.name, "has nothing to go on from, and nothing was lost:", error)
+        self._trace(self.name, "expired", error)
+        self.expired += 1
+        self.saved = None
+        self.disconnect()
+        self.stream = self._new_stream(None)
+
+    def _take(self, message: Message) -> None:
+        self.messages += 1
+        if message.command == "group_begin":
+            if message.reset:
+                hold(self._truth.may_expire, self.name, "is reset, and nothing was lost")
+                self.expired += 1
+            self._group = {}
+        elif message.command == "sow":
+            hold(self._group is not None, self.name, "a record outside of a group")
+            assert self._group is not None
+            assert message.sow_key is not None
+            hold(message.sow_key.encode() not in self._group, self.name, "a record twice in a group")
+            self._group[message.sow_key.encode()] = message.data
+        elif message.command == "group_end":
+            self._end_group(message)
+        else:
+            hold(self._group is None, self.name, message.command, "within a group")
+            self._follow(message)
+
+    def _end_group(self, message: Message) -> None:
+        assert message.bookmark is not None
+        assert self._group is not None
+        places = self._read(message.bookmark)
+        for number, place in self.places.items():
+            hold(places.get(number, place) >= place, self.name, "goes back from", place, "in", number)
+        self.places, self.view, self._group = places, self._group, None
+        self.groups += 1
+        self._check_view("group")
+
+    def _read(self, bookmark: str) -> Positions:
+        return {} if bookmark == "epoch" else parse_bookmark(bookmark)[self._log]
+
+    def _follow(self, message: Message) -> None:
+        """Take a change: the one that was due next, or the outcome of some."""
+        self._apply(message)
+        if self.wish.conflation:
+            return
+        assert message.bookmark is not None
+        assert message.sow_key is not None
+        ((number, place),) = self._read(message.bookmark).items()
+        before = self.places.get(number, Position(0, -1))
+        hold(place > before, self.name, "is told of", place, "in", number, "and stands at", before)
+        effects = self._truth.effects(number, before, place)
+        due = [effect for effect in effects if self.wish.is_told(effect)]
+        told = [(effect.place, self._truth.key(effect.key), self.wish.is_told(effect)) for effect in due]
+        expected = [((place.offset, place.nth), message.sow_key.encode(), message.command)]
+        hold(told == expected, self.name, "was due", told, "and got", expected)
+        self.places[number] = place
+        key, effect = message.sow_key.encode(), due[0]
+        if message.command == "publish":
+            held = self.view.get(key)
+            hold(held == effect.now, self.name, "holds", held, "not", effect.now, "by", message)
+
+    def _apply(self, message: Message) -> None:
+        assert message.sow_key is not None
+        key = message.sow_key.encode()
+        if message.command == "oof":
+            hold(self.view.pop(key, None) is not None, self.name, "out of focus without being in it:", key)
+        elif message.delta:
+            hold(key in self.view, self.name, "a delta of what it does not hold:", message)
+            self.view[key] = _without(merged(self.view[key], message.data), message.removed)
+        else:
+            self.view[key] = message.data
+
+    def _note_place(self) -> None:
+        """Look at where the stream says that it stands: nothing may have been left out up to there."""
+        bookmark = self.stream.bookmark
+        if bookmark is None or not self.stream._whole or self._group is not None:
+            return
+        places = self._read(bookmark)
+        for number, place in places.items():
+            before = self.places.get(number, Position(0, -1))
+            hold(place >= before, self.name, "goes back from", before, "to", place, "in", number)
+            if not self.wish.conflation:
+                effects = self._truth.effects(number, before, place)
+                due = [effect for effect in effects if self.wish.is_told(effect)]
+                hold(not due, self.name, "moved from", before, "to", place, "in", number, "without", due)
+        self.places |= places
+        self._check_view(bookmark)
+        if not self.stream._amid_a_step and self._chance.random() < 0.3:
+            self.saved = Saved(bookmark, dict(self.view), dict(self.places))
+
+    def _check_view(self, where: str) -> None:
+        """What it holds is what matches at the place where it stands, if it is told of all that goes."""
+        if not self.wish.oof or self.stream._amid_a_step:
+            return
+        expected: dict[bytes, Body] = {}
+        for number, place in self.places.items():
+            if (state := self._truth.state_at(number, place)) is None:
+                return
+            expected |= {key: body for key, body in state.items() if self.wish.matches(body)}
+        hold(self.view == expected, self.name, "holds", self.view, "at", where, "not", expected)
+
+    def is_level(self) -> bool:
+        """Tell whether it stands behind everything that it was due."""
+        if self.stream.bookmark is None:
+            return False
+        for number in range(self._truth.definition.partitions):
+            place, end = (
+                self.places.get(number, Position(0, -1)),
+                Position(0, self._truth.last(number), 1 << 30),
+            )
+            if any(self.wish.is_told(effect) for effect in self._truth.effects(number, place, end)):
+                return False
+        return True
+
+
+def _without(body: Body, removed: tuple[str, ...]) -> Body:
+    """Return a body without the fields of these paths."""
+    body = json.loads(json.dumps(body))
+    for path in removed:
+        *above, name = path.strip("/").split("/")
+        inside = body
+        for each in above:
+            inside = inside.get(each, {})
+        inside.pop(name, None)
+    return body

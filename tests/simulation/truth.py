@@ -1,0 +1,234 @@
+"""What is true: the model of each partition's log, and the checks of everything that says something about it."""
+
+import json
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from materializer.head import Head
+from materializer.record import decode_record
+from materializer.recovery import walk
+from materializer.store import MemoryStore
+from query_service.state import State
+from sowline.change import AGAIN, Change, read_event
+from sowline.command import LogRecord
+from sowline.key import sow_key
+from sowline.position import Position
+from sowline.topics import TopicDefinition
+from tests.property.model import Body, Effect, PartitionModel
+from tests.simulation.broker import Broker, Written
+
+
+class Untrue(AssertionError):
+    """A service said what is not so."""
+
+
+def hold(is_so: bool, *what: object) -> None:
+    """Raise `Untrue` where something is not so."""
+    if not is_so:
+        raise Untrue(" ".join(str(each) for each in what))
+
+
+class Truth:
+    """The model of every partition, which has replayed its log as far as that was asked for."""
+
+    def __init__(self, definition: TopicDefinition, broker: Callable[[], Broker]) -> None:
+        self.definition = definition
+        self._broker = broker
+        count = range(definition.partitions)
+        limits = definition.limits
+        self.models = [
+            PartitionModel(
+                number,
+                definition.partitions,
+                definition.domain_prefix,
+                limits.record_bytes_max,
+                limits.repeat_window,
+                limits.expiration,
+                limits.records_max,
+            )
+            for number in count
+        ]
+        self._places: list[list[tuple[int, int]]] = [[] for _ in count]
+        self._replayed = [0 for _ in count]
+        self._emitted = [0 for _ in count]
+        self.dead: set[tuple[int, int, str]] = set()
+        self.stale_writes = 0
+        self._keys: dict[str, bytes] = {}
+
+    def model(self, number: int) -> PartitionModel:
+        """Return the model at its log's end."""
+        model, held = self.models[number], self._broker().parts[self.definition.log, number].held
+        new = held[self._replayed[number] :]
+        if new:
+            model.replay(LogRecord(one.at, one.time, one.name, one.body, one.about) for one in new)
+            self._replayed[number] = len(held)
+            self._places[number] += [effect.place for effect in model.effects[len(self._places[number]) :]]
+        return model
+
+    def last(self, number: int) -> int:
+        """Return the offset of a log's last record."""
+        return max(self.model(number).states)
+
+    def key(self, text: str) -> bytes:
+        """Return the SOW key of a key text."""
+        if text not in self._keys:
+            self._keys[text] = sow_key(self.definition.domain_prefix, text)
+        return self._keys[text]
+
+    def state(self, number: int, offset: int) -> dict[bytes, Body]:
+        """Return the records by SOW key after a log record."""
+        states = self.model(number).states
+        hold(offset in states, "there is no log record at", offset)
+        return {self.key(text): body for text, body in states[offset].items()}
+
+    def state_at(self, number: int, place: Position) -> dict[bytes, Body] | None:
+        """Return the records by SOW key at a place, which may be amid a log record; None where there is none."""
+        if place.offset not in self.model(number).states:
+            return None
+        state = self.state(number, place.offset)
+        later = self.effects(number, place, Position(place.era, place.offset, 1 << 30))
+        for effect in later:
+            state[self.key(effect.key)] = effect.before  # type: ignore[assignment]
+        return {key: body for key, body in state.items() if body is not None}
+
+    @property
+    def may_expire_wholly(self) -> bool:
+        """Whether the changes topic may be without a word of where it stands: it was lost."""
+        return any(
+            self._broker().parts[self.definition.changes, number].generation
+            for number in range(self.definition.partitions)
+        )
+
+    @property
+    def may_expire(self) -> bool:
+        """Whether changes went that somebody could have wanted."""
+        return self._broker().lost > 0 or self.may_expire_wholly
+
+    def effects(self, number: int, after: Position, upto: Position) -> list[Effect]:
+        """Return what happened after a position, up to another."""
+        model, places = self.model(number), self._places[number]
+        start = bisect_right(places, (after.offset, after.nth))
+        end = bisect_right(places, (upto.offset, upto.nth))
+        return model.effects[start:end]
+
+    # the changes topic, and the dead letters
+
+    def written(self, message: Written) -> None:
+        """Check what a worker has written."""
+        topic, number = message.place
+        if topic == self.definition.changes:
+            event = read_event(message.name or b"", message.body, message.about)
+            if isinstance(event, Change):
+                self._check_change(number, event)
+            else:
+                self._check_after(number, event.position, event.after, inclusive=True)
+                hold(event.position.offset in self.model(number).states, "no log record at", event.position)
+        elif topic == self.definition.dead:
+            partition, _, offset = (message.name or b"").decode().partition("@")
+            self.dead.add((int(partition), int(offset), dict(message.about or [])["sow.reason"].decode()))
+
+    def _check_change(self, number: int, event: Change) -> None:
+        place = event.position.offset, event.position.nth
+        model, places = self.model(number), self._places[number]
+        index = bisect_left(places, place)
+        there = index < len(places) and places[index] == place
+        if event.op == AGAIN:
+            hold(event.body is None or there, number, "again what never was", event)
+            if event.body is not None:
+                hold(
+                    json.loads(event.body) == model.effects[index].now, number, "again, but otherwise", event
+                )
+            return
+        hold(there, number, "a change that never was", event)
+        effect = model.effects[index]
+        found = event.sow_key, _body(event.previous), _body(event.body)
+        hold(found == (self.key(effect.key), effect.before, effect.now), number, event, "but", effect)
+        self._check_after(number, event.position, event.after, inclusive=False)
+        hold(index <= self._emitted[number], number, "changes left out before", event.position)
+        self.stale_writes += index < self._emitted[number]
+        self._emitted[number] = max(self._emitted[number], index + 1)
+
+    def _check_after(self, number: int, position: Position, after: Position, *, inclusive: bool) -> None:
+        self.model(number)
+        places, place = self._places[number], (position.offset, position.nth)
+        before = (bisect_right if inclusive else bisect_left)(places, place)
+        expected = places[before - 1] if before else (-1, 0)
+        hold((after.offset, after.nth) == expected, number, position, "says after", after, "not", expected)
+
+    # what is kept
+
+    def committed(self, path: Path, store: MemoryStore) -> None:
+        """Check a partition's store after a commit."""
+        data = store.head()
+        if not data:
+            return
+        head, number = Head.decode(data), int(path.name)
+        hold(walk(store) == store.tally(), path, "the tally is wrong")
+        if not head.complete:
+            return
+        model = self.model(number)
+        hold(head.position.offset in model.states, path, "no log record at", head.position)
+        state, live = self.state(number, head.position.offset), {}
+        for key, entry in store.scan():
+            record = decode_record(entry)
+            if record.body is not None:
+                live[key] = json.loads(record.body)
+        hold(live == state, path, "holds", live, "at", head.position, "not", state)
+        hold(head.records == len(live), path, "counts", head.records, "records, not", len(live))
+
+    def replica(self, name: str, state: State, number: int) -> None:
+        """Check a replica's part between two instants."""
+        topic = state.topics[self.definition.name]
+        rows, partition = topic.rows, topic.partitions[number]
+        found = {
+            key: json.loads(rows.bodies[row] or b"")
+            for key, row in rows.numbers.items()
+            if rows._partitions[row] == number
+        }
+        expected = self.state(number, partition.held.offset)
+        hold(found == expected, name, number, "holds", found, "at", partition.held, "not", expected)
+
+    def spoiled(self, number: int) -> bool:
+        """Tell whether compaction would keep an event of the changes that is not its key's newest."""
+        newest: dict[bytes, Position] = {}
+        last: dict[bytes, Position] = {}
+        for message in self._broker().parts[self.definition.changes, number].held:
+            event = read_event(message.name or b"", message.body, message.about)
+            key = message.name or b""
+            last[key] = event.position
+            newest[key] = max(event.position, newest.get(key, event.position))
+        return last != newest
+
+    def loads(self, number: int) -> None:
+        """Check what a replica would load from the changes."""
+        newest: dict[bytes, Change] = {}
+        for message in self._broker().parts[self.definition.changes, number].held:
+            event = read_event(message.name or b"", message.body, message.about)
+            if isinstance(event, Change):
+                held = newest.get(event.sow_key)
+                if held is None or held.position < event.position:
+                    newest[event.sow_key] = event
+        found = {key: json.loads(event.body) for key, event in newest.items() if event.body is not None}
+        expected = self.state(number, self.last(number))
+        hold(found == expected, number, "the changes load to", found, "not", expected)
+
+    def settled(self) -> None:
+        """Check, at the end, that every log record is accounted for."""
+        forwards: dict[int, set[tuple[int, int]]] = defaultdict(set)
+        for number in range(self.definition.partitions):
+            for message in self._broker().parts[self.definition.log, number].held:
+                origin = dict(message.about or []).get("sow.origin")
+                if origin is not None:
+                    partition, _, offset = origin.decode().partition("@")
+                    forwards[int(partition)].add((number, int(offset)))
+        for number, model in enumerate(self.models):
+            dead = {(offset, reason) for partition, offset, reason in self.dead if partition == number}
+            hold(dead == set(model.dead), number, "dead letters", dead, "not", model.dead)
+            hold(forwards[number] == set(model.forwards), number, "forwards", forwards[number])
+
+
+def _body(data: bytes | None) -> Any:
+    return None if data is None else json.loads(data)
