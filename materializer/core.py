@@ -96,12 +96,14 @@ class Applier:
 
     def _begin(self, record: LogRecord) -> None:
         """Move to the record. Changes of it that the state holds already (a recovery cut short) count on."""
-        self._resumed = record.offset == self._position.offset
+        offset, time = record.offset, record.time
+        self._resumed = offset == self._position.offset
         self._index = self._position.nth + 1 if self._resumed else 0
-        self._offset = record.offset
+        self._offset = offset
         if not self._resumed:
-            self._position = Position(self._era, record.offset)
-        self._time = max(self._time, record.time)
+            self._position = Position(self._era, offset)
+        if time > self._time:
+            self._time = time
 
     def _apply_one(self, record: LogRecord) -> None:
         command = read_command(record.headers)
@@ -143,7 +145,7 @@ class Applier:
                 "key collision",
                 f"expected the key text {current.key_text!r} under SOW key {key.decode()}, got {text!r}",
             )
-        elif current is not None and self._is_repeat(current, command):
+        elif command.publisher is not None and current is not None and self._is_repeat(current, command):
             self._step.outcomes[str(record.offset)] = "repeat"
         else:
             if self._enrich is not None:

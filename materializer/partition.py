@@ -50,7 +50,8 @@ class Partition:
 
     def prepare(self, batch: Iterable[LogRecord], log_end: int) -> Prepared:
         """Apply the log records that are newer than the state; nothing is kept until `commit`."""
-        new = [record for record in batch if record.offset >= self.head.next_offset]
+        next_offset = self.head.next_offset
+        new = [record for record in batch if record.offset >= next_offset]
         view = View(self._store)
         step = Applier(self.definition, self.number, self.head, view).apply(new)
         events = self._events(step, log_end)
@@ -74,7 +75,8 @@ class Partition:
         return events + self._new(step.changes[start:] if start else step.changes)
 
     def _new(self, changes: Iterable[Change]) -> list[Event]:
-        return [change for change in changes if change.position > self._floor]
+        floor = self._floor
+        return [change for change in changes if change.position > floor]
 
     def _says_more(self, step: Step) -> bool:
         """Tell whether the changes alone leave something unsaid: outcomes, origins, or how far the log was read."""

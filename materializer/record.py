@@ -10,6 +10,7 @@ from sowline.change import Numbers
 from sowline.position import Position
 
 _HEAD = Struct("<BIqIqqHI")
+_TEXT_AT = _HEAD.size
 _EXPIRES = Struct("<q")
 _EXPIRES_AT = 25
 _LIVE, _GONE = 1, 0
@@ -48,29 +49,30 @@ def encode_record(record: Record) -> bytes:
 def decode_record(data: bytes) -> Record:
     """Read what `encode_record` wrote; raises `StoreDamaged` if it is anything else."""
     try:
-        return _decoded(data)
+        kind, era, offset, index, time, expires, text_bytes, rare_bytes = _HEAD.unpack_from(data)
+        rare_at = _TEXT_AT + text_bytes
+        body_at = rare_at + rare_bytes
+        if kind not in (_LIVE, _GONE) or body_at > len(data):
+            raise ValueError("neither a live nor a deleted one, or cut off")
+        numbers, correlation = _decoded_rare(data[rare_at:body_at]) if rare_bytes else (None, None)
+        return Record(
+            data[body_at:] if kind == _LIVE else None,
+            data[_TEXT_AT:rare_at].decode(),
+            Position(era, offset, index),
+            time,
+            None if expires == _NEVER else expires,
+            numbers,
+            correlation,
+        )
     except (error, ValueError, TypeError, AttributeError) as wrong:
         raise StoreDamaged(f"expected a record, got {data[:60]!r}: {wrong}") from wrong
 
 
-def _decoded(data: bytes) -> Record:
-    kind, era, offset, index, time, expires, text_bytes, rare_bytes = _HEAD.unpack_from(data)
-    rare_at = _HEAD.size + text_bytes
-    body_at = rare_at + rare_bytes
-    if kind not in (_LIVE, _GONE) or body_at > len(data):
-        raise ValueError("neither a live nor a deleted one, or cut off")
-    numbers, correlation = orjson.loads(data[rare_at:body_at]) if rare_bytes else (None, None)
+def _decoded_rare(data: bytes) -> tuple[Numbers | None, str | None]:
+    numbers, correlation = orjson.loads(data)
     if numbers is not None:
         numbers = {name: (n, m, at) for name, (n, m, at) in numbers.items()}
-    return Record(
-        data[body_at:] if kind == _LIVE else None,
-        data[_HEAD.size : rare_at].decode(),
-        Position(era, offset, index),
-        time,
-        None if expires == _NEVER else expires,
-        numbers,
-        correlation,
-    )
+    return numbers, correlation
 
 
 def due_time(data: bytes | None) -> int | None:

@@ -15,13 +15,16 @@ class View:
         self._before: dict[bytes, bytes | None] = {}
         self._now: dict[bytes, Record | None] = {}
         self._put: set[bytes] = set()
+        self._any_due = False
 
     def get(self, key: bytes) -> Record | None:
         """Return what is kept under the SOW key: a record, a deleted record's memory, or None."""
-        if key in self._now:
+        if key in self._before:
             return self._now[key]
         data = self._before[key] = self._store.get(key)
         record = self._now[key] = None if data is None else decode_record(data)
+        if record is not None and record.expires is not None:
+            self._any_due = True
         return record
 
     def put(self, key: bytes, record: Record | None) -> None:
@@ -29,6 +32,8 @@ class View:
         assert key in self._before, "a record is read before it is written"
         self._now[key] = record
         self._put.add(key)
+        if record is not None and record.expires is not None:
+            self._any_due = True
 
     def scan(self) -> Iterator[tuple[bytes, Record]]:
         """Yield all live records in the order of their SOW keys' bytes."""
@@ -57,6 +62,8 @@ class View:
     def dues(self, writes: dict[bytes, bytes | None]) -> dict[bytes, bool]:
         """Return what the writes change in the index of due times: which entries come, and which go."""
         dues: dict[bytes, bool] = {}
+        if not self._any_due:
+            return dues
         for key, after in writes.items():
             was, now = due_time(self._before[key]), due_time(after)
             if was != now:
@@ -70,11 +77,13 @@ class View:
         """Return the store's tally once the writes are in it."""
         count, checksum = tally
         for key, after in writes.items():
-            before = self._before[key]
+            before, start = self._before[key], crc32(key)
             if before is not None:
-                count, checksum = count - 1, checksum - entry_hash(key, before)
+                count -= 1
+                checksum -= crc32(before, start)
             if after is not None:
-                count, checksum = count + 1, checksum + entry_hash(key, after)
+                count += 1
+                checksum += crc32(after, start)
         for due, is_there in dues.items():
             sign = 1 if is_there else -1
             count, checksum = count + sign, checksum + sign * due_hash(due)

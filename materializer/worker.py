@@ -1,7 +1,7 @@
 """The worker: takes partitions as the group hands them out, and applies their logs batch by batch."""
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -138,12 +138,12 @@ class Worker:
 
     def _by_place(self, messages: list[Message]) -> dict[Place, list[LogRecord]]:
         """Sort messages by partition; those of a partition that has just moved away are left to its new owner."""
-        batches: dict[Place, list[LogRecord]] = {}
+        batches: dict[Place, list[LogRecord]] = {place: [] for place in self._partitions}
         for message in messages:
-            place = (message.topic() or "", message.partition() or 0)
-            if place in self._partitions:
-                batches.setdefault(place, []).append(as_log_record(message))
-        return batches
+            batch = batches.get((message.topic(), message.partition()))  # type: ignore[arg-type]
+            if batch is not None:
+                batch.append(as_log_record(message))
+        return {place: batch for place, batch in batches.items() if batch}
 
     def _prepare(self, place: Place, records: list[LogRecord]) -> Prepared:
         definition = self._definitions[place[0]]
@@ -199,8 +199,8 @@ class Worker:
         counts, step = self.counts, batch.step
         counts.records += batch.records
         counts.changes += len(step.changes)
-        for change in step.changes:
-            counts.commands[change.op] += 1
+        for op, changes in Counter(change.op for change in step.changes).items():
+            counts.commands[op] += changes
         for letter in step.dead:
             counts.dead[letter.reason] += 1
         counts.repeats += sum(outcome == "repeat" for outcome in step.outcomes.values())

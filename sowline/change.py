@@ -156,7 +156,8 @@ Event = Change | Progress
 
 def _number(position: Position) -> str:
     """Write a position without its era, which has a field of its own."""
-    return f"{position.offset}.{position.nth}" if position.nth else str(position.offset)
+    _, offset, nth = position
+    return f"{offset}.{nth}" if nth else str(offset)
 
 
 def _relative(after: Position, era: int) -> str:

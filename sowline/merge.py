@@ -27,8 +27,11 @@ def merge(old: bytes, delta: bytes) -> bytes:
 def _merge(old: bytes, delta: bytes, depth: int) -> bytes:
     if not depth:
         raise SowlineError("too deep", f"expected at most {DEPTH_MAX} levels of nested objects to merge")
-    merged = _fields(old)
-    for name, value in _fields(delta).items():
+    merged, changed = _fields(old), _fields(delta)
+    if delta.count(b"{") == 1:  # as in most: no field of the delta is an object, so all of them replace
+        merged.update(changed)
+        return bytes(_write(merged))
+    for name, value in changed.items():
         before = merged.get(name)
         if before is not None and _is_object(value) and _is_object(before):
             merged[name] = msgspec.Raw(_merge(bytes(before), bytes(value), depth - 1))
