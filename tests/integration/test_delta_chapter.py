@@ -391,6 +391,7 @@ def test_deltas_go_on_after_a_bookmark(client: Wire, other: Wire, orders: Served
     orders.write(PENDING)
     seen += client.heartbeat()
     client.send("unsubscribe", sub_id="s")
+    assert client.heartbeat() == []
     orders.merge({"order": 3, "qty": 900})
     orders.write({"order": 3, "qty": 900, "status": "done"}, {"order": 2, "qty": 1}, {"order": 5, "qty": 50})
     orders.merge({"order": 2, "qty": 11}, {"order": 5, "qty": 51})
