@@ -200,9 +200,9 @@ class Partition:
         era, last = self.head.position.era, self.head.last_change
         return last if last.era == era else before_the_log(era)
 
-    def is_right(self, changes_end: int) -> None:
-        """Note that the changes partition, up to this offset, ends with the newest event of each key."""
-        self.head = replace(self.head, changes_end=changes_end, spoiled=frozenset())
+    def is_right(self, changes_end: int, but: Iterable[bytes] = ()) -> None:
+        """Note that the changes partition, up to this offset, ends with the newest event of each key, `but` these."""
+        self.head = replace(self.head, changes_end=changes_end, spoiled=frozenset(but))
         self._store.commit({}, self._store.tally(), self.head.encode())
 
     def close(self) -> None:

@@ -109,6 +109,7 @@ class Worker:
                 if messages:
                     self._apply(messages)
                 self._append()
+                self._put_all_right()
         finally:
             self._close()
 
@@ -159,7 +160,7 @@ class Worker:
         if batch.events:
             end = self._acknowledged_end(place)
         if end - start > len(batch.events):
-            partition.spoil(self._foreign_keys(place, start, end, batch))
+            partition.spoil(self._foreign_keys(place, start, end, batch.events))
         partition.commit(batch, end)
         self._put_right(place, partition, self._log_end(place))
 
@@ -168,22 +169,34 @@ class Worker:
         assert end is not None, "Kafka acknowledged the events"
         return end
 
-    def _foreign_keys(self, place: Place, start: int, end: int, batch: Prepared) -> set[bytes]:
-        """Return the keys that somebody else wrote between `start` and `end`."""
+    def _foreign_keys(self, place: Place, start: int, end: int, ours: Sequence[Event]) -> set[bytes]:
+        """Return the keys that somebody else wrote between `start` and `end`, beside our events."""
         changes = self._definitions[place[0]].changes
         log.warning("foreign writes", topic=changes, partition=place[1], start=start, end=end)
         batches = read_range(self._kafka, changes, place[1], start, end)
-        keys = foreign_keys((as_event(message) for messages in batches for message in messages), batch.events)
+        keys = foreign_keys((as_event(message) for messages in batches for message in messages), ours)
         self.counts.foreign_writes += len(keys)
         return {PROGRESS_KEY, *keys}
 
     def _put_right(self, place: Place, partition: Partition, log_end: int) -> None:
-        """Write again the newest events of the keys that foreign writes have spoiled."""
-        end = None
+        """Write again the newest events of the keys that foreign writes have spoiled.
+
+        Whoever wrote those may still write: what comes amid our events is left for the next time.
+        """
+        end = partition.head.changes_end
+        foreign: set[bytes] = set()
         for events in partition.put_right(log_end):
-            end = self._write_apart(place, events)
-        if end is not None:
-            partition.is_right(end)
+            start, end = end, self._write_apart(place, events)
+            if end - start > len(events):
+                foreign |= self._foreign_keys(place, start, end, events)
+        if end > partition.head.changes_end:
+            partition.is_right(end, foreign)
+
+    def _put_all_right(self) -> None:
+        """Put right what is left of that. Not sooner: who is no owner any more has learnt that by now."""
+        for place, partition in list(self._partitions.items()):
+            if partition.head.spoiled:
+                self._put_right(place, partition, self._log_end(place))
 
     def _write_apart(self, place: Place, events: Sequence[Event]) -> int:
         """Write events that belong to no batch, and return the end of the changes partition behind them."""

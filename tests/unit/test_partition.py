@@ -316,6 +316,16 @@ def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) 
     assert (partition.head.changes_end, partition.head.spoiled) == (42, frozenset())
 
 
+def test_what_others_wrote_amid_that_is_spoiled_still(partition: Partition, store: MemoryStore) -> None:
+    """Their events may be the last of their keys: the next time puts those right."""
+    partition.spoil({b"1"})
+    partition.is_right(42, {b"2"})
+    data = store.head()
+    assert data is not None
+    assert Head.decode(data) == partition.head
+    assert partition.head.spoiled == {b"2"}
+
+
 def test_a_records_state_is_all_that_again_needs(partition: Partition) -> None:
     """Due time, correlation and numbers are on an event written again."""
     run(partition, record(0, b'{"id":1}', 5, publisher="p", sequence="2", correlation="c", expiration="1"))
