@@ -58,14 +58,19 @@ class Extent:
 
 
 def extent_of(cluster: Cluster, definition: TopicDefinition, partition: int) -> Extent:
-    """Ask Kafka what it holds of a partition's log and changes."""
+    """Ask Kafka what it holds of a partition's log and changes.
+
+    First where the changes end: an owner of before may still write, and none of what it has written by then may
+    seem to come from beyond the log's end.
+    """
     one = [partition]
+    changes_end = cluster.ends(definition.changes, one)[partition]
     return Extent(
         cluster.topic_id(definition.log),
         cluster.starts(definition.log, one)[partition],
         cluster.ends(definition.log, one)[partition],
         cluster.starts(definition.changes, one)[partition],
-        cluster.ends(definition.changes, one)[partition],
+        changes_end,
     )
 
 

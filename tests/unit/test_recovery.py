@@ -9,7 +9,7 @@ import pytest
 
 from materializer.head import EVERYTHING, Head
 from materializer.partition import Partition
-from materializer.recovery import Extent, Loader, Opened, Recovery
+from materializer.recovery import Extent, Loader, Opened, Recovery, extent_of
 from materializer.store import MemoryStore
 from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
 from sowline.command import Origin
@@ -335,3 +335,29 @@ def test_changes_that_do_not_say_where_they_stand_are_not_loaded(world: World) -
     with pytest.raises(SowlineError, match=r"orders\.changes \[0\].*Delete that topic") as error:
         recover(world)
     assert error.value.reason == "changes incomplete"
+
+
+class Busy:
+    """A cluster in which a topic's end moves on whenever it is asked for."""
+
+    def __init__(self) -> None:
+        self._moment = 100
+
+    def topic_id(self, name: str) -> str:
+        """Return the id of a topic."""
+        return name
+
+    def starts(self, topic: str, partitions: list[int]) -> dict[int, int]:
+        """Return where partitions begin."""
+        return dict.fromkeys(partitions, 0)
+
+    def ends(self, topic: str, partitions: list[int]) -> dict[int, int]:
+        """Return where partitions end at this moment."""
+        self._moment += 1
+        return dict.fromkeys(partitions, self._moment)
+
+
+def test_an_owner_that_still_writes_is_not_beyond_the_log() -> None:
+    """Whatever the changes hold by the end that is looked at, the log held before its own."""
+    extent = extent_of(Busy(), DEFINITION, 0)  # type: ignore[arg-type]
+    assert extent.changes_end < extent.log_end
