@@ -11,7 +11,7 @@ from confluent_kafka import Message, TopicPartition
 
 from query_service.pace import Pace
 from query_service.replica import Placed, whole_records
-from sowline.change import read_event
+from sowline.change import Progress, read_event
 from sowline.cluster import Cluster
 from sowline.kafka import REPORT_ENDS, KafkaConfig, plain_consumer, poll_batch
 from sowline.topics import TopicDefinition
@@ -29,7 +29,8 @@ class Follower:
 
     `take(batches)` is called in the event loop, one call after another, each with what arrived; the batches
     of a partition end where a log record's changes end. `loaded(places)` is called in the loop once a
-    partition has been read to the end that was seen at the start.
+    partition has been read to the end that was seen at the start, and has said how far it got: where the
+    changes are being written again, that comes last.
     """
 
     def __init__(
@@ -51,6 +52,11 @@ class Follower:
         self._held_back: Batches = defaultdict(list)
         self._loading: dict[Place, int] = {}
         self._ended: set[Place] = set()
+        self._telling = {
+            (topic.changes, p) for topic in topics if topic.has_sow for p in range(topic.partitions)
+        }
+        self._unsaid: set[Place] = set()
+        self._said: set[Place] = set()
         self._pace = Pace()
 
     def start(self) -> None:
@@ -99,8 +105,18 @@ class Follower:
             place = (message.topic() or "", message.partition() or 0)
             event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
             batches.setdefault(place, []).append(Placed(message.offset() or 0, event))
+        if self._loading:
+            self._note_progress(batches)
         whole = {place: self._whole(place, events) for place, events in batches.items()}
         self._call(self._take, {place: events for place, events in whole.items() if events})
+
+    def _note_progress(self, batches: Batches) -> None:
+        """Note which partitions have said how far they got, and which have changes and have not."""
+        for place, events in batches.items():
+            if any(isinstance(placed.event, Progress) for placed in events):
+                self._said.add(place)
+        self._unsaid |= batches.keys() & self._telling
+        self._unsaid -= self._said
 
     def _whole(self, place: Place, events: list[Placed]) -> list[Placed]:
         """Return what may be shown now, and hold back the changes of a log record that has not ended."""
@@ -113,7 +129,11 @@ class Follower:
     def _report_loaded(self, messages: list[Message]) -> None:
         """Say which partitions were read to the end seen at the start, or to where they end now."""
         reached = {(m.topic() or "", m.partition() or 0): (m.offset() or 0) + 1 for m in messages}
-        done = [p for p, end in self._loading.items() if p in self._ended or reached.get(p, -1) >= end]
+        done = [
+            place
+            for place, end in self._loading.items()
+            if (place in self._ended or reached.get(place, -1) >= end) and place not in self._unsaid
+        ]
         for place in done:
             del self._loading[place]
         if done:
