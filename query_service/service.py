@@ -18,6 +18,7 @@ from query_service.server import Server
 from query_service.state import State
 from sowline.cluster import ensure_topics
 from sowline.errors import SowlineError
+from sowline.process import listener
 from sowline.settings import Settings
 from sowline.topics import Topics
 
@@ -49,12 +50,10 @@ class QueryService:
         self._state.on_changes = self._hub.on_changes
 
     async def run(self, stop: threading.Event) -> None:
-        """Serve until `stop` is set or the state breaks; then close every session."""
+        """Serve until `stop` is set or the state breaks; then close every session. Raises `no port`."""
         async with self._following():
             config = uvicorn.Config(
                 self._server.app,
-                host=self._settings.host,
-                port=self._settings.port or USUAL_PORT,
                 ws="websockets-sansio",
                 ws_max_size=self._settings.frame_bytes_max,
                 ws_per_message_deflate=False,
@@ -64,7 +63,8 @@ class QueryService:
                 timeout_graceful_shutdown=5,
             )
             server = _Quiet(config)
-            serving = asyncio.create_task(server.serve())
+            listening = listener(self._settings.host, self._settings.port or USUAL_PORT)
+            serving = asyncio.create_task(server.serve(sockets=[listening]))
             while not stop.is_set() and not self._state.broken and not serving.done():
                 await asyncio.sleep(0.1)
             await self._server.close_sessions()

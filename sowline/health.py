@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from sowline.process import listener
+
 
 class Service(Protocol):
     """What a service says of itself. Each answer is None, or the sentence that says what is not so (yet)."""
@@ -69,13 +71,18 @@ class HealthServer:
 
     def __init__(self, service: Service, host: str, port: int) -> None:
         app = Starlette(routes=health_routes(service))
-        config = uvicorn.Config(app, host=host, port=port, log_level="warning", access_log=False)
+        config = uvicorn.Config(app, log_level="warning", access_log=False)
         self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, name="health", daemon=True)
+        self._address = host, port
+        self._thread = threading.Thread(target=self._run, name="health", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Begin to answer; raises `no port` where the port is taken."""
+        self._listening = listener(*self._address)
         self._thread.start()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._listening])
 
     def stop(self) -> None:
         """Stop answering, and wait until that is so."""

@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -20,6 +21,9 @@ from sowline.topics import Topics, load_topics
 log = structlog.get_logger()
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+BACKLOG = 2048
+"""Connections that may wait to be taken."""
 
 
 def set_up_logs() -> None:
@@ -72,6 +76,19 @@ def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:
 
 
 Serve = Callable[[Settings, Topics, threading.Event], None]
+
+
+def listener(host: str, port: int) -> socket.socket:
+    """Return a socket that listens at the address, on a free port for 0; raises `no port` where that is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        why = str(error.strerror).partition(" (")[0]
+        raise SowlineError(
+            "no port",
+            f"expected a free port at {host}:{port}, got: {why}; stop what uses it, or give another",
+        ) from error
 
 
 def main(serve: Serve) -> None:

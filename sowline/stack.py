@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from sowline.errors import SowlineError
-from sowline.process import set_up_logs, stop_signal
+from sowline.process import listener, set_up_logs, stop_signal
 from sowline.tether import tether
 from sowline.topics import load_topics
 
@@ -75,7 +74,7 @@ class Stack:
         self._config = config.resolve()
         self._data_dir = data_dir.resolve()
         self._host = host
-        self._port = port or _free_port(host)
+        self._port = _free_port(host, port)
         self._kafka = kafka
         self._accept_loss = accept_loss
         self._broker: subprocess.Popen[bytes] | None = None
@@ -166,9 +165,9 @@ class Stack:
                 self._broker.kill()
 
 
-def _free_port(host: str) -> int:
-    with socket.socket() as probe:
-        probe.bind((host, 0))
+def _free_port(host: str, port: int = 0) -> int:
+    """Return a port that nobody listens at: the one that is asked for; raises `no port` where it is taken."""
+    with listener(host, port) as probe:
         return int(probe.getsockname()[1])
 
 
