@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, Message
 from query_service.follower import Batches
 from query_service.outcomes import Outcome, Outcomes
 from sowline.body import read_object
-from sowline.command import Headers, Origin, command_headers
+from sowline.command import Headers, Origin, command_headers, read_command
 from sowline.errors import SowlineError
 from sowline.filter import About
 from sowline.kafka import KafkaConfig, exact_producer
@@ -43,6 +43,7 @@ class Write(NamedTuple):
     ) -> "Write":
         """Check a command; raises what the materializer would refuse its body or its headers for."""
         headers = command_headers(command, **about)
+        read_command(headers)
         if body is None:
             return cls(topic, command, None, None, 0, headers)
         if len(body) > topic.record_bytes_max:

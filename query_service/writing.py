@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from query_service.asking import topics_of
+from query_service.asking import no_sow, topics_of
 from query_service.outcomes import Outcome
 from query_service.publishing import Publishing, Write, Written
 from query_service.state import State, TopicState
@@ -33,7 +33,7 @@ def writes_of(state: State, request: Request) -> list["Writing"]:
 
     Raises the reason of whatever is wrong with them.
     """
-    topics = topics_of(state, request.topic)
+    topics = _topics_for(request.command, topics_of(state, request.topic))
     if request.command == SOW_DELETE:
         _check_selector(filter=request.filter, sow_keys=request.sow_keys, data=request.data)
     elif request.topic.startswith("^"):
@@ -47,6 +47,16 @@ def writes_of(state: State, request: Request) -> list["Writing"]:
         Writing(topic, Write.of(topic.definition, request.command, body, about_of(request)), topic.size)
         for topic in topics
     ]
+
+
+def _topics_for(command: str, topics: list[TopicState]) -> list[TopicState]:
+    """Return those of the topics that the command can be for: only records can be deleted."""
+    if command != SOW_DELETE:
+        return topics
+    kept = [topic for topic in topics if topic.definition.has_sow]
+    if not kept:
+        raise no_sow(topics[0])
+    return kept
 
 
 def _check_selector(**selectors: object) -> None:
@@ -72,7 +82,7 @@ def posted_writes(
 
     Raises the reason of whatever is wrong with them, naming the record of several.
     """
-    topics = topics_of(state, topic_name)
+    topics = _topics_for(command, topics_of(state, topic_name))
     if command == SOW_DELETE:
         _check_selector(filter=given.get("filter"), keys=given.get("keys"), body=bodies)
     elif topic_name.startswith("^"):

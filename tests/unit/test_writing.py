@@ -1,0 +1,45 @@
+"""Requests that write: what can be seen to be wrong is refused before it is written."""
+
+import pytest
+
+from query_service.state import State
+from query_service.writing import posted_writes, writes_of
+from sowline.errors import SowlineError
+from sowline.topics import parse_topics
+from sowline.wire import read_request
+
+
+@pytest.fixture
+def state() -> State:
+    """A topic with a SOW and one without, both loaded."""
+    state = State(parse_topics("topics: [{name: orders, key: /id}, {name: ticks, sow: false}]"), 10)
+    state.loaded([("orders.changes", 0), ("ticks.changes", 0)])
+    return state
+
+
+def test_only_records_are_deleted(state: State) -> None:
+    """Of a topic without any nothing is, by neither door; of a pattern of topics, those with a SOW are meant."""
+    [posted] = posted_writes(state, "^.*", "sow_delete", {"filter": "1=1"}, ())
+    assert posted.topic.definition.name == "orders"
+    with pytest.raises(SowlineError, match="got ticks") as error:
+        posted_writes(state, "^t.*", "sow_delete", {"filter": "1=1"}, ())
+    assert error.value.reason == "no sow"
+    request = read_request(b'{"command": "sow_delete", "command_id": "1", "topic": "ticks", "filter": "1=1"}')
+    with pytest.raises(SowlineError, match="got ticks"):
+        writes_of(state, request)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"publisher": "p", "sequence": "x"},
+        {"publisher": "p"},
+        {"sequence": "1"},
+        {"correlation": "c" * 251},
+    ],
+)
+def test_headers_that_can_t_be_are_refused(state: State, given: dict[str, str]) -> None:
+    """The materializer would; but who does not wait for it would not hear of that."""
+    with pytest.raises(SowlineError, match="expected") as error:
+        posted_writes(state, "orders", "publish", given, [b'{"id": 1}'])
+    assert error.value.reason == "bad header"
