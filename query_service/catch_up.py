@@ -15,7 +15,7 @@ from query_service.hub import Hub
 from query_service.pace import STEP_SECONDS
 from query_service.replica import PartitionReplica
 from query_service.state import TopicState
-from sowline.bookmark import Positions
+from sowline.bookmark import Positions, format_position
 from sowline.change import Change, Event, read_event
 from sowline.errors import SowlineError
 from sowline.following import Verdict, verdict
@@ -31,37 +31,38 @@ _REMOVED = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 class BookmarkExpired(SowlineError):
     """Changes after the bookmark are no longer to be had one by one."""
 
-    def __init__(self, position: Position) -> None:
+    def __init__(self, topic: TopicState, partition: int, position: Position) -> None:
+        place = format_position(topic.definition.log, partition, position._replace(nth=0))
         super().__init__(
             "bookmark_expired",
-            f"the changes after {position} are no longer kept one by one; begin again with a sow_and_subscribe, "
-            "or ask for it with the option reset",
+            f"the changes after {place} are no longer kept one by one, or too many to go back over; begin without a"
+            " bookmark, or say with bookmark_not_found=now, epoch or reset where to begin then",
         )
 
 
 class ChangesAfter:
-    """The changes of a topic after a place. `positions` moves on as they are handed out."""
+    """The changes of a `topic` after a place. `positions` moves on as they are handed out."""
 
     def __init__(self, kafka: KafkaConfig, topic: TopicState, positions: Positions) -> None:
         self._kafka = kafka
-        self._topic = topic
+        self.topic = topic
         self.positions = positions
 
     def behind(self) -> list[int]:
         """The partitions of which there is more."""
-        partitions = enumerate(self._topic.partitions)
+        partitions = enumerate(self.topic.partitions)
         return [number for number, partition in partitions if self.positions[number] < partition.held]
 
     async def check(self) -> None:
         """Raise `BookmarkExpired` if the next change is no longer to be had."""
         for number in self.behind():
-            partition = self._topic.partitions[number]
+            partition = self.topic.partitions[number]
             if partition.recent(self.positions[number], 1) is None:
                 await self._first_kept(number, partition)
 
     async def first(self, number: int) -> Change | None:
         """Return the next change of a partition, if there is one; raises `BookmarkExpired` if it is gone."""
-        partition = self._topic.partitions[number]
+        partition = self.topic.partitions[number]
         recent = partition.recent(self.positions[number], 1)
         if recent is None:
             return await self._first_kept(number, partition)
@@ -75,7 +76,7 @@ class ChangesAfter:
 
     async def of(self, number: int) -> AsyncIterator[list[Change]]:
         """Yield changes of one partition, in steps; in between, whoever takes them moves the position to the last."""
-        partition = self._topic.partitions[number]
+        partition = self.topic.partitions[number]
         now = partition.held
         recent = partition.recent(self.positions[number], BATCH_MAX)
         if recent is None:
@@ -95,14 +96,14 @@ class ChangesAfter:
         last, wanted = self.positions[number], partition.held
         start, end = partition.offset_for(last), partition.next_offset
         try:
-            async for events in events_between(self._kafka, self._topic, number, start, end):
+            async for events in events_between(self._kafka, self.topic, number, start, end):
                 last = max(last, max(event.position for event in events))
                 yield events
         except KafkaException as error:
             if error.args[0].code() not in _REMOVED:
                 raise
         if last < wanted:
-            raise BookmarkExpired(last)
+            raise BookmarkExpired(self.topic, number, last)
 
     def _following(self, number: int, events: list[Event]) -> Iterator[Change]:
         """Yield the new changes among the events; raises `BookmarkExpired` at a gap."""
@@ -110,7 +111,7 @@ class ChangesAfter:
         for event in events:
             judged = verdict(event, held)
             if judged is Verdict.GAP:
-                raise BookmarkExpired(held)
+                raise BookmarkExpired(self.topic, number, held)
             if judged is Verdict.TAKE:
                 held = event.position
                 if isinstance(event, Change):
@@ -135,7 +136,7 @@ async def changes_since(
                     if changes:
                         after.positions[number] = changes[-1].position
                     if sum(len(found) for _, found in followed) > limit:
-                        raise BookmarkExpired(after.positions[number])
+                        raise BookmarkExpired(after.topic, number, after.positions[number])
     return [found for _, found in followed]
 
 

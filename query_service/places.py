@@ -128,7 +128,7 @@ async def before_time(backend: Backend, topic: TopicState, first_ms: int) -> Pos
         if partition.time < first_ms:
             raw[number] = partition.held
         elif first <= start and (era or start):
-            raise BookmarkExpired(before_the_log(era))
+            raise BookmarkExpired(topic, number, before_the_log(era))
         else:
             raw[number] = Position(era, first - 1, NTH_LAST)
     return await _real(backend, topic, raw)

@@ -345,7 +345,8 @@ class Viewing:
         if view.failed is not None:
             raise view.failed
         if changes and not view.can_go_back:
-            raise BookmarkExpired(changes[0][1].after)
+            number, change = changes[0]
+            raise BookmarkExpired(self._topic, number, change.after)
         view.hold(self._viewer, place, changes)
 
     def _records(self, shown: dict[bytes, Shown]) -> list[bytes]:

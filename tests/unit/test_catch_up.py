@@ -98,6 +98,7 @@ async def test_a_gap_is_an_expired_bookmark(server: Server, first: int) -> None:
         with pytest.raises(BookmarkExpired) as error:
             await step
         assert error.value.reason == "bookmark_expired"
+        assert "the changes after orders:0@1 are" in error.value.message
     assert (sent(active), server.hub.live) == ([], 0)
 
 
