@@ -131,7 +131,7 @@ def parse_point(text: str) -> Point:
     time = read_time(text)
     if time is not None:
         return Moment(time)
-    if ":" not in text:
+    if "@" not in text:
         raise _invalid(text)
     return parse_bookmark(text)
 

@@ -98,7 +98,11 @@ def _expiration(text: Any) -> Expiration:
 
 
 def _recovery_point(text: str) -> str:
-    if text not in (EPOCH, NOW) and read_time(text) is None:
+    try:
+        is_one = text in (EPOCH, NOW) or read_time(text) is not None
+    except SowlineError:
+        is_one = False
+    if not is_one:
         raise ValueError(f"expected epoch, now or a time such as 20261121T120000Z, got {text!r}")
     return text
 

@@ -172,6 +172,12 @@ def test_anything_else_is_refused(bookmark: str, up_to: str) -> None:
     assert error.value.reason == "invalid bookmark"
 
 
+def test_another_way_to_write_a_time_is_answered_with_how_it_is_written() -> None:
+    """Its colons don't make it a bookmark."""
+    with pytest.raises(SowlineError, match="a time like 20261121T120000Z"):
+        parse_span("2026-11-21T12:00:00Z")
+
+
 @given(st.text(max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """Nothing else comes of it."""

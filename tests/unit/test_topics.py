@@ -470,6 +470,7 @@ def test_a_transient_topic_begins_at_its_recovery_point(
     [
         ({"durability": "transient", "recovery_point": "tomorrow"}, "expected epoch, now or a time"),
         ({"durability": "transient", "recovery_point": ""}, "expected epoch, now or a time"),
+        ({"durability": "transient", "recovery_point": "20261321T000000Z"}, "expected epoch, now or a time"),
         ({"recovery_point": "now"}, "expected durability: transient"),
         ({"durability": "brief"}, "persistent"),
     ],
