@@ -1,5 +1,6 @@
 """The synchronous client: the asynchronous one, in a thread of its own."""
 
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -142,7 +143,8 @@ class Client:
             while batch := self._run(stream.next_batch):
                 yield from batch
         finally:
-            if not self._is_closed:
+            # where the program ends, the loop's thread stands still already
+            if not self._is_closed and not sys.is_finalizing():
                 self._run(self._client.end, stream)
 
     def topics(self) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator
@@ -373,3 +375,14 @@ async def test_leaving_with_messages_unread(served: Served) -> None:
             await asyncio.sleep(0.01)
         await client.end(stream)
         assert len([message async for message in client.sow(topic) if message.command == "sow"]) == 10
+
+
+def test_a_program_ends_that_closes_nothing(served: Served) -> None:
+    """Where it has left neither its client nor its subscription."""
+    program = (
+        "import sys; from sowline import Client\n"
+        "messages = Client(sys.argv[1]).sow_and_subscribe(sys.argv[2]); print(next(messages).command)"
+    )
+    command = [sys.executable, "-c", program, served.url, served.names["sync"]]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=True)
+    assert (ended.stdout, ended.stderr) == ("group_begin\n", "")
