@@ -92,7 +92,10 @@ class Records:
             if message.command in ("group_begin", "group_end"):
                 is_whole = is_whole or (message.command == "group_begin" and not message.replace)
             elif key is None:
-                raise SowlineError("internal", f"expected a {message.command} with a SOW key, got none")
+                raise SowlineError(
+                    "no sow",
+                    f"expected a {message.command} with a SOW key, got none: of a topic without a SOW there is no view",
+                )
             elif message.command == "oof":
                 bodies[key] = None
             else:
