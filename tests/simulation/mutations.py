@@ -9,11 +9,10 @@ from unittest.mock import patch
 from fanout.subscription import OOF, Subscription
 from materializer.core import Applier
 from materializer.partition import Partition
-from materializer.recovery import Loader, Recovery
+from materializer.recovery import Loader
 from materializer.worker import Worker
 from query_service.active import Active
 from query_service.catch_up import CatchUp
-from query_service.conflating import Conflated
 from query_service.follower import Follower
 from query_service.hub import Hub
 from query_service.replica import PartitionReplica, Ring
@@ -23,13 +22,11 @@ from sowline.stream import Stream
 Mistake = Callable[[], list[Any]]
 """Returns the patches that make a mistake."""
 
-_partition_events = Partition._events
 _on_change = Subscription.on_change
 _after = Ring.after
-_first_seen = Applier._first_seen
 _begin = Applier._begin
 _loaded_head = Loader.head
-_opened = Recovery._from_store
+_messages = Stream._messages
 
 
 def _commit_before_emit() -> list[Any]:
@@ -61,23 +58,11 @@ def _events_before_forwards() -> list[Any]:
     return [patch.object(Worker, "_apply", apply)]
 
 
-def _floor_ignored() -> list[object]:
-    def from_store(self: Recovery) -> Any:
-        opened = _opened(self)
-        return opened and type(opened)(opened.store, opened.head, opened.head.position, opened.emptying)
-
-    return [patch.object(Recovery, "_from_store", from_store)]
-
-
-def _untold_not_written() -> list[object]:
-    return [patch.object(Partition, "_events", lambda self, step, end: self._new(step.changes))]
-
-
-def _foreign_writes_not_seen() -> list[object]:
+def _foreign_writes_not_seen() -> list[Any]:
     return [patch.object(Partition, "spoil", lambda self, keys: None)]
 
 
-def _foreign_tail_not_seen() -> list[object]:
+def _foreign_tail_not_seen() -> list[Any]:
     def tail(events: Any, position: Any) -> Any:
         return max([position, *(event.position for event in events)]), frozenset()
 
@@ -121,7 +106,7 @@ def _ring_reaches_too_far() -> list[Any]:
     return [patch.object(Ring, "after", after)]
 
 
-def _live_one_change_late() -> list[object]:
+def _live_one_change_late() -> list[Any]:
     async def run(self: CatchUp, hub: Hub) -> None:
         await self._active.outbox.wait_drained()
         while behind := self._after.behind():
@@ -146,15 +131,6 @@ def _origin_not_remembered() -> list[Any]:
     return [patch.object(Applier, "_first_seen", lambda self, origin: True)]
 
 
-def _origin_not_noted() -> list[object]:
-    def first_seen(self: Applier, origin: Any) -> bool:
-        found = _first_seen(self, origin)
-        self._noted = False
-        return found
-
-    return [patch.object(Applier, "_first_seen", first_seen)]
-
-
 def _guard_not_checked() -> list[Any]:
     def is_due(self: Applier, current: Any, command: Any) -> bool:
         return current.body is not None and current.expires is not None and self._limits.may_expire
@@ -169,7 +145,7 @@ def _due_time_not_checked() -> list[Any]:
     return [patch.object(Applier, "_is_due", is_due)]
 
 
-def _last_loaded() -> list[object]:
+def _last_loaded() -> list[Any]:
     def load(self: PartitionReplica, event: Any) -> None:
         self._keep(event)
 
@@ -211,12 +187,13 @@ def _replica_not_waited_for() -> list[Any]:
     return [patch("query_service.serving.wait_for_replica", wait)]
 
 
-def _unread_kept() -> list[object]:
-    return [patch.object(Stream, "_drop_what_waits", lambda self: None)]
+def _moved_on_receipt() -> list[Any]:
+    def messages(self: Stream, received: Any) -> Any:
+        for message in _messages(self, received):
+            self._place.note(message)
+            yield message
 
-
-def _told_too_much() -> list[Any]:
-    return [patch.object(Conflated, "told", property(lambda self: self._place()))]
+    return [patch.object(Stream, "_messages", messages)]
 
 
 def _behind_from_now() -> list[Any]:
@@ -238,6 +215,22 @@ def _moved_partition_applied() -> list[Any]:
     return [patch.object(Worker, "_let_go", let_go)]
 
 
+def _written_amid_ours_not_seen() -> list[Any]:
+    return [patch.object(Worker, "_put_right", _put_right)]
+
+
+def _put_right(self: Worker, place: Any, partition: Partition, log_end: int) -> None:
+    end = None
+    for events in partition.put_right(log_end):
+        end = self._write_apart(place, events)
+    if end is not None:
+        partition.is_right(end)
+
+
+def _loaded_without_a_word() -> list[Any]:
+    return [patch.object(Follower, "_note_progress", lambda self, batches: None)]
+
+
 MISTAKES: dict[str, Mistake] = {
     name.strip("_").replace("_", " "): made
     for name, made in globals().copy().items()
@@ -246,6 +239,23 @@ MISTAKES: dict[str, Mistake] = {
     and getattr(made, "__annotations__", {}).get("return") == list[Any]
 }
 """Each mistake, by what it is."""
+
+
+_STALE = frozenset({"stale", "stall", "crash"})
+FAULTS_OF: dict[str, frozenset[str]] = {
+    "commit before emit": frozenset({"crash"}),
+    "foreign writes not seen": _STALE,
+    "foreign tail not seen": _STALE,
+    "written amid ours not seen": _STALE,
+    "repeat taken": _STALE,
+    "last loaded": _STALE | {"service crash"},
+    "repeat window ignored": frozenset({"idle"}),
+    "live one change late": frozenset({"vanish", "restart"}),
+    "resumed anew": frozenset({"disk loss", "crash"}),
+    "cut short not seen": frozenset({"disk loss", "crash"}),
+    "loaded without a word": frozenset({"changes loss", "service crash"}),
+}
+"""What has to go wrong for a mistake to matter; of the others, whatever a seed brings."""
 
 
 @contextmanager

@@ -47,6 +47,7 @@ FAULTS = (
     "broker clock",
     "holes",
     "compaction",
+    "changes loss",
     "service crash",
     "slow client",
     "vanish",
@@ -237,6 +238,7 @@ class Simulation:
 
     async def _take_turns(self, turns: int) -> None:
         for _ in range(turns):
+            await self._pass_some()
             kind = self.chance.random()
             if kind < 0.4:
                 self.chance.choice(self.workers).turn()
@@ -245,10 +247,20 @@ class Simulation:
             else:
                 await self._use(self.chance.choice(self.subscribers))
 
-    async def _serve(self, service: QueryService) -> None:
-        service.turn()
-        if self.chance.random() < 0.8:
+    async def _pass_some(self) -> None:
+        """Let what runs in the loop come a little further, or to its rest."""
+        if self.broker.is_calm or self.chance.random() < 0.6:
             await self.loop.rest()
+        else:
+            for _ in range(self.chance.randrange(12)):
+                if self.chance.random() < 0.3:
+                    self.chance.choice(self.services).turn()
+                await asyncio.sleep(0)
+
+    async def _serve(self, service: QueryService) -> None:
+        for _ in range(self.chance.choice((1, 1, 2, 4))):
+            service.turn()
+            await self._pass_some()
         service.check_whole()
         if service.state.broken:
             self._end_service(service)
@@ -267,7 +279,7 @@ class Simulation:
             alive = [service for service in self.services if not service.is_dead]
             if alive:
                 subscriber.connect(self.chance.choice(alive))
-        await self.loop.rest()
+        await self._pass_some()
         slow = "slow client" in self.faults and self.chance.random() < 0.6
         await subscriber.receive(0 if slow else self.chance.choice((1, 2, 10)))
         subscriber.ask_again()
@@ -286,7 +298,7 @@ class Simulation:
             "stale": lambda: self._make_stale(worker),
             "rebalance": lambda: self.group.share_out(anew=True),
             "power cut": lambda: self._end_worker(worker, power=True),
-            "disk loss": lambda: self._end_worker(worker, disk=True),
+            "disk loss": lambda: self._lose_disk(worker),
             "damage": lambda: self._damage(worker),
             "refusal": self._refuse,
             "fatal": lambda: [producer.fail() for producer in worker.producers],
@@ -307,6 +319,14 @@ class Simulation:
         if worker.runs:
             worker.fuse, worker.mishap = self.chance.randint(1, 40), mishap
             self.wakes[worker.name] = self.step + self.chance.randint(3, 25)
+
+    def _lose_disk(self, worker: Worker) -> None:
+        """A machine goes with all that it has, now or in the middle of something."""
+        if self.chance.random() < 0.3:
+            self._end_worker(worker, disk=True)
+        else:
+            self._arm(worker, "crash")
+            worker.loses_disk = worker.runs
 
     def _make_stale(self, worker: Worker) -> None:
         """The group gives a worker up that works, or stands still, and hears of it late."""
@@ -355,6 +375,7 @@ class Simulation:
             self._end_worker(worker)
         self.broker.late.clear()
         self.broker.make(self.definition.changes, self.definition.partitions)
+        self.truth.lose_changes()
 
     def _recover(self) -> None:
         """Let what is down come back, sooner or later."""
@@ -367,6 +388,9 @@ class Simulation:
             if worker.is_dead:
                 if worker.consumer in self.group.members and chance.random() < 0.2:
                     self.group.leave(worker.consumer)
+                if worker.loses_disk:
+                    worker.loses_disk = False
+                    self.disks.wipe(worker.name)
                 if chance.random() < 0.2:
                     self._start_worker(worker)
             elif worker.is_stalled:
@@ -379,6 +403,9 @@ class Simulation:
             elif worker.strand is not None and worker.strand.ended:
                 raise Untrue(f"{worker.name} has ended by itself")
             self._look_after(worker)
+        spoiled = any(map(self.truth.spoiled, range(self.definition.partitions)))
+        if spoiled and "service crash" in self.faults and not self.broker.is_calm and chance.random() < 0.3:
+            self._end_service(chance.choice(self.services))
         for service in self.services:
             if service.is_dead and chance.random() < 0.3:
                 self._start_service(service)
@@ -422,6 +449,10 @@ class Simulation:
         await self._rest()
         self.truth.settled()
         self._check_loading()
+        self.counts["stale writes"] = self.truth.stale_writes
+        for subscriber in self.subscribers:
+            for name in ("messages", "groups", "expired"):
+                self.counts[name] = self.counts.get(name, 0) + getattr(subscriber, name)
 
     async def _rest(self) -> None:
         for round in itertools.count():

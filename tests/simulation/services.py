@@ -32,6 +32,7 @@ class Worker(Process):
         self._disks = disks
         self._batch = batch
         self.materializer: Materializer | None = None
+        self.loses_disk = False
 
     def start(self, topics: Topics) -> None:
         """Start the process."""

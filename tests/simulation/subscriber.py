@@ -84,6 +84,8 @@ class Subscriber:
         self.saved: Saved | None = None
         self.groups = self.messages = self.expired = 0
         self._has_news = False
+        self._is_cut = False
+        """Whether the connection was lost within a group: after one that was to begin anew, changes may come."""
         self.stream = self._new_stream(None)
 
     def _new_stream(self, saved: Saved | None) -> Stream:
@@ -113,6 +115,7 @@ class Subscriber:
         """Connect, and ask for what is missing."""
         ask = self.stream.resumed()
         assert ask is not None, "a stream that goes on"
+        self._is_cut = self._group is not None
         self.service = service
         self._outbox = Outbox(self._chance.choice((300, 3000, 1 << 20)))
         self._session = Session(service.backend, self._outbox)
@@ -205,7 +208,8 @@ class Subscriber:
         elif message.command == "group_end":
             self._end_group(message)
         else:
-            hold(self._group is None, self.name, message.command, "within a group")
+            hold(self._group is None or self._is_cut, self.name, message.command, "within a group")
+            self._group = None
             self._follow(message)
 
     def _end_group(self, message: Message) -> None:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from tests.simulation.mutations import MISTAKES, mistaken
-from tests.simulation.run import simulate
+from tests.simulation.mutations import FAULTS_OF, MISTAKES, mistaken
+from tests.simulation.run import STEPS, simulate
 
 SEEDS = 100
-SEEDS_A_MISTAKE = 60
+SEEDS_A_MISTAKE = 80
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))
@@ -26,4 +26,5 @@ def test_a_seed_again() -> None:
 def test_mistake(name: str) -> None:
     """A mistake in a service is found by one of the first seeds."""
     with mistaken(name):
-        assert any(simulate(seed).error is not None for seed in range(SEEDS_A_MISTAKE)), name
+        outcomes = (simulate(seed, STEPS, FAULTS_OF.get(name)) for seed in range(SEEDS_A_MISTAKE))
+        assert any(outcome.error is not None for outcome in outcomes), name

@@ -12,7 +12,7 @@ from materializer.record import decode_record
 from materializer.recovery import walk
 from materializer.store import MemoryStore
 from query_service.state import State
-from sowline.change import AGAIN, Change, read_event
+from sowline.change import AGAIN, Change, Event, Progress, read_event
 from sowline.command import LogRecord
 from sowline.key import sow_key
 from sowline.position import Position
@@ -54,8 +54,12 @@ class Truth:
         self._places: list[list[tuple[int, int]]] = [[] for _ in count]
         self._replayed = [0 for _ in count]
         self._emitted = [0 for _ in count]
+        self._forwarded: list[list[tuple[int, int, int]]] = [[] for _ in count]
         self.dead: set[tuple[int, int, str]] = set()
         self.stale_writes = 0
+        self._newest: list[dict[bytes, tuple[Position, bytes | None]]] = [{} for _ in count]
+        self._newest_of_all = [Position(0, -1) for _ in count]
+        self._wrong: list[dict[bytes, int]] = [{} for _ in count]
         self._keys: dict[str, bytes] = {}
 
     def model(self, number: int) -> PartitionModel:
@@ -65,6 +69,7 @@ class Truth:
         if new:
             model.replay(LogRecord(one.at, one.time, one.name, one.body, one.about) for one in new)
             self._replayed[number] = len(held)
+            self._forwarded[number] += [(one.at, *_origin(one)) for one in new if _origin(one)]
             self._places[number] += [effect.place for effect in model.effects[len(self._places[number]) :]]
         return model
 
@@ -121,6 +126,7 @@ class Truth:
         topic, number = message.place
         if topic == self.definition.changes:
             event = read_event(message.name or b"", message.body, message.about)
+            self._note_key(number, message, event)
             if isinstance(event, Change):
                 self._check_change(number, event)
             else:
@@ -177,7 +183,26 @@ class Truth:
             if record.body is not None:
                 live[key] = json.loads(record.body)
         hold(live == state, path, "holds", live, "at", head.position, "not", state)
+        self._check_put_right(number, head)
+        origins = self._origins(number, head.position.offset)
+        hold(
+            head.origins == origins, path, "knows origins", head.origins, "not", origins, "at", head.position
+        )
         hold(head.records == len(live), path, "counts", head.records, "records, not", len(live))
+
+    def _origins(self, number: int, offset: int) -> dict[int, int]:
+        """Return the highest origin per partition among a log's records up to an offset."""
+        highest: dict[int, int] = {}
+        for at, partition, origin in self._forwarded[number]:
+            if at <= offset:
+                highest[partition] = max(origin, highest.get(partition, -1))
+        return highest
+
+    def _check_put_right(self, number: int, head: Head) -> None:
+        """Whoever stands behind all that was written has put right, up to where it looked, what others wrote."""
+        if not head.spoiled and head.position == self._newest_of_all[number]:
+            left = [key for key, at in self._wrong[number].items() if at < head.changes_end]
+            hold(not left, number, "does not put right", left, "at", head.position)
 
     def replica(self, name: str, state: State, number: int) -> None:
         """Check a replica's part between two instants."""
@@ -193,14 +218,25 @@ class Truth:
 
     def spoiled(self, number: int) -> bool:
         """Tell whether compaction would keep an event of the changes that is not its key's newest."""
-        newest: dict[bytes, Position] = {}
-        last: dict[bytes, Position] = {}
-        for message in self._broker().parts[self.definition.changes, number].held:
-            event = read_event(message.name or b"", message.body, message.about)
-            key = message.name or b""
-            last[key] = event.position
-            newest[key] = max(event.position, newest.get(key, event.position))
-        return last != newest
+        return bool(self._wrong[number])
+
+    def lose_changes(self) -> None:
+        """Forget what the changes topic held."""
+        for number in range(self.definition.partitions):
+            self._newest[number], self._wrong[number] = {}, {}
+
+    def _note_key(self, number: int, message: Written, event: Event) -> None:
+        """Note whether a key's last event says what its newest says; where the partition stands, all may say."""
+        self._newest_of_all[number] = max(event.position, self._newest_of_all[number])
+        if isinstance(event, Progress):
+            return
+        position, body = self._newest[number].get(event.sow_key, (event.position, event.body))
+        if event.position >= position:
+            position, body = self._newest[number][event.sow_key] = event.position, event.body
+        if event.body == body:
+            self._wrong[number].pop(event.sow_key, None)
+        else:
+            self._wrong[number][event.sow_key] = message.at
 
     def loads(self, number: int) -> None:
         """Check what a replica would load from the changes."""
@@ -220,10 +256,8 @@ class Truth:
         forwards: dict[int, set[tuple[int, int]]] = defaultdict(set)
         for number in range(self.definition.partitions):
             for message in self._broker().parts[self.definition.log, number].held:
-                origin = dict(message.about or []).get("sow.origin")
-                if origin is not None:
-                    partition, _, offset = origin.decode().partition("@")
-                    forwards[int(partition)].add((number, int(offset)))
+                if origin := _origin(message):
+                    forwards[origin[0]].add((number, origin[1]))
         for number, model in enumerate(self.models):
             dead = {(offset, reason) for partition, offset, reason in self.dead if partition == number}
             hold(dead == set(model.dead), number, "dead letters", dead, "not", model.dead)
@@ -232,3 +266,9 @@ class Truth:
 
 def _body(data: bytes | None) -> Any:
     return None if data is None else json.loads(data)
+
+
+def _origin(message: Written) -> tuple[int, ...]:
+    """Return where a forwarded record was first written; nothing for another."""
+    found = dict(message.about or []).get("sow.origin")
+    return () if found is None else tuple(int(part) for part in found.split(b"@"))
