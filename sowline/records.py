@@ -94,7 +94,7 @@ class Records:
             elif key is None:
                 raise SowlineError(
                     "no sow",
-                    f"expected a {message.command} with a SOW key, got none: of a topic without a SOW there is no view",
+                    f"expected a {message.command} with a SOW key, got none: a topic without a SOW has no view",
                 )
             elif message.command == "oof":
                 bodies[key] = None

@@ -175,7 +175,7 @@ async def test_a_message_that_can_not_be_applied_ends_the_view() -> None:
     client = Played()
     view = await entered(client, client.local_view("orders"), *group(k1={"a": 1}))
     await client.hear(live("publish", "1", 2) | {"sow_key": None}, live("oof", "1", 3))
-    assert (view.error and view.error.reason, view) == ("internal", {"1": {"a": 1}})
+    assert (view.error and view.error.reason, view) == ("no sow", {"1": {"a": 1}})
     await view.close()
 
 
