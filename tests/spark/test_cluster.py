@@ -127,9 +127,9 @@ def test_same_file_here_and_on_a_cluster(
 
 
 def noise(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """Return the lines that are no JSON of ours, nor the JVM's word on its modules."""
-    lines = (done.stdout + done.stderr).splitlines()
-    return [line for line in lines if not line.startswith(("{", "WARNING: Using incubator modules"))]
+    """Return the lines that are no JSON of ours, nor the JVM's word on its modules and its options."""
+    usual = ("{", "WARNING: Using incubator modules", "Picked up JAVA_TOOL_OPTIONS")
+    return [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith(usual)]
 
 
 def test_mistakes_are_told_first(tmp_path: Path) -> None:
