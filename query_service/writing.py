@@ -84,7 +84,7 @@ def posted_writes(
     """
     topics = _topics_for(command, topics_of(state, topic_name))
     if command == SOW_DELETE:
-        _check_selector(filter=given.get("filter"), keys=given.get("keys"), body=bodies)
+        _check_selector(filter=given.get("filter"), keys=given.get("keys"), data=bodies)
     elif topic_name.startswith("^"):
         raise SowlineError("regex topic not supported", f"expected one topic by its name to {command} to")
     elif not bodies:

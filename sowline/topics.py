@@ -38,6 +38,7 @@ from sowline.enrichment import (
     parse_preprocessing,
 )
 from sowline.errors import SowlineError
+from sowline.filter import FilterError, compile_filter
 from sowline.limits import (
     DISABLED,
     ENABLED,
@@ -386,12 +387,20 @@ FANOUT_OPTIONS = ("oof", "select", "no_empties", "timestamp")
 """The options that a fanout may have: all others are about a client's connection, or about what a fanout is not."""
 
 
+def _filter_text(text: str) -> str:
+    try:
+        compile_filter(text)
+    except FilterError as error:
+        raise ValueError(error.message) from None
+    return text
+
+
 class FanoutDefinition(_Model):
     """One configured subscription, written to the Kafka topic `fanout.<name>`."""
 
     name: TopicName
     topic: TopicName
-    filter: str = ""
+    filter: Annotated[str, AfterValidator(_filter_text)] = ""
     delta: bool = False
     options: str = ""
 

@@ -181,6 +181,15 @@ def test_a_fanout_is_refused_what_it_can_not_do(options: str, said: str) -> None
     assert said in error.value.message
 
 
+def test_a_fanout_s_filter_is_looked_at() -> None:
+    """What is wrong with it is told with its line, before a service starts."""
+    text = "topics: [{name: a, key: /id}]\nfanouts:\n  - {name: late, topic: a, filter: '/a ='}\n"
+    with pytest.raises(
+        SowlineError, match=r"line 3: fanouts.0.filter: expected an operand after = at column 5"
+    ):
+        parse_topics(text)
+
+
 def test_a_fanout_reads_its_options_once() -> None:
     """They are there as the options of a read, and deltas may leave out what says nothing."""
     fanout = "{name: f, topic: a, delta: true, options: 'oof, no_empties, timestamp, select=[-/,+/id]'}"
