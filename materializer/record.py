@@ -1,8 +1,8 @@
 """A record of the State of the World as a partition keeps it, and its form in the store."""
 
 from struct import Struct, error
-from typing import NamedTuple
 
+import msgspec
 import orjson
 
 from materializer.damage import StoreDamaged
@@ -17,7 +17,7 @@ _LIVE, _GONE = 1, 0
 _NEVER = -1
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """The latest state of one SOW key.
 
     A `body` of None is a deleted record that is remembered for its `numbers`, so that a repeat of what it
