@@ -231,7 +231,7 @@ class Producer:
             self._process.boundary("sent")
         self._give_reports()
         self._process.boundary("flushed")
-        return len(self._queues)
+        return len(self._queues) + len(self._reports)
 
     def _give_reports(self) -> int:
         reports, self._reports = self._reports, []
