@@ -300,7 +300,10 @@ def walk(store: Store) -> Tally:
 
 
 class Loader:
-    """Loads a changes partition into an empty store: the newest event of each key counts, tombstones too."""
+    """Loads a changes partition into an empty store: the newest event of each key counts, tombstones too.
+
+    What the owner of an ended era wrote after the next one had begun counts as little as if it had never come.
+    """
 
     def __init__(self, store: Store, definition: TopicDefinition) -> None:
         self._store = store
@@ -342,6 +345,9 @@ class Loader:
             self._saw_origin(event, partition, offset)
 
     def _load_change(self, event: Change, view: View) -> None:
+        if event.position.era < self._era and event.op != AGAIN:
+            self.spoiled.add(event.sow_key)
+            return
         stands_for_none = event.op == AGAIN and event.body is None and event.key_text is None
         if not stands_for_none and (self._newest is None or event.position > self._newest.position):
             self._newest = event

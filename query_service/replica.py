@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from query_service.history import History
 from query_service.rows import Rows
-from sowline.change import Change, Event, Progress
+from sowline.change import AGAIN, Change, Event, Progress
 from sowline.following import Verdict, verdict
 from sowline.position import Position, before_the_log
 
@@ -104,12 +104,15 @@ class PartitionReplica:
     # loading
 
     def load(self, events: Sequence[Placed]) -> None:
-        """Take in events in the order of their offsets; of each key the newest counts."""
+        """Take in events in the order of their offsets; of each key the newest counts.
+
+        What the owner of an ended era wrote after the next one had begun counts as little as if it had never come.
+        """
         for offset, event in events:
             self._note(offset, event)
             if self.history is not None:
                 self._load_history(self.history, event)
-            if isinstance(event, Change):
+            if isinstance(event, Change) and (event.position.era >= self.held.era or event.op == AGAIN):
                 self._load_change(event)
             self._advance(event)
             self.next_offset = offset + 1

@@ -298,6 +298,16 @@ def test_an_event_written_again_heals_its_key() -> None:
     assert loader.spoiled == set()
 
 
+def test_what_comes_late_from_an_ended_era_counts_nothing() -> None:
+    """An owner that did not know wrote it after the next era had begun; its key is to be written again."""
+    store, loader = load(progress(-1), change(5), progress(-1, 1), change(7), change(8, b"2"))
+    assert loaded_positions(store) == [5]
+    assert loader.spoiled == {b"1", b"2"}
+    assert loader.head(0).last_change == progress(-1, 1).after
+    _, loader = load(progress(-1), change(5), progress(-1, 1), change(7), change(5)._replace(op=AGAIN))
+    assert loader.spoiled == set()
+
+
 def test_a_record_cut_short_is_next_again() -> None:
     """If the newest change is not its log record's last, that record is read again."""
     _, loader = load(progress(-1), change(5, last=False))

@@ -58,6 +58,14 @@ def held(replica: PartitionReplica) -> dict[bytes, int]:
 # loading
 
 
+def test_a_load_takes_nothing_late_from_an_ended_era() -> None:
+    """An owner that did not know wrote it after the next era had begun; what is written again counts."""
+    begun = progress(-1)._replace(position=Position(1, -1))
+    again = change(9, 3)._replace(op=AGAIN)
+    replica = replica_of(change(5), begun, change(7), change(8, 2), again)
+    assert held(replica) == {b"1": 5, b"3": 9}
+
+
 def test_a_load_takes_the_newest_of_each_key() -> None:
     """Of a compacted topic the newest event per key counts, by position, wherever it stands."""
     replica = replica_of(change(5, 1), change(9, 2), change(3, 1), change(7, 3))
