@@ -17,6 +17,8 @@ log = structlog.get_logger()
 MESSAGE_CHARACTERS_MAX = 2000
 """What a dead letter says of itself is cut here, so that it always fits its topic."""
 
+CLOSE_SECONDS_MAX = 1.0
+
 Report = Callable[[KafkaError | None, Message], None]
 
 
@@ -127,6 +129,11 @@ class Emitter:
             self._ends[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
 
     def close(self) -> None:
-        """Give up what is not written yet: no state counts on it."""
-        self._producer.purge()
-        self._producer.flush(1)
+        """Give up what is not written yet: no state counts on it. What is on its way may still arrive.
+
+        It is waited for, but not for long, and not called back: librdkafka takes that for a gap, and Python's
+        callbacks for an error of theirs.
+        """
+        self._producer.flush(CLOSE_SECONDS_MAX)
+        self._producer.purge(in_flight=False)
+        self._producer.flush(0)

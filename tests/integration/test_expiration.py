@@ -173,13 +173,22 @@ def test_many_that_are_due_at_once_go_in_portions(make: Make) -> None:
     rig = make("enabled")
     rig.settings = rig.settings.model_copy(update={"batch_records_max": 1000})
     rig.publish(*range(5000), expiration=0.5)
-    rig.work()
     with rig.working():
         wait_for(lambda: len(rig.ids(EXPIRE)) > 0, "the first to expire")
         rig.publish(10_000)
         rig.expired(*range(5000))
     assert rig.commands(EXPIRE) == 5000
     assert 10_000 in rig.ids("publish")
+
+
+def test_a_worker_may_stop_amid_what_it_appends(make: Make) -> None:
+    """It ends without an error, and the next one asks for what is still due."""
+    rig = make("enabled")
+    rig.publish(*range(3000), expiration=0.1)
+    for _ in range(3):
+        rig.work()
+    with rig.working():
+        rig.expired(*range(3000))
 
 
 @pytest.fixture

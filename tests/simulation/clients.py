@@ -239,7 +239,7 @@ class Producer:
             report()
         return len(reports)
 
-    def purge(self) -> None:
+    def purge(self, *, in_flight: bool) -> None:
         """Drop what is queued."""
         self._queues.clear()
 
