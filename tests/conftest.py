@@ -1,5 +1,6 @@
 """Fixtures and rules that every test shares."""
 
+import gc
 import os
 import uuid
 from collections.abc import Iterator
@@ -65,3 +66,11 @@ def kafka() -> Iterator[str]:
 def prefix() -> str:
     """A beginning for the names of topics and groups that no other test and no other run has."""
     return f"t{uuid.uuid4().hex[:12]}-"
+
+
+@pytest.fixture
+def uncollected() -> Iterator[None]:
+    """No garbage collection: Hypothesis is called back by it, and an interrupt that meets such a call is lost."""
+    gc.disable()
+    yield
+    gc.enable()

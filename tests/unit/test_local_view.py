@@ -497,6 +497,7 @@ def wait_again_and_again(view: LocalView) -> None:
         view.wait_for(lambda view: "1" in view)
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_interrupted_at_any_moment(threaded: Threaded) -> None:
     """Wherever a signal meets somebody who waits, the view goes on."""
     view = threaded.enter()

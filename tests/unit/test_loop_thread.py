@@ -111,6 +111,7 @@ def test_signal_that_another_thread_is_given(loop_thread: LoopThread) -> None:
     assert ended.wait(5)
 
 
+@pytest.mark.usefixtures("uncollected")
 def test_interrupted_at_any_moment(loop_thread: LoopThread) -> None:
     """Between whichever two steps of the interpreter a wait is interrupted, the thread goes on."""
     moments = 0
