@@ -9,17 +9,18 @@ from confluent_kafka import KafkaError, Message
 
 from query_service.follower import Batches
 from query_service.outcomes import Outcome, Outcomes
-from sowline.body import read_object
 from sowline.command import Headers, Origin, command_headers, read_command
 from sowline.errors import SowlineError
-from sowline.filter import About
 from sowline.kafka import KafkaConfig, exact_producer
-from sowline.key import key_text, partition_of
+from sowline.key import partition_of
+from sowline.publisher import checked_key
 from sowline.topics import TopicDefinition
 
 DELIVERY_MS_MAX = 30_000
 OUTCOME_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.1
+ANY_PARTITION = -1
+"""Kafka's client chooses: of a topic without a SOW, whose messages have no key."""
 
 
 class Write(NamedTuple):
@@ -46,15 +47,9 @@ class Write(NamedTuple):
         read_command(headers)
         if body is None:
             return cls(topic, command, None, None, 0, headers)
-        if len(body) > topic.record_bytes_max:
-            raise SowlineError(
-                "too large", f"expected a record of at most {topic.record_bytes_max} bytes, got {len(body)}"
-            )
-        document = read_object(body)
-        if topic.preprocess is not None:
-            known = About(topic=topic.name, size=len(body), correlation=about.get("correlation"))
-            topic.preprocess.apply(body, document, known)
-        text = key_text(document, topic.key_paths)
+        text = checked_key(body, topic, about.get("correlation"))
+        if text is None:
+            return cls(topic, command, body, None, ANY_PARTITION, headers)
         return cls(topic, command, body, text.encode(), partition_of(text, topic.partitions), headers)
 
 

@@ -33,15 +33,8 @@ def writes_of(state: State, request: Request) -> list["Writing"]:
 
     Raises the reason of whatever is wrong with them.
     """
-    topics = _topics_for(request.command, topics_of(state, request.topic))
-    if request.command == SOW_DELETE:
-        _check_selector(filter=request.filter, sow_keys=request.sow_keys, data=request.data)
-    elif request.topic.startswith("^"):
-        raise SowlineError(
-            "regex topic not supported", f"expected one topic by its name to {request.command} to"
-        )
-    elif not request.data:
-        raise SowlineError("bad request", f"expected data to {request.command}, got none")
+    selectors = {"filter": request.filter, "sow_keys": request.sow_keys}
+    topics = _topics_for(state, request.topic, request.command, request.data, selectors)
     body = bytes(request.data) or None
     return [
         Writing(topic, Write.of(topic.definition, request.command, body, about_of(request)), topic.size)
@@ -49,14 +42,22 @@ def writes_of(state: State, request: Request) -> list["Writing"]:
     ]
 
 
-def _topics_for(command: str, topics: list[TopicState]) -> list[TopicState]:
-    """Return those of the topics that the command can be for: only records can be deleted."""
-    if command != SOW_DELETE:
-        return topics
-    kept = [topic for topic in topics if topic.definition.has_sow]
-    if not kept:
-        raise no_sow(topics[0])
-    return kept
+def _topics_for(
+    state: State, name: str, command: str, data: object, selectors: Mapping[str, object]
+) -> list[TopicState]:
+    """Return the topics that a command is for: only records can be deleted. Raises what it lacks or has too much."""
+    topics = topics_of(state, name)
+    if command == SOW_DELETE:
+        kept = [topic for topic in topics if topic.definition.has_sow]
+        if not kept:
+            raise no_sow(topics[0])
+        _check_selector(**selectors, data=data)
+        return kept
+    if name.startswith("^"):
+        raise SowlineError("regex topic not supported", f"expected one topic by its name to {command} to")
+    if not data:
+        raise SowlineError("bad request", f"expected data to {command}, got none")
+    return topics
 
 
 def _check_selector(**selectors: object) -> None:
@@ -82,13 +83,8 @@ def posted_writes(
 
     Raises the reason of whatever is wrong with them, naming the record of several.
     """
-    topics = _topics_for(command, topics_of(state, topic_name))
-    if command == SOW_DELETE:
-        _check_selector(filter=given.get("filter"), keys=given.get("keys"), data=bodies)
-    elif topic_name.startswith("^"):
-        raise SowlineError("regex topic not supported", f"expected one topic by its name to {command} to")
-    elif not bodies:
-        raise SowlineError("bad request", f"expected records to {command} in the body, got none")
+    selectors = {name: given.get(name) for name in SELECTORS}
+    topics = _topics_for(state, topic_name, command, bodies, selectors)
     if "sequence" in given and len(bodies) > 1:
         raise SowlineError("bad request", f"expected one record with a sequence, got {len(bodies)}")
     about = _posted_about(given)

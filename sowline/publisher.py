@@ -85,12 +85,8 @@ class Publisher:
                 "no sow", f"expected a topic that keeps records, got {topic!r}, which has no SOW"
             )
         body = None if data is None else encode(data)
-        if body is not None and len(body) > definition.record_bytes_max:
-            raise SowlineError(
-                "too large",
-                f"expected a record of at most {definition.record_bytes_max} bytes, got {len(body)}",
-            )
-        key = None if body is None else _key(body, definition, about.get("correlation"))
+        text = None if body is None else checked_key(body, definition, about.get("correlation"))
+        key = None if text is None else text.encode()
         self._raise_failure()
         with self._lock:
             headers = command_headers(command, publisher=self.id, sequence=str(self._sequence), **about)
@@ -148,12 +144,16 @@ def encode(data: Body) -> bytes:
     return data.encode() if isinstance(data, str) else orjson.dumps(data)
 
 
-def _key(body: bytes, definition: TopicDefinition, correlation: str | None) -> bytes | None:
+def checked_key(body: bytes, definition: TopicDefinition, correlation: str | None) -> str | None:
     """Return the key text of a body, preprocessed, None in a topic without; raises what the body is refused for."""
+    if len(body) > definition.record_bytes_max:
+        raise SowlineError(
+            "too large", f"expected a record of at most {definition.record_bytes_max} bytes, got {len(body)}"
+        )
     document = read_object(body)
     if not definition.has_sow:
         return None
     if definition.preprocess is not None:
         about = About(topic=definition.name, size=len(body), correlation=correlation)
         definition.preprocess.apply(body, document, about)
-    return key_text(document, definition.key_paths).encode()
+    return key_text(document, definition.key_paths)
