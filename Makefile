@@ -16,7 +16,7 @@ FROM ?= 0
 # A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
 $(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))
 
-.PHONY: help demo test simulate lint bench clean prerequisites set-up
+.PHONY: help demo test simulate lint docs bench clean prerequisites set-up
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -26,7 +26,11 @@ demo: set-up ## the whole system on real flights, with a live departures board
 	@$(BIN)/python -m examples.flights $(ARGS)
 
 test: lint ## lint, then every test
+ifeq ($(ARGS),)
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder
+else
 	@$(BIN)/python -m pytest $(ARGS)
+endif
 
 simulate: set-up ## the whole system over simulated time and Kafka, SEEDS runs; FROM is the first seed
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM) $(ARGS)
@@ -37,11 +41,15 @@ lint: set-up ## style, types, import directions
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
-bench: set-up ## measure
-	@$(BIN)/python -m bench $(ARGS)
+docs: set-up ## the documentation as a site, in build/docs/
+	@$(BIN)/python -m sphinx -c docs -W --keep-going -n -q . build/docs $(ARGS)
+	@echo "sowline: open build/docs/index.html"
 
-clean: ## remove .venv and what tools left; the jars in the user's cache stay
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+bench: set-up ## measure, and write the tables into docs/performance.md and docs/benchmarks.md
+	@$(BIN)/python -m bench --page docs/performance.md --page docs/benchmarks.md $(ARGS)
+
+clean: ## remove .venv, the site and what tools left; the jars in the user's cache stay
+	@rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 set-up: $(INSTALLED)
 

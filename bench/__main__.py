@@ -1,8 +1,14 @@
 """`python -m bench [NAME …]`: run measurements and print each as a ratio to something in the same run."""
 
+import os
+import platform
+from datetime import UTC, datetime
 from importlib import import_module
+from pathlib import Path
 
 import click
+
+from bench.table import write_into
 
 BENCHMARKS = (
     "materialize",
@@ -12,22 +18,40 @@ BENCHMARKS = (
     "deltas",
     "history",
     "subscribers",
+    "overload",
     "pipeline",
     "recovery",
+    "moves",
     "expiry",
     "emodb",
+    "peers",
+    "relay",
+    "growth",
+    "fanout",
 )
-"""Modules of this package; each has `run(records, runs)`."""
+"""Modules of this package; each has `run(records, runs)`, which prints as it goes and may return a table."""
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(BENCHMARKS))
 @click.option("--records", default=1_000_000, show_default=True, help="Records of the load.")
 @click.option("--runs", default=3, show_default=True, help="How often each is measured, by turns.")
-def main(names: tuple[str, ...], records: int, runs: int) -> None:
+@click.option(
+    "--page",
+    "pages",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Write each table into the page that has the marker lines of its name; may be given again.",
+)
+def main(names: tuple[str, ...], records: int, runs: int, pages: tuple[Path, ...]) -> None:
     """Measure, on this machine and in one run."""
+    here = f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before"
     for name in names or BENCHMARKS:
-        import_module(f"bench.{name}").run(records, runs)
+        text: str | None = import_module(f"bench.{name}").run(records, runs)
+        if text is not None:
+            print(f"\n{text}\n", flush=True)
+        if text is not None and pages:
+            write_into(pages, name, f"{text}\n\n{datetime.now(UTC):%Y-%m-%d}; {here}.")
 
 
 if __name__ == "__main__":

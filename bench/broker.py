@@ -1,5 +1,6 @@
 """The Kafka that a benchmark runs against: the one in SOWLINE_KAFKA, or a local one for the run."""
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -17,3 +18,4 @@ def broker() -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory() as directory, LocalKafka(Path(directory)) as local:
         yield local.bootstrap
+        gc.collect()  # clients that nobody holds any more, before they miss their broker

@@ -1,168 +1,99 @@
-"""The materializer's throughput, as a ratio to a raw consume-and-produce loop over the same log.
+"""The materializer's throughput, as a ratio to a raw consume-and-produce loop over the same log: the quick look.
 
-The job: orders over RECORDS / 10 keys. Every key is published once; of the rest half are full publishes of about
-170 bytes and half are deltas of one or two fields. Each record leads to one change with the merged body.
+`bench.peers` sets it beside other systems, on the same job.
 """
 
-import os
-import random
-import resource
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-import orjson
-
 from bench.broker import broker
-from sowline.cluster import Cluster
-from sowline.command import command_headers
-from sowline.kafka import exact_producer, kafka_config
+from bench.merging import PARTITIONS, Entrant, Figure, Load, held_load, line, measure, median, new_load
+from bench.service import metric, until
+from deploy.ports import HOST, free_port
 from sowline.topics import TopicDefinition
-
-PARTITIONS = 2
-SECONDS_MAX = 300.0
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One measured run: records a second of wall time, and CPU microseconds a record."""
-
-    rate: float
-    cpu_us: float
 
 
 def run(records: int, runs: int) -> None:
     """Measure both by turns and print medians and ratios."""
+    figures: dict[str, list[Figure]] = {"raw": [], "sow": []}
     with broker() as bootstrap:
-        definition = TopicDefinition(
-            name=f"bench-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=PARTITIONS
-        )
-        cluster = Cluster(kafka_config(bootstrap))
-        cluster.ensure_topic(definition)
-        fill(bootstrap, definition, records)
-        raw, sow = [], []
+        load = new_load(bootstrap, records)
         for _ in range(runs):
-            raw.append(measure_raw(bootstrap, cluster, definition, records))
-            sow.append(measure_materializer(bootstrap, definition, records))
-    report(records, raw, sow)
+            for name, entrant in (("raw", raw_loop(load)), ("sow", materializer(load))):
+                with entrant as entered:
+                    figures[name].append(measure(load, entered))
+    report(records, median(figures["raw"]), median(figures["sow"]))
 
 
-def fill(bootstrap: str, definition: TopicDefinition, records: int) -> None:
-    """Write the load, the same every time."""
-    chance = random.Random(7)
-    producer = exact_producer(kafka_config(bootstrap))
-    delta = command_headers("delta_publish")
-    keys = max(1, records // 10)
-    for number in range(records):
-        key = number if number < keys else chance.randrange(keys)
-        is_delta = number >= keys and chance.random() < 0.5
-        body = _delta(chance, key) if is_delta else order_of(chance, key)
-        producer.produce(
-            definition.log,
-            orjson.dumps(body),
-            str(key),
-            headers=delta if is_delta else None,  # type: ignore[arg-type]
-        )
-        if number % 10_000 == 0:
-            producer.poll(0)
-    producer.flush()
-
-
-def order_of(chance: random.Random, key: int) -> dict[str, object]:
-    """An order of about 170 bytes."""
-    return {
-        "order": key,
-        "customer": f"customer-{chance.randrange(5000):05d}",
-        "ticker": chance.choice(("MSFT", "IBM", "ORCL", "SAP", "AMZN")),
-        "side": chance.choice(("buy", "sell")),
-        "status": "new",
-        "qty": chance.randrange(1, 10_000),
-        "price": round(chance.uniform(1, 500), 2),
-        "note": "x" * 40,
-    }
-
-
-def _delta(chance: random.Random, key: int) -> dict[str, object]:
-    delta: dict[str, object] = {"order": key, "qty": chance.randrange(1, 10_000)}
-    return delta | ({"status": "filled"} if chance.random() < 0.5 else {})
-
-
-def measure_raw(bootstrap: str, cluster: Cluster, definition: TopicDefinition, records: int) -> Figure:
-    """Copy the log to a topic of its own with the raw loop."""
+@contextmanager
+def raw_loop(load: Load) -> Iterator[Entrant]:
+    """The raw loop, which copies the log to a topic of its own."""
     target = TopicDefinition(name=f"raw-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=PARTITIONS)
-    cluster.ensure_topic(target)
-    command = [sys.executable, "-m", "bench.raw_loop", bootstrap, definition.log, target.log]
-    process = [*command, str(PARTITIONS), str(records)]
-    return _measure(process, {}, records, lambda: _total(cluster, target.log), stop=False)
+    load.cluster.ensure_topic(target)
+    command = [sys.executable, "-m", "bench.raw_loop", load.bootstrap, load.definition.log, target.log]
+    yield Entrant([([*command, str(PARTITIONS)], {})], target.log)
 
 
-def measure_materializer(bootstrap: str, definition: TopicDefinition, records: int) -> Figure:
-    """Run a materializer with an empty store over the same log, into a changes topic of its own."""
-    cluster = Cluster(kafka_config(bootstrap))
-    name = definition.name
+@contextmanager
+def materializer(load: Load) -> Iterator[Entrant]:
+    """One materializer with an empty store, and an empty changes topic."""
+    load.cluster.delete_topics([load.definition.changes])
+    load.cluster.ensure_topic(load.definition)
+    with _settings(load, 1) as (settings,):
+        # Each partition begins with one event that is no change.
+        yield Entrant([_process(settings)], load.definition.changes, lambda: load.partitions)
+
+
+@contextmanager
+def materializers(load: Load) -> Iterator[Entrant]:
+    """A materializer for each partition, over a log of their own that they see once each has its partition."""
+    held, release = held_load(load.bootstrap, load.records)
+    changes = held.definition.changes
+    with _settings(held, PARTITIONS) as settings:
+        ports = [each["SOWLINE_PORT"] for each in settings]
+
+        def have_one_each() -> bool:
+            return all(metric(f"http://{HOST}:{port}", "sowline_partitions") == 1 for port in ports)
+
+        def ready() -> int:
+            until(have_one_each)
+            written = sum(held.cluster.ends(changes, range(PARTITIONS)).values())
+            release()
+            return written
+
+        yield Entrant([_process(each) for each in settings], changes, ready)
+
+
+@contextmanager
+def _settings(load: Load, processes: int) -> Iterator[list[dict[str, str]]]:
+    """Lend the settings of so many materializers of one group, each with a directory of its own."""
+    name, group = load.definition.name, uuid.uuid4().hex
     with tempfile.TemporaryDirectory() as directory:
         config = Path(directory) / "topics.yaml"
-        config.write_text(f"topics:\n  - {{name: {name}, key: [/order], partitions: {PARTITIONS}}}\n")
-        cluster.delete_topics([definition.changes])
-        cluster.ensure_topic(definition)
-        environment = {
-            "SOWLINE_KAFKA": bootstrap,
-            "SOWLINE_CONFIG": str(config),
-            "SOWLINE_DATA_DIR": directory,
-            "SOWLINE_GROUP": uuid.uuid4().hex,
-        }
-        command = [sys.executable, "-m", "materializer"]
-        return _measure(
-            command, environment, records, lambda: _total(cluster, definition.changes) - PARTITIONS, stop=True
-        )
+        config.write_text(f"topics:\n  - {{name: {name}, key: [/order], partitions: {load.partitions}}}\n")
+        yield [
+            {
+                "SOWLINE_KAFKA": load.bootstrap,
+                "SOWLINE_CONFIG": str(config),
+                "SOWLINE_DATA_DIR": f"{directory}/{number}",
+                "SOWLINE_GROUP": group,
+                "SOWLINE_PORT": str(free_port()),
+            }
+            for number in range(processes)
+        ]
 
 
-def _total(cluster: Cluster, topic: str) -> int:
-    return sum(cluster.ends(topic, range(PARTITIONS)).values())
+def _process(settings: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+    return [sys.executable, "-m", "materializer"], settings
 
 
-def _measure(
-    command: list[str], environment: dict[str, str], records: int, written: Callable[[], int], *, stop: bool
-) -> Figure:
-    """Run a process until it has written all records.
-
-    The rate counts from the first of them that is seen, so that start-up is not in it; the CPU is all there is.
-    """
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    process = subprocess.Popen(command, env=os.environ | environment)
-    deadline = time.monotonic() + SECONDS_MAX
-    first, began = 0, 0.0
-    while (now := written()) < records:
-        if now > 0 and not first:
-            first, began = now, time.monotonic()
-        if process.poll() not in (None, 0) or time.monotonic() > deadline:
-            process.kill()
-            raise RuntimeError(f"{' '.join(command)} did not get through its load")
-        time.sleep(0.02)
-    seconds = time.monotonic() - began
-    if stop:
-        process.terminate()
-    process.wait()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Figure((records - first) / seconds, cpu / records * 1e6)
-
-
-def report(records: int, raw: list[Figure], sow: list[Figure]) -> None:
+def report(records: int, raw: Figure, sow: Figure) -> None:
     """Print the medians and how they compare."""
-    rows = (("raw consume and produce", raw), ("materializer", sow))
-    print(
-        f"{records:,} records, {PARTITIONS} partitions, one process each; start-up is in the CPU, not in the rate"
-    )
-    for name, figures in rows:
-        rate, cpu = (statistics.median(getattr(f, field) for f in figures) for field in ("rate", "cpu_us"))
-        print(f"  {name:26} {rate:>10,.0f} records/s  {cpu:6.1f} us CPU a record")
-    rate = statistics.median(f.rate for f in sow) / statistics.median(f.rate for f in raw)
-    cpu = statistics.median(f.cpu_us for f in sow) / statistics.median(f.cpu_us for f in raw)
-    print(f"  ratio: {rate:.2f} of the raw rate, {cpu:.1f} times its CPU")
+    print(f"{records:,} records, {PARTITIONS} partitions, one process each; start-up is left out for both")
+    print(line("raw consume and produce", raw))
+    print(line("materializer", sow))
+    print(f"  ratio: {sow.rate / raw.rate:.2f} of the raw rate, {sow.cpu_us / raw.cpu_us:.1f} times its CPU")

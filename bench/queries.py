@@ -80,7 +80,7 @@ def _rss() -> int:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-async def _asked(state: State, filter: str, order: str = "", top_n: int | None = 0) -> Query:
+async def asked(state: State, filter: str, order: str = "", top_n: int | None = 0) -> Query:
     """Run a query and take its records; by default it only counts."""
     selection = Selection(compile_filter(filter), order=parse_order(order), top_n=top_n)
     query = Query([state.topics["orders"]], selection, Limits())
@@ -116,12 +116,12 @@ async def _in_process(state: State, bodies: list[bytes], runs: int) -> None:
         await measure("closure over each parsed", scan)
         for path in list(state.topics["orders"].indexes.paths):
             state.topics["orders"].indexes.drop(path)
-        await measure("count, cold: no index yet", lambda: _asked(state, CONDITION))
+        await measure("count, cold: no index yet", lambda: asked(state, CONDITION))
         for _ in range(5):
-            await measure("count, warm", lambda: _asked(state, CONDITION))
+            await measure("count, warm", lambda: asked(state, CONDITION))
             await measure("np.argpartition of the prices", partition)
-            await measure("top 50 of all by /price DESC", lambda: _asked(state, "", "/price DESC", 50))
-            await measure("top 50 of those", lambda: _asked(state, CONDITION, "/price DESC", 50))
+            await measure("top 50 of all by /price DESC", lambda: asked(state, "", "/price DESC", 50))
+            await measure("top 50 of those", lambda: asked(state, CONDITION, "/price DESC", 50))
     parsing = statistics.median(taken["orjson.loads of each"])
     for name, seconds in taken.items():
         median = statistics.median(seconds)
@@ -176,7 +176,7 @@ def _repriced(topic: TopicState, row: int) -> Change:
 
 async def _seconds(state: State, filter: str) -> float:
     began = time.perf_counter()
-    await _asked(state, filter, top_n=None)
+    await asked(state, filter, top_n=None)
     return time.perf_counter() - began
 
 

@@ -1,7 +1,8 @@
-"""How fast a partition comes back along each of its three roads, beside plain consuming of its log.
+"""How fast a partition comes back along each of its three roads, beside plain consuming and Kafka Streams.
 
-RECORDS orders with a key each, so that state, changes and log hold equally many. The materializer is a process of
-its own; what one takes to start over an empty topic is taken off.
+RECORDS orders with a key each, so that state, changes and log hold equally many. Kafka Streams, which has done the
+same job, has lost its store and restores it from its changelog. Each is a process of its own; what one takes to
+start over an empty topic is taken off.
 """
 
 import random
@@ -9,15 +10,17 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
 from confluent_kafka import TopicPartition
 
 from bench.broker import broker
-from bench.materialize import order_of
+from bench.merging import order_of
+from bench.peers.kafka_streams import Application, compiled
 from bench.service import running, until
+from bench.table import table
 from sowline.cluster import Cluster
 from sowline.kafka import exact_producer, kafka_config, plain_consumer, poll_batch
 from sowline.topics import TopicDefinition
@@ -34,7 +37,7 @@ class Setting:
         self.kafka = kafka_config(bootstrap)
         self.cluster = Cluster(self.kafka)
         self.states = directory / "states"
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._configs = directory
         self.full = self._topic(FULL)
         self._empty = self._topic(EMPTY)
@@ -59,7 +62,7 @@ class Setting:
     def seconds(self, name: str) -> float:
         """Run a materializer until it has nothing left to do: how long that takes."""
         environment = {
-            "SOWLINE_KAFKA": self._bootstrap,
+            "SOWLINE_KAFKA": self.bootstrap,
             "SOWLINE_CONFIG": str(self._configs / f"{name}.yaml"),
             "SOWLINE_DATA_DIR": str(self.states),
             "SOWLINE_GROUP": f"{name}-{time.monotonic_ns()}",
@@ -102,33 +105,85 @@ class Setting:
         self.cluster.ensure_topic(self.full)
 
 
-def run(records: int, runs: int) -> None:
-    """Measure each road by turns and print medians and ratios."""
-    with broker() as bootstrap, tempfile.TemporaryDirectory() as directory:
-        setting = Setting(bootstrap, Path(directory), records)
-        setting.fill()
-        setting.seconds(FULL)
-        roads: dict[str, Callable[[], None]] = {
-            "the local state is whole: it is read and checked": lambda: None,
-            "it is gone: the changes topic is loaded": setting.lose_state,
-            "that is gone too: the log is applied again": setting.lose_changes,
-        }
-        starts, plain = [], []
-        measured: dict[str, list[float]] = {name: [] for name in roads}
-        for _ in range(runs):
-            starts.append(setting.start())
-            plain.append(setting.consume())
-            for name, lose in roads.items():
-                lose()
-                measured[name].append(setting.seconds(FULL))
-    _report(records, statistics.median(starts), statistics.median(plain), measured)
+class Streams:
+    """Kafka Streams over the same log, and over the empty one."""
+
+    def __init__(self, java: Sequence[str], setting: Setting, directory: Path) -> None:
+        self._setting = setting
+        self._merged = TopicDefinition(name="merged", key=("/order",), partitions=PARTITIONS)
+        setting.cluster.ensure_topic(self._merged)
+        self._full, self._empty = (
+            Application(java, setting.bootstrap, name, self._merged.log, directory / f"streams-{name}")
+            for name in (FULL, EMPTY)
+        )
+
+    def fill(self) -> None:
+        """Do the whole job, and commit it."""
+        self._full.start(self._has_merged_all)
+
+    def _has_merged_all(self) -> bool:
+        ends = self._setting.cluster.ends(self._merged.log, range(PARTITIONS))
+        return sum(ends.values()) >= self._setting.records
+
+    def start(self) -> float:
+        """What it takes to start with nothing to do."""
+        return self._empty.start()[0]
+
+    def restore(self) -> float:
+        """Lose the store and restore it from the changelog: how long that takes."""
+        shutil.rmtree(self._full.state)
+        seconds, restored = self._full.start()
+        if restored != self._setting.records:
+            raise AssertionError(
+                f"expected to restore {self._setting.records:,} records, it were {restored:,}"
+            )
+        return seconds
 
 
-def _report(records: int, start: float, plain: float, measured: dict[str, list[float]]) -> None:
-    print(
-        f"{records:,} records, {PARTITIONS} partitions; a start with nothing to do takes {start:.1f} s, taken off"
+WHOLE, CHANGES, LOG = (
+    "local state whole: it is read and checked",
+    "local state gone: the changes topic is loaded",
+    "changes topic gone too: the log is applied again",
+)
+RESTORED = "Kafka Streams, store gone: its changelog is restored"
+PLAIN = "plain consuming of the log, nothing kept"
+
+
+def run(records: int, runs: int) -> str:
+    """Measure each road by turns; return a table of medians and ratios."""
+    with broker() as bootstrap, tempfile.TemporaryDirectory() as name, compiled() as java:
+        seconds = _measured(Setting(bootstrap, Path(name), records), java, Path(name), runs)
+    return _report(
+        records, runs, {name: statistics.median(one[name] for one in seconds) for name in seconds[0]}
     )
-    print(f"  {'plain consuming of the log':50} {records / plain:>11,.0f} records/s")
-    for name, seconds in measured.items():
-        rate = records / max(0.001, statistics.median(seconds) - start)
-        print(f"  {name:50} {rate:>11,.0f} records/s, {rate * plain / records:.2f} of consuming")
+
+
+def _measured(setting: Setting, java: Sequence[str], directory: Path, runs: int) -> list[dict[str, float]]:
+    streams = Streams(java, setting, directory)
+    setting.fill()
+    setting.seconds(FULL)
+    streams.fill()
+    return [_measure(setting, streams) for _ in range(runs)]
+
+
+def _measure(setting: Setting, streams: Streams) -> dict[str, float]:
+    """The seconds of each road, less those of a start with nothing to do."""
+    start = setting.start()
+    seconds = {PLAIN: setting.consume(), WHOLE: setting.seconds(FULL) - start}
+    for name, lose in ((CHANGES, setting.lose_state), (LOG, setting.lose_changes)):
+        lose()
+        seconds[name] = setting.seconds(FULL) - start
+    seconds[RESTORED] = streams.restore() - streams.start()
+    print(", ".join(f"{name}: {taken:.2f} s" for name, taken in seconds.items()), flush=True)
+    return seconds
+
+
+def _report(records: int, runs: int, seconds: dict[str, float]) -> str:
+    rates = {name: records / max(0.001, taken) for name, taken in seconds.items()}
+    rows = [
+        (name, f"{rate:,.0f}", f"{rate / rates[PLAIN]:.2f}", f"{rate / rates[RESTORED]:.1f}")
+        for name, rate in rates.items()
+    ]
+    head = ("", "records/s", "of plain consuming", "of Kafka Streams")
+    caption = f"{records:,} records with a key each in {PARTITIONS} partitions, medians of {runs}."
+    return f"{caption}\n\n{table(head, rows)}"

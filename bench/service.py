@@ -1,6 +1,7 @@
 """A service of its own process, measured from outside: started, asked for its health and metrics, and stopped."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from bench.usage import Usage, usage
 from deploy.ports import HOST, free_port
 
 SECONDS_MAX = 600.0
@@ -23,23 +25,39 @@ class Running:
 
     def has_started(self) -> bool:
         """Whether it has done what it does at its start."""
-        return self._get("/startupz") is not None
+        self._check()
+        return _answer(self.url, "/startupz") is not None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
 
     def metric(self, name: str) -> float:
         """The sum of a metric over its labels; 0 where it has none yet."""
-        lines = (self._get("/metrics") or "").splitlines()
-        return sum(
-            float(line.rpartition(" ")[2]) for line in lines if line.startswith((name + " ", name + "{"))
-        )
+        self._check()
+        return metric(self.url, name)
 
-    def _get(self, path: str) -> str | None:
+    def usage(self) -> Usage:
+        """What it has taken so far."""
+        return usage([self._process.pid])
+
+    def _check(self) -> None:
         if self._process.poll() is not None:
             raise RuntimeError(f"the service ended with {self._process.returncode}")
-        try:
-            with urllib.request.urlopen(self.url + path, timeout=10) as answer:
-                return str(answer.read().decode())
-        except OSError:
-            return None
+
+
+def metric(url: str, name: str) -> float:
+    """Ask a service for the sum of a metric over its labels; 0 where it has none yet, or does not answer yet."""
+    lines = (_answer(url, "/metrics") or "").splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith((name + " ", name + "{")))
+
+
+def _answer(url: str, path: str) -> str | None:
+    try:
+        with urllib.request.urlopen(url + path, timeout=10) as answer:
+            return str(answer.read().decode())
+    except OSError:
+        return None
 
 
 @contextmanager

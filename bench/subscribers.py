@@ -7,6 +7,7 @@ same subscribers, in the same run, the frames that the first of them got. Nothin
 
 import asyncio
 import statistics
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import orjson
@@ -35,20 +36,23 @@ class Case(NamedTuple):
     subscribers: int = 1
     command: str = "subscribe"
     options: str = ""
-    own_records: bool = False
-    """Whether each asks for one record only, so that a change is for one in `RECORDS`."""
+    asked: int = 0
+    """How many of the records each asks for, other ones than the subscriber before it; 0 for all."""
 
     records: int = RECORDS
     rate: int = 0
 
     @property
-    def share(self) -> int:
+    def share(self) -> float:
         """How many changes make one message to a subscriber."""
-        return RECORDS if self.own_records else 1
+        return self.records / self.asked if self.asked else 1
 
     def changes(self, changes_max: int) -> int:
         """How many changes are made: for half a second, or as many as there is time and memory for."""
-        return self.rate // 2 or min(changes_max, MESSAGES_MAX * self.share // self.subscribers)
+        if self.rate:
+            return self.rate // 2
+        changes = min(changes_max, int(MESSAGES_MAX * self.share) // self.subscribers)
+        return changes // self.records * self.records if self.asked else changes
 
     def asks(self, load: Load) -> list[Ask]:
         """What each connection asks for."""
@@ -57,10 +61,12 @@ class Case(NamedTuple):
     def _ask(self, number: int, load: Load) -> Ask:
         request = {"command": self.command, "command_id": "1", "topic": "orders", "ack_type": "processed"}
         last = load.start + load.changes - 1
-        if self.own_records:
-            record = number % RECORDS
-            request["filter"] = f"/order = {record}"
-            last -= (last - record) % RECORDS
+        if self.asked:
+            first = number % (self.records - self.asked + 1)
+            request["filter"] = f"/order >= {first} AND /order < {first + self.asked}"
+            if self.asked == 1:
+                request["filter"] = f"/order = {first}"
+            last -= max(0, (last - first) % self.records - self.asked + 1)
         return Ask(orjson.dumps(request | {"options": self.options}), b'"bookmark":"orders:0@%d"' % last)
 
 
@@ -86,7 +92,7 @@ class Figure(NamedTuple):
 
 MANY = (
     *(Case("whole", subscribers) for subscribers in (1, 10, 100, 1000)),
-    *(Case("of one record", subscribers, own_records=True) for subscribers in (100, 1000)),
+    *(Case("of one record", subscribers, asked=1) for subscribers in (100, 1000)),
 )
 
 ONE = (MANY[0], Case("delta", command="delta_subscribe"))
@@ -105,17 +111,23 @@ AT_A_RATE = tuple(
 
 def run(records: int, runs: int) -> None:
     """Measure all cases by turns, and print medians and ratios."""
-    changes_max = min(max(1, records // RECORDS) * RECORDS, CHANGES_MAX)
-    spare_the_collector()
-    with opened(QueryDoor) as service, opened(BareDoor) as bare:
-        figures = asyncio.run(_measure(changes_max, runs, service, bare))
+    figures = measure((*MANY, ONE[1], *AT_A_RATE), records, runs)
     report_one([figure for figure in figures if figure.case in ONE])
     report_many([figure for figure in figures if figure.case in MANY])
     report_at_a_rate([figure for figure in figures if figure.case in AT_A_RATE])
 
 
-async def _measure(changes_max: int, runs: int, service: Door, bare: Door) -> list[Figure]:
-    figures = [Figure(case, case.changes(changes_max), [], []) for case in (*MANY, ONE[1], *AT_A_RATE)]
+def measure(cases: Sequence[Case], records: int, runs: int) -> list[Figure]:
+    """Measure cases by turns."""
+    changes_max = min(max(1, records // RECORDS) * RECORDS, CHANGES_MAX)
+    figures = [Figure(case, case.changes(changes_max), [], []) for case in cases]
+    spare_the_collector()
+    with opened(QueryDoor) as service, opened(BareDoor) as bare:
+        asyncio.run(_measure(figures, runs, service, bare))
+    return figures
+
+
+async def _measure(figures: list[Figure], runs: int, service: Door, bare: Door) -> None:
     start = 0
     for _ in range(runs):
         for case, changes, of_service, of_bare in figures:
@@ -123,12 +135,11 @@ async def _measure(changes_max: int, runs: int, service: Door, bare: Door) -> li
             start += changes
             asks = case.asks(load)
             taken, frames = await _taken(service, asks, load)
-            if not case.options and taken.messages * case.share != changes * case.subscribers:
+            if not case.options and taken.messages != round(changes * case.subscribers / case.share):
                 raise AssertionError(f"{changes} changes made {taken.messages} messages: {case}")
             of_service.append(taken)
             if not case.rate:
                 of_bare.append((await _taken(bare, [asks[0]] * len(asks), frames))[0])
-    return figures
 
 
 async def _taken(door: Door, asks: list[Ask], load: Load | list[bytes]) -> tuple[Taken, list[bytes]]:

@@ -11,7 +11,22 @@ from sowline.settings import Settings
 
 SCHEMA = Path(__file__).parent.parent / "helm" / "sowline" / "values.schema.json"
 # What the chart sets itself, from values of its own.
-TAKEN = frozenset({"kafka", "kafka_options", "config", "data_dir", "host", "port"})
+TAKEN = frozenset(
+    {
+        "access",
+        "kafka",
+        "kafka_options",
+        "config",
+        "data_dir",
+        "host",
+        "port",
+        "standby",
+        "tls_cert",
+        "tls_key",
+        "tls_client_ca",
+        "tls_client_required",
+    }
+)
 
 
 def settings_schema() -> dict[str, Any]:

@@ -5,12 +5,12 @@ records: what is told at its end takes the subscriber's view from one instant of
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
 from fanout.subscription import OOF, PUBLISH, Delivery
-from fanout.telling import Deltas, Form, Told, selected
+from fanout.telling import Deltas, Form, Told, told_whole
 from sowline.difference import Delta, Keys, difference, union
 from sowline.path import Path, reader
 
@@ -114,12 +114,12 @@ class Conflation:
         delivery, delta, form = held.delivery, held.delta, self._form
         if delivery.command == OOF:
             assert held.held is not None
-            return Told(held.sow_key, OOF, selected(held.held, form), held.time, delivery.reason)
+            return told_whole(held.sow_key, replace(delivery, body=held.held), form, held.time)
         if form.no_empties and not self._is_changed(held):
             return None
         if delta is not None and not delta.whole:
-            return Told(held.sow_key, PUBLISH, delta.body, held.time, None, delta.removed)
-        return Told(held.sow_key, PUBLISH, selected(delivery.body, form), held.time)
+            return Told(held.sow_key, PUBLISH, delta.body, held.time, None, delta.removed, delivery.known)
+        return told_whole(held.sow_key, delivery, form, held.time)
 
     def _is_changed(self, held: _Pending) -> bool:
         """Whether a delta subscriber is told anything."""

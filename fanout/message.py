@@ -12,11 +12,19 @@ from sowline.command import Headers
 from sowline.merge import merge, take_out
 from sowline.position import Position
 from sowline.topics import TopicDefinition
+from sowline.traceparent import TRACEPARENT
 from sowline.wire import iso_time
 
 
-def fanout_headers(definition: TopicDefinition, partition: int, change: Change, told: Told) -> Headers:
-    """Return the headers of the message that a change leads to.
+def fanout_headers(
+    definition: TopicDefinition,
+    partition: int,
+    change: Change,
+    told: Told,
+    intrinsics: bytes | None = None,
+    traceparent: str | None = None,
+) -> Headers:
+    """Return the headers of the message that a change leads to; `intrinsics` are a document's, as JSON, if asked for.
 
     `bookmark` is the change's own place and `after` that of the change before it: a message whose bookmark
     is not newer than the last one is a repeat. A change that is before the log has no place and no time.
@@ -36,7 +44,12 @@ def fanout_headers(definition: TopicDefinition, partition: int, change: Change, 
         about["delta"] = True
     if told.removed:
         about["removed"] = told.removed
-    return [("sow", orjson.dumps(about))]
+    if intrinsics is not None:
+        about["intrinsics"] = orjson.Fragment(intrinsics)
+    headers: Headers = [("sow", orjson.dumps(about))]
+    if traceparent is not None:
+        headers.append((TRACEPARENT, traceparent.encode()))
+    return headers
 
 
 class Written(NamedTuple):

@@ -15,6 +15,7 @@ from sortedcontainers import SortedList
 
 from fanout.subscription import MATCH, OOF, PUBLISH, Delivery
 from sowline.change import DELETED, Change
+from sowline.document.writes import Known
 from sowline.order import SortKey
 
 Held = TypeVar("Held")
@@ -184,6 +185,10 @@ class HasBody(Protocol):
     def body(self) -> bytes:
         """The record's body."""
 
+    @property
+    def known(self) -> Known | None:
+        """What is known of a document beside its content."""
+
 
 HeldBody = TypeVar("HeldBody", bound=HasBody)
 
@@ -203,8 +208,9 @@ def _delivery(event: Event[HeldBody], change: Change) -> Delivery:
     changed = event.sow_key == change.sow_key
     previous = change.previous if changed else event.held.body
     if changed and change.body is None:
-        return Delivery(OOF, event.held.body, change.reason or DELETED, previous)
+        return Delivery(OOF, event.held.body, change.reason or DELETED, previous, change.known)
     body = change.body if changed and change.body is not None else event.held.body
+    known = change.known if changed else event.held.known
     if isinstance(event, Left):
-        return Delivery(OOF, body, MATCH, previous)
-    return Delivery(PUBLISH, body, previous=previous if isinstance(event, Updated) else None)
+        return Delivery(OOF, body, MATCH, previous, known)
+    return Delivery(PUBLISH, body, previous=previous if isinstance(event, Updated) else None, known=known)

@@ -7,30 +7,45 @@ the fanout that they were written for. A new fanout begins with the records that
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from msgspec.structs import replace
 
 from fanout.message import Holding, Written, fanout_headers
 from fanout.subscription import MATCH, OOF, Delivery, Sighting, Subscription, require_told_before
-from fanout.telling import Deltas, Form, Told, selected, tell
+from fanout.telling import Deltas, Form, Told, account, selected, tell
 from sowline.change import DELETE, DELETED, Change, Event, fit_header, read_event
 from sowline.cluster import Cluster
 from sowline.command import Headers
 from sowline.errors import SowlineError
 from sowline.filter import About, compile_filter, require_deterministic
 from sowline.following import Verdict, verdict
-from sowline.kafka import exact_producer, plain_consumer, poll_batch, read_range
+from sowline.kafka import exact_producer, plain_consumer, poll_batch, raising, read_range
 from sowline.position import Position, before_the_log
-from sowline.settings import Settings
+from sowline.settings import FANOUTS, Settings
 from sowline.topics import FanoutDefinition, TopicDefinition
+from sowline.tracing import Span, begin
 
 log = structlog.get_logger()
 
 SOW = "sow"
 BATCH_MAX = 1000
+ENDS_EVERY_SECONDS = 0.5
+
+REFUSALS = frozenset(
+    {
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    }
+)
+"""Why Kafka does not take a message, however often it is written."""
 
 
 @dataclass
@@ -71,26 +86,33 @@ class Runner:
                 "session.timeout.ms": settings.session_timeout_ms,
                 "heartbeat.interval.ms": max(300, settings.session_timeout_ms // 6),
             },
-            f"{settings.group}-fanout-{fanout.name}",
+            f"{settings.group}{FANOUTS}{fanout.name}",
         )
         self._partitions: dict[int, Following] = {}
+        self._spans: list[Span] = []
+        self._refused: KafkaError | None = None
         self._failed: KafkaError | None = None
+        """Why this producer can write no more, or has lost a message; a new one may do."""
         self.assigned = False
+        self._looked_at = 0.0
         self.messages = 0
+        self.behind: int | None = None
+        """Events of its partitions' changes that are in Kafka and not written yet; None while that is not known."""
 
     def run(self) -> None:
         """Follow until told to stop; raises where going on would lose something."""
         self._consumer.subscribe(
             [self._source.changes],
-            on_assign=self._on_assign,
-            on_revoke=self._on_revoke,
-            on_lost=self._on_revoke,
+            on_assign=raising(self._on_assign),
+            on_revoke=raising(self._on_revoke),
+            on_lost=raising(self._on_revoke),
         )
         try:
             while not self._stop.is_set():
                 messages = poll_batch(self._consumer, BATCH_MAX, 0.2, self._on_end)
                 if messages or self._loaded():
                     self._write(messages)
+                self._look_at_ends()
         finally:
             self._producer.purge()
             self._consumer.close()
@@ -99,6 +121,20 @@ class Runner:
         following = self._partitions.get(number)
         if following is not None:
             following.next_offset = max(offset, following.next_offset)
+
+    def _look_at_ends(self) -> None:
+        """Note, twice a second at most, how far behind the ends this is that came with what was fetched last."""
+        now = time.monotonic()
+        if now - self._looked_at < ENDS_EVERY_SECONDS:
+            return
+        self._looked_at, behind = now, 0
+        for number, following in self._partitions.items():
+            place = TopicPartition(self._source.changes, number)
+            _, end = self._consumer.get_watermark_offsets(place, cached=True)
+            if end < 0:
+                return
+            behind += max(0, end - following.next_offset)
+        self.behind = behind
 
     def _loaded(self) -> bool:
         """Tell whether a load has come to its end, and its records are not written yet."""
@@ -117,11 +153,23 @@ class Runner:
         while self._producer.flush(0.5):
             if self._stop.is_set():
                 return
-        if self._failed is not None:
-            raise SowlineError(
-                "not written", f"Kafka refused a message of fanout {self._fanout.name}: {self._failed}"
-            )
+        self._check_written()
         self._commit()
+        for span in self._spans:
+            span.end({"fanout": self._fanout.name})
+        self._spans.clear()
+
+    def _check_written(self) -> None:
+        """Raise unless Kafka has all that was written: for good where it refused a message, else to begin again.
+
+        What was written since the last commit is written once more then, which its bookmarks tell.
+        """
+        if self._refused is not None:
+            raise SowlineError(
+                "not written", f"Kafka refused a message of fanout {self._fanout.name}: {self._refused}"
+            )
+        if self._failed is not None:
+            raise KafkaException(self._failed)
 
     def _take(self, message: Message, following: Following) -> None:
         event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
@@ -147,7 +195,17 @@ class Runner:
                     Sighting(event, self._about, f"{self._source.log}:{number}")
                 )
                 if delivery is not None:
-                    self._send(number, event, delivery)
+                    self._send(number, event, delivery, self._traced(number, event))
+
+    def _traced(self, number: int, change: Change) -> str | None:
+        """Begin the span of a message, if its change is part of a trace; return what goes on with the message."""
+        if change.traceparent is None:
+            return None
+        span = begin("fanout", self._source.name, change.traceparent, (number, str(change.position)))
+        if span is None:
+            return change.traceparent
+        self._spans.append(span)
+        return span.traceparent
 
     def _end_load(self, number: int, following: Following) -> None:
         """Once all that was there at the start is read, write the records that match.
@@ -175,13 +233,13 @@ class Runner:
             if change.body is not None and Sighting(change, self._about).matches_now(
                 self._subscription.filter
             ):
-                yield change, Delivery(SOW, change.body)
+                yield change, Delivery(SOW, change.body, known=change.known)
             elif key in written and change.body is not None:
-                yield change, Delivery(OOF, change.body, MATCH)
+                yield change, Delivery(OOF, change.body, MATCH, known=change.known)
             elif key in written and change.previous is not None:
-                yield change, Delivery(OOF, change.previous, DELETED)
+                yield change, Delivery(OOF, change.previous, DELETED, known=change.known)
             elif key in written:
-                yield change._replace(position=nowhere), Delivery(OOF, written[key], DELETED)
+                yield replace(change, position=nowhere), Delivery(OOF, written[key], DELETED)
 
     def _written_before(self, number: int) -> dict[bytes, bytes]:
         """Return the bodies, by SOW key, that a reader of the fanout's topic holds already."""
@@ -195,13 +253,15 @@ class Runner:
                 holding.take(message.key() or b"", Written.read(message.value(), headers))  # type: ignore[arg-type]
         return holding.bodies
 
-    def _send(self, number: int, change: Change, delivery: Delivery) -> None:
+    def _send(self, number: int, change: Change, delivery: Delivery, traceparent: str | None = None) -> None:
         """Write what a delivery is to the fanout's readers, unless it is an update that they need not hear of."""
         told = tell(change.sow_key, delivery, self._form, Deltas(self._source.key_paths), change.time)
         if told is not None and told.removed and not fit_header(told.removed):
             told = told._replace(body=selected(delivery.body, self._form), removed=None)
         if told is not None:
-            self._produce(number, told, fanout_headers(self._source, number, change, told))
+            intrinsics = account(self._source.name, self._form, told)
+            headers = fanout_headers(self._source, number, change, told, intrinsics, traceparent)
+            self._produce(number, told, headers)
 
     def _produce(self, number: int, told: Told, headers: Headers) -> None:
         while True:
@@ -234,17 +294,18 @@ class Runner:
             self._consumer.commit(offsets=done, asynchronous=False)
 
     def _on_delivery(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self._failed = error
+        if error is not None and error.code() in REFUSALS:
+            self._refused = self._refused or error
+        elif error is not None:
+            self._failed = self._failed or error
 
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
-            self._failed = error
+            self._failed = self._failed or error
 
     # partitions come and go
 
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        self.assigned = True
         committed = consumer.committed(places, timeout=30) if places else []
         self._partitions |= {place.partition: self._opened(place) for place in committed}
         starts = [
@@ -252,6 +313,7 @@ class Runner:
             for place in committed
         ]
         consumer.incremental_assign(starts)
+        self.assigned = True
 
     def _opened(self, place: TopicPartition) -> Following:
         if place.offset >= 0 and place.metadata:
@@ -281,9 +343,9 @@ class Runner:
 def _subscription(fanout: FanoutDefinition) -> Subscription:
     """The subscription that a fanout is configured to be; raises what its filter may not have."""
     filter = compile_filter(fanout.filter)
-    subscription = Subscription(filter, fanout.reading.oof, fanout.delta)
+    subscription = Subscription(filter, fanout.reading.oof, fanout.delta, fanout.reading.no_redundant)
     where = f"the filter of fanout {fanout.name}"
-    if subscription.looks_back:
+    if subscription.looks_back or subscription.no_redundant:
         require_told_before(filter, where)
     else:
         require_deterministic(filter, where)

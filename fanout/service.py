@@ -5,12 +5,13 @@ from collections.abc import Iterable
 
 import structlog
 from confluent_kafka import KafkaException
-from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from fanout.runner import Runner
-from sowline.cluster import ensure_topics
+from sowline.cluster import await_topics
 from sowline.errors import SowlineError
 from sowline.health import HealthServer
+from sowline.reach import Reach
 from sowline.settings import Settings
 from sowline.topics import FanoutDefinition, Topics
 
@@ -29,10 +30,13 @@ class FanoutService:
         self._stop = stop
         self._runners: dict[str, Runner] = {}
         self._stopped: dict[str, str] = {}
+        self._reach = Reach(settings.kafka_client, topics.topics[0].log)
 
     def run(self) -> None:
         """Write all fanouts until told to stop."""
-        ensure_topics(self._settings.kafka_client, self._topics)
+        self._reach.start()
+        if not await_topics(self._settings.kafka_client, self._topics, self._stop):
+            return
         threads = [threading.Thread(target=self._keep, args=(fanout,)) for fanout in self._topics.fanouts]
         for thread in threads:
             thread.start()
@@ -57,14 +61,14 @@ class FanoutService:
     def not_started(self) -> str | None:
         """Say which fanouts have no partitions yet."""
         waiting = [f.name for f in self._topics.fanouts if not self._has_begun(f.name)]
-        return f"waiting for partitions: {', '.join(waiting)}" if waiting else None
+        return self._reach.lost() or f"waiting for partitions: {', '.join(waiting)}" if waiting else None
 
     def _has_begun(self, name: str) -> bool:
         return name in self._stopped or (name in self._runners and self._runners[name].assigned)
 
     def not_ready(self) -> str | None:
-        """Say which fanouts had to stop."""
-        return "; ".join(f"{name}: {why}" for name, why in self._stopped.items()) or None
+        """Say which fanouts had to stop, or that Kafka is away."""
+        return "; ".join(f"{name}: {why}" for name, why in self._stopped.items()) or self._reach.lost()
 
     def not_alive(self) -> str | None:
         """Say why only a restart can help: never, while the process answers."""
@@ -76,6 +80,14 @@ class FanoutService:
         for name, runner in dict(self._runners).items():
             family.add_metric([name], runner.messages)
         yield family
+        behind = GaugeMetricFamily(
+            "sowline_fanout_behind_changes", "Changes that are not written yet", labels=["fanout"]
+        )
+        for name, runner in dict(self._runners).items():
+            if runner.behind is not None:
+                behind.add_metric([name], runner.behind)
+        yield behind
+        yield from self._reach.metrics()
 
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:

@@ -6,13 +6,16 @@ from typing import Any
 import orjson
 
 from sowline.change import DELETED, Change
+from sowline.document.writes import Known, Writes
 from sowline.filter import UNKNOWN, About, Filter, FilterError, require_deterministic
+from sowline.filter.about import document_about
 from sowline.filter.tree import Call, walk
 from sowline.position import Position
 
 PUBLISH = "publish"
 OOF = "oof"
 MATCH = "match"
+ENTITLEMENT = "entitlement"
 
 _UNREAD = object()
 
@@ -65,7 +68,7 @@ class Sighting:
         """What is known beside the document of the record before the change."""
         if self._about_before is None:
             change = self.change
-            self._about_before = self.topic._replace(
+            self._about_before = self._of_document(change.writes_before)._replace(
                 sow_key=change.sow_key.decode(), size=len(change.previous or b"")
             )
         return self._about_before
@@ -75,7 +78,7 @@ class Sighting:
         """What is known beside the document of the record after the change."""
         if self._about_now is None:
             change = self.change
-            self._about_now = self.topic._replace(
+            self._about_now = self._of_document(change.writes)._replace(
                 sow_key=change.sow_key.decode(),
                 bookmark=f"{self.place}@{change.position}" if self.place else None,
                 size=len(change.body or b""),
@@ -83,6 +86,11 @@ class Sighting:
                 correlation=change.correlation,
             )
         return self._about_now
+
+    def _of_document(self, writes: Writes | None) -> About:
+        if writes is None:
+            return self.topic
+        return document_about(self.topic, self.change.key_text or "", writes)
 
     def matches_now(self, filter: Filter) -> bool:
         """Whether there is a record after the change, and the filter is TRUE of it."""
@@ -107,25 +115,29 @@ class Delivery:
     """What a change means to one subscription.
 
     The body of an `oof` is the new record, or the previous one if it is gone. `previous` is the record as a
-    subscriber with `oof` or `delta` holds it; None to whom it is new, and to others.
+    subscriber with `oof` or `delta` holds it; None to whom it is new, and to others. `known` is what is known then of
+    a document beside its content, also of one that is gone.
     """
 
     command: str
     body: bytes
     reason: str | None = None
     previous: bytes | None = None
+    known: Known | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """What a subscriber asked for: records that match the filter, and with `oof` word of those that stop to.
 
-    With `delta` it is told what has changed of records that it holds.
+    With `delta` it is told what has changed of records that it holds, with `no_redundant` nothing of redundant writes
+    that leave a record in focus.
     """
 
     filter: Filter
     oof: bool = False
     delta: bool = False
+    no_redundant: bool = False
 
     @property
     def looks_back(self) -> bool:
@@ -136,6 +148,8 @@ class Subscription:
         """Return what the change means to the subscriber; None where it means nothing."""
         is_held = self.looks_back and seen.matched_before(self.filter)
         if seen.matches_now(self.filter):
+            if self.no_redundant and seen.change.is_redundant and seen.matched_before(self.filter):
+                return None
             return updated(seen.change) if is_held else entered(seen.change)
         return left(seen.change) if self.oof and is_held else None
 
@@ -143,21 +157,29 @@ class Subscription:
 def entered(change: Change) -> Delivery:
     """The message to those whose filter matches the new record, and who need not hold the previous one."""
     assert change.body is not None
-    return Delivery(PUBLISH, change.body)
+    return Delivery(PUBLISH, change.body, known=change.known)
 
 
 def updated(change: Change) -> Delivery:
     """The message to those who look back, and whose filter matches the new record and the previous one."""
     assert change.body is not None
-    return Delivery(PUBLISH, change.body, previous=change.previous)
+    return Delivery(PUBLISH, change.body, previous=change.previous, known=change.known)
 
 
 def left(change: Change) -> Delivery:
     """The message to those with `oof` whose filter matched the previous record only."""
     assert change.previous is not None
     if change.body is not None:
-        return Delivery(OOF, change.body, MATCH, change.previous)
-    return Delivery(OOF, change.previous, change.reason or DELETED, change.previous)
+        return Delivery(OOF, change.body, MATCH, change.previous, change.known)
+    return Delivery(OOF, change.previous, change.reason or DELETED, change.previous, change.known)
+
+
+def entitled(said: Delivery, filter: Filter) -> Delivery:
+    """The same message to somebody who may see the records that match: of one that stops to, as it was before."""
+    if said.command != OOF or said.reason != MATCH or filter.matches(orjson.loads(said.body)):
+        return said
+    assert said.previous is not None, "who may not see a record is only told of one that was seen"
+    return Delivery(OOF, said.previous, ENTITLEMENT, said.previous)
 
 
 def is_told_before(filter: Filter) -> bool:

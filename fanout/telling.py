@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 import orjson
 
-from fanout.subscription import PUBLISH, Delivery
+from fanout.subscription import MATCH, OOF, PUBLISH, Delivery
 from sowline.difference import Delta, Keys, difference
+from sowline.document.writes import Known, intrinsics_json
 from sowline.errors import SowlineError
 from sowline.merge import merge, take_out
 from sowline.options import Options
@@ -14,18 +15,26 @@ from sowline.select import Select
 
 
 class Form(NamedTuple):
-    """What a subscriber wants of a message."""
+    """What a subscriber wants of a message. With `intrinsics` nothing is empty: every write changes some of them."""
 
     select: Select | None = None
     delta: bool = False
     no_empties: bool = False
     sow_key: bool = True
     timestamp: bool = False
+    intrinsics: bool = False
 
     @classmethod
     def of(cls, options: Options, *, delta: bool = False) -> "Form":
         """The form that the options of a read ask for."""
-        return cls(options.select, delta, options.no_empties, not options.no_sowkey, options.timestamp)
+        return cls(
+            options.select,
+            delta,
+            options.no_empties and not options.intrinsics,
+            not options.no_sowkey,
+            options.timestamp,
+            options.intrinsics,
+        )
 
     def __or__(self, other: "Form") -> "Form":
         """What a message has to have that is for both."""
@@ -37,6 +46,7 @@ class Form(NamedTuple):
             self.no_empties and other.no_empties,
             self.sow_key or other.sow_key,
             self.timestamp or other.timestamp,
+            self.intrinsics or other.intrinsics,
         )
 
 
@@ -49,7 +59,8 @@ def _either(first: Select | None, second: Select | None) -> Select | None:
 class Told(NamedTuple):
     """One message for a subscriber, but for where it then stands; `time` is in ms since 1970.
 
-    `removed` makes it a delta: `body` holds key fields and changed fields, and `removed` names those gone.
+    `known` is what is known of a document. `removed` makes it a delta: `body` holds key fields and changed fields,
+    and `removed` names those gone.
     """
 
     sow_key: bytes
@@ -58,6 +69,7 @@ class Told(NamedTuple):
     time: int | None
     reason: str | None = None
     removed: tuple[str, ...] | None = None
+    known: Known | None = None
 
 
 class Deltas:
@@ -105,10 +117,23 @@ def tell(sow_key: bytes, delivery: Delivery, form: Form, deltas: Deltas, time: i
     """Return the message to one subscriber; None where it would say nothing, and that is not wanted."""
     delta = deltas.of(delivery, form)
     if delta is None:
-        return Told(sow_key, delivery.command, selected(delivery.body, form), time, delivery.reason)
+        return told_whole(sow_key, delivery, form, time)
     if form.no_empties and not delta.changed:
         return None
-    return Told(sow_key, delivery.command, delta.body, time, None, delta.removed)
+    return Told(sow_key, delivery.command, delta.body, time, None, delta.removed, delivery.known)
+
+
+def told_whole(sow_key: bytes, delivery: Delivery, form: Form, time: int | None) -> Told:
+    """Return the message that tells all that is asked for of a record."""
+    body = selected(delivery.body, form)
+    return Told(sow_key, delivery.command, body, time, delivery.reason, known=delivery.known)
+
+
+def account(table: str, form: Form, said: Delivery | Told) -> bytes | None:
+    """The intrinsics that go with a message, as JSON; None where they are not asked for, or it is of no document."""
+    if not form.intrinsics or said.known is None:
+        return None
+    return intrinsics_json(table, said.known, deleted=said.command == OOF and said.reason != MATCH)
 
 
 def selected(body: bytes, form: Form) -> bytes:

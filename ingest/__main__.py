@@ -62,13 +62,16 @@ def run(file: Path, once: bool, rows_per_second: float | None, kafka: str | None
 @main.command()
 @click.argument("file", type=FILE)
 @click.option("--plan", is_flag=True, help="Show Spark's plan as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print it as a line of JSON.")
 @click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
-def explain(file: Path, plan: bool, kafka: str | None) -> None:
+def explain(file: Path, plan: bool, as_json: bool, kafka: str | None) -> None:
     """Show what the pipeline of a FILE does: publisher, topics and columns. Nothing is written."""
     from ingest.explain import explain as explain_pipeline
+    from ingest.explain import text_of
 
     _kafka_is(kafka)
-    click.echo(explain_pipeline(file, with_plan=plan))
+    told = explain_pipeline(file, with_plan=plan)
+    click.echo(json.dumps(told, ensure_ascii=False) if as_json else text_of(told))
 
 
 main.add_command(submit)

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from sowline.declared import Declaration, Location, open_declared
-from sowline.topics import KafkaName, TopicName
+from sowline.topic_fields import KafkaName, TopicName
 
 COMMANDS = ("publish", "delta_publish", "delta", "sow_delete")
 """What a row may be written as."""

@@ -1,24 +1,55 @@
-"""What a declared pipeline will do, as text: where rows come from and go to, their columns."""
+"""What a declared pipeline will do: where rows come from and go to, their columns."""
 
 from pathlib import Path
+from typing import TypedDict
 
 from ingest.job import Job
 
 
-def explain(file: Path, *, with_plan: bool = False) -> str:
-    """Return the text, with Spark's plan if wanted; nothing is read but what Spark asks before it starts."""
+class _Told(TypedDict):
+    """What there is to tell, but for the plan."""
+
+    pipeline: str
+    publishers: list[str]
+    log: str
+    dead: str
+    checkpoint: str
+    rows: dict[str, str]
+
+
+class Told(_Told, total=False):
+    """What there is to tell of a pipeline: `rows` are the types of its columns by name, `plan` is Spark's."""
+
+    plan: str
+
+
+def explain(file: Path, *, with_plan: bool = False) -> Told:
+    """Return it, with Spark's plan if wanted; nothing is read but what Spark asks before it starts."""
     job = Job(file)
     pipeline, frames = job.pipeline, job.frames()
     query = frames.rows()._jdf.queryExecution()
-    told = [
-        f"pipeline   {pipeline.name}",
-        f"publisher  {', '.join(f'{pipeline.name}/{name}/<partition>' for name in pipeline.sources)}",
-        f"log        {pipeline.log_topic}",
-        f"dead       {pipeline.dead_topic}",
-        f"checkpoint {pipeline.checkpoint}",
-        "rows",
-        *(f"  {name} {type}" for name, type in frames.columns),
-    ]
+    told: Told = {
+        "pipeline": pipeline.name,
+        "publishers": [f"{pipeline.name}/{name}/<partition>" for name in pipeline.sources],
+        "log": pipeline.log_topic,
+        "dead": pipeline.dead_topic,
+        "checkpoint": str(pipeline.checkpoint),
+        "rows": dict(frames.columns),
+    }
     if with_plan:
-        told.append(str(job.spark._jvm.PythonSQLUtils.explainString(query, "simple")).strip())  # type: ignore[union-attr]
-    return "\n".join(told)
+        told["plan"] = str(job.spark._jvm.PythonSQLUtils.explainString(query, "simple")).strip()  # type: ignore[union-attr]
+    return told
+
+
+def text_of(told: Told) -> str:
+    """Return it as text for a person."""
+    lines = [
+        f"pipeline   {told['pipeline']}",
+        f"publisher  {', '.join(told['publishers'])}",
+        f"log        {told['log']}",
+        f"dead       {told['dead']}",
+        f"checkpoint {told['checkpoint']}",
+        "rows",
+        *(f"  {name} {type}" for name, type in told["rows"].items()),
+    ]
+    return "\n".join([*lines, told["plan"]] if "plan" in told else lines)

@@ -10,7 +10,7 @@ from ingest.frames import Frames
 from ingest.progress import observed
 from ingest.syntax import syntax_problems
 from sowline.declared import DeclarationError
-from sowline.settings import Settings
+from sowline.settings import read_settings
 from sowline.spark.broker import connected
 from sowline.spark.session import spark_session, spark_settings
 from sowline.spark.sink import Log, start
@@ -31,7 +31,7 @@ class Job:
             self.pipeline = self.pipeline.model_copy(update={"rows_per_second": rows_per_second})
         if problems := syntax_problems(self.pipeline, self._declaration, spark_settings()):
             raise DeclarationError(problems)
-        self._settings = Settings()
+        self._settings = read_settings()
         self._check_definition()
         self.spark = spark_session(self.pipeline.name)
 

@@ -1,7 +1,17 @@
-"""Run the service as a process: `python -m materializer`; its settings are `SOWLINE_*` variables."""
+"""Run the service as a process, `python -m materializer`, or do something with a topic's state: `… dump orders`.
+
+Its settings are `SOWLINE_*` variables.
+"""
+
+import sys
 
 from materializer.service import serve
 from sowline.process import main
 
 if __name__ == "__main__":
-    main(serve)
+    if sys.argv[1:]:
+        from materializer.operations import operate  # a service needs nothing of that
+
+        operate(prog_name="sowline")
+    else:
+        main(serve)

@@ -9,7 +9,7 @@ from materializer.step import DeadLetter, Forward
 from materializer.upkeep import Append
 from sowline.change import PROGRESS_KEY, Event, Progress
 from sowline.command import Headers
-from sowline.kafka import KafkaConfig, exact_producer
+from sowline.kafka import AWAY, KafkaConfig, exact_producer
 from sowline.topics import TopicDefinition
 
 log = structlog.get_logger()
@@ -18,6 +18,9 @@ MESSAGE_CHARACTERS_MAX = 2000
 """What a dead letter says of itself is cut here, so that it always fits its topic."""
 
 CLOSE_SECONDS_MAX = 1.0
+
+LINGER_MS = 20
+"""How long a message may wait for others. What is waited for is not delayed, and librdkafka wakes up less often."""
 
 Report = Callable[[KafkaError | None, Message], None]
 
@@ -36,7 +39,7 @@ class Emitter:
         self._errors: list[KafkaError] = []
         self._ends: dict[tuple[str, int], int] = {}
         bytes_max = max(definition.dead_bytes_max for definition in definitions)
-        self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error)
+        self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error, linger_ms=LINGER_MS)
 
     def events(self, definition: TopicDefinition, partition: int, events: Sequence[Event]) -> None:
         """Write changes and progress events to a changes partition, in order, with deltas where they are asked for.
@@ -44,13 +47,14 @@ class Emitter:
         One delivery report a batch says where the last one went; the others went before it, gaplessly.
         """
         topic = definition.changes
-        for number, event in enumerate(events, 1):
-            report = self._on_last if number == len(events) else None
+        last = events[-1] if events else None
+        for event in events:
+            report = self._on_last if event is last else None
             if isinstance(event, Progress):
                 self._produce(topic, event.value(), PROGRESS_KEY, partition, report)
             else:
                 delta = event.delta(definition.key_paths) if definition.delta else None
-                self._produce(topic, event.body, event.sow_key, partition, report, event.headers(delta))
+                self._produce(topic, event.value, event.sow_key, partition, report, event.headers(delta))
 
     def forwards(self, topic: str, forwards: Iterable[Forward]) -> None:
         """Write records to the log partitions that own them, headers unchanged but for their origin."""
@@ -116,8 +120,8 @@ class Emitter:
     def _on_error(self, error: KafkaError) -> None:
         if error.fatal():
             self._errors.append(error)
-        else:
-            log.warning("kafka", error=str(error))
+        elif error.code() not in AWAY:
+            log.warning("Kafka complains", why=str(error))
 
     def _on_any(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

@@ -22,6 +22,11 @@ class Emptying:
     head: Head
     ended: int = 0
 
+    @property
+    def base(self) -> Position | None:
+        """What followers hold before the era's first event; None where that was written."""
+        return None if self.ended else self.head.last_change
+
     @classmethod
     def begun(cls, head: Head, log_id: str, offset: int) -> "Emptying":
         """Return the era after the head's, which begins at the log's `offset`.

@@ -6,6 +6,8 @@ from typing import Any, Final, Self
 import orjson
 
 from materializer.damage import StoreDamaged
+from sowline.change import LOG_BEGIN, Begin
+from sowline.format import BY, FORMAT, require_format
 from sowline.limits import Limits
 from sowline.position import Position, before_the_log
 
@@ -24,7 +26,9 @@ class Head:
     only after a recovery that found some, but not all, of the changes that the last log record makes.
     `spoiled` are the keys whose last event in the changes partition may not be their newest, and is yet to be
     put right; `EVERYTHING` among them stands for all. `limits` are the topic's by now, `numbers_since` is the
-    log time from before which publishers' numbers count no more, `records` the number of live records.
+    log time from before which publishers' numbers count no more, `records` the number of live records. `begin` is
+    the log's offset, and its time, from which on its records alone make this state; None where the era began with
+    records. `changes_id` is Kafka's id of the changes topic, empty while it is not known.
     """
 
     position: Position = field(default_factory=before_the_log)
@@ -39,6 +43,8 @@ class Head:
     limits: Limits = field(default_factory=Limits)
     numbers_since: int = 0
     records: int = 0
+    begin: Begin | None = LOG_BEGIN
+    changes_id: str = ""
 
     @property
     def remembered_since(self) -> int:
@@ -56,33 +62,43 @@ class Head:
         `last_change` stays the old era's: whoever follows can tell that it has missed nothing in between.
         """
         start = Position(self.position.era + 1, offset - 1)
-        return replace(self, position=start, origins={}, log_id=log_id, complete=True)
+        return replace(self, position=start, origins={}, log_id=log_id, complete=True, begin=None)
 
     def encode(self) -> bytes:
         """Return the head's bytes in the store."""
-        return orjson.dumps(
-            [
-                list(self.position),
-                list(self.last_change),
-                self.time,
-                list(self.origins.items()),
-                self.definition,
-                self.log_id,
-                self.changes_end,
-                self.complete,
-                [key.decode("latin-1") for key in sorted(self.spoiled)],
-                self.limits.fields(),
-                self.numbers_since,
-                self.records,
-            ]
-        )
+        return orjson.dumps({"format": FORMAT, "by": BY, "head": self._fields()})
+
+    def _fields(self) -> list[Any]:
+        return [
+            list(self.position),
+            list(self.last_change),
+            self.time,
+            list(self.origins.items()),
+            self.definition,
+            self.log_id,
+            self.changes_end,
+            self.complete,
+            [key.decode("latin-1") for key in sorted(self.spoiled)],
+            self.limits.fields(),
+            self.numbers_since,
+            self.records,
+            self.begin,
+            self.changes_id,
+        ]
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read what `encode` wrote; raises `StoreDamaged` if it is anything else."""
+        """Read what `encode` wrote; raises `StoreDamaged` if it is anything else.
+
+        Raises `unknown format` where a version wrote it that this one does not know.
+        """
         try:
-            return cls._decoded(*orjson.loads(data))
-        except (ValueError, TypeError) as error:
+            given = orjson.loads(data)
+            if isinstance(given, dict):
+                require_format("state", given["format"], given.get("by"))
+                return cls._decoded(*given["head"])
+            return cls._decoded(*given, *_before_formats(given))
+        except (ValueError, TypeError, LookupError) as error:
             raise StoreDamaged(f"expected a head, got {data[:60]!r}: {error}") from error
 
     @classmethod
@@ -96,7 +112,7 @@ class Head:
         log_id: str,
         *more: Any,
     ) -> Self:
-        changes_end, complete, spoiled, limits, numbers_since, records = more
+        changes_end, complete, spoiled, limits, numbers_since, records, begin, changes_id = more
         return cls(
             Position(*position),
             Position(*last_change),
@@ -110,4 +126,11 @@ class Head:
             Limits.read(limits),
             numbers_since,
             records,
+            None if begin is None else (begin[0], begin[1]),
+            changes_id,
         )
+
+
+def _before_formats(fields: list[Any]) -> tuple[Begin | None, str]:
+    """Return what heads did not say before they had a format: where the era began, and the changes topic's id."""
+    return None if fields[0][0] else LOG_BEGIN, ""

@@ -1,20 +1,23 @@
 """One partition of a topic at work: its store, its head, and the batch that is on its way to Kafka."""
 
-from collections import deque
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
+from operator import attrgetter
 
+from materializer.cache import Cache
 from materializer.core import Applier
 from materializer.damage import StoreDamaged
 from materializer.expiring import Due
 from materializer.head import EVERYTHING, Head
 from materializer.record import Record, decode_record
 from materializer.recovery import Opened
+from materializer.remembered import remembered_by
 from materializer.step import Step
 from materializer.store import Store
 from materializer.view import View, due_entry
-from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
+from sowline.change import AGAIN, PROGRESS_KEY, UNFILLED, Change, Event, Progress
 from sowline.command import LogRecord
 from sowline.position import Position, before_the_log
 from sowline.topics import TopicDefinition
@@ -24,6 +27,9 @@ NOTHING_DUE = b"\xff" * 9
 
 OUTCOMES_MAX = 1000
 """Outcomes that one progress event carries; a batch with more writes several."""
+
+
+_OFFSET, _POSITION = attrgetter("offset"), attrgetter("position")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +45,31 @@ class Prepared:
 class Partition:
     """Applies batches in two halves: `prepare`, then, once Kafka has everything, `commit`."""
 
-    def __init__(self, definition: TopicDefinition, number: int, opened: Opened) -> None:
+    def __init__(
+        self, definition: TopicDefinition, number: int, opened: Opened, cache: Cache | None = None
+    ) -> None:
         self.definition = definition
         self.number = number
         self.head = opened.head
         self._store: Store = opened.store
+        self._cache = cache or Cache()
         self._floor = opened.floor
-        self._remembered = deque(_remembered(opened.store))
+        self._remembered = remembered_by(opened.store)
         self._first_due = b""
 
-    def prepare(self, batch: Iterable[LogRecord], log_end: int) -> Prepared:
+    def prepare(self, batch: Sequence[LogRecord], log_end: int) -> Prepared:
         """Apply the log records that are newer than the state; nothing is kept until `commit`."""
-        next_offset = self.head.next_offset
-        new = [record for record in batch if record.offset >= next_offset]
-        view = View(self._store)
+        new = batch[bisect_left(batch, self.head.next_offset, key=_OFFSET) :]
+        view = View(self._store, self._cache)
         step = Applier(self.definition, self.number, self.head, view).apply(new)
         events = self._events(step, log_end)
         if self._says_more(step):
             events += self._progress_events(step, log_end)
         return Prepared(view, step, events, len(new))
+
+    def was_told(self, offset: int) -> bool:
+        """Tell whether what the log record at an offset leads to was emitted before this owner came."""
+        return Position(self.head.position.era, offset) <= self._floor
 
     def _events(self, step: Step, log_end: int) -> list[Event]:
         """Return the changes that were not emitted yet, and before them what they leave untold.
@@ -65,18 +77,15 @@ class Partition:
         Of the events of a batch only the first few may reach Kafka, and the disk may go with the owner: each
         must stand on all that was before it.
         """
+        changes = step.changes
+        start = bisect_right(changes, self._floor, key=_POSITION)
         events: list[Event] = []
-        start = 0
         for end, head in step.untold:
-            events += self._new(step.changes[start:end])
-            if step.changes[end].position > self._floor:
+            if end >= start:
+                events += changes[start:end]
                 events.append(progress_of(head, log_end, {}))
-            start = end
-        return events + self._new(step.changes[start:] if start else step.changes)
-
-    def _new(self, changes: Iterable[Change]) -> list[Event]:
-        floor = self._floor
-        return [change for change in changes if change.position > floor]
+                start = end
+        return events + changes[start:]
 
     def _says_more(self, step: Step) -> bool:
         """Tell whether the changes alone leave something unsaid: outcomes, origins, or how far the log was read."""
@@ -91,28 +100,17 @@ class Partition:
     def commit(self, prepared: Prepared, changes_end: int) -> None:
         """Keep what the batch made; Kafka has all its events, the last of them just before `changes_end`."""
         head = replace(prepared.step.head, changes_end=changes_end, spoiled=self.head.spoiled)
-        view = prepared.view
-        writes = view.writes() | self._forgotten(view, head.remembered_since)
-        dues = view.dues(writes)
-        self._store.commit(writes, view.tally_after(self._store.tally(), writes, dues), head.encode(), dues)
+        self._remembered.forget(prepared.view, head.remembered_since)
+        written = prepared.view.written(self._store.tally())
+        self._store.commit(written.entries, written.tally, head.encode(), written.dues)
+        self._cache.keep(written.records, written.bytes)
         self.head = head
-        for due, is_there in dues.items():
+        for due, is_there in written.dues.items():
             if is_there and due < self._first_due:
                 self._first_due = due
-        self._remember(prepared.step.changes)
-
-    def _remember(self, changes: Sequence[Change]) -> None:
-        self._remembered.extend((change.time, change.sow_key) for change in changes if change.body is None)
-
-    def _forgotten(self, view: View, since: int) -> dict[bytes, bytes | None]:
-        """Return the deleted records whose numbers are from before `since`: nothing can depend on them."""
-        forgotten: dict[bytes, bytes | None] = {}
-        while self._remembered and self._remembered[0][0] < since:
-            _, key = self._remembered.popleft()
-            record = view.get(key)
-            if record is not None and record.body is None and record.time < since:
-                forgotten[key] = None
-        return forgotten
+        for change in prepared.step.changes:
+            if change.body is None:
+                self._remembered.add(change.time, change.sow_key)
 
     def due(self, time: int) -> Iterator[Due]:
         """Yield the records that are due at a log time, the longest due first; none where none expire."""
@@ -134,12 +132,18 @@ class Partition:
         record = decode_record(data)
         return Due(int.from_bytes(due[:8], "big"), record.key_text, record.position)
 
-    def spoil(self, keys: Iterable[bytes]) -> None:
-        """Note that somebody else wrote events of these keys, so that compaction may keep the wrong ones.
+    def spoil(self, keys: Iterable[bytes], changes_end: int) -> None:
+        """Note that up to here somebody else wrote events of these keys, so that compaction may keep the wrong ones.
 
         The next commit keeps that with the state, until they are put right.
         """
-        self.head = replace(self.head, spoiled=self.head.spoiled.union(keys))
+        self.head = replace(self.head, spoiled=self.head.spoiled.union(keys), changes_end=changes_end)
+
+    @property
+    def base(self) -> Position | None:
+        """The last change of before this era, where the era is yet to make one; what followers may hold by now."""
+        head = self.head
+        return head.last_change if head.last_change.era != head.position.era else None
 
     def put_right(self, log_end: int, batch_max: int = 1000) -> Iterator[list[Event]]:
         """Yield in batches what to write again because of foreign events, and where the partition stands.
@@ -155,29 +159,32 @@ class Partition:
         keys = self._spoiled_keys()
         while batch := list(islice(keys, batch_max)):
             yield self.again(batch)
-        yield [progress_of(head, log_end, {})]
+        yield [progress_of(replace(head, spoiled=frozenset()), log_end, {})]
 
     def _spoiled_keys(self) -> Iterator[bytes]:
         if not self.definition.has_sow:
             return iter(())
-        if EVERYTHING in self.head.spoiled:
-            return (key for key, _ in self._store.scan())
-        return iter(sorted(self.head.spoiled - {PROGRESS_KEY}))
+        named = sorted(self.head.spoiled - {PROGRESS_KEY, EVERYTHING})
+        if EVERYTHING not in self.head.spoiled:
+            return iter(named)
+        gone = [key for key in named if self._store.get(key) is None]
+        return chain((key for key, _ in self._store.scan()), gone)
 
     def again(self, keys: Iterable[bytes]) -> list[Event]:
         """Return the newest event of each SOW key once more, for a changes topic that holds foreign ones.
 
         Followers drop them by their position. `after` is the event's own position, so that a reader who has
-        not seen the first writing takes it for the gap that it is.
+        not seen the first writing takes it for the gap that it is. A loader knows by `said_in`
+        that it counts more than what an owner of the era before has written after that position.
         """
-        view = View(self._store)
+        view = View(self._store, self._cache)
         return [self._again(key, view.get(key)) for key in keys]
 
     def _again(self, key: bytes, record: Record | None) -> Change:
         if record is None:
             position = self._last_of_era()
             return Change(key, None, None, position, position, AGAIN, self.head.time)
-        place = record.position
+        place, era = record.position, self.head.position.era
         return Change(
             key,
             record.body,
@@ -189,7 +196,9 @@ class Partition:
             expires=record.expires,
             correlation=record.correlation,
             numbers=record.numbers,
-            key_text=record.key_text if record.body is None else None,
+            key_text=record.key_text if record.body is None or record.writes is not None else None,
+            said_in=era if era != place.era else None,
+            writes=record.writes,
         )
 
     def _last_of_era(self) -> Position:
@@ -229,6 +238,7 @@ def foreign_keys(found: Iterable[Event], ours: Iterable[Event]) -> set[bytes]:
 
 def progress_of(head: Head, log_end: int, outcomes: dict[str, str]) -> Progress:
     """Return the progress event of a partition with this head."""
+    changes_id = head.changes_id if EVERYTHING not in head.spoiled else UNFILLED
     return Progress(
         head.position,
         head.last_change,
@@ -240,10 +250,6 @@ def progress_of(head: Head, log_end: int, outcomes: dict[str, str]) -> Progress:
         outcomes,
         head.limits,
         head.numbers_since,
+        head.begin,
+        changes_id,
     )
-
-
-def _remembered(store: Store) -> list[tuple[int, bytes]]:
-    """Return the deleted records that a store remembers, oldest first, as (log time in ms, SOW key)."""
-    gone = ((key, decode_record(data)) for key, data in store.scan() if not data[0])
-    return sorted((record.time, key) for key, record in gone)

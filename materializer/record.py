@@ -7,6 +7,7 @@ import orjson
 
 from materializer.damage import StoreDamaged
 from sowline.change import Numbers
+from sowline.document.writes import Writes
 from sowline.position import Position
 
 _HEAD = Struct("<BIqIqqHI")
@@ -15,13 +16,15 @@ _EXPIRES = Struct("<q")
 _EXPIRES_AT = 25
 _LIVE, _GONE = 1, 0
 _NEVER = -1
+_encode = msgspec.json.Encoder().encode
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
     """The latest state of one SOW key.
 
-    A `body` of None is a deleted record that is remembered for its `numbers`, so that a repeat of what it
-    has seen stays a repeat. `position` is its last update's, `time` that update's log time in ms.
+    A `body` of None is a deleted record that is remembered: for its `numbers`, so that a repeat of what it has seen
+    stays a repeat, and, if it is a document, for ever, for the account of its `writes`. `position` is its last
+    update's, `time` that update's log time in ms.
     """
 
     body: bytes | None
@@ -31,12 +34,20 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     expires: int | None = None
     numbers: Numbers | None = None
     correlation: str | None = None
+    writes: Writes | None = None
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Whether it is kept for its numbers alone."""
+        return self.body is None and self.writes is None
 
 
 def encode_record(record: Record) -> bytes:
     """Return the record's bytes in the store: a fixed head, key text, the rare fields as JSON, the body."""
     rare = b""
-    if record.numbers is not None or record.correlation is not None:
+    if record.writes is not None:
+        rare = _encode([record.numbers, record.correlation, record.writes])
+    elif record.numbers is not None or record.correlation is not None:
         rare = orjson.dumps([record.numbers, record.correlation])
     text = record.key_text.encode()
     era, offset, index = record.position
@@ -54,7 +65,9 @@ def decode_record(data: bytes) -> Record:
         body_at = rare_at + rare_bytes
         if kind not in (_LIVE, _GONE) or body_at > len(data):
             raise ValueError("neither a live nor a deleted one, or cut off")
-        numbers, correlation = _decoded_rare(data[rare_at:body_at]) if rare_bytes else (None, None)
+        numbers, correlation, writes = (
+            _decoded_rare(data[rare_at:body_at]) if rare_bytes else (None, None, None)
+        )
         return Record(
             data[body_at:] if kind == _LIVE else None,
             data[_TEXT_AT:rare_at].decode(),
@@ -63,16 +76,18 @@ def decode_record(data: bytes) -> Record:
             None if expires == _NEVER else expires,
             numbers,
             correlation,
+            writes,
         )
     except (error, ValueError, TypeError, AttributeError) as wrong:
         raise StoreDamaged(f"expected a record, got {data[:60]!r}: {wrong}") from wrong
 
 
-def _decoded_rare(data: bytes) -> tuple[Numbers | None, str | None]:
-    numbers, correlation = orjson.loads(data)
+def _decoded_rare(data: bytes) -> tuple[Numbers | None, str | None, Writes | None]:
+    numbers, correlation, *more = orjson.loads(data)
     if numbers is not None:
         numbers = {name: (n, m, at) for name, (n, m, at) in numbers.items()}
-    return numbers, correlation
+    writes = msgspec.convert(more[0], Writes) if more else None
+    return numbers, correlation, writes
 
 
 def due_time(data: bytes | None) -> int | None:

@@ -5,27 +5,28 @@
 3. That is empty too: the log itself, if it still starts where it began.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import structlog
 from confluent_kafka import Message
 
 from materializer.damage import StoreDamaged
 from materializer.emptying import Emptying
+from materializer.following import record_of
 from materializer.head import EVERYTHING, Head
-from materializer.record import Record
 from materializer.store import RocksStore, Store, Tally
 from materializer.view import View, due_hash, entry_hash
-from sowline.body import read_object
-from sowline.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress, read_event
-from sowline.cluster import Cluster
+from sowline.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress, Rank, read_event
+from sowline.cluster import Cluster, compaction_lag_ms
 from sowline.command import DEFINE
 from sowline.errors import SowlineError
+from sowline.following import Wholeness, is_of
 from sowline.kafka import KafkaConfig, read_range
-from sowline.key import key_text
 from sowline.limits import Limits, read_define
 from sowline.position import Position
 from sowline.topics import TopicDefinition
@@ -55,6 +56,7 @@ class Extent:
     log_end: int
     changes_start: int
     changes_end: int
+    changes_id: str
 
 
 def extent_of(cluster: Cluster, definition: TopicDefinition, partition: int) -> Extent:
@@ -64,6 +66,7 @@ def extent_of(cluster: Cluster, definition: TopicDefinition, partition: int) -> 
     seem to come from beyond the log's end.
     """
     one = [partition]
+    changes_id = cluster.topic_id(definition.changes)
     changes_end = cluster.ends(definition.changes, one)[partition]
     return Extent(
         cluster.topic_id(definition.log),
@@ -71,11 +74,27 @@ def extent_of(cluster: Cluster, definition: TopicDefinition, partition: int) -> 
         cluster.ends(definition.log, one)[partition],
         cluster.starts(definition.changes, one)[partition],
         changes_end,
+        changes_id,
     )
 
 
+@contextmanager
+def closed_on_failure(store: Store) -> Iterator[None]:
+    """Let go of a store where what is done with it fails: whoever tries again must be able to open it."""
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise
+
+
 class Recovery:
-    """Opens one partition's store by the first road that leads there."""
+    """Opens one partition's store by the first road that leads there.
+
+    A `copy` is the local store, if it is open and checked already: then that isn't done again. `ask` tells what Kafka
+    holds by now. A load that has taken so long that compaction may have been at work before the end it went for, for
+    the sake of what is behind that end, goes on to the end as it is then (`query_service.follower` argues why).
+    """
 
     def __init__(
         self,
@@ -86,6 +105,8 @@ class Recovery:
         extent: Extent,
         accept_loss: bool = False,
         begins_anew: bool = False,
+        copy: RocksStore | None = None,
+        ask: Callable[[], Extent] | None = None,
     ) -> None:
         self._kafka = kafka
         self._definition = definition
@@ -94,72 +115,86 @@ class Recovery:
         self._extent = extent
         self._accept_loss = accept_loss or begins_anew
         self._begins_anew = begins_anew
+        self._copy = copy
+        self._ask = ask or (lambda: extent)
+        self._seen_at = time.monotonic()
 
     def open(self) -> Opened:
         """Return the partition, ready to go on; raises SowlineError where no road leads to its state."""
         opened = self._from_store() or self._from_changes() or self._from_log()
-        if opened.head.definition != self._definition.digest:
-            opened.store.close()
+        with closed_on_failure(opened.store):
+            self._check_definition(opened.head)
+            return opened if opened.emptying is not None else self._in_its_era(opened)
+
+    def _check_definition(self, head: Head) -> None:
+        if head.definition != self._definition.digest:
             raise SowlineError(
                 "definition changed",
                 f"topic {self._definition.name} was defined otherwise when its state was made. Restore in "
                 "topics.yaml what decides that (key, key_domain, partitions, preprocessing, enrichment), or "
-                "define a new topic",
+                "stop the materializers and run sowline rebuild",
             )
-        return opened if opened.emptying is not None else self._in_its_era(opened)
 
     def anew(self, opened: Opened, offset: int) -> Opened:
         """Return the partition at the begin of an era with an empty base, from the log's `offset` on."""
-        self._warn("a new era begins: the topic is transient")
+        self._log.warning("a new era begins", why="the topic is transient")
         emptying = Emptying.begun(opened.head, self._extent.log_id, offset)
         return replace(opened, head=emptying.head, emptying=emptying)
 
-    def emptied(self, opened: Opened, changes_end: int) -> Opened:
-        """Return the partition without its records, whose ends Kafka has by now; the next era may follow."""
+    def emptied(self, opened: Opened, changes_end: int, foreign: frozenset[bytes] = frozenset()) -> Opened:
+        """Return the partition without its records, whose ends Kafka has by now; the next era may follow.
+
+        `foreign` are the keys that somebody else wrote amid these ends. The store of `opened` is closed.
+        """
         assert opened.emptying is not None, "a partition is emptied in an era of its own"
         head = opened.emptying.done(changes_end)
+        head = replace(head, spoiled=head.spoiled | foreign)
         opened.store.close()
         store = RocksStore(self._path, create=True)
-        self._finish(store, head)
-        return self._in_its_era(Opened(store, head, head.position))
+        with closed_on_failure(store):
+            self._finish(store, head)
+            return self._in_its_era(Opened(store, head, head.position))
 
     # road 1
 
     def _from_store(self) -> Opened | None:
-        if not RocksStore.exists(self._path):
+        if self._copy is None and not RocksStore.exists(self._path):
             return None
         try:
-            store = RocksStore(self._path, create=False)
+            store = self._copy or RocksStore(self._path, create=False)
         except StoreDamaged as damage:
-            self._warn("local state is damaged", damage)
+            self._log.warning("local state is damaged", why=str(damage))
             return None
         try:
-            return self._checked(store)
+            with closed_on_failure(store):
+                return self._checked(store)
         except StoreDamaged as damage:
-            self._warn("local state is damaged", damage)
-            store.close()
+            self._log.warning("local state is damaged", why=str(damage))
             return None
 
     def _checked(self, store: RocksStore) -> Opened | None:
-        if (found := walk(store)) != store.tally():
-            raise StoreDamaged(f"expected {store.tally()}, found {found}")
-        data = store.head()
-        if data is None:
-            raise StoreDamaged("there is no head")
-        head = Head.decode(data)
-        replaced = self._extent.changes_end < head.changes_end
+        head = head_of(store) if store is self._copy else checked_head(store)
+        replaced = self._is_replaced(head)
         start = max(self._extent.changes_start, 0 if replaced else head.changes_end)
-        floor, spoiled = _read_tail(self._events(start), head.position)
+        floor, spoiled, live = _read_tail(self._events(start), head.position, self._extent.changes_id)
         if floor > head.position and (self._begins_anew or not self._leads_on(head, floor)):
-            self._warn("the log does not lead from the local state to what was emitted")
+            self._log.warning("the log does not lead from the local state to what was emitted")
             store.close()
             return None
-        head = replace(head, changes_end=self._extent.changes_end, spoiled=head.spoiled | spoiled)
         if replaced:
-            self._warn("the changes topic was replaced")
-            head = replace(head, spoiled=head.spoiled | {EVERYTHING})
-            store.commit({}, store.tally(), head.encode())
+            self._log.warning("the changes topic was replaced")
+        if replaced or EVERYTHING in head.spoiled:
+            spoiled = frozenset({EVERYTHING, *(key for key in spoiled | live if store.get(key) is None)})
+        end, id = self._extent.changes_end, self._extent.changes_id
+        head = replace(head, changes_end=end, changes_id=id, spoiled=head.spoiled | spoiled)
+        if replaced:
+            store.commit({}, store.tally(), replace(head, changes_end=0).encode())
         return Opened(store, head, floor)
+
+    def _is_replaced(self, head: Head) -> bool:
+        """Tell whether the changes topic is another one than the head knows, or has lost its end."""
+        is_another = head.changes_id not in ("", self._extent.changes_id)
+        return is_another or self._extent.changes_end < head.changes_end
 
     def _leads_on(self, head: Head, emitted: Position) -> bool:
         """Tell whether the log still holds all records between the state and what was emitted."""
@@ -172,21 +207,31 @@ class Recovery:
         if self._extent.changes_start >= self._extent.changes_end:
             return None
         store = RocksStore(self._path, create=True)
-        loader = Loader(store, self._definition)
-        for events in self._event_batches(self._extent.changes_start):
-            loader.load(events)
+        with closed_on_failure(store):
+            return self._loaded(store)
+
+    def _loaded(self, store: RocksStore) -> Opened:
+        loader = Loader(store, self._definition, self._extent.changes_id)
+        start = self._extent.changes_start
+        while start < self._extent.changes_end:
+            for events in self._event_batches(start):
+                loader.load(events)
+            start = self._extent.changes_end
+            if time.monotonic() - self._seen_at > compaction_lag_ms(self._definition) / 2000:
+                self._log.warning("the load took long, and goes on")
+                self._seen_at = time.monotonic()
+                self._extent = self._ask()
         if loader.progress is None and not self._definition.has_sow:
             loader.stand_at_newest(self._extent.log_id)
-        if loader.progress is None:
-            store.close()
+        elif not loader.wholeness.is_whole:
             raise SowlineError(
                 "changes incomplete",
                 f"{self._definition.changes} [{self._partition}] does not say where its changes stand, and there is "
                 "no local state. Delete that topic: it is made again from the log",
             )
-        head = loader.head(self._extent.changes_end)
+        head = replace(loader.head(self._extent.changes_end), changes_id=self._extent.changes_id)
         self._finish(store, head)
-        self._warn("state loaded from the changes topic")
+        self._log.warning("state loaded from the changes topic")
         emptying = Emptying(head, head.position.nth + 1) if loader.is_emptying else None
         return Opened(store, head, head.position, emptying)
 
@@ -199,7 +244,6 @@ class Recovery:
                 f"{self._definition.log} [{self._partition}] begins at offset {self._extent.log_start}, and there is "
                 "neither local state nor a changes topic for what came before. Start with --accept-loss to go on",
             )
-        store = RocksStore(self._path, create=True)
         start = Position(0, self._extent.log_start - 1)
         head = Head(
             start,
@@ -208,20 +252,18 @@ class Recovery:
             log_id=self._extent.log_id,
             changes_end=self._extent.changes_end,
             spoiled=frozenset({PROGRESS_KEY}),
-            limits=self._first_limits(),
+            limits=self._first_limits() or self._definition.limits,
+            begin=(self._extent.log_start, 0),
+            changes_id=self._extent.changes_id,
         )
-        self._finish(store, head)
+        store = RocksStore(self._path, create=True)
+        with closed_on_failure(store):
+            self._finish(store, head)
         return Opened(store, head, start)
 
-    def _first_limits(self) -> Limits:
-        """Return the limits at the log's begin: those that its first `define` changed, or else what is defined."""
+    def _first_limits(self) -> Limits | None:
         start, end = self._extent.log_start, self._extent.log_end
-        for messages in read_range(self._kafka, self._definition.log, self._partition, start, end):
-            for message in messages:
-                if ("sow.command", DEFINE.encode()) in (message.headers() or ()):
-                    with suppress(SowlineError):
-                        return read_define(message.value())[0]
-        return self._definition.limits
+        return first_limits(self._kafka, self._definition, self._partition, start, end)
 
     def _finish(self, store: RocksStore, head: Head) -> None:
         store.commit({}, store.tally(), head.encode())
@@ -237,7 +279,6 @@ class Recovery:
             return self._begin_era(opened, extent.log_end, "the log ends before the state")
         if extent.log_start > head.next_offset:
             if not self._accept_loss:
-                opened.store.close()
                 raise SowlineError(
                     "log incomplete",
                     f"{self._definition.log} [{self._partition}]: offsets {head.next_offset} to "
@@ -247,7 +288,7 @@ class Recovery:
         return opened
 
     def _begin_era(self, opened: Opened, offset: int, why: str) -> Opened:
-        self._warn(f"a new era begins: {why}")
+        self._log.warning("a new era begins", why=why)
         head = opened.head.new_era(self._extent.log_id, offset)
         head = replace(head, spoiled=head.spoiled | {PROGRESS_KEY})
         return replace(opened, head=head, floor=head.position)
@@ -263,9 +304,21 @@ class Recovery:
         for messages in read_range(self._kafka, self._definition.changes, self._partition, start, end):
             yield [as_event(message) for message in messages]
 
-    def _warn(self, what: str, damage: Exception | None = None) -> None:
-        why = {} if damage is None else {"why": str(damage)}
-        log.warning(what, topic=self._definition.name, partition=self._partition, **why)
+    @property
+    def _log(self) -> Any:
+        return log.bind(topic=self._definition.name, partition=self._partition)
+
+
+def first_limits(
+    kafka: KafkaConfig, definition: TopicDefinition, partition: int, start: int, end: int
+) -> Limits | None:
+    """Return the limits at a place of a log: those that its next `define` changed; None where there is none."""
+    for messages in read_range(kafka, definition.log, partition, start, end):
+        for message in messages:
+            if ("sow.command", DEFINE.encode()) in (message.headers() or ()):
+                with suppress(SowlineError):
+                    return read_define(message.value())[0]
+    return None
 
 
 def as_event(message: Message) -> Event:
@@ -273,18 +326,39 @@ def as_event(message: Message) -> Event:
     return read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
 
 
-def _read_tail(events: Iterable[Event], position: Position) -> tuple[Position, frozenset[bytes]]:
-    """Return the newest position of a changes partition's tail, and the keys of events that came too late.
+def _read_tail(
+    events: Iterable[Event], position: Position, topic_id: str
+) -> tuple[Position, frozenset[bytes], frozenset[bytes]]:
+    """Return a tail's newest position, the keys of events that came too late, and those of records it leaves live.
 
     What is not newer than all before it was written by a worker that thought it was still the owner.
     """
-    spoiled = set()
+    spoiled: set[bytes] = set()
+    live: set[bytes] = set()
     for event in events:
-        if event.position > position:
+        if isinstance(event, Change):
+            (live.discard if event.body is None else live.add)(event.sow_key)
+        if event.position > position and is_of(event, topic_id):
             position = event.position
         else:
             spoiled.add(event.sow_key if isinstance(event, Change) else PROGRESS_KEY)
-    return position, frozenset(spoiled)
+    return position, frozenset(spoiled), frozenset(live)
+
+
+def checked_head(store: Store) -> Head:
+    """Return the head of a store that is whole; raises `StoreDamaged`, or `unknown format` before anything else."""
+    head = head_of(store)
+    if (found := walk(store)) != store.tally():
+        raise StoreDamaged(f"expected {store.tally()}, found {found}")
+    return head
+
+
+def head_of(store: Store) -> Head:
+    """Return the head of a store; raises `StoreDamaged` where there is none, or `unknown format`."""
+    data = store.head()
+    if data is None:
+        raise StoreDamaged("there is no head")
+    return Head.decode(data)
 
 
 def walk(store: Store) -> Tally:
@@ -300,15 +374,17 @@ def walk(store: Store) -> Tally:
 
 
 class Loader:
-    """Loads a changes partition into an empty store: the newest event of each key counts, tombstones too.
+    """Loads a changes partition into an empty store: of each key the event of the highest rank, tombstones too.
 
-    What the owner of an ended era wrote after the next one had begun counts as little as if it had never come.
+    What the owner of an ended era wrote after the next one had begun counts as little as if it had never come. The
+    owner by then writes each such record again, as said in its era: that counts more, too, where compaction has
+    taken the event that says when the era began.
     """
 
-    def __init__(self, store: Store, definition: TopicDefinition) -> None:
+    def __init__(self, store: Store, definition: TopicDefinition, changes_id: str = "") -> None:
         self._store = store
         self._definition = definition
-        self._gone: dict[bytes, Position] = {}
+        self._ranks: dict[bytes, Rank] = {}
         self._newest: Change | None = None
         self._era = 0
         self._origins: dict[int, int] = {}
@@ -316,22 +392,25 @@ class Loader:
         self._live = 0
         self._reset_time = 0
         self.progress: Progress | None = None
+        self.wholeness = Wholeness(changes_id)
         self.spoiled: set[bytes] = set()
         """Keys whose last event is not their newest: compaction would keep the wrong one."""
 
     def load(self, events: list[Event]) -> None:
         """Take in the next events, in the order of the topic's offsets."""
         view = View(self._store)
+        self.wholeness.saw(events)
         for event in events:
+            if not is_of(event, self.wholeness.topic_id):
+                continue
             self._time = max(self._time, event.time)
             self._enter_era(event.position.era)
             if isinstance(event, Progress):
                 self._load_progress(event)
             else:
                 self._load_change(event, view)
-        writes = view.writes()
-        dues = view.dues(writes)
-        self._store.commit(writes, view.tally_after(self._store.tally(), writes, dues), b"", dues)
+        written = view.written(self._store.tally())
+        self._store.commit(written.entries, written.tally, b"", written.dues)
 
     def _enter_era(self, era: int) -> None:
         """Forget the origins of eras that have ended: they are offsets of a log that is no more."""
@@ -345,7 +424,8 @@ class Loader:
             self._saw_origin(event, partition, offset)
 
     def _load_change(self, event: Change, view: View) -> None:
-        if event.position.era < self._era and event.op != AGAIN:
+        rank = event.rank
+        if rank.era < self._era:
             self.spoiled.add(event.sow_key)
             return
         stands_for_none = event.op == AGAIN and event.body is None and event.key_text is None
@@ -358,34 +438,22 @@ class Loader:
         if not self._definition.has_sow:
             return
         held = view.get(event.sow_key)
-        newest = held.position if held is not None else self._gone.get(event.sow_key)
-        if newest is not None and newest > event.position:
+        highest = self._ranks.get(event.sow_key)
+        if highest is None and held is not None:
+            highest = Rank(held.position.era, held.position)
+        if highest is not None and highest > rank:
             self.spoiled.add(event.sow_key)
             return
         self.spoiled.discard(event.sow_key)
-        if newest == event.position:
+        if highest == rank:
             return
-        record = self._record(event, held)
+        record = record_of(self._definition, event, held)
         view.put(event.sow_key, record)
         self._live += (event.body is not None) - (held is not None and held.body is not None)
-        if record is None:
-            self._gone[event.sow_key] = event.position
-
-    def _record(self, event: Change, held: Record | None) -> Record | None:
-        if event.body is not None:
-            text = key_text(read_object(event.body), self._definition.key_paths)
-            return Record(
-                event.body, text, event.position, event.time, event.expires, event.numbers, event.correlation
-            )
-        if not event.numbers:
-            return None
-        text = event.key_text if event.key_text is not None else self._text_of_gone(event, held)
-        return Record(None, text, event.position, event.time, None, event.numbers)
-
-    def _text_of_gone(self, event: Change, held: Record | None) -> str:
-        if held is not None:
-            return held.key_text
-        return key_text(read_object(event.previous or b"{}"), self._definition.key_paths)
+        if record is None or event.said_in is not None:
+            self._ranks[event.sow_key] = rank
+        else:
+            self._ranks.pop(event.sow_key, None)
 
     def _saw_origin(self, event: Event, partition: int, offset: int) -> None:
         if event.position.era == self._era:
@@ -398,6 +466,11 @@ class Loader:
         self.progress = Progress(
             place, place, 0, {}, definition.digest, log_id, self._time, {}, definition.limits
         )
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the partition once stood where the load does: not amid a log record's changes or an era's ends."""
+        return self.wholeness.is_whole and not self.is_emptying and self.head(0).complete
 
     @property
     def is_emptying(self) -> bool:
@@ -426,4 +499,5 @@ class Loader:
             self.progress.limits,
             max(self.progress.numbers_since, self._reset_time),
             self._live,
+            self.progress.begin if self.progress.position.era == position.era else None,
         )

@@ -1,19 +1,23 @@
 """The materializer as a process: a worker, begun again when it must be, with its health and metrics."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import structlog
 from confluent_kafka import KafkaException
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from materializer.damage import StoreDamaged
+from materializer.damage import DiskFull, StoreDamaged, StoreInUse
 from materializer.emitter import NotWritten
-from materializer.starting import Starting
+from materializer.eras import Overtaken
+from materializer.room import ROOM_BYTES, has_room
+from materializer.starting import Place, Starting
+from materializer.store import is_in_use
 from materializer.worker import Worker, WorkerStatistics, group_of
 from sowline.cluster import Cluster, ensure_topics
 from sowline.health import HealthServer
+from sowline.reach import Reach
 from sowline.settings import Settings
 from sowline.topics import Topics
 
@@ -32,7 +36,9 @@ class Materializer:
         self._stop = stop
         self._worker: Worker | None = None
         self._starting: Starting | None = None
-        self._failed: str | None = None
+        self._disk_full: str | None = None
+        self._in_use: str | None = None
+        self.reach = Reach(settings.kafka_client, topics.topics[0].log)
 
     def run(self) -> None:
         """Apply the logs until told to stop."""
@@ -42,10 +48,40 @@ class Materializer:
                 ensure_topics(self._settings.kafka_client, self._topics)
                 self._worker = Worker(self._settings, self._topics, self._stop.is_set, self._start())
                 self._worker.run()
-            except (NotWritten, StoreDamaged, KafkaException) as error:
+            except DiskFull as error:
+                self._wait_for_room(str(error))
+            except StoreInUse as error:
+                self._wait_for_store(error.path, str(error))
+            except (NotWritten, Overtaken, StoreDamaged, KafkaException) as error:
                 if not self._stop.is_set():
                     log.error("beginning again from committed state", why=str(error))
                     self._stop.wait(PAUSE_SECONDS)
+
+    def _wait_for_room(self, why: str) -> None:
+        """Stay out of the group, so that others may have the partitions, until the disk has room again."""
+        self._disk_full = (
+            f"the disk of {self._settings.data_dir} is full ({why}): make room, {ROOM_BYTES >> 20} MiB at least;"
+            " it goes on by itself from what was committed"
+        )
+        log.error("disk full", why=why, directory=str(self._settings.data_dir))
+        while not self._stop.wait(PAUSE_SECONDS):
+            if has_room(self._settings.data_dir):
+                log.info("the disk has room again", directory=str(self._settings.data_dir))
+                self._disk_full = None
+                return
+
+    def _wait_for_store(self, path: Path, why: str) -> None:
+        """Stay out of the group, so that others may have the partitions, until nobody else has a store open."""
+        self._in_use = (
+            f"another process uses the state in {path} ({why}): end it, or give each a SOWLINE_DATA_DIR of its own;"
+            " nothing was deleted, and it goes on by itself once the state is free"
+        )
+        log.error("state in use", why=why, directory=str(path))
+        while not self._stop.wait(PAUSE_SECONDS):
+            if not is_in_use(path):
+                log.info("the state is free again", directory=str(path))
+                self._in_use = None
+                return
 
     def _start(self) -> Starting:
         """Return whether the service starts with this process, which is asked only once."""
@@ -57,14 +93,22 @@ class Materializer:
     def not_started(self) -> str | None:
         """Say what start-up is still waiting for."""
         worker = self._worker
-        return None if worker is not None and worker.assigned else "waiting for partitions from the group"
+        if worker is not None and worker.assigned:
+            return None
+        return self.reach.lost() or self._opening() or "waiting for partitions from the group"
+
+    def _opening(self) -> str | None:
+        """Say which partitions are being opened, which takes long where they have to be made again."""
+        opening = self._statistics().opening if self._worker else []
+        return (
+            f"recovering {', '.join(f'{topic} [{number}]' for topic, number in opening)}" if opening else None
+        )
 
     def not_ready(self) -> str | None:
-        """Say which partitions had to stop."""
+        """Say that Kafka is away, the disk is full or in use elsewhere, or which partitions had to stop, or open."""
         stopped = self._statistics().stopped if self._worker else {}
-        return (
-            "; ".join(f"{topic} [{partition}]: {why}" for (topic, partition), why in stopped.items()) or None
-        )
+        whys = [f"{topic} [{partition}]: {why}" for (topic, partition), why in stopped.items()]
+        return self._disk_full or self._in_use or "; ".join(whys) or self.reach.lost() or self._opening()
 
     def not_alive(self) -> str | None:
         """Say why only a restart can help: never, while the process answers."""
@@ -76,6 +120,12 @@ class Materializer:
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""
+        yield GaugeMetricFamily(
+            "sowline_disk_full",
+            "Whether the worker waits for room on its disk",
+            value=self._disk_full is not None,
+        )
+        yield from self.reach.metrics()
         if self._worker is not None:
             yield from _metrics(self._statistics())
 
@@ -101,16 +151,31 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     yield CounterMetricFamily(
         "sowline_busy_seconds", "Time spent applying batches", value=counts.busy_seconds
     )
-    behind = GaugeMetricFamily(
-        "sowline_behind_records", "Log records not yet applied", labels=["topic", "partition"]
+    yield counts.emitting.family(
+        "sowline_append_to_emit_seconds",
+        "From a record's append to the log until Kafka had the change that it made",
     )
-    for (topic, partition), records in now.behind.items():
-        behind.add_metric([topic, str(partition)], records)
-    yield behind
+    yield _by_place("sowline_behind_records", "Log records not yet applied", now.behind)
     yield GaugeMetricFamily("sowline_partitions", "Partitions owned", value=len(now.positions))
     yield GaugeMetricFamily(
         "sowline_partitions_stopped", "Partitions that can't go on", value=len(now.stopped)
     )
+    yield GaugeMetricFamily(
+        "sowline_standby_copies", "Warm copies of partitions that others own", value=now.standby.warm
+    )
+    yield _by_place(
+        "sowline_standby_behind_changes", "Changes that a copy has not taken in yet", now.standby.behind
+    )
+    yield CounterMetricFamily(
+        "sowline_standby_takeovers", "Partitions taken over from a warm copy", value=now.standby.takeovers
+    )
+
+
+def _by_place(name: str, help: str, values: Mapping[Place, int]) -> Metric:
+    family = GaugeMetricFamily(name, help, labels=["topic", "partition"])
+    for (topic, partition), value in values.items():
+        family.add_metric([topic, str(partition)], value)
+    return family
 
 
 def _by(name: str, help: str, label: str, values: dict[str, int]) -> Metric:
@@ -125,6 +190,7 @@ def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
     materializer = Materializer(settings, topics, stop)
     health = HealthServer(materializer, settings.host, settings.port or USUAL_PORT)
     health.start()
+    materializer.reach.start()
     try:
         materializer.run()
     finally:

@@ -3,19 +3,29 @@
 Two make the same promises, under the same tests: `MemoryStore`, and `RocksStore` on disk.
 """
 
+import fcntl
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
+from weakref import WeakSet
 
 import orjson
-from rocksdict import Options, Rdict, WriteBatch
+import structlog
+from rocksdict import BlockBasedOptions, Options, Rdict, WriteBatch
 from rocksdict import WriteOptions as RocksWriteOptions
 
-from materializer.damage import StoreDamaged
+from materializer.damage import DiskFull, StoreDamaged, judged, judged_alone
+
+log = structlog.get_logger()
 
 MARK = "INITIALISED"
 _HEAD, _TALLY, _RECORD, _DUE = b"h", b"t", b"r", b"d"
+
+FILTER_BITS, MEMTABLE_FILTER_SHARE = 10, 0.05
+"""Of the filters that tell of a new key, without looking for it, that it is not there: bits a key on disk, and the
+share of a write buffer."""
 
 NO_DUES: Mapping[bytes, bool] = {}
 
@@ -28,7 +38,7 @@ class Tally(NamedTuple):
 
 
 class Store(Protocol):
-    """What a partition needs from its store. Any read may raise `StoreDamaged`."""
+    """What a partition needs from its store. Any read may raise `StoreDamaged`, any write `DiskFull`, too."""
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the key."""
@@ -116,12 +126,16 @@ class RocksStore:
     """
 
     def __init__(self, path: Path, *, create: bool) -> None:
-        """Open the store at `path`; with `create` a new, empty one, in place of whatever lies there."""
+        """Open the store at `path`; with `create` a new, empty one, in place of whatever lies there.
+
+        Raises `StoreInUse` if somebody else has it open, be it in this process: then nothing is deleted.
+        """
         self._path = path
-        self._scans = 0
+        self._scans: WeakSet[Generator[tuple[bytes, bytes]]] = WeakSet()
         if create:
-            shutil.rmtree(path, ignore_errors=True)
-            path.mkdir(parents=True)
+            delete_store(path)
+            with judged(f"{path} can't be made"):
+                path.mkdir(parents=True)
         self._db = self._open(create)
         self._write_options = RocksWriteOptions()
 
@@ -135,10 +149,13 @@ class RocksStore:
         options.create_if_missing(create)
         options.set_write_buffer_size(64 * 1024 * 1024)
         options.set_keep_log_file_num(3)
-        try:
+        options.set_memtable_prefix_bloom_ratio(MEMTABLE_FILTER_SHARE)
+        options.set_memtable_whole_key_filtering(True)
+        table = BlockBasedOptions()
+        table.set_bloom_filter(FILTER_BITS, False)
+        options.set_block_based_table_factory(table)
+        with judged_alone(self._path, "does not open"):
             return Rdict(str(self._path / "db"), options)
-        except Exception as error:
-            raise StoreDamaged(f"{self._path} does not open: {error}") from error
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the key."""
@@ -161,22 +178,29 @@ class RocksStore:
             yield due
 
     def _range(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield what lies under a prefix of one byte, from a key on.
+        """Yield what lies under a prefix of one byte, from a key on; it ends with the store."""
+        scan = self._scanned(prefix, start)
+        self._scans.add(scan)
+        return scan
+
+    def _scanned(self, prefix: bytes, start: bytes) -> Generator[tuple[bytes, bytes]]:
+        """Yield what lies under a prefix; keeps no iterator beyond that, for each keeps the files open.
 
         The iterator's status is asked at the end: at a damaged block it stops early without a word.
         """
         iterator = self._db.iter()
-        iterator.seek(prefix + start)
-        while iterator.valid():
-            key = iterator.key()
-            if key[:1] != prefix:
-                break
-            yield key[1:], iterator.value()
-            iterator.next()
         try:
-            iterator.status()
-        except Exception as error:
-            raise StoreDamaged(f"{self._path} does not read to its end: {error}") from error
+            iterator.seek(prefix + start)
+            while iterator.valid():
+                key = iterator.key()
+                if key[:1] != prefix:
+                    break
+                yield key[1:], iterator.value()
+                iterator.next()
+            with judged(f"{self._path} does not read to its end"):
+                iterator.status()
+        finally:
+            del iterator
 
     def head(self) -> bytes | None:
         """Return the head's bytes; None where nothing was ever committed."""
@@ -211,16 +235,51 @@ class RocksStore:
                 batch.delete(_DUE + due)
         batch.put(_TALLY, orjson.dumps(list(tally)))
         batch.put(_HEAD, head)
-        try:
+        with judged(f"{self._path} does not write"):
             self._db.write(batch, self._write_options)
-        except Exception as error:
-            raise StoreDamaged(f"{self._path} does not write: {error}") from error
 
     def mark_finished(self) -> None:
         """Say that the store holds a whole state from now on; what was written before is on disk then."""
-        self._db.flush()
-        (self._path / MARK).touch()
+        with judged(f"{self._path} does not write"):
+            self._db.flush()
+            (self._path / MARK).touch()
 
     def close(self) -> None:
-        """Let go of the files."""
-        self._db.close()
+        """Let go of the files, which ends what still reads them. What the disk takes no more was never committed."""
+        for scan in list(self._scans):
+            scan.close()
+        try:
+            self._db.close()
+        except Exception as error:
+            log.warning("the store closes with an error", path=str(self._path), why=str(error))
+
+
+def delete_store(path: Path) -> None:
+    """Delete what lies at `path`, if anything; raises `StoreInUse` where somebody has that store open."""
+    if (path / "db").is_dir():
+        with suppress(StoreDamaged, DiskFull), judged_alone(path, "can't be deleted"):
+            _try_lock(path)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _try_lock(path: Path) -> None:
+    """Let RocksDB take the lock of a store, and fail for another reason where it gets it: the store is there."""
+    options = Options(raw_mode=True)
+    options.create_if_missing(False)
+    options.set_error_if_exists(True)
+    Rdict(str(path / "db"), options).close()
+
+
+def is_in_use(path: Path) -> bool:
+    """Tell whether another process has the store at `path` open.
+
+    Ask only where this process has not: the system would take its lock away.
+    """
+    try:
+        with (path / "db" / "LOCK").open("r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False

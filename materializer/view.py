@@ -1,43 +1,59 @@
 """The records of a partition as one batch sees them: the store, with the batch's own changes over it."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 from zlib import crc32
 
-from materializer.record import Record, decode_record, due_time, encode_record
+from materializer.cache import Cache, Stored
+from materializer.record import Record, decode_record, encode_record
 from materializer.store import Store, Tally
+
+
+class Written(NamedTuple):
+    """What a view leaves to be committed.
+
+    `entries` are the bytes under each changed key, None where it goes; `dues` what comes to the index of due times
+    and what leaves it; `tally` the store's behind that; `records` what `entries` says, decoded, of `bytes` in all.
+    """
+
+    entries: dict[bytes, bytes | None]
+    dues: dict[bytes, bool]
+    tally: Tally
+    records: dict[bytes, Stored | None]
+    bytes: int
 
 
 class View:
     """Reads each record at most once and keeps what the batch makes of it until it is committed."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, cache: Cache | None = None) -> None:
         self._store = store
-        self._before: dict[bytes, bytes | None] = {}
+        self._cache = cache or Cache()
+        self._before: dict[bytes, Stored | None] = {}
         self._now: dict[bytes, Record | None] = {}
-        self._put: set[bytes] = set()
-        self._any_due = False
 
     def get(self, key: bytes) -> Record | None:
         """Return what is kept under the SOW key: a record, a deleted record's memory, or None."""
-        if key in self._before:
+        if key in self._now:
             return self._now[key]
-        data = self._before[key] = self._store.get(key)
-        record = self._now[key] = None if data is None else decode_record(data)
-        if record is not None and record.expires is not None:
-            self._any_due = True
-        return record
+        if key in self._before:
+            stored = self._before[key]
+        else:
+            stored = self._before[key] = self._cache.get(key) or self._read(key)
+        return None if stored is None else stored[0]
+
+    def _read(self, key: bytes) -> Stored | None:
+        data = self._store.get(key)
+        return None if data is None else (decode_record(data), entry_hash(key, data))
 
     def put(self, key: bytes, record: Record | None) -> None:
         """Keep the record, or nothing, under a SOW key that was read before."""
         assert key in self._before, "a record is read before it is written"
         self._now[key] = record
-        self._put.add(key)
-        if record is not None and record.expires is not None:
-            self._any_due = True
 
     def scan(self) -> Iterator[tuple[bytes, Record]]:
         """Yield all live records in the order of their SOW keys' bytes."""
-        changed = sorted(self._put, reverse=True)
+        changed = sorted(self._now, reverse=True)
         for key, data in self._store.scan():
             while changed and changed[-1] < key:
                 yield from self._live(changed.pop())
@@ -55,39 +71,39 @@ class View:
         if record is not None and record.body is not None:
             yield key, record
 
-    def writes(self) -> dict[bytes, bytes | None]:
-        """Return what the batch leaves in the store: the bytes under each changed key, None where it goes."""
-        return {key: None if (now := self._now[key]) is None else encode_record(now) for key in self._put}
-
-    def dues(self, writes: dict[bytes, bytes | None]) -> dict[bytes, bool]:
-        """Return what the writes change in the index of due times: which entries come, and which go."""
+    def written(self, tally: Tally) -> Written:
+        """Return what is to be committed to a store with this tally."""
+        entries: dict[bytes, bytes | None] = {}
         dues: dict[bytes, bool] = {}
-        if not self._any_due:
-            return dues
-        for key, after in writes.items():
-            was, now = due_time(self._before[key]), due_time(after)
+        records: dict[bytes, Stored | None] = {}
+        count, checksum = tally
+        written = 0
+        for key, record in self._now.items():
+            was = now = None
+            before = self._before[key]
+            if before is not None:
+                was = before[0].expires
+                count -= 1
+                checksum -= before[1]
+            if record is None:
+                entries[key] = records[key] = None
+            else:
+                now = record.expires
+                data = entries[key] = encode_record(record)
+                hash = crc32(data, crc32(key))
+                records[key] = record, hash
+                count += 1
+                checksum += hash
+                written += len(data)
             if was != now:
                 if was is not None:
                     dues[due_entry(was, key)] = False
                 if now is not None:
                     dues[due_entry(now, key)] = True
-        return dues
-
-    def tally_after(self, tally: Tally, writes: dict[bytes, bytes | None], dues: dict[bytes, bool]) -> Tally:
-        """Return the store's tally once the writes are in it."""
-        count, checksum = tally
-        for key, after in writes.items():
-            before, start = self._before[key], crc32(key)
-            if before is not None:
-                count -= 1
-                checksum -= crc32(before, start)
-            if after is not None:
-                count += 1
-                checksum += crc32(after, start)
         for due, is_there in dues.items():
             sign = 1 if is_there else -1
             count, checksum = count + sign, checksum + sign * due_hash(due)
-        return Tally(count, checksum & 0xFFFFFFFFFFFFFFFF)
+        return Written(entries, dues, Tally(count, checksum & 0xFFFFFFFFFFFFFFFF), records, written)
 
 
 def entry_hash(key: bytes, data: bytes) -> int:

@@ -1,16 +1,17 @@
 """One client's subscription while it is served, and how a change is put into the outboxes of those it is due to."""
 
 import asyncio
+import time
 from typing import NamedTuple
 
-from fanout.subscription import Delivery, Sighting, Subscription
-from fanout.telling import Deltas, Form, selected
+from fanout.subscription import Delivery, Sighting, Subscription, entitled
+from fanout.telling import Deltas, Form, account, selected
 from query_service.conflating import Conflated, pending_of
 from query_service.outbox import Outbox
+from query_service.query import Selection
 from query_service.state import TopicState
 from sowline.bookmark import Positions, format_position
 from sowline.change import Change
-from sowline.options import Options
 from sowline.select import Select
 from sowline.wire import change_head, change_tail
 
@@ -34,12 +35,14 @@ class Active:
     """One session's subscription to one topic, and where it stands unless it is live."""
 
     def __init__(
-        self, outbox: Outbox, sub_id: str, topic: TopicState, engine: Subscription, options: Options
+        self, outbox: Outbox, sub_id: str, topic: TopicState, engine: Subscription, selection: Selection
     ) -> None:
+        options = selection.options
         self.outbox = outbox
         self.sub_id = sub_id
         self.topic = topic
         self.engine = engine
+        self._entitled = selection.entitled.get(topic.definition.name)
         self.form = Form.of(options, delta=engine.delta)
         if not topic.definition.has_sow:
             self.form = self.form._replace(sow_key=False)
@@ -50,6 +53,8 @@ class Active:
         """Whether it was told anything since this was last set to False."""
         self.live = asyncio.Event()
         """Whether it stands with its topic, and is told of each change as that is applied."""
+        self.level_at = time.monotonic()
+        """When it stood with its topic last, if it does not now."""
         self.conflated: Conflated | None = None
         if options.conflation is not None:
             keys = topic.definition.key_paths
@@ -58,6 +63,10 @@ class Active:
                 outbox, sub_id, topic, self.form, pending, options.conflation, lambda: self.place
             )
         self._behind = asyncio.Event()
+
+    def entitled(self, said: Delivery) -> Delivery:
+        """What is said of a change to somebody who may only see some of the topic's records."""
+        return said if self._entitled is None else entitled(said, self._entitled)
 
     @property
     def log(self) -> str:
@@ -87,6 +96,8 @@ class Active:
     def stay_behind(self) -> None:
         """Stand where the topic stands now, if live, and go on with it no longer."""
         self.positions = self.place
+        if self.live.is_set():
+            self.level_at = time.monotonic()
         self.live.clear()
 
     @property
@@ -114,7 +125,8 @@ def deliver(topic: TopicState, partition: int, seen: Sighting, found: list[tuple
     change = seen.change
     deltas = Deltas(topic.definition.key_paths)
     due: dict[tuple[Outbox, str], _Due] = {}
-    for active, delivery in found:
+    for active, meant in found:
+        delivery = active.entitled(meant)
         if active.conflated is not None:
             active.conflated.take(partition, seen, [(change.sow_key, delivery, deltas)])
             active.was_told = True
@@ -151,4 +163,5 @@ def _message(
     key = change.sow_key if form.sow_key else None
     time = change.time if form.timestamp else None
     head = change_head(delivery.command, to.sids, delivery.reason, removed=removed)
-    return head + change_tail(topic.definition.name, key, bookmark, body, time)
+    name = topic.definition.name
+    return head + change_tail(name, key, bookmark, body, time, account(name, form, delivery))

@@ -1,16 +1,20 @@
 """What a request asks for: its topics, which of their records, and from where on."""
 
-import re2  # type: ignore[import-untyped,unused-ignore]
+from typing import NamedTuple
 
 from fanout.subscription import Subscription, require_told_before
+from query_service.entitled import entitled_to_read
 from query_service.grouping import GroupedQuery
+from query_service.naming import is_pattern, names
 from query_service.query import Limits, Query, Selection
+from query_service.rights import NOT_ENTITLED, Entitlements, Rights
 from query_service.state import State, TopicState
 from sowline.bookmark import Positions
+from sowline.document import compile_condition
 from sowline.errors import SowlineError
-from sowline.filter import Filter, compile_filter
-from sowline.filter.patterns import reason_of
-from sowline.filter.tree import Call, In, Literal, conjunction
+from sowline.filter import ALL, Filter, compile_filter
+from sowline.filter.parse import FILTER_CHARS_MAX
+from sowline.filter.tree import Call, In, Literal, Meets, conjunction
 from sowline.options import Options
 from sowline.projection import parse_projection
 from sowline.span import Span
@@ -23,15 +27,24 @@ Places = dict[str, Positions]
 """By log: a position of each partition."""
 
 
-def topics_of(state: State, name: str) -> list[TopicState]:
+def topics_of(state: State, name: str, entitlements: Entitlements) -> list[TopicState]:
     """Return the topic of that name, or where it begins with `^` all whose whole names match the pattern.
 
-    Raises `invalid topic`, `bad regex topic`, and `not ready` while one of them is being loaded.
+    Raises `not entitled` where there is one that the entitlements don't name, whether it exists or not, `invalid
+    topic`, `bad regex topic`, and `not ready` while one of them is being loaded.
     """
-    chosen = [state.topics[each] for each in _names(state, name) if each in state.topics]
+    if not is_pattern(name):
+        entitlements.of(name)
+    is_meant = names(name)
+    chosen = [topic for each, topic in state.topics.items() if is_meant(each)]
+    mine = ", ".join(each for each in state.topics if each in entitlements) or "none"
     if not chosen:
-        known = ", ".join(state.topics) or "none"
-        raise SowlineError("invalid topic", f"expected a topic ({known}), got {name!r}")
+        raise SowlineError("invalid topic", f"expected a topic ({mine}), got {name!r}")
+    if not all(topic.definition.name in entitlements for topic in chosen):
+        raise SowlineError(
+            NOT_ENTITLED,
+            f"expected a pattern of such topics only as you are entitled to ({mine}), got {name}",
+        )
     for topic in chosen:
         if topic.loading:
             raise SowlineError(
@@ -40,23 +53,18 @@ def topics_of(state: State, name: str) -> list[TopicState]:
     return chosen
 
 
-def _names(state: State, name: str) -> list[str]:
-    if not name.startswith("^"):
-        return [name]
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        matches = re2.compile(name, options).fullmatch
-    except re2.error as error:
+def one_topic(state: State, name: str, entitlements: Entitlements) -> TopicState:
+    """Return the topic of that name; raises `regex topic not supported`, and what `topics_of` raises."""
+    if is_pattern(name):
         raise SowlineError(
-            "bad regex topic", f"expected a pattern in RE2's syntax, got {name!r}: {reason_of(error)}"
-        ) from None
-    return [each for each in state.topics if matches(each)]
+            "regex topic not supported", f"expected one topic by its name, got the pattern {name}"
+        )
+    return topics_of(state, name, entitlements)[0]
 
 
 def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
     """Return the one topic of a page or of groups; raises `regex topic not supported` and `no sow`."""
-    if request.topic.startswith("^"):
+    if is_pattern(request.topic):
         raise SowlineError(
             "regex topic not supported", "expected one topic by its name: pages and groups are of one topic"
         )
@@ -65,11 +73,25 @@ def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
     return topics[0]
 
 
-def query_of(request: Request, topics: list[TopicState], limits: Limits) -> Query | GroupedQuery:
+class Asked(NamedTuple):
+    """The topics of a read, and which of their records it is about."""
+
+    topics: list[TopicState]
+    selection: Selection
+
+
+def asked_of(state: State, request: Request, rights: Rights) -> Asked:
+    """Return what a read is about, of what may be seen; raises the reason of whatever is wrong with it."""
+    topics = topics_of(state, request.topic, rights.read)
+    return Asked(topics, entitled_to_read(selection_of(request), topics, rights))
+
+
+def query_of(request: Request, asked: Asked, limits: Limits) -> Query | GroupedQuery:
     """Return the query that a request asks for; raises `no sow`, `invalid bookmark` and `no history`."""
+    topics, selection = asked
     if not any(topic.definition.has_sow for topic in topics):
         raise no_sow(topics[0])
-    selection = selection_of(request)
+    check_documents(selection.options, topics)
     span = span_of(request, topics)
     if span.end is not None or span.is_return:
         raise SowlineError(
@@ -120,7 +142,7 @@ def is_view(request: Request, selection: Selection) -> bool:
 def selection_of(request: Request) -> Selection:
     """Return which records the request is about; raises the reason of whatever is wrong with it."""
     return Selection(
-        filter=compile_filter(request.filter),
+        filter=asked_filter(request),
         options=request.parsed_options,
         order=request.order,
         top_n=request.top_n,
@@ -129,13 +151,29 @@ def selection_of(request: Request) -> Selection:
     )
 
 
+def asked_filter(request: Request) -> Filter:
+    """Return what filter and condition of a request ask for together; raises `bad filter` and `bad condition`."""
+    filter = compile_filter(request.filter)
+    if not request.condition.strip():
+        return filter
+    if len(request.condition) > FILTER_CHARS_MAX:
+        raise SowlineError(
+            "bad condition",
+            f"expected a condition of at most {FILTER_CHARS_MAX} characters, got {len(request.condition)}",
+        )
+    meets = Meets(compile_condition(request.condition))
+    return Filter(meets if filter == ALL else conjunction([filter.tree, meets]))
+
+
 def subscription_of(request: Request, selection: Selection) -> Subscription:
     """Return what a live subscription asks for; raises what its filter may not have."""
-    oof, delta = selection.options.oof, request.is_delta
-    if oof or delta:
-        where = "the filter of a subscription with oof" if oof else "the filter of a delta subscription"
-        require_told_before(selection.filter, where)
-    return Subscription(live_filter(selection), oof, delta)
+    options, delta = selection.options, request.is_delta
+    if options.oof or options.no_redundant:
+        option = "oof" if options.oof else "no_redundant"
+        require_told_before(selection.filter, f"the filter of a subscription with {option}")
+    elif delta:
+        require_told_before(selection.filter, "the filter of a delta subscription")
+    return Subscription(live_filter(selection), options.oof, delta, options.no_redundant)
 
 
 def live_filter(selection: Selection) -> Filter:
@@ -150,11 +188,10 @@ def span_of(request: Request, topics: list[TopicState]) -> Span:
     """Return where a subscription begins and ends, in these topics; raises `invalid bookmark`."""
     span = request.span
     is_list = len(span.starts) > 1
-    is_pattern = request.topic.startswith("^")
     for start in span.starts:
         if isinstance(start, dict):
             _check_partitions(start, topics)
-            if not is_list and not is_pattern and len(start) < len(topics):
+            if not is_list and not is_pattern(request.topic) and len(start) < len(topics):
                 raise _other_logs(start, topics)
     if isinstance(span.end, dict):
         _check_partitions(span.end, topics)
@@ -199,6 +236,16 @@ def past_of(span: Span, options: Options, topics: list[TopicState]) -> int | Non
         f"expected a topic with history for the records as they were, got {lacking[0]}; ask for those of now, or"
         " give the option current",
     )
+
+
+def check_documents(options: Options, topics: list[TopicState]) -> None:
+    """Raise `no documents` where an option asks for what only documents have, of a topic without them."""
+    asked = [name for name in ("intrinsics", "no_redundant") if getattr(options, name)]
+    lacking = [topic.definition.name for topic in topics if not topic.definition.documents]
+    if asked and lacking:
+        raise SowlineError(
+            "no documents", f"expected a topic with documents for the option {asked[0]}, got {lacking[0]}"
+        )
 
 
 def check_pace(request: Request, options: Options, *, is_view: bool) -> None:

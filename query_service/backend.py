@@ -6,6 +6,7 @@ from query_service.hub import Hub
 from query_service.publishing import Publishing
 from query_service.query import Limits
 from query_service.state import State
+from query_service.timeline_answer import TimelineReader
 from sowline.kafka import KafkaConfig
 
 
@@ -18,6 +19,8 @@ class Backend:
     kafka: KafkaConfig
     limits: Limits = field(default_factory=Limits)
     publishing: Publishing = field(init=False)
+    timelines: TimelineReader = field(init=False)
 
     def __post_init__(self) -> None:
         self.publishing = Publishing(self.kafka, [topic.definition for topic in self.state.topics.values()])
+        self.timelines = TimelineReader(self.kafka, self.limits.bytes_max)

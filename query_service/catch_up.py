@@ -5,27 +5,38 @@ From the replica's recent changes in memory where they reach back far enough, el
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Generator, Iterator, Sequence
+from typing import TypeVar
 
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaException, Message
 
 from fanout.subscription import Delivery, Sighting
 from query_service.active import Active, deliver
 from query_service.hub import Hub
-from query_service.pace import STEP_SECONDS
+from query_service.pace import TURN_SECONDS, Turns
 from query_service.replica import PartitionReplica
 from query_service.state import TopicState
 from sowline.bookmark import Positions, format_position
 from sowline.change import Change, Event, read_event
 from sowline.errors import SowlineError
 from sowline.following import Verdict, verdict
-from sowline.kafka import KafkaConfig, read_range
+from sowline.kafka import REMOVED, KafkaConfig, read_range
 from sowline.position import Position
 
 BATCH_MAX = 1000
 
-_REMOVED = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-"""What Kafka says of an offset that is gone: the changes of a topic without a SOW are kept for a while only."""
+PORTION_BYTES_MIN = 256 << 10
+"""Of changes that are read at once for a client from the changes topic; more for one that takes them quickly."""
+
+PORTION_BYTES_MAX = 1 << 20
+SLOW_SECONDS = 0.2
+READ_MAX = 100
+"""Messages between two looks at how much there is."""
+
+PREFETCH = {"queued.max.messages.kbytes": "1024"}
+"""What is fetched ahead for one client."""
+
+T = TypeVar("T")
 
 
 class BookmarkExpired(SowlineError):
@@ -38,6 +49,20 @@ class BookmarkExpired(SowlineError):
             f"the changes after {place} are no longer kept one by one, or too many to go back over; begin without a"
             " bookmark, or say with bookmark_not_found=now, epoch or reset where to begin then",
         )
+
+
+class Portion:
+    """How much to read at once for a client: while it takes that, nothing is kept open for it at Kafka."""
+
+    def __init__(self) -> None:
+        self.bytes_max = PORTION_BYTES_MIN
+
+    def note(self, seconds: float) -> None:
+        """Note how long it was until all of a portion was taken."""
+        if seconds > SLOW_SECONDS:
+            self.bytes_max = PORTION_BYTES_MIN
+        else:
+            self.bytes_max = min(PORTION_BYTES_MAX, self.bytes_max * 4)
 
 
 class ChangesAfter:
@@ -95,15 +120,28 @@ class ChangesAfter:
         """
         last, wanted = self.positions[number], partition.held
         start, end = partition.offset_for(last), partition.next_offset
+        portion = Portion()
         try:
-            async for events in events_between(self._kafka, self.topic, number, start, end):
-                last = max(last, max(event.position for event in events))
-                yield events
+            while start < end:
+                async for events, reached in self._portion(number, start, end, portion.bytes_max):
+                    start = reached
+                    last = max(last, max((event.position for event in events), default=last))
+                    began = time.monotonic()
+                    yield events
+                    portion.note(time.monotonic() - began)
         except KafkaException as error:
-            if error.args[0].code() not in _REMOVED:
+            if error.args[0].code() not in REMOVED:
                 raise
         if last < wanted:
             raise BookmarkExpired(self.topic, number, last)
+
+    def _portion(
+        self, number: int, start: int, end: int, bytes_max: int
+    ) -> AsyncIterator[tuple[list[Event], int]]:
+        """Read the next of it, once: when that is handed out, nobody reads any more."""
+        changes = self.topic.definition.changes
+        batches = read_range({**self._kafka, **PREFETCH}, changes, number, start, end, READ_MAX)
+        return _in_thread(_first_of(batches, end, bytes_max))
 
     def _following(self, number: int, events: list[Event]) -> Iterator[Change]:
         """Yield the new changes among the events; raises `BookmarkExpired` at a gap."""
@@ -161,19 +199,20 @@ class CatchUp:
         while behind := self._after.behind():
             for number in behind:
                 async for changes in self._after.of(number):
-                    await self._deliver(number, changes)
+                    await self._deliver(hub.turns, number, changes)
             await outbox.wait_drained()
         hub.add(self._active)
 
-    async def _deliver(self, number: int, changes: list[Change]) -> None:
+    async def _deliver(self, turns: Turns, number: int, changes: list[Change]) -> None:
         active = self._active
+        await turns.wait()
         began = time.monotonic()
         for change in changes:
             await active.outbox.wait_drained()
             seen, delivery = sighted(active, number, change)
             deliver_one(active, number, seen, delivery)
-            if time.monotonic() - began > STEP_SECONDS:
-                await asyncio.sleep(0)
+            if time.monotonic() - began > TURN_SECONDS:
+                await turns.wait()
                 began = time.monotonic()
 
 
@@ -200,11 +239,32 @@ def events_between(
     return _in_thread(map(_events, batches))
 
 
+def _first_of(
+    batches: Generator[list[Message], None, None], end: int, bytes_max: int
+) -> Iterator[tuple[list[Event], int]]:
+    """Yield once: the first events, of so many bytes or a few more, and the offset of what comes next."""
+    found: list[Event] = []
+    size = 0
+    for messages in batches:
+        events = _events(messages)
+        found += events
+        size += sum(
+            len(event.body or b"") + len(event.previous or b"")
+            for event in events
+            if isinstance(event, Change)
+        )
+        if size >= bytes_max:
+            end = (messages[-1].offset() or 0) + 1
+            break
+    batches.close()
+    yield found, end
+
+
 def _events(messages: list[Message]) -> list[Event]:
     return [read_event(of.key() or b"", of.value(), of.headers()) for of in messages]  # type: ignore[arg-type]
 
 
-async def _in_thread(batches: Iterator[list[Event]]) -> AsyncIterator[list[Event]]:
+async def _in_thread(batches: Iterator[T]) -> AsyncIterator[T]:
     """Iterate over blocking batches without blocking the event loop."""
     while (batch := await asyncio.to_thread(next, batches, None)) is not None:
         yield batch

@@ -4,15 +4,18 @@ import asyncio
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import structlog
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from query_service.pace import Pace
 from query_service.replica import Placed, whole_records
-from sowline.change import Progress, read_event
-from sowline.cluster import Cluster
+from sowline.change import read_event
+from sowline.cluster import Cluster, await_answer, compaction_lag_ms
+from sowline.following import Wholeness, is_of
 from sowline.kafka import REPORT_ENDS, KafkaConfig, plain_consumer, poll_batch
 from sowline.topics import TopicDefinition
 
@@ -23,6 +26,15 @@ Place = tuple[str, int]
 
 Batches = dict[Place, list[Placed]]
 
+ENDS_EVERY_SECONDS = 0.5
+
+
+class Aim(NamedTuple):
+    """Where a partition ended, and when that was seen, in seconds of a clock that does not jump."""
+
+    end: int
+    seen_at: float
+
 
 class Follower:
     """Reads whole changes topics from their start and goes on as they grow.
@@ -31,6 +43,13 @@ class Follower:
     of a partition end where a log record's changes end. `loaded(places)` is called in the loop once a
     partition has been read to the end that was seen at the start, and has said how far it got: where the
     changes are being written again, that comes last.
+
+    Compaction goes on meanwhile. It removes an event only for a newer one of its key that is older than the topic's
+    lag. If the newer one is before the end that was seen, it is read, too. If not, it was written after that end was
+    seen, so the removal was later than that by more than the lag: what was read sooner lacks nothing. A load that
+    takes longer goes on to the end as it is by then, and so on; of each key the newest counts, so what was missed
+    is made good by what it was removed for. To read a partition to its very end takes no time, and lacks nothing.
+    Half of the lag is counted with, for clocks differ.
     """
 
     def __init__(
@@ -50,14 +69,18 @@ class Follower:
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._held_back: Batches = defaultdict(list)
-        self._loading: dict[Place, int] = {}
+        self._starts: dict[Place, int] = {}
+        self._loading: dict[Place, Aim] = {}
+        self._lags = {topic.changes: compaction_lag_ms(topic) / 1000 for topic in topics}
         self._ended: set[Place] = set()
-        self._telling = {
-            (topic.changes, p) for topic in topics if topic.has_sow for p in range(topic.partitions)
-        }
+        self._topic_ids: dict[str, str] = {}
+        self._wholeness: dict[Place, Wholeness] = {}
         self._unsaid: set[Place] = set()
-        self._said: set[Place] = set()
         self._pace = Pace()
+        self._assigned: list[TopicPartition] = []
+        self._looked_at = 0.0
+        self.lags: dict[Place, int] = {}
+        """Events that are in Kafka and not handed over yet, of each partition of which that is known."""
 
     def start(self) -> None:
         """Begin to read; call it in the event loop that shall be handed the batches."""
@@ -77,46 +100,72 @@ class Follower:
             self._call(self._failed, error)
 
     def _follow(self) -> None:
-        cluster = Cluster(self._kafka)
-        starts = {}
+        self._cluster = Cluster(self._kafka)
         for topic in self._topics:
-            partitions = range(topic.partitions)
-            starts.update(
-                {(topic.changes, p): at for p, at in cluster.starts(topic.changes, partitions).items()}
-            )
-            self._loading |= {
-                (topic.changes, p): end for p, end in cluster.ends(topic.changes, partitions).items()
-            }
+            await_answer(partial(self._look_up, topic), self._stop)
         consumer = plain_consumer(self._kafka, REPORT_ENDS)
         try:
-            consumer.assign([TopicPartition(*place, offset) for place, offset in starts.items()])
+            self._assigned = [TopicPartition(*place, offset) for place, offset in self._starts.items()]
+            consumer.assign(self._assigned)
             while not self._stop.is_set():
                 messages = poll_batch(consumer, self._pace.records, 0.2, self._on_end)
                 if messages:
                     self._hand_over(messages)
                 if self._loading:
                     self._report_loaded(messages)
+                self._look_at_ends(consumer)
         finally:
             consumer.close()
+
+    def _look_at_ends(self, consumer: Consumer) -> None:
+        """Note, twice a second at most, how far behind the ends this is that came with what was fetched last."""
+        now = time.monotonic()
+        if now - self._looked_at < ENDS_EVERY_SECONDS:
+            return
+        self._looked_at = now
+        for begin, there in zip(self._assigned, consumer.position(self._assigned), strict=True):
+            _, end = consumer.get_watermark_offsets(there, cached=True)
+            if end >= 0:
+                reached = max(begin.offset, there.offset)
+                self.lags[there.topic, there.partition] = max(0, end - reached)
+
+    def _look_up(self, topic: TopicDefinition) -> None:
+        """Find out where the changes of a topic begin and end, and which Kafka topic they are in."""
+        changes, partitions = topic.changes, range(topic.partitions)
+        starts = self._cluster.starts(changes, partitions)
+        self._starts |= {(changes, number): offset for number, offset in starts.items()}
+        topic_id = self._topic_ids[changes] = self._cluster.topic_id(changes)
+        if topic.has_sow:
+            self._wholeness |= {(changes, number): Wholeness(topic_id) for number in partitions}
+        self._aim(changes, partitions)
+
+    def _aim(self, changes: str, partitions: Iterable[int]) -> None:
+        """Load partitions up to the ends that they have now."""
+        now = time.monotonic()
+        for number, end in self._cluster.ends(changes, partitions).items():
+            self._loading[changes, number] = Aim(end, now)
 
     def _hand_over(self, messages: list[Message]) -> None:
         batches: Batches = {}
         for message in messages:
             place = (message.topic() or "", message.partition() or 0)
             event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
-            batches.setdefault(place, []).append(Placed(message.offset() or 0, event))
+            if is_of(event, self._topic_ids[place[0]]):
+                batches.setdefault(place, []).append(Placed(message.offset() or 0, event))
         if self._loading:
             self._note_progress(batches)
         whole = {place: self._whole(place, events) for place, events in batches.items()}
         self._call(self._take, {place: events for place, events in whole.items() if events})
 
     def _note_progress(self, batches: Batches) -> None:
-        """Note which partitions have said how far they got, and which have changes and have not."""
-        for place, events in batches.items():
-            if any(isinstance(placed.event, Progress) for placed in events):
-                self._said.add(place)
-        self._unsaid |= batches.keys() & self._telling
-        self._unsaid -= self._said
+        """Note which partitions have events, and are yet to say how far these go."""
+        for place in batches.keys() & self._wholeness.keys():
+            wholeness = self._wholeness[place]
+            wholeness.saw(placed.event for placed in batches[place])
+            if wholeness.is_whole:
+                self._unsaid.discard(place)
+            else:
+                self._unsaid.add(place)
 
     def _whole(self, place: Place, events: list[Placed]) -> list[Placed]:
         """Return what may be shown now, and hold back the changes of a log record that has not ended."""
@@ -129,15 +178,24 @@ class Follower:
     def _report_loaded(self, messages: list[Message]) -> None:
         """Say which partitions were read to the end seen at the start, or to where they end now."""
         reached = {(m.topic() or "", m.partition() or 0): (m.offset() or 0) + 1 for m in messages}
-        done = [
+        there = [
             place
-            for place, end in self._loading.items()
-            if (place in self._ended or reached.get(place, -1) >= end) and place not in self._unsaid
+            for place, aim in self._loading.items()
+            if (place in self._ended or reached.get(place, -1) >= aim.end) and place not in self._unsaid
         ]
+        late = [place for place in there if place not in self._ended and self._is_late(place)]
+        for changes, number in late:
+            log.warning("the load took long, and goes on", topic=changes, partition=number)
+            await_answer(partial(self._aim, changes, [number]), self._stop)
+        done = [place for place in there if place not in late]
         for place in done:
             del self._loading[place]
         if done:
             self._call(self._loaded, done)
+
+    def _is_late(self, place: Place) -> bool:
+        """Tell whether an end was seen so long ago that compaction may have been at work before it."""
+        return time.monotonic() - self._loading[place].seen_at > self._lags[place[0]] / 2
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         """Call in the event loop and wait for it: what is on its way is never more than one batch."""

@@ -5,7 +5,8 @@ from typing import Literal, Protocol
 
 from query_service.outbox import Outbox
 from query_service.query import Result
-from sowline.wire import Request, ack, message, sow_batch
+from query_service.timeline_answer import Told
+from sowline.wire import Request, ack, iso_time, message, sow_batch, timeline_batch
 
 
 class Answer(Protocol):
@@ -34,6 +35,19 @@ async def send_group(outbox: Outbox, request: Request, query: Answer, mark: Mark
     _end(outbox, request, query.bookmark, query.result)
 
 
+async def send_timeline(outbox: Outbox, request: Request, told: Told) -> None:
+    """Send a timeline as one group, at the pace at which the client takes it."""
+    query_id, topic = request.id_of_query, request.topic
+    _begin(outbox, request, told.bookmark, None)
+    for start in range(0, len(told.writes), request.batch_size):
+        writes = told.writes[start : start + request.batch_size]
+        outbox.put(timeline_batch(query_id, topic, told.wanted.sow_key, request.key, writes))
+        await outbox.wait_drained()
+    since, count = iso_time(told.since), len(told.writes)
+    about = {"query_id": query_id, "topic": topic, "bookmark": told.bookmark}
+    outbox.put(message("group_end", **about, since=since, records=count))
+
+
 def put_group(
     outbox: Outbox, request: Request, bookmark: str, records: Sequence[bytes], result: Result, mark: Mark
 ) -> None:
@@ -49,6 +63,12 @@ def acknowledge_processed(outbox: Outbox, request: Request, **fields: str) -> No
         outbox.put(ack("processed", request.command_id, **fields))
 
 
+def acknowledge_completed(outbox: Outbox, request: Request, bookmark: str) -> None:
+    """Say that a query is completed, where that was asked for."""
+    if "completed" in request.acks:
+        outbox.put(ack("completed", request.command_id, bookmark=bookmark))
+
+
 def acknowledge(
     outbox: Outbox, request: Request, bookmark: str, result: Result, *, is_completed: bool = True
 ) -> None:
@@ -56,8 +76,8 @@ def acknowledge(
 
     Unless `is_completed` more is to come before the command is.
     """
-    if is_completed and "completed" in request.acks:
-        outbox.put(ack("completed", request.command_id, bookmark=bookmark))
+    if is_completed:
+        acknowledge_completed(outbox, request, bookmark)
     if "stats" in request.acks:
         outbox.put(ack("stats", request.command_id, **result.stats))
 

@@ -12,6 +12,7 @@ from query_service.grouping import groups_of, load_groups
 from query_service.pace import in_turns
 from query_service.pages import Paged, sorted_set
 from query_service.query import Query, Selection
+from query_service.rows import Captured
 from query_service.state import TopicState
 from query_service.views import GUESSED, Due, Shown, View, Viewer, no_longer_shown
 from sowline.change import DELETED, Change
@@ -93,18 +94,17 @@ class GroupView(View):
             seen = Sighting(change, self.topic.about)
             before = seen.before if seen.matched_before(self._filter) else None
             held = self.topic.rows.capture(self.topic.rows.found([key]))
-            now = self._matching(key, held.bodies[0]) if held.bodies else None
+            now = self._matching(held) if len(held) else None
             if now is None:
                 yield _Step(key, None, before, LONG_AGO)
             else:
                 order = (int(held.times[0]), int(held.partitions[0]), held.position(0))
                 yield _Step(key, now, before, order)
 
-    def _matching(self, key: bytes, body: bytes) -> Document | None:
-        """The record's document, if it matches."""
-        document: Document = orjson.loads(body)
-        about = self.topic.about._replace(sow_key=key.decode(), size=len(body))
-        return document if self._filter.matches_about(document, about) else None
+    def _matching(self, held: Captured) -> Document | None:
+        """The document of the one record that is held, if it matches."""
+        document: Document = orjson.loads(held.bodies[0])
+        return document if self._filter.matches_about(document, held.facts(0, self.topic.about)) else None
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
         return Delivery(OOF, body, DELETED, body)

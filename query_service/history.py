@@ -17,7 +17,7 @@ from itertools import accumulate, chain
 import numpy as np
 from numpy.typing import NDArray
 
-from query_service.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rows
+from query_service.rows import NOTHING_RARE, UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
 from sowline import topics
 from sowline.bookmark import format_time
 from sowline.change import Change
@@ -54,7 +54,7 @@ class Former:
     offsets: Values
     nths: Values
     times: Values
-    correlations: dict[int, str]
+    rare: dict[int, Rare]
     """By place in the columns, where there is one."""
 
     def __len__(self) -> int:
@@ -98,7 +98,7 @@ class History:
         self._keys: list[bytes] = []
         self._bodies: list[bytes | None] = []
         self._eras, self._offsets, self._nths, self._times = (array("q") for _ in range(4))
-        self._correlations: dict[int, str] = {}
+        self._rare: dict[int, Rare] = {}
         self._first = 0
         """Entries at the front of the intervals' columns that are void."""
         self._numbers, self._starts, self._gains = (array("q") for _ in range(3))
@@ -139,7 +139,7 @@ class History:
         key, previous = change.sow_key, change.previous
         if self._is_open and key not in self._seen:
             self._seen.add(key)
-            self._keep(key, previous)
+            self._keep(change)
         self._gained += (change.body is not None) - (previous is not None)
 
     def _open(self, change: Change) -> None:
@@ -156,16 +156,19 @@ class History:
         self._after_offsets.append(offset)
         self._after_nths.append(nth)
 
-    def _keep(self, key: bytes, body: bytes | None) -> None:
-        rows = self._rows
+    def _keep(self, change: Change) -> None:
+        key, body, rows = change.sow_key, change.previous, self._rows
+        rare = NOTHING_RARE if body is None else Rare(known=change.known_before)
         row = rows.numbers.get(key)
-        if body is None or row is None or rows.bodies[row] != body:
+        held = NOTHING_RARE if row is None else rows.rare.get(row, NOTHING_RARE)
+        if body is None or row is None or rows.bodies[row] != body or held.known != rare.known:
             era, offset, nth, time = _UNKNOWN
         else:
             key = rows.keys[row] or key
             era, offset, nth, time = rows.last_change(row)
-            if row in rows.correlations:
-                self._correlations[self._base + len(self._keys)] = rows.correlations[row]
+            rare = held
+        if rare != NOTHING_RARE:
+            self._rare[self._base + len(self._keys)] = rare
         self._keys.append(key)
         self._bodies.append(body)
         self._eras.append(era)
@@ -210,8 +213,8 @@ class History:
         self._state_bytes -= freed
         self._keys[start:end] = [b""] * (end - start)
         self._bodies[start:end] = [None] * (end - start)
-        for number in range(self._base + start, self._base + end) if self._correlations else ():
-            self._correlations.pop(number, None)
+        for number in range(self._base + start, self._base + end) if self._rare else ():
+            self._rare.pop(number, None)
         self._swept = end
         self._move_states_up()
         return freed
@@ -253,7 +256,7 @@ class History:
             _values(self._offsets, start),
             _values(self._nths, start),
             _values(self._times, start),
-            {number - shift: said for number, said in self._correlations.items() if number >= shift},
+            {number - shift: said for number, said in self._rare.items() if number >= shift},
         )
         after = Position(self._after_eras[at], self._after_offsets[at], self._after_nths[at])
         return Since(after, self._gained - self._gains[at], former)
@@ -330,7 +333,7 @@ def joined(found: Sequence[Former]) -> Former:
         {
             start + at: said
             for start, each in zip(starts, found, strict=False)
-            for at, said in each.correlations.items()
+            for at, said in each.rare.items()
         },
     )
 

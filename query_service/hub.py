@@ -1,12 +1,14 @@
 """Live subscriptions: each change, as it is applied, goes to all that it means something to."""
 
 from fanout.matching import LiveSubscriptions
-from fanout.subscription import Sighting
+from fanout.subscription import Delivery, Sighting
 from query_service.active import Active, deliver
+from query_service.pace import Turns
 from query_service.state import TopicState
 from query_service.views import View
 from sowline.change import Change
 from sowline.position import Position
+from sowline.tracing import begin
 
 ViewName = tuple[str, ...]
 """What makes two views the same: filter, grouping and projection, order, and whether they are pages."""
@@ -19,6 +21,10 @@ class Hub:
         self._live: dict[str, LiveSubscriptions[Active]] = {}
         self._views: dict[str, dict[ViewName, View]] = {}
         self.messages_sent = 0
+        self.fell_behind = 0
+        """How often a subscription was no longer live, because its client was too slow."""
+        self.turns = Turns()
+        """Of those who catch up, and of sessions that have many commands."""
 
     def add(self, active: Active) -> None:
         """Make a subscription live: it stands exactly where its topic stands now."""
@@ -40,8 +46,11 @@ class Hub:
     @property
     def live(self) -> int:
         """The number of live subscriptions."""
-        views = (view for views in self._views.values() for view in views.values())
-        return sum(map(len, self._live.values())) + sum(map(len, views))
+        return sum(map(self.live_in, {**self._live, **self._views}))
+
+    def live_in(self, topic: str) -> int:
+        """Return the number of a topic's live subscriptions."""
+        return len(self._live.get(topic, ())) + sum(map(len, self._views.get(topic, {}).values()))
 
     def view(self, topic: str, name: ViewName) -> View | None:
         """The view of that topic that goes by the name, if somebody looks at it."""
@@ -66,6 +75,10 @@ class Hub:
         place = f"{topic.definition.log}:{partition}"
         for change in changes if live or views else ():
             seen = Sighting(change, topic.about, place, before)
+            span = None
+            if change.traceparent is not None:
+                span = begin("deliver", name, change.traceparent, (partition, str(change.position)))
+            found: list[tuple[Active, Delivery]] = []
             if live:
                 found = live.on_change(seen)
                 self.messages_sent += deliver(topic, partition, seen, found)
@@ -73,10 +86,13 @@ class Hub:
                     reached[active] = None
             for view in views:
                 self.messages_sent += view.apply(partition, seen)
+            if span is not None:
+                span.end({"subscriptions": len(found) + sum(map(len, views))})
         for active in reached:
             if active.is_too_slow:
                 self.remove(active)
                 active.fall_behind()
+                self.fell_behind += 1
             elif active.conflated is not None:
                 self.messages_sent += active.conflated.relieve()
         for view in views:

@@ -6,8 +6,10 @@ thousands at a time, at the latest when a query asks.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -64,6 +66,8 @@ class Indexes:
         self._refusals = Refusals()
         self._unweighed = 0
         """Rows taken in since the memory of all indexes was last compared with its limit."""
+        self._uses: Counter[str] = Counter()
+        """Queries that took a road over an index, or sorted with it, by the index's fields."""
         self._prepared: set[Filter] = set()
         """Those of queries that are about to begin."""
         self._keys_of = lru_cache(maxsize=4)(lambda filter: sow_keys_of(filter.tree, definition))
@@ -236,6 +240,15 @@ class Indexes:
         columns = sum(column.nbytes for column in self._columns.values())
         return columns + sum(index.nbytes for index in self._hashes)
 
+    def statistics(self) -> list[dict[str, Any]]:
+        """Tell of each index its kind, its fields, an estimate of its memory, and how many queries used it."""
+        hashes = ((HASH_INDEX, ",".join(map(str, index.paths)), index.nbytes) for index in self._hashes)
+        memos = ((MEMO_INDEX, str(path), column.nbytes) for path, column in self._columns.items())
+        return [
+            {"kind": kind, "fields": fields, "bytes": nbytes, "uses": self._uses[fields]}
+            for kind, fields, nbytes in (*hashes, *memos)
+        ]
+
     @property
     def paths(self) -> frozenset[Path]:
         """The paths that have a memo index."""
@@ -286,6 +299,7 @@ class Indexes:
             return None
         rows, index = found
         fields = ",".join(map(str, index.paths))
+        self._uses[fields] += 1
         return Road(HASH_INDEX, checks=[(np.array(sorted(rows), np.int64), filter)], index=fields)
 
     def _found(self, filter: Filter) -> tuple[list[int], HashIndex] | None:
@@ -308,6 +322,7 @@ class Indexes:
             return None
         rest = _filter_of(tuple(term for term in terms if term not in usable) + others)
         paths = needed_paths(usable)
+        self._uses.update(map(str, paths))
         found = evaluate(usable, {path: self._columns[path] for path in paths}, self._rows.end)
         certain = np.flatnonzero(found.certain)
         road = Road(
@@ -329,6 +344,7 @@ class Indexes:
         if count * RANKED_SHARE < self._rows.end or not order.paths <= self._columns.keys():
             return None
         self._use(order.paths)
+        self._uses.update(map(str, order.paths))
         self._refresh()
         found: list[Ranks] = []
         for term in order.terms:

@@ -9,11 +9,34 @@ FRAME_MESSAGES_MAX = 200
 FRAME_BYTES = 128 * 1024
 
 
-class Outbox:
-    """Messages in the order they go out. Above `bytes_max` it is full: live messages are no longer put here."""
+BACKLOG_BYTES_MIN = FRAME_BYTES
+"""What may wait for each client, however many there are."""
 
-    def __init__(self, bytes_max: int, rounds: Rounds | None = None) -> None:
-        self.bytes_max = bytes_max
+
+class Backlogs:
+    """What all clients' outboxes may hold together, shared out equally among those that are there."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.outboxes = 0
+        self._bytes_max = bytes_max
+
+    @property
+    def share(self) -> int:
+        """What one of them may hold."""
+        return max(BACKLOG_BYTES_MIN, self._bytes_max // max(1, self.outboxes))
+
+
+class Outbox:
+    """Messages in the order they go out. Above `bytes_max` it is full: live messages are no longer put here.
+
+    With `backlogs`, `bytes_max` is less where its share of those is.
+    """
+
+    def __init__(
+        self, bytes_max: int, rounds: Rounds | None = None, backlogs: Backlogs | None = None
+    ) -> None:
+        self._bytes_max = bytes_max
+        self._backlogs = backlogs
         self._rounds = Rounds() if rounds is None else rounds
         self._messages: deque[bytes] = deque()
         self.bytes = 0
@@ -21,6 +44,11 @@ class Outbox:
         self._filled = asyncio.Event()
         self._drained = asyncio.Event()
         self._drained.set()
+
+    @property
+    def bytes_max(self) -> int:
+        """What may wait for the client."""
+        return self._bytes_max if self._backlogs is None else min(self._bytes_max, self._backlogs.share)
 
     @property
     def full(self) -> bool:

@@ -5,6 +5,7 @@ progress event that covers it. A delete by filter or SOW keys is forwarded to al
 it came from.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -44,11 +45,11 @@ class _Log:
     """What the events of one log have said since the oldest command was begun that somebody waits for."""
 
     def __init__(self) -> None:
-        self._begun: dict[int, int] = {}
+        self._begun: OrderedDict[int, int] = OrderedDict()
         """Who waits, oldest first: for a command whose number is at least so much."""
         self._tokens = 0
         self._numbers = 0
-        self._commands: dict[Origin, _Command] = {}
+        self._commands: OrderedDict[Origin, _Command] = OrderedDict()
         self._reached: dict[tuple[int, int], int] = {}
         """By partition and partition of origin: the highest offset that was forwarded from there and is done with."""
 
@@ -63,7 +64,7 @@ class _Log:
         del self._begun[token]
         oldest = next(iter(self._begun.values()), self._numbers)
         while self._commands and next(iter(self._commands.values())).number < oldest:
-            del self._commands[next(iter(self._commands))]
+            self._commands.popitem(last=False)
         return bool(self._begun)
 
     def _command(self, place: Origin) -> _Command:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
@@ -18,6 +19,42 @@ CHUNK = 1000
 
 STEP_SECONDS = 0.02
 """Of work, before others get a turn; one record may take longer."""
+
+
+TURN_SECONDS = 0.002
+"""Of work for one client, before others get a turn, where there may be many such clients."""
+
+
+class Turns:
+    """Who has much to do takes turns: in each of the event loop, one of them goes on.
+
+    If each of many gave way by itself, a turn of the loop would be as long as a step of all of them, and everybody
+    else would wait for that.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._is_called = False
+
+    async def wait(self) -> None:
+        """Wait for the next turn, behind those who wait already."""
+        loop = asyncio.get_running_loop()
+        turn = loop.create_future()
+        self._waiting.append(turn)
+        if not self._is_called:
+            self._is_called = True
+            loop.call_soon(self._next)
+        await turn
+
+    def _next(self) -> None:
+        turn = self._waiting.popleft()
+        while turn.done() and self._waiting:
+            turn = self._waiting.popleft()
+        if not turn.done():
+            turn.set_result(None)
+        self._is_called = bool(self._waiting)
+        if self._is_called:
+            asyncio.get_running_loop().call_soon(self._next)
 
 
 class Pace:

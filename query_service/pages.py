@@ -81,13 +81,14 @@ class PageView(Paged):
         for at in places.tolist():
             key, body = captured.keys[at], captured.bodies[at]
             place = int(captured.partitions[at]), captured.position(at)
-            yield self._key(key, body), Shown(body, int(captured.times[at]), *place)
+            known = captured.rare_of(at).known
+            yield self._key(key, body), Shown(body, int(captured.times[at]), *place, known)
 
     def _take(self, partition: int, seen: Sighting) -> list[tuple[Viewer, Due]]:
         change = seen.change
         if seen.now is not None and seen.matches_now(self._filter):
             assert change.body is not None
-            shown = Shown(change.body, change.time, partition, change.position)
+            shown = Shown(change.body, change.time, partition, change.position, change.known)
             events = self._set.put(self._order.key(seen.now, change.sow_key), shown)
         else:
             events = self._set.remove(change.sow_key)
@@ -106,7 +107,7 @@ class PageView(Paged):
         """The record before the change, if it matched."""
         if change.previous is None or not Sighting(change, self.topic.about).matched_before(self._filter):
             return None
-        return Shown(change.previous, 0)
+        return Shown(change.previous, 0, known=change.known_before)
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
-        return no_longer_shown(body, self.topic.rows.body(key))
+        return no_longer_shown(body, self.topic.rows.body(key), self.topic.rows.known(key))

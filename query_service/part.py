@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from query_service.index.ranks import Sorting
 from query_service.roads import Road
-from query_service.rows import UNKNOWN_TIME, Captured, RowNumbers, Rows
+from query_service.rows import Captured, RowNumbers, Rows
 from sowline.filter import Filter
 from sowline.filter.about import About
 from sowline.filter.printer import text_of
@@ -82,15 +82,7 @@ class Part:
 
     def facts(self, at: int) -> About:
         """What a filter may ask of the record itself, beside its body."""
-        captured = self.captured
-        read_at, time = float(captured.read_at[at]), int(captured.times[at])
-        return self.about._replace(
-            sow_key=captured.keys[at].decode(),
-            size=len(captured.bodies[at]),
-            updated=None if time == UNKNOWN_TIME else time / 1000,
-            correlation=captured.correlations.get(int(captured.rows[at])),
-            last_read=read_at or None,
-        )
+        return self.captured.facts(at, self.about)
 
     def note_reading(self, places: RowNumbers) -> None:
         """Note that the records are read now."""
@@ -98,16 +90,20 @@ class Part:
             assert self.captured.digests is not None
             self.rows.read(self.captured.rows[places], self.captured.digests[places], time.time())
 
-    def explained(self) -> dict[str, Any]:
+    def explained(self, *, counts: bool = True) -> dict[str, Any]:
         """Say which road was taken: its index, what that answered, and how many records were read for the rest."""
         road = self.road
         indexed = text_of(conjunction(road.indexed)) if road.indexed else ""
-        said = {"topic": self.name, "road": road.name, "index": road.index, "indexed": indexed}
-        counts = {"records": self.records, "candidates": self.matches + sum(len(p) for p, _ in self.checks)}
-        read = {"read": sum(len(places) for places, _ in self.checks)}
-        return {
-            name: value for name, value in (said | counts | read | {"note": road.note}).items() if value != ""
+        said: dict[str, Any] = {
+            "topic": self.name,
+            "road": road.name,
+            "index": road.index,
+            "indexed": indexed,
         }
+        if counts:
+            asked = sum(len(places) for places, _ in self.checks)
+            said |= {"records": self.records, "candidates": self.matches + asked, "read": asked}
+        return {name: value for name, value in (said | {"note": road.note}).items() if value != ""}
 
 
 def _first(road: Road, sorting: Sorting | None, end: int | None) -> RowNumbers:

@@ -99,7 +99,7 @@ class _There:
         """Return them as records of an instant."""
         former, places = self._past.former, np.array(self._places, np.int64)
         rows = np.arange(len(places), dtype=np.int64)
-        said = former.correlations
+        said = former.rare
         return Captured(
             rows=rows,
             keys=self.keys,
@@ -111,7 +111,7 @@ class _There:
             times=former.times[places],
             read_at=np.zeros(len(places)),
             digests=None,
-            correlations={n: said[at] for n, at in enumerate(self._places) if at in said} if said else {},
+            rare={n: said[at] for n, at in enumerate(self._places) if at in said} if said else {},
         )
 
 

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 from query_service.asking import Places, past_of, topics_of
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, ChangesAfter, events_between
+from query_service.rights import Rights
 from query_service.state import State, TopicState
 from sowline.bookmark import EPOCH, NOW, Positions
 from sowline.cluster import Cluster
@@ -95,11 +96,11 @@ def _just_before(position: Position) -> Position:
     return Position(era, offset, nth - 1) if nth else Position(era, offset - 1, NTH_LAST)
 
 
-async def wait_for_past(backend: Backend, request: Request) -> None:
+async def wait_for_past(backend: Backend, request: Request, rights: Rights) -> None:
     """Wait until the replica has all that it takes to answer a query of a time, if it is one; raises `behind`."""
     if not request.bookmark:
         return
-    topics = topics_of(backend.state, request.topic)
+    topics = topics_of(backend.state, request.topic, rights.read)
     past = past_of(request.span, request.parsed_options, topics)
     if past is not None:
         await wait_for_time(backend, topics, past)

@@ -9,16 +9,19 @@ from confluent_kafka import KafkaError, Message
 
 from query_service.follower import Batches
 from query_service.outcomes import Outcome, Outcomes
-from sowline.command import Headers, Origin, command_headers, read_command
+from sowline.command import DELTA, Headers, Origin, command_headers, read_command
 from sowline.errors import SowlineError
 from sowline.kafka import KafkaConfig, exact_producer
 from sowline.key import partition_of
-from sowline.publisher import checked_key
+from sowline.publisher import check_document, check_tagging, checked_key, checked_size
 from sowline.topics import TopicDefinition
 
 DELIVERY_MS_MAX = 30_000
 OUTCOME_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.1
+QUEUE_KBYTES = 64 * 1024
+"""Commands that wait for Kafka, beside the largest; above that it is `busy`."""
+
 ANY_PARTITION = -1
 """Kafka's client chooses: of a topic without a SOW, whose messages have no key."""
 
@@ -43,14 +46,28 @@ class Write(NamedTuple):
         cls, topic: TopicDefinition, command: str, body: bytes | None, about: Mapping[str, Any]
     ) -> "Write":
         """Check a command; raises what the materializer would refuse its body or its headers for."""
-        headers = command_headers(command, **about)
-        read_command(headers)
+        headers = _headers(topic, command, about)
         if body is None:
             return cls(topic, command, None, None, 0, headers)
         text = checked_key(body, topic, about.get("correlation"))
         if text is None:
             return cls(topic, command, body, None, ANY_PARTITION, headers)
         return cls(topic, command, body, text.encode(), partition_of(text, topic.partitions), headers)
+
+    @classmethod
+    def of_delta(cls, topic: TopicDefinition, key: str, delta: bytes, about: Mapping[str, Any]) -> "Write":
+        """Check what goes with a delta, whose text is one, for the document with this key text."""
+        check_document(key, topic)
+        body = checked_size(delta, topic)
+        headers = _headers(topic, DELTA, about)
+        return cls(topic, DELTA, body, key.encode(), partition_of(key, topic.partitions), headers)
+
+
+def _headers(topic: TopicDefinition, command: str, about: Mapping[str, Any]) -> Headers:
+    check_tagging(about, topic)
+    headers = command_headers(command, **about)
+    read_command(headers)
+    return headers
 
 
 class Publishing:
@@ -143,7 +160,11 @@ class _Writer:
     """A producer, and the thread in which it reports."""
 
     def __init__(self, kafka: KafkaConfig, bytes_max: int) -> None:
-        limits = {"message.timeout.ms": DELIVERY_MS_MAX, "enable.gapless.guarantee": False}
+        limits = {
+            "message.timeout.ms": DELIVERY_MS_MAX,
+            "enable.gapless.guarantee": False,
+            "queue.buffering.max.kbytes": QUEUE_KBYTES + 2 * bytes_max // 1024,
+        }
         self._producer = exact_producer(kafka, bytes_max, **limits)
         self._loop = asyncio.get_running_loop()
         self._stop = threading.Event()

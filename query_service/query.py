@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from query_service.past import as_they_were, part_of
 from query_service.rows import UNKNOWN_TIME, RowNumbers
 from query_service.state import Past, TopicState
 from sowline.bookmark import Positions, format_bookmark
+from sowline.document.writes import intrinsics_json
 from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter
 from sowline.options import Options
@@ -35,6 +36,10 @@ class Selection:
     top_n: int | None = None
     skip_n: int = 0
     sow_keys: tuple[bytes, ...] = ()
+    entitled: Mapping[str, Filter] = field(default_factory=dict)
+    """By topic: what its records must match to be seen, which `filter` asks for already; others may all be."""
+    hides: bool = False
+    """Whether some records may not be seen: then it is not told what was looked at to find those that may."""
 
     @property
     def is_ordered(self) -> bool:
@@ -136,7 +141,7 @@ class Query:
             if self._at is not None:
                 self._take_past(self._at)
             self.parts = [self._part(topic) for topic in self._topics]
-            self.result.topic_matches = sum(part.records for part in self.parts)
+            self.result.topic_matches = self._compared()
             self.work(time.monotonic() - began)
         return bool(self.parts)
 
@@ -158,7 +163,12 @@ class Query:
             self.parts[at : at + 1] = await as_they_were(
                 self.parts[at], past, self._selection.filter, self.work
             )
-        self.result.topic_matches = sum(part.records for part in self.parts)
+        self.result.topic_matches = self._compared()
+
+    def _compared(self) -> int:
+        """How many records there were to compare; of SOW keys that may be of hidden ones, how many there are."""
+        keys = self._selection.sow_keys
+        return len(keys) if keys and self._selection.hides else sum(part.records for part in self.parts)
 
     @property
     def is_prepared(self) -> bool:
@@ -200,7 +210,8 @@ class Query:
             before = self.result.matches
             async for _ in self._matches(part):
                 pass
-            explained.append(part.explained() | {"matches": self.result.matches - before})
+            matches = self.result.matches - before
+            explained.append(part.explained(counts=not self._selection.hides) | {"matches": matches})
         return explained
 
     async def matches(self) -> AsyncIterator[tuple[Part, RowNumbers]]:
@@ -262,17 +273,20 @@ class Query:
             bodies = [options.select.apply(body) for body in bodies]
         keys, updated_at = [captured.keys[at] for at in places.tolist()], captured.places(places)
         known = [place for place in updated_at if place is not None]
-        if options.no_sowkey or options.timestamp or len(known) < len(updated_at):
+        if options.no_sowkey or options.timestamp or options.intrinsics or len(known) < len(updated_at):
             times = captured.times[places].tolist()
-            log = part.log.encode()
+            log, accounts = part.log.encode(), self._accounts(part, places)
             written = [
                 sow_record(
                     None if options.no_sowkey else key,
                     None if at is None else b"%b:%b" % (log, at),
                     body,
                     time if options.timestamp and time != UNKNOWN_TIME else None,
+                    account,
                 )
-                for key, at, body, time in zip(keys, updated_at, bodies, times, strict=True)
+                for key, at, body, time, account in zip(
+                    keys, updated_at, bodies, times, accounts, strict=True
+                )
             ]
         else:
             written = sow_records(part.log, zip(keys, known, bodies, strict=True))
@@ -280,6 +294,13 @@ class Query:
         self.result.count(len(written), sum(map(len, written)), captured.hash(places))
         self._limits.check(self.result)
         return written
+
+    def _accounts(self, part: Part, places: RowNumbers) -> Iterable[bytes | None]:
+        """The intrinsics of documents as JSON; None for each where they are not asked for."""
+        if not self._selection.options.intrinsics:
+            return [None] * len(places)
+        known = (part.captured.rare_of(at).known for at in places.tolist())
+        return (None if one is None else intrinsics_json(part.name, one, deleted=False) for one in known)
 
     def work(self, seconds: float) -> None:
         """Count time that the query has cost; raises `query too long`."""

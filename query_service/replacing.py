@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
-from fanout.subscription import MATCH, OOF, Delivery, Sighting, is_told_before, left
+from fanout.subscription import MATCH, OOF, Delivery, Sighting, entitled, is_told_before, left
 from query_service.asking import Places, live_filter
 from query_service.catch_up import changes_since
 from query_service.part import Part
@@ -107,7 +108,8 @@ class Replacement(Query):
         captured = part.captured
         for at in np.searchsorted(captured.rows, rows).tolist():
             body = captured.bodies[at]
-            self.leaving.append(Leaving(part.name, captured.keys[at], Delivery(OOF, body, MATCH, body)))
+            said = Delivery(OOF, body, MATCH, body, captured.rare_of(at).known)
+            self.leaving.append(Leaving(part.name, captured.keys[at], said))
 
     def _changed_leave(self, topic: TopicState, changed: "_Changed") -> None:
         before = live_filter(self._held.selection)
@@ -117,9 +119,10 @@ class Replacement(Query):
             if not Sighting(first, topic.about).matched_before(before):
                 continue
             if now is None or not Sighting(last, topic.about).matches_now(now):
-                self.leaving.append(
-                    Leaving(topic.definition.name, key, left(last._replace(previous=first.previous)))
-                )
+                said = left(structs.replace(last, previous=first.previous))
+                if (entitlement := self._held.selection.entitled.get(topic.definition.name)) is not None:
+                    said = entitled(said, entitlement)
+                self.leaving.append(Leaving(topic.definition.name, key, said))
 
     def _part(self, topic: TopicState) -> Part:
         return Part.of(topic, replace(self._selection, top_n=None, skip_n=0))

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from query_service.history import History
 from query_service.rows import Rows
-from sowline.change import AGAIN, Change, Event, Progress
+from query_service.timeline import Timeline
+from sowline.change import Change, Event, Progress, Rank
 from sowline.following import Verdict, verdict
 from sowline.position import Position, before_the_log
 
@@ -82,17 +83,21 @@ class PartitionReplica:
         ring_changes_max: int,
         ring_bytes_max: int = RING_BYTES_MAX,
         history: History | None = None,
+        timeline: Timeline | None = None,
     ) -> None:
         self.number = number
         self._rows = rows
         self.history = history
+        self.timeline = timeline
         self.position: Position | None = None
         self.time = 0
+        self.changed_time = 0
+        """The log time of the newest change, in ms since 1970; 0 where there was none."""
         self.next_offset = 0
         """The offset in the changes topic up to which everything is applied."""
         self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
-        self._gone: dict[bytes, Position] = {}
+        self._ranks: dict[bytes, Rank] = {}
         self._index: list[tuple[Position, int]] = []
         self._since_indexed = 0
 
@@ -104,7 +109,7 @@ class PartitionReplica:
     # loading
 
     def load(self, events: Sequence[Placed]) -> None:
-        """Take in events in the order of their offsets; of each key the newest counts.
+        """Take in events in the order of their offsets; of each key the one of the highest rank counts.
 
         What the owner of an ended era wrote after the next one had begun counts as little as if it had never come.
         """
@@ -112,7 +117,9 @@ class PartitionReplica:
             self._note(offset, event)
             if self.history is not None:
                 self._load_history(self.history, event)
-            if isinstance(event, Change) and (event.position.era >= self.held.era or event.op == AGAIN):
+            if self.timeline is not None and event.position > self.held:
+                self._note_write(self.timeline, offset, event)
+            if isinstance(event, Change) and event.rank.era >= self.held.era:
                 self._load_change(event)
             self._advance(event)
             self.next_offset = offset + 1
@@ -127,16 +134,27 @@ class PartitionReplica:
         elif judged is Verdict.TAKE:
             history.advance(event.time)
 
+    @staticmethod
+    def _note_write(timeline: Timeline, offset: int, event: Event) -> None:
+        if isinstance(event, Change):
+            timeline.note(offset, event)
+        else:
+            timeline.advance(event.time)
+
     def _load_change(self, event: Change) -> None:
-        newest = self._rows.position(event.sow_key) or self._gone.get(event.sow_key)
-        if newest is None or newest < event.position:
+        rank, highest = event.rank, self._ranks.get(event.sow_key)
+        if highest is None and (position := self._rows.position(event.sow_key)) is not None:
+            highest = Rank(position.era, position)
+        if highest is None or highest < rank:
             self._keep(event)
-            if event.body is None:
-                self._gone[event.sow_key] = event.position
+            if event.body is None or event.said_in is not None:
+                self._ranks[event.sow_key] = rank
+            else:
+                self._ranks.pop(event.sow_key, None)
 
     def loaded(self) -> None:
         """Say that the load is done: from now on the replica follows."""
-        self._gone.clear()
+        self._ranks.clear()
         self.loading = False
 
     # following
@@ -149,6 +167,8 @@ class PartitionReplica:
             judged = verdict(event, held)
             if judged is Verdict.TAKE:
                 self._note(offset, event)
+                if self.timeline is not None:
+                    self._note_write(self.timeline, offset, event)
                 if isinstance(event, Change):
                     if history is not None:
                         history.note(event)
@@ -166,16 +186,24 @@ class PartitionReplica:
 
     def _keep(self, event: Change) -> None:
         if event.body is None:
-            self._rows.remove(event.sow_key)
+            self._rows.remove(event.sow_key, event.known)
         else:
             self._rows.put(
-                event.sow_key, event.body, self.number, event.position, event.time, event.correlation
+                event.sow_key,
+                event.body,
+                self.number,
+                event.position,
+                event.time,
+                event.correlation,
+                event.known,
             )
 
     def _advance(self, event: Event) -> None:
         if self.position is None or event.position > self.position:
             self.position = event.position
             self.time = max(self.time, event.time)
+            if isinstance(event, Change):
+                self.changed_time = max(self.changed_time, event.time)
 
     # going back
 
@@ -191,8 +219,16 @@ class PartitionReplica:
         """Return an offset of the changes topic before which nothing newer than the position was written."""
         if not self._index:
             return self.next_offset
-        found = bisect_right(self._index, position, key=lambda entry: entry[0])
-        return self._index[max(0, found - 1)][1]
+        return self._index[max(0, self._entries_until(position) - 1)][1]
+
+    def offset_behind(self, position: Position) -> int:
+        """Return an offset of the changes topic from which on all that is new is newer than the position."""
+        found = self._entries_until(position)
+        return self._index[found][1] if found < len(self._index) else self.next_offset
+
+    def _entries_until(self, position: Position) -> int:
+        """Return how many entries of the index are not newer than the position."""
+        return bisect_right(self._index, position, key=lambda entry: entry[0])
 
     def recent(self, position: Position, limit: int) -> list[Change] | None:
         """Return up to `limit` changes after the position, oldest first; None if the ring does not go back so far."""

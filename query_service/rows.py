@@ -10,11 +10,13 @@ from functools import reduce
 from hashlib import blake2b
 from itertools import compress
 from operator import itemgetter, xor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sowline.document.writes import Known, intrinsics_of
+from sowline.filter.about import About
 from sowline.position import Position
 
 RowNumbers = NDArray[np.int64]
@@ -27,6 +29,16 @@ GATHER_SHARE = 8
 """Above one in so many of all rows, it is quicker to copy whole columns than to gather the rows asked for."""
 
 
+class Rare(NamedTuple):
+    """What not every record has: the correlation of its last update, and what is known of a document."""
+
+    correlation: str | None = None
+    known: Known | None = None
+
+
+NOTHING_RARE = Rare()
+
+
 class Rows:
     """The records by SOW key, and their columns: body, partition, position, log time in ms."""
 
@@ -35,8 +47,10 @@ class Rows:
         """The row of each SOW key."""
         self.keys: list[bytes | None] = []
         self.bodies: list[bytes | None] = []
-        self.correlations: dict[int, str] = {}
-        """The correlation of the last update, by row, where there is one."""
+        self.rare: dict[int, Rare] = {}
+        """What not every record has, by row, where there is some of it."""
+        self.deleted: dict[bytes, Known] = {}
+        """What is known of documents that are no records now, by SOW key."""
         self.changed: set[int] | None = None
         """Rows that indexes may not have seen as they are now; a set as soon as somebody keeps indexes."""
         self._partitions = array("H")
@@ -64,6 +78,7 @@ class Rows:
         position: Position,
         time: int,
         correlation: str | None = None,
+        known: Known | None = None,
     ) -> None:
         """Insert the record or replace it."""
         row = self.numbers.get(key)
@@ -73,10 +88,12 @@ class Rows:
         self._partitions[row] = partition
         self._eras[row], self._offsets[row], self._nths[row] = position
         self._times[row] = time
-        if correlation is not None:
-            self.correlations[row] = correlation
-        elif self.correlations:
-            self.correlations.pop(row, None)
+        if correlation is not None or known is not None:
+            self.rare[row] = Rare(correlation, known)
+        elif self.rare:
+            self.rare.pop(row, None)
+        if known is not None:
+            self.deleted.pop(key, None)
         if self.changed is not None:
             self.changed.add(row)
 
@@ -96,12 +113,16 @@ class Rows:
         self._read_at.append(0.0)
         return len(self.keys) - 1
 
-    def remove(self, key: bytes) -> None:
-        """Take the record out, if it is in."""
+    def remove(self, key: bytes, known: Known | None = None) -> None:
+        """Take the record out, if it is in; of a document something stays `known`."""
+        if known is not None:
+            self.deleted[key] = known
+        elif self.deleted:
+            self.deleted.pop(key, None)
         row = self.numbers.pop(key, None)
         if row is not None:
             self.keys[row] = self.bodies[row] = None
-            self.correlations.pop(row, None)
+            self.rare.pop(row, None)
             if self.changed is not None:
                 self.changed.add(row)
             self._free.append(row)
@@ -119,6 +140,11 @@ class Rows:
         """The record's body; None where there is no record."""
         row = self.numbers.get(key)
         return None if row is None else self.bodies[row]
+
+    def known(self, key: bytes) -> Known | None:
+        """What is known of a document beside its content, also of one that is deleted."""
+        row = self.numbers.get(key)
+        return self.deleted.get(key) if row is None else self.rare.get(row, NOTHING_RARE).known
 
     def found(self, keys: Iterable[bytes]) -> RowNumbers:
         """The rows of the keys, without those that have no record, each once."""
@@ -149,9 +175,7 @@ class Rows:
             times=_copied(self._times, np.int64, chosen),
             read_at=_copied(self._read_at, np.float64, chosen),
             digests=_copied(self._digests, np.uint64, chosen),
-            correlations={row: self.correlations[row] for row in rows.tolist() if row in self.correlations}
-            if self.correlations
-            else {},
+            rare={row: self.rare[row] for row in rows.tolist() if row in self.rare} if self.rare else {},
         )
 
 
@@ -175,8 +199,8 @@ class Captured:
     read_at: NDArray[np.float64]
     digests: NDArray[np.uint64] | None
     """The 8-byte BLAKE2b of each SOW key; None where they are made when they are asked for."""
-    correlations: dict[int, str]
-    """By row, where there is one."""
+    rare: dict[int, Rare]
+    """By row, where there is some of it."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -184,6 +208,27 @@ class Captured:
     def position(self, at: int) -> Position:
         """The position of the last change of one of the records; before all others if it is not known."""
         return Position(int(self.eras[at]), int(self.offsets[at]), int(self.nths[at]))
+
+    def rare_of(self, at: int) -> Rare:
+        """What not every record has, of one of the records."""
+        return self.rare.get(int(self.rows[at]), NOTHING_RARE)
+
+    def facts(self, at: int, topic: About) -> About:
+        """What is known of one of the records beside its body, and beside what is known of all of its topic."""
+        read_at, time, rare = float(self.read_at[at]), int(self.times[at]), self.rare_of(at)
+        known = rare.known
+        return About(
+            sow_key=self.keys[at].decode(),
+            topic=topic.topic,
+            size=len(self.bodies[at]),
+            updated=None if time == UNKNOWN_TIME else time / 1000,
+            correlation=rare.correlation,
+            last_read=read_at or None,
+            instance=topic.instance,
+            group=topic.group,
+            intrinsics=known and intrinsics_of(topic.topic or "", *known),
+            tags=known.writes.tags if known else (),
+        )
 
     def places(self, chosen: RowNumbers) -> list[bytes | None]:
         """The position of the last change of each chosen record, as `partition@position`; None if not known."""

@@ -2,8 +2,9 @@
 
 import asyncio
 import contextlib
+import time
 
-from fanout.telling import Told, selected
+from fanout.telling import told_whole
 from query_service.active import Active
 from query_service.asking import Places, no_sow, past_of, subscription_of
 from query_service.backend import Backend
@@ -18,6 +19,8 @@ from query_service.proof import proof_of, put_proof
 from query_service.query import Query, Selection
 from query_service.quiet import Quiet
 from query_service.replacing import Held, Replacement
+from query_service.standing import Standing, positions_between
+from query_service.standing import State as StandingState
 from query_service.state import TopicState
 from query_service.step import put_told
 from sowline.bookmark import format_bookmark
@@ -62,7 +65,7 @@ class Serving:
         options = selection.options
         engine = subscription_of(request, selection)
         sub_id = request.id_of_subscription
-        self._actives = [Active(outbox, sub_id, topic, engine, options) for topic in topics]
+        self._actives = [Active(outbox, sub_id, topic, engine, selection) for topic in topics]
         for active in self._actives:
             active.stand_at(active.topic.positions)
         self._quiet = Quiet()
@@ -162,6 +165,28 @@ class Serving:
             active.was_told = False
         places = {active.log: active.told for active in self._actives}
         return places if self._quiet.look(was_told, places) else None
+
+    def standing(self) -> Standing:
+        """Return how it stands now."""
+        lagging = [active.level_at for active in self._actives if not active.live.is_set()]
+        return Standing(
+            self._request,
+            self._standing_state,
+            sum(positions_between(active.told, active.topic.positions) for active in self._actives),
+            time.monotonic() - min(lagging) if lagging else 0.0,
+        )
+
+    @property
+    def _standing_state(self) -> StandingState:
+        if not self.has_begun:
+            return "beginning"
+        if self.is_querying:
+            return "group"
+        if self._is_paused:
+            return "paused"
+        if self._is_paced:
+            return "paced"
+        return "live" if all(active.live.is_set() for active in self._actives) else "catching up"
 
     async def prove(self, request: Request) -> None:
         """Tell how many records the client should hold, in order with the messages; raises where it can't be told.
@@ -289,7 +314,7 @@ class Serving:
         for number, (topic, key, delivery) in enumerate(query.leaving, 1):
             await self._outbox.wait_drained()
             more = request.has_snapshot or number < len(query.leaving)
-            told = Told(key, delivery.command, selected(delivery.body, form), None, delivery.reason)
+            told = told_whole(key, delivery, form, None)
             place = query.bookmark_before if more else query.bookmark
             put_told(self._outbox, request.id_of_subscription, topic, form, told, place, more=more)
 

@@ -3,32 +3,50 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import structlog
 
+from query_service.access.identity import Identity
+from query_service.access.visit import Visit
+from query_service.answers import unforeseen
+from query_service.aside import ASIDE_BYTES_MIN, aside, reading_bytes
 from query_service.asking import (
+    Asked,
+    asked_of,
+    check_documents,
     check_pace,
     is_view,
     only_topic,
     query_of,
-    selection_of,
     span_of,
-    topics_of,
 )
 from query_service.backend import Backend
-from query_service.group import acknowledge, acknowledge_processed, send_group
+from query_service.deltas import delta_of
+from query_service.group import (
+    acknowledge,
+    acknowledge_completed,
+    acknowledge_processed,
+    send_group,
+    send_timeline,
+)
 from query_service.grouping import GroupedQuery
 from query_service.outbox import Outbox
-from query_service.pace import STEP_SECONDS
-from query_service.places import wait_for_past
+from query_service.pace import TURN_SECONDS
+from query_service.places import wait_for_past, wait_for_replica
 from query_service.query import Query
+from query_service.rights import Rights
 from query_service.serving import Serving
+from query_service.standing import Standing
+from query_service.state import State
+from query_service.timeline_answer import Wanted, wanted_of
 from query_service.viewing import Viewing
-from query_service.writing import Way, writes_of
+from query_service.writing import Way, Writing, writes_of
+from sowline import __version__
 from sowline.bookmark import format_bookmark
+from sowline.command import DELTA
 from sowline.errors import SowlineError
 from sowline.wire import Request, ack, command_id_of, failure, message, read_request, split_frame
 
@@ -38,6 +56,9 @@ SUBSCRIPTIONS_MAX = 10_000
 
 WRITES_MAX = 10_000
 """Commands of one client of which it is not known yet what became of them."""
+
+QUERIES_MAX = 100
+"""Queries of one client that run at a time, and proofs that one subscription is to give."""
 
 QUIET_CHUNK = 500
 """Subscriptions that are looked at before others in the event loop get a turn."""
@@ -61,25 +82,66 @@ class _Subscription(NamedTuple):
 class Session:
     """Takes frames of requests, and puts what they lead to into an outbox."""
 
-    def __init__(self, backend: Backend, outbox: Outbox) -> None:
+    def __init__(self, backend: Backend, outbox: Outbox, visit: Visit | None = None) -> None:
         self._backend = backend
+        self._visit = visit or Visit()
         self.outbox = outbox
         self._subscriptions: dict[str, _Subscription] = {}
         self._queries: dict[str, tuple[Request, asyncio.Task[None]]] = {}
         self._unnamed = itertools.count()
         self._writing: set[asyncio.Task[None]] = set()
 
-    async def receive(self, frame: bytes) -> None:
-        """Take one frame; whatever is wrong with it is answered, and harms nothing else.
+    @property
+    def rights(self) -> Rights:
+        """What the client may do; raises `logon required`."""
+        return self.identity.rights
+
+    @property
+    def identity(self) -> Identity:
+        """Whose session this is; raises `logon required` before anybody has logged on where that is needed."""
+        return self._visit.identity
+
+    # what others may know of it
+
+    @property
+    def user(self) -> str | None:
+        """The name of the user, empty where anybody may come in; None where nobody has logged on."""
+        return self._visit.user
+
+    @property
+    def subscriptions_count(self) -> int:
+        """How many subscriptions there are."""
+        return len(self._subscriptions)
+
+    def standings(self) -> Iterator[Standing]:
+        """Yield how each subscription stands; the oldest first."""
+        return (one.serving.standing() for one in self._subscriptions.values())
+
+    @property
+    def queries_count(self) -> int:
+        """How many queries run."""
+        return len(self._queries)
+
+    def queries(self) -> Iterator[Request]:
+        """Yield what the running queries ask for; the oldest first."""
+        return (request for request, _ in self._queries.values())
+
+    # taking frames
+
+    async def receive(self, frame: bytes) -> int:
+        """Take one frame and return how many requests it held; what is wrong with it is answered, and harms nothing.
 
         If its requests take long, others get turns between them.
         """
         began = time.monotonic()
-        for text in self._requests(frame):
-            self.receive_one(text)
-            if time.monotonic() - began > STEP_SECONDS:
-                await asyncio.sleep(0)
+        requests = self._requests(frame)
+        for text in requests:
+            if (waiting := self.receive_one(text)) is not None:
+                await waiting
+            if time.monotonic() - began > TURN_SECONDS:
+                await self._backend.hub.turns.wait()
                 began = time.monotonic()
+        return len(requests)
 
     def _requests(self, frame: bytes) -> list[bytes]:
         try:
@@ -88,17 +150,57 @@ class Session:
             self.outbox.put(failure("", error))
             return []
 
-    def receive_one(self, text: bytes) -> None:
-        """Take one request."""
+    def receive_one(self, text: bytes) -> Coroutine[Any, Any, None] | None:
+        """Take one request; returns what must have been done before the next is taken, if anything."""
         try:
             request = read_request(text)
         except SowlineError as error:
             self.outbox.put(failure(command_id_of(text), error))
-            return
+            return None
         try:
             if "received" in request.acks:
                 self.outbox.put(ack("received", request.command_id))
-            _HANDLERS[request.command](self, request)
+            if request.command == "logon":
+                return self._log_on(request)
+            self._visit.ask()
+            if request.command in _READS:
+                return self._read(request)
+            return _HANDLERS[request.command](self, request)
+        except SowlineError as error:
+            self.outbox.put(failure(request.command_id, error))
+            return None
+
+    async def _log_on(self, request: Request) -> None:
+        """Say who has logged on; that is told whether or not an acknowledgement was asked for."""
+        try:
+            identity = await self._visit.log_on(request.token)
+        except SowlineError as error:
+            self.outbox.put(failure(request.command_id, error))
+            return
+        self.outbox.put(
+            ack(
+                "processed",
+                request.command_id,
+                user=identity.user,
+                roles=identity.roles,
+                rights=identity.rights.digest,
+                expires_in=self._visit.expires_in,
+                version=__version__,
+            )
+        )
+
+    def _read(self, request: Request) -> Coroutine[Any, Any, None] | None:
+        if reading_bytes(request) >= ASIDE_BYTES_MIN:
+            return self._read_large(request)
+        _READS[request.command](self, request, asked_of(self._backend.state, request, self.rights))
+        return None
+
+    async def _read_large(self, request: Request) -> None:
+        """Understand a large request aside; those of other clients get turns meanwhile."""
+        try:
+            size, state = reading_bytes(request), self._backend.state
+            asked = await aside(size, asked_of, state, request, self.rights)
+            _READS[request.command](self, request, asked)
         except SowlineError as error:
             self.outbox.put(failure(request.command_id, error))
 
@@ -113,24 +215,29 @@ class Session:
             raise SowlineError(
                 "invalid subid", f"expected the sub_id of one subscription, got {request.sub_id!r}"
             )
+        if len(one.proofs) >= QUERIES_MAX:
+            raise _busy(f"{QUERIES_MAX} heartbeats of a subscription")
         task = asyncio.get_running_loop().create_task(
             self._guarded(request, partial(one.serving.prove, request), "processed")
         )
         one.proofs.add(task)
         task.add_done_callback(one.proofs.discard)
 
-    def _sow(self, request: Request) -> None:
-        query = self._query(request)
+    def _sow(self, request: Request, asked: Asked) -> None:
+        self._check_queries()
+        query = query_of(request, asked, self._backend.limits)
         if not request.bookmark:
             query.begin_now()
         self._start_query(request, partial(self._run_sow, request, query))
 
-    def _explain(self, request: Request) -> None:
-        self._start_query(request, partial(self._run_explain, request, self._query(request)))
+    def _explain(self, request: Request, asked: Asked) -> None:
+        self._check_queries()
+        query = query_of(request, asked, self._backend.limits)
+        self._start_query(request, partial(self._run_explain, request, query))
 
-    def _query(self, request: Request) -> Query | GroupedQuery:
-        topics = topics_of(self._backend.state, request.topic)
-        return query_of(request, topics, self._backend.limits)
+    def _check_queries(self) -> None:
+        if len(self._queries) >= QUERIES_MAX:
+            raise _busy(f"{QUERIES_MAX} queries")
 
     def _start_query(self, request: Request, run: Run) -> None:
         query_id = request.id_of_query or f"\0{next(self._unnamed)}"
@@ -143,19 +250,31 @@ class Session:
         task.add_done_callback(lambda done: self._queries.pop(query_id, None))
 
     async def _run_sow(self, request: Request, query: Query | GroupedQuery) -> None:
-        await wait_for_past(self._backend, request)
+        await wait_for_past(self._backend, request, self.rights)
         await query.begin()
         acknowledge_processed(self.outbox, request, bookmark=query.bookmark)
         await send_group(self.outbox, request, query)
         acknowledge(self.outbox, request, query.bookmark, query.result)
 
     async def _run_explain(self, request: Request, query: Query | GroupedQuery) -> None:
-        await wait_for_past(self._backend, request)
+        await wait_for_past(self._backend, request, self.rights)
         acknowledge_processed(self.outbox, request)
         roads = await query.explained()
         self.outbox.put(
             message("explain", command_id=request.command_id, bookmark=query.bookmark, roads=roads)
         )
+
+    def _timeline(self, request: Request) -> None:
+        self._check_queries()
+        wanted = wanted_of(self._backend.state, request, self.rights)
+        self._start_query(request, partial(self._run_timeline, request, wanted))
+
+    async def _run_timeline(self, request: Request, wanted: Wanted) -> None:
+        await wait_for_replica(self._backend.state, wanted.topic, wanted.awaited)
+        told = await self._backend.timelines.told(wanted)
+        acknowledge_processed(self.outbox, request, bookmark=told.bookmark)
+        await send_timeline(self.outbox, request, told)
+        acknowledge_completed(self.outbox, request, told.bookmark)
 
     async def _guarded(self, request: Request, run: Run, ack_type: str, **fields: Any) -> None:
         """Run what a command has started; a failure, or an end that was asked for, is acknowledged."""
@@ -165,17 +284,30 @@ class Session:
             self.outbox.put(failure(request.command_id, error, ack_type, **fields))
         except Exception as error:
             log.exception("command failed", command=request.command, command_id=request.command_id)
-            broken = SowlineError("internal", f"the {request.command} failed: {error}")
+            broken = unforeseen(f"the {request.command} failed", error)
             self.outbox.put(failure(request.command_id, broken, ack_type, **fields))
 
     # writing
 
-    def _write(self, request: Request) -> None:
+    def _write(self, request: Request) -> Coroutine[Any, Any, None] | None:
         if len(self._writing) >= WRITES_MAX:
-            raise SowlineError(
-                "busy", f"expected at most {WRITES_MAX} commands under way; wait for their acknowledgements"
-            )
-        way = Way(self._backend.publishing, writes_of(self._backend.state, request))
+            raise _busy(f"{WRITES_MAX} commands")
+        if reading_bytes(request) >= ASIDE_BYTES_MIN:
+            return self._write_large(request)
+        self._send(request, _writings_of(self._backend.state, request, self.rights))
+        return None
+
+    async def _write_large(self, request: Request) -> None:
+        """Check a large command aside; those of other clients get turns meanwhile."""
+        try:
+            size, state = reading_bytes(request), self._backend.state
+            self._send(request, await aside(size, _writings_of, state, request, self.rights))
+        except SowlineError as error:
+            self.outbox.put(failure(request.command_id, error))
+
+    def _send(self, request: Request, writings: list[Writing]) -> None:
+        way = Way(self._backend.publishing, writings)
+        way.begin()
         task = self._start_writing(request, partial(self._follow_up, request, way))
         task.add_done_callback(lambda done: way.end())
 
@@ -207,10 +339,10 @@ class Session:
 
     # subscriptions
 
-    def _subscribe(self, request: Request) -> None:
+    def _subscribe(self, request: Request, asked: Asked) -> None:
         sub_id = request.id_of_subscription
         replaced = self._replaced(request, sub_id)
-        serving = self._serving(request, None if replaced is None else replaced.serving)
+        serving = self._serving(request, asked, None if replaced is None else replaced.serving)
         if replaced is not None and not replaced.serving.has_begun:
             overtaken = SowlineError("replaced", f"subscription {sub_id!r} was replaced before this began")
             self.outbox.put(failure(replaced.request.command_id, overtaken))
@@ -245,10 +377,12 @@ class Session:
             )
         return replaced
 
-    def _serving(self, request: Request, replaced: Serving | Viewing | None) -> Serving | Viewing:
+    def _serving(
+        self, request: Request, asked: Asked, replaced: Serving | Viewing | None
+    ) -> Serving | Viewing:
         """Return who serves a subscription; the one that it replaces is stopped then."""
-        topics = topics_of(self._backend.state, request.topic)
-        selection = selection_of(request)
+        topics, selection = asked
+        check_documents(selection.options, topics)
         span = span_of(request, topics)
         check_pace(request, selection.options, is_view=is_view(request, selection))
         if replaced is not None and not span.begins_now:
@@ -298,7 +432,12 @@ class Session:
         return [self._subscriptions[name] for name in names]
 
     async def tell_progress(self) -> None:
-        """Tell where those subscriptions stand that were told nothing for a while; call it again and again."""
+        """Tell where those subscriptions stand that were told nothing for a while; call it again and again.
+
+        A client that has no room is told later.
+        """
+        if self.outbox.full:
+            return
         due: dict[str, list[str]] = {}
         for number, (sub_id, one) in enumerate(list(self._subscriptions.items()), 1):
             if (places := one.serving.quiet_place()) is not None:
@@ -354,6 +493,16 @@ class Session:
             task.cancel()
 
 
+def _writings_of(state: State, request: Request, rights: Rights) -> list[Writing]:
+    return (delta_of if request.command == DELTA else writes_of)(state, request, rights)
+
+
+def _busy(most: str) -> SowlineError:
+    return SowlineError(
+        "busy", f"expected at most {most} of a connection under way; wait for what was asked before"
+    )
+
+
 def _like(kind: type[S], replaced: Serving | Viewing | None) -> S | None:
     """Return the subscription to be replaced; raises `not supported` if it is of another kind."""
     if replaced is None or isinstance(replaced, kind):
@@ -365,19 +514,24 @@ def _like(kind: type[S], replaced: Serving | Viewing | None) -> S | None:
     )
 
 
-_HANDLERS: dict[str, Callable[[Session, Request], None]] = {
+_HANDLERS: dict[str, Callable[[Session, Request], Coroutine[Any, Any, None] | None]] = {
     "heartbeat": Session._heartbeat,
+    "timeline": Session._timeline,
+    "unsubscribe": Session._unsubscribe,
+    "pause": Session._pause,
+    "resume": Session._resume,
+    "publish": Session._write,
+    "delta_publish": Session._write,
+    "delta": Session._write,
+    "sow_delete": Session._write,
+    "flush": Session._flush,
+}
+
+_READS: dict[str, Callable[[Session, Request, Asked], None]] = {
     "sow": Session._sow,
     "explain": Session._explain,
     "subscribe": Session._subscribe,
     "sow_and_subscribe": Session._subscribe,
     "delta_subscribe": Session._subscribe,
     "sow_and_delta_subscribe": Session._subscribe,
-    "unsubscribe": Session._unsubscribe,
-    "pause": Session._pause,
-    "resume": Session._resume,
-    "publish": Session._write,
-    "delta_publish": Session._write,
-    "sow_delete": Session._write,
-    "flush": Session._flush,
 }

@@ -1,7 +1,8 @@
 """The State of the World that a query service holds: the replicas of its topics, and who listens to them."""
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +15,12 @@ from query_service.indexes import Indexes
 from query_service.memory import Memory
 from query_service.replica import RING_BYTES_MAX, GapFound, PartitionReplica
 from query_service.rows import Rows
+from query_service.timeline import Timeline, Timelines
 from sowline.bookmark import Positions, format_bookmark
 from sowline.change import Change
 from sowline.errors import SowlineError
 from sowline.filter.about import About
+from sowline.latency import Latencies
 from sowline.position import Position
 from sowline.topics import TopicDefinition, Topics
 
@@ -57,13 +60,23 @@ class TopicState:
         ring_bytes_max: int,
         memory: Memory,
         histories: Histories,
+        timelines: Timelines,
     ) -> None:
         self.definition = definition
+        self.changes_applied = 0
+        """Since it was loaded."""
         self.rows = Rows() if definition.has_sow else NoRows()
         self.indexes = Indexes(definition, self.rows, memory)
         self.about = About(topic=definition.name)
         self.partitions = [
-            PartitionReplica(number, self.rows, ring_changes_max, ring_bytes_max, self._history(histories))
+            PartitionReplica(
+                number,
+                self.rows,
+                ring_changes_max,
+                ring_bytes_max,
+                self._history(histories),
+                self._timeline(timelines),
+            )
             for number in range(definition.partitions)
         ]
 
@@ -73,6 +86,13 @@ class TopicState:
         history = History(self.definition.history, self.rows)
         histories.add(history)
         return history
+
+    def _timeline(self, timelines: Timelines) -> Timeline | None:
+        if not self.definition.documents:
+            return None
+        timeline = Timeline(self.definition.history_ttl)
+        timelines.add(timeline)
+        return timeline
 
     @property
     def loading(self) -> bool:
@@ -85,9 +105,19 @@ class TopicState:
         return {number: partition.held for number, partition in enumerate(self.partitions)}
 
     @property
+    def changed_time(self) -> int:
+        """The log time of the newest change, in ms since 1970; 0 where there was none."""
+        return max(partition.changed_time for partition in self.partitions)
+
+    @property
     def histories(self) -> list[History]:
         """The pasts of its partitions; none if the topic has no history."""
         return [partition.history for partition in self.partitions if partition.history is not None]
+
+    @property
+    def timelines(self) -> list[Timeline]:
+        """Those of its partitions; none if the topic has no documents."""
+        return [partition.timeline for partition in self.partitions if partition.timeline is not None]
 
     def past(self, at: int) -> Past:
         """Return what was at a time, in ms since 1970, rounded down to the granularity of a topic with a history.
@@ -135,21 +165,41 @@ class State:
         index_bytes_max: int = 1 << 30,
         ring_bytes_max: int = RING_BYTES_MAX,
         history_bytes_max: int = 1 << 30,
+        timeline_bytes_max: int = 1 << 30,
     ) -> None:
         self.memory = Memory(index_bytes_max)
         self.histories = Histories(history_bytes_max)
+        self.timelines = Timelines(timeline_bytes_max)
         self.topics = {
             definition.name: TopicState(
-                definition, ring_changes_max, ring_bytes_max, self.memory, self.histories
+                definition, ring_changes_max, ring_bytes_max, self.memory, self.histories, self.timelines
             )
             for definition in topics.topics
         }
         self._making: set[asyncio.Task[None]] = set()
         self._by_changes = {topic.definition.changes: topic for topic in self.topics.values()}
         self._moved = asyncio.Event()
+        self.lags: Mapping[Place, int] = {}
+        """Changes that Kafka has and this does not, by partition; the follower keeps it up to date."""
+        self.delays = Latencies()
+        """From a change's append to the log until listeners were told: of each batch its oldest."""
         self.broken: str | None = None
-        self.changes_applied = 0
         self.on_changes: OnChanges = lambda topic, partition, before, changes: None
+
+    def lag(self, topic: TopicState) -> int | None:
+        """Return how many events of the changes topic are yet to come here; None as long as that is not known."""
+        name = topic.definition.changes
+        known = [
+            self.lags[name, number]
+            for number, _ in enumerate(topic.partitions)
+            if (name, number) in self.lags
+        ]
+        return sum(known) if len(known) == len(topic.partitions) else None
+
+    @property
+    def changes_applied(self) -> int:
+        """The number of changes applied since the topics were loaded."""
+        return sum(topic.changes_applied for topic in self.topics.values())
 
     @property
     def loading(self) -> list[str]:
@@ -173,11 +223,13 @@ class State:
                 self.broken = f"{changes_topic} [{number}]: {gap}"
                 log.error("gap in the changes", topic=changes_topic, partition=number, why=str(gap))
                 return
-            self.changes_applied += len(changes)
+            topic.changes_applied += len(changes)
             topic.indexes.keep_up()
             if changes:
                 self.on_changes(topic, number, before, changes)
+                self.delays.note(time.time() - changes[0].time / 1000)
         self._keep_histories_within()
+        self._keep_timelines_within()
         self._moved.set()
         self._moved = asyncio.Event()
 
@@ -187,6 +239,14 @@ class State:
             log.warning(
                 "the oldest history goes before its time: history_bytes_max leaves no room for it",
                 bytes=self.histories.nbytes,
+            )
+
+    def _keep_timelines_within(self) -> None:
+        had_room = not self.timelines.dropped
+        if self.timelines.keep_within() and had_room:
+            log.warning(
+                "writes to documents are told no more before their time: timeline_bytes_max leaves no room for them",
+                bytes=self.timelines.nbytes,
             )
 
     def loaded(self, places: list[Place]) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fanout.telling import Form, Told
+from fanout.telling import Form, Told, account
 from query_service.outbox import Outbox
 from sowline.wire import change_head, change_tail
 
@@ -22,5 +22,6 @@ def put_told(
     """Put one message."""
     head = change_head(told.command, [sub_id], told.reason, more=more, removed=told.removed)
     key = told.sow_key if form.sow_key else None
-    tail = change_tail(topic, key, bookmark, told.body, told.time if form.timestamp else None)
+    time = told.time if form.timestamp else None
+    tail = change_tail(topic, key, bookmark, told.body, time, account(topic, form, told))
     outbox.put(head + tail)

@@ -1,9 +1,10 @@
 """Serving one subscription to a page or to groups: the view as it is, then what becomes of it."""
 
 import asyncio
+import time
 
 from fanout.subscription import MATCH, OOF, PUBLISH, Delivery
-from fanout.telling import Told, selected
+from fanout.telling import told_whole
 from query_service.asking import Places, past_of
 from query_service.backend import Backend
 from query_service.catch_up import BookmarkExpired, changes_since
@@ -19,10 +20,12 @@ from query_service.proof import put_proof
 from query_service.query import Query, Result, Selection
 from query_service.quiet import Quiet
 from query_service.serving import GONE
+from query_service.standing import Standing, positions_between
 from query_service.state import TopicState
 from query_service.step import put_told
 from query_service.views import GUESSED, Shown, View, Viewer, no_longer_shown
 from sowline.bookmark import Positions, format_position
+from sowline.document.writes import intrinsics_json
 from sowline.errors import SowlineError
 from sowline.span import Span
 from sowline.wire import Request, ack, sow_record
@@ -83,7 +86,11 @@ class Viewing:
                 f"expected a page or groups of {replaced._topic.definition.name} to replace such a one, got one"
                 f" of {self._topic.definition.name}; unsubscribe the other first",
             )
-        self._replaces = replaced.stand_still()
+        was_grouped, is_grouped = (
+            bool(replaced._selection.options.projection),
+            bool(self._selection.options.projection),
+        )
+        self._replaces = replaced.stand_still() and was_grouped == is_grouped
         if self._replaces:
             before = replaced._viewer
             self._viewer.held, self._viewer.positions = before.held, before.positions
@@ -131,6 +138,19 @@ class Viewing:
         told = self._topic.positions if viewer.conflated is None else viewer.conflated.told
         places = {self._topic.definition.log: told}
         return places if self._quiet.look(was_told, places) else None
+
+    def standing(self) -> Standing:
+        """Return how it stands now."""
+        viewer, held = self._viewer, self._topic.positions
+        if not self.has_begun:
+            return Standing(self._request, "beginning", 0, 0.0)
+        if viewer.live.is_set():
+            told = held if viewer.conflated is None else viewer.conflated.told
+            return Standing(self._request, "live", positions_between(told, held), 0.0)
+        behind = positions_between(viewer.positions, held)
+        paused = not self._going.is_set()
+        seconds = time.monotonic() - viewer.level_at
+        return Standing(self._request, "paused" if paused else "catching up", behind, seconds)
 
     async def prove(self, request: Request) -> None:
         """Tell how much the client should hold, in order with the messages; raises where it can't be told."""
@@ -246,7 +266,8 @@ class Viewing:
                 lacked.add(key)
                 continue
             left = said if view is self._before else self._left(key, viewer.held[key].body)
-            told = Told(key, OOF, selected(left.body, viewer.form), None, left.reason)
+            left = viewer.entitled(left)
+            told = told_whole(key, left, viewer.form, None)
             put_told(self._outbox, viewer.sub_id, topic.definition.name, viewer.form, told, place, more=True)
         viewer.held = {}
         self._put_group(view, {key: of for key, of in self._shown(view).items() if key in lacked}, "replace")
@@ -255,7 +276,8 @@ class Viewing:
         """What is said of a record or group of another view: that it is gone, or else only not asked for any more."""
         if isinstance(self._before, GroupView):
             return Delivery(OOF, body, MATCH, body)
-        return no_longer_shown(body, self._topic.rows.body(key))
+        rows = self._topic.rows
+        return no_longer_shown(body, rows.body(key), rows.known(key))
 
     def _shown(self, view: View) -> dict[bytes, Shown]:
         shown = view.shown_to(self._viewer)
@@ -351,13 +373,14 @@ class Viewing:
 
     def _records(self, shown: dict[bytes, Shown]) -> list[bytes]:
         """What is shown, as it goes on the wire."""
-        options, log = self._selection.options, self._topic.definition.log
+        options, log, name = self._selection.options, self._topic.definition.log, self._topic.definition.name
         return [
             sow_record(
                 None if options.no_sowkey else key,
                 None if of.position is None else format_position(log, of.partition, of.position).encode(),
                 of.body if options.select is None else options.select.apply(of.body),
                 of.time if options.timestamp and of.position is not None else None,
+                intrinsics_json(name, of.known, deleted=False) if options.intrinsics and of.known else None,
             )
             for key, of in shown.items()
         ]

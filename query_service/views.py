@@ -6,6 +6,7 @@ are undone to find out what that is.
 """
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from typing import NamedTuple
@@ -13,8 +14,9 @@ from typing import NamedTuple
 import structlog
 
 from fanout.page import Window
-from fanout.subscription import MATCH, OOF, PUBLISH, Delivery, Sighting
+from fanout.subscription import MATCH, OOF, PUBLISH, Delivery, Sighting, entitled
 from fanout.telling import Deltas, Form, tell
+from query_service.answers import unforeseen
 from query_service.conflating import Conflated, pending_of
 from query_service.outbox import Outbox
 from query_service.query import Query, Selection
@@ -23,6 +25,7 @@ from query_service.step import put_step
 from sowline.bookmark import Positions
 from sowline.change import DELETED, Change
 from sowline.difference import Keys
+from sowline.document.writes import Known
 from sowline.errors import SowlineError
 from sowline.options import Options
 from sowline.position import Position, before_the_log
@@ -40,6 +43,7 @@ class Shown(NamedTuple):
     time: int
     partition: int = 0
     position: Position | None = None
+    known: Known | None = None
 
 
 GUESSED = before_the_log()
@@ -56,6 +60,8 @@ class Viewer:
         self.outbox = outbox
         self.sub_id = sub_id
         self.oof = options.oof
+        self.no_redundant = options.no_redundant
+        self._entitled = selection.entitled.get(topic.definition.name)
         self.form = Form.of(options, delta=delta)
         self.keys = keys_shown(topic, options)
         self.window = Window(selection.skip_n, selection.top_n or 0)
@@ -64,6 +70,8 @@ class Viewer:
         self.behind = asyncio.Event()
         self.live = asyncio.Event()
         """Whether it is told what the view shows as that changes."""
+        self.level_at = time.monotonic()
+        """When it was live last, if it is not now."""
         self.was_told = False
         """Whether it was told anything since this was last set to False."""
         self.conflated: Conflated | None = None
@@ -72,6 +80,10 @@ class Viewer:
             self.conflated = Conflated(
                 outbox, sub_id, topic, self.form, pending, options.conflation, lambda: topic.positions
             )
+
+    def entitled(self, said: Delivery) -> Delivery:
+        """What is said of a record to somebody who may only see some of the topic's."""
+        return said if self._entitled is None else entitled(said, self._entitled)
 
     @property
     def is_too_slow(self) -> bool:
@@ -84,11 +96,26 @@ def as_held(said: Delivery) -> Delivery:
     return replace(said, body=said.previous) if said.command == OOF and said.previous is not None else said
 
 
-def no_longer_shown(body: bytes, present: bytes | None) -> Delivery:
+def no_longer_shown(body: bytes, present: bytes | None, known: Known | None = None) -> Delivery:
     """What is said of what a viewer held with this body: that it is gone, or what it is at present."""
     if present is None:
-        return Delivery(OOF, body, DELETED, body)
-    return Delivery(OOF, present, MATCH, body)
+        return Delivery(OOF, body, DELETED, body, known)
+    return Delivery(OOF, present, MATCH, body, known)
+
+
+def is_redundant(said: Delivery, *, of_changed: bool) -> bool:
+    """Whether a message of a redundant write tells nothing new; `of_changed`: it is of the document itself."""
+    return (
+        said.command == PUBLISH and said.previous is not None and (of_changed or said.previous == said.body)
+    )
+
+
+def as_they_were(held: Shown, shown: Shown) -> bool:
+    """Whether nothing but redundant writes lies between two states of a document."""
+    one, other = held.known, shown.known
+    if one is None or other is None or held.body != shown.body:
+        return False
+    return (one.writes.mutated, one.writes.tags) == (other.writes.mutated, other.writes.tags)
 
 
 def keys_shown(topic: TopicState, options: Options) -> Keys:
@@ -130,7 +157,7 @@ class View(ABC):
             self.failed = error
         except Exception as error:
             log.exception("filling a view failed", topic=self.topic.definition.name)
-            self.failed = SowlineError("internal", f"the view could not be filled: {error!r}")
+            self.failed = unforeseen("the view could not be filled", error)
         self._pending = None
 
     def add(self, viewer: Viewer) -> None:
@@ -142,6 +169,7 @@ class View(ABC):
         """Tell a viewer nothing more."""
         self._viewers.pop(viewer, None)
         viewer.live.clear()
+        viewer.level_at = time.monotonic()
 
     def apply(self, partition: int, seen: Sighting) -> int:
         """Take a change in, tell the viewers, and return how many messages that took."""
@@ -156,7 +184,8 @@ class View(ABC):
             self._fail(error)
             return 0
         live: list[tuple[Viewer, Due]] = []
-        for viewer, messages in due:
+        for viewer, meant in self._without_redundant(due, seen.change):
+            messages = [(key, viewer.entitled(said)) for key, said in meant]
             viewer.was_told = viewer.was_told or bool(messages)
             if viewer.conflated is None:
                 live.append((viewer, messages))
@@ -164,6 +193,17 @@ class View(ABC):
                 each = [(key, delivery, Deltas(viewer.keys)) for key, delivery in messages]
                 viewer.conflated.take(partition, seen, each)
         return self._tell_now(live, partition, seen)
+
+    def _without_redundant(self, due: list[tuple[Viewer, Due]], change: Change) -> list[tuple[Viewer, Due]]:
+        """What is due of a change, but to those who want to hear nothing of redundant writes only what differs."""
+        if not change.is_redundant:
+            return due
+        return [
+            (viewer, [m for m in said if not is_redundant(m[1], of_changed=m[0] == change.sow_key)])
+            if viewer.no_redundant
+            else (viewer, said)
+            for viewer, said in due
+        ]
 
     def _tell_now(self, due: list[tuple[Viewer, Due]], partition: int, seen: Sighting) -> int:
         """Tell what a change means, and return how many messages that took."""
@@ -226,16 +266,18 @@ class View(ABC):
         """What turns what a viewer holds into what it sees now; nobody is told what leaves but who asked for it."""
         now = self.shown_to(viewer)
         due = [
-            (key, self._left(key, shown.body))
+            (key, viewer.entitled(self._left(key, shown.body)))
             for key, shown in viewer.held.items()
             if viewer.oof and key not in now
         ]
         for key, shown in now.items():
             held = viewer.held.get(key)
             if held is None or held.position == GUESSED:
-                due.append((key, Delivery(PUBLISH, shown.body)))
-            elif (held.body, held.position) != (shown.body, shown.position):
-                due.append((key, Delivery(PUBLISH, shown.body, previous=held.body)))
+                due.append((key, Delivery(PUBLISH, shown.body, known=shown.known)))
+            elif (held.body, held.position) != (shown.body, shown.position) and not (
+                viewer.no_redundant and as_they_were(held, shown)
+            ):
+                due.append((key, Delivery(PUBLISH, shown.body, previous=held.body, known=shown.known)))
         return due
 
     def _tell(self, viewer: Viewer, due: Due, before: str, now: str, time: int | None) -> None:

@@ -2,19 +2,26 @@ r"""Changes and progress events: what a partition of the State of the World says
 
 A **change** is one record's step from one state to the next: Kafka key = SOW key, value = the new body (null:
 the record is gone), header `sow` = a small JSON object, header `sow.previous` = the previous body. An update
-may say in the header `sow.delta` what it changed: for readers outside, nothing here reads it. A **progress
+may say in the header `sow.delta` what it changed: for readers outside, nothing here reads it. Of a document a
+change is a write: `sow.document` = the account of its writes, `sow.text` = the delta; where it is gone the value is
+empty, not null, for the account outlives it. A **progress
 event** has the Kafka key `\x00progress` and says that the partition moved on without a change.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import orjson
+from msgspec.structs import replace
 
 from sowline.command import Headers, Origin, Sequence2
 from sowline.difference import Delta, Keys, difference
+from sowline.document.writes import Known, Writes
+from sowline.format import BY, FORMAT, require_format
 from sowline.limits import Limits
 from sowline.position import Position
+from sowline.traceparent import TRACEPARENT, read_traceparent
 
 PROGRESS_KEY: Final = b"\0progress"
 
@@ -31,16 +38,35 @@ EXPIRED: Final = "expired"
 REMOVED_BYTES_MAX: Final = 32 * 1024
 """How long the list of removed fields may be in a header: half of the room that a topic's limit has for headers."""
 
+UNFILLED: Final = "?"
+"""What a progress event says for the id of a changes topic that its owner has yet to fill again."""
+
 Numbers = Mapping[str, tuple[int, int, int]]
 """The highest sequence of each publisher that wrote a record, as (n, m, log time in ms)."""
 
 
-class Change(NamedTuple):
+Begin = tuple[int, int]
+"""An offset of the log and a log time in ms: where an era began that had no records."""
+
+LOG_BEGIN: Final[Begin] = (0, 0)
+
+
+class Rank(NamedTuple):
+    """The era in which an event was said, and its position."""
+
+    era: int
+    position: Position
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
     """One record's step from one state to the next.
 
     `after` is the position of the change before it in the partition; `last` is false on all but the last
-    change that one log record makes; `time` is the log's append time in ms since 1970; `key_text` is given
-    where a deletion is written again, for there is no previous body to read it from.
+    change that one log record makes; `time` is the log's append time in ms since 1970. Where an event is
+    written again, `said_in` is the era in which it was, if that is a later one, and a deletion has a `key_text`, for
+    there is no previous body to read it from. Of a document there are always a `key_text` and the account of its
+    writes, of the one before too where there was one, and its `text` where the write was a delta. `traceparent` is
+    the place in a trace that goes along with it; it is no part of the record.
     """
 
     sow_key: bytes
@@ -58,6 +84,36 @@ class Change(NamedTuple):
     origin: Origin | None = None
     outcome: str | None = None
     key_text: str | None = None
+    said_in: int | None = None
+    writes: Writes | None = None
+    writes_before: Writes | None = None
+    text: bytes | None = None
+    traceparent: str | None = None
+
+    @property
+    def value(self) -> bytes | None:
+        """The Kafka value: the body; of a document that is gone empty."""
+        return b"" if self.body is None and self.writes is not None else self.body
+
+    @property
+    def known(self) -> Known | None:
+        """What is known of the document after the change; None of what is no document."""
+        return None if self.writes is None else Known(self.key_text or "", self.writes)
+
+    @property
+    def known_before(self) -> Known | None:
+        """What was known of the document before the change; None of what was no document, or never written."""
+        return None if self.writes_before is None else Known(self.key_text or "", self.writes_before)
+
+    @property
+    def is_redundant(self) -> bool:
+        """Whether it is a write to a document that changed neither its content nor its tags."""
+        return self.writes is not None and self.writes.redundant
+
+    @property
+    def rank(self) -> Rank:
+        """What counts more of two events of a record: the one said in the later era, then the newer one."""
+        return Rank(self.position.era if self.said_in is None else self.said_in, self.position)
 
     def headers(self, delta: Delta | None = None) -> Headers:
         """Return the Kafka headers; what has its default value is left out.
@@ -65,16 +121,19 @@ class Change(NamedTuple):
         A `delta`, which `delta()` has returned, goes along in a header of its own.
         """
         position, after = _number(self.position), _relative(self.after, self.position.era)
-        rare = self._rare_fields()
-        if delta is not None and delta.removed:
-            rare["removed"] = delta.removed
-        more = "," + orjson.dumps(rare)[1:-1].decode() if rare else ""
+        more = "" if self._is_plain and delta is None else self._more(delta)
         about = f'{{"position":"{position}","after":"{after}","op":"{self.op}","time":{self.time}{more}}}'
         headers: Headers = [("sow", about.encode())]
         if self.previous is not None:
             headers.append(("sow.previous", self.previous))
         if delta is not None:
             headers.append(("sow.delta", delta.body))
+        if self.writes is not None:
+            headers.append(("sow.document", _write_accounts(_Accounts(self.writes, self.writes_before))))
+        if self.text is not None:
+            headers.append(("sow.text", self.text))
+        if self.traceparent is not None:
+            headers.append((TRACEPARENT, self.traceparent.encode()))
         return headers
 
     def delta(self, keys: Keys) -> Delta | None:
@@ -84,31 +143,43 @@ class Change(NamedTuple):
         delta = difference(self.previous, self.body, keys)
         return None if delta.whole or not fit_header(delta.removed) else delta
 
-    def _rare_fields(self) -> dict[str, Any]:
-        """Return what most changes do not have; almost always nothing."""
-        if self[7:] == _PLAIN and not self.position.era:
-            return {}
+    @property
+    def _is_plain(self) -> bool:
+        """Whether it has nothing that most changes do not have; almost always so."""
+        return (
+            self.numbers is None
+            and self.correlation is None
+            and self.expires is None
+            and self.outcome is None
+            and self.reason is None
+            and self.origin is None
+            and self.last
+            and self.key_text is None
+            and self.said_in is None
+            and not self.position.era
+        )
+
+    def _more(self, delta: Delta | None) -> str:
+        """Return what most changes do not have, as the end of a JSON object."""
         rare: dict[str, Any] = {}
         if self.position.era:
             rare["era"] = self.position.era
         if not self.last:
             rare["last"] = False
-        for name in ("reason", "expires", "correlation", "numbers", "outcome", "key_text"):
+        for name in ("reason", "expires", "correlation", "numbers", "outcome", "key_text", "said_in"):
             value = getattr(self, name)
             if value is not None:
                 rare[name] = value
         if self.origin is not None:
             rare["origin"] = str(self.origin)
-        return rare
+        if delta is not None and delta.removed:
+            rare["removed"] = delta.removed
+        return "," + orjson.dumps(rare)[1:-1].decode() if rare else ""
 
 
 def fit_header(removed: tuple[str, ...]) -> bool:
     """Whether the paths of removed fields fit into the header `sow`."""
     return not removed or len(orjson.dumps(removed)) <= REMOVED_BYTES_MAX
-
-
-_PLAIN = (True, *(None for _ in range(len(Change._fields) - 8)))
-"""The fields of a change behind `time`, where each has its default value."""
 
 
 class Progress(NamedTuple):
@@ -118,7 +189,9 @@ class Progress(NamedTuple):
     end as it knew it, `origins` the highest forwarded offset per origin partition, `definition` the digest
     of the topic's definition, `log_id` Kafka's id of the log topic, `outcomes` what became of commands that
     made no change, by their position. `limits` are the topic's at that position; publishers' numbers from
-    before the log time `numbers_since` count no more.
+    before the log time `numbers_since` count no more. `begin` is the log's offset, and its time, from which on
+    its records alone make the state; None where the era began with records. `changes_id` is Kafka's id of the changes
+    topic that it was written for, empty where that was not known, and `UNFILLED` while not all is written to it.
     """
 
     position: Position
@@ -131,6 +204,8 @@ class Progress(NamedTuple):
     outcomes: Mapping[str, str]
     limits: Limits = Limits()
     numbers_since: int = 0
+    begin: Begin | None = LOG_BEGIN
+    changes_id: str = ""
 
     def value(self) -> bytes:
         """Return the Kafka value."""
@@ -147,6 +222,10 @@ class Progress(NamedTuple):
                 "outcomes": dict(self.outcomes),
                 "limits": self.limits.fields(),
                 "numbers_since": self.numbers_since,
+                "begin": self.begin,
+                "changes_id": self.changes_id,
+                "format": FORMAT,
+                "by": BY,
             }
         )
 
@@ -166,45 +245,97 @@ def _relative(after: Position, era: int) -> str:
 
 
 def read_event(key: bytes, value: bytes | None, headers: Headers | None) -> Event:
-    """Read one record of a changes topic; raises ValueError or KeyError if it is none."""
+    """Read one record of a changes topic; raises ValueError or KeyError if it is none.
+
+    Raises `unknown format` where a version wrote it that this one does not know.
+    """
     if key == PROGRESS_KEY:
         return _read_progress(orjson.loads(value or b""))
-    about: dict[str, Any] | None = None
-    previous = None
+    about: bytes | None = None
+    previous = accounts = text = trace = None
     for name, content in headers or ():
         if name == "sow":
-            about = orjson.loads(content or b"")
+            about = content
         elif name == "sow.previous":
             previous = content
+        elif name == "sow.document":
+            accounts = content
+        elif name == "sow.text":
+            text = content
+        elif name == TRACEPARENT:
+            trace = content
     if about is None:
         raise ValueError(f"expected a change with a 'sow' header, got none at key {key!r}")
-    return _read_change(key, value, previous, about)
+    change = _read_change(key, value, previous, _read_about(about))
+    if trace is not None:
+        change = replace(change, traceparent=read_traceparent(trace))
+    if accounts is None:
+        return change
+    of = _read_accounts(accounts)
+    return replace(change, body=value or None, writes=of.now, writes_before=of.before, text=text)
 
 
-def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about: dict[str, Any]) -> Change:
-    era = about.get("era", 0)
-    numbers = about.get("numbers")
-    origin = about.get("origin")
+class _Accounts(msgspec.Struct, gc=False, omit_defaults=True):
+    """The header `sow.document`, as it stands there."""
+
+    now: Writes
+    before: Writes | None = None
+
+
+_read_accounts = msgspec.json.Decoder(_Accounts).decode
+_write_accounts = msgspec.json.Encoder().encode
+
+
+class _About(msgspec.Struct, gc=False):
+    """The header `sow`, as it stands there."""
+
+    position: str
+    after: str
+    op: str
+    time: int
+    era: int = 0
+    last: bool = True
+    reason: str | None = None
+    expires: int | None = None
+    correlation: str | None = None
+    numbers: dict[str, tuple[int, int, int]] | None = None
+    origin: str | None = None
+    outcome: str | None = None
+    key_text: str | None = None
+    said_in: int | None = None
+    v: Any = FORMAT
+    by: Any = None
+
+
+_read_about = msgspec.json.Decoder(_About).decode
+
+
+def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about: _About) -> Change:
+    if about.v is not FORMAT:
+        require_format("a change", about.v, about.by)
+    era, origin = about.era, about.origin
     return Change(
         key,
         value,
         previous,
-        _position(era, about["position"]),
-        _after(era, about["after"]),
-        about["op"],
-        about["time"],
-        about.get("last", True),
-        about.get("reason"),
-        about.get("expires"),
-        about.get("correlation"),
-        None if numbers is None else {name: (n, m, time) for name, (n, m, time) in numbers.items()},
+        _position(era, about.position),
+        _after(era, about.after),
+        about.op,
+        about.time,
+        about.last,
+        about.reason,
+        about.expires,
+        about.correlation,
+        about.numbers,
         None if origin is None else Origin(*(int(part) for part in origin.split("@"))),
-        about.get("outcome"),
-        about.get("key_text"),
+        about.outcome,
+        about.key_text,
+        about.said_in,
     )
 
 
 def _read_progress(about: dict[str, Any]) -> Progress:
+    require_format("a progress event", about.get("format", FORMAT), about.get("by"))
     era = about["era"]
     return Progress(
         _position(era, about["position"]),
@@ -217,17 +348,29 @@ def _read_progress(about: dict[str, Any]) -> Progress:
         about["outcomes"],
         Limits.read(about["limits"]),
         about["numbers_since"],
+        _begin(era, about),
+        about.get("changes_id", ""),
     )
 
 
+def _begin(era: int, about: dict[str, Any]) -> Begin | None:
+    """Return where the era began; before it was said, only of the first one was it known."""
+    offset_and_time = about.get("begin", None if era else LOG_BEGIN)
+    return None if offset_and_time is None else (offset_and_time[0], offset_and_time[1])
+
+
 def _position(era: int, text: str) -> Position:
-    offset, dot, index = text.partition(".")
-    return Position(era, int(offset), int(index) if dot else 0)
+    if "." in text:
+        offset, _, nth = text.partition(".")
+        return Position(era, int(offset), int(nth))
+    return Position(era, int(text))
 
 
 def _after(era: int, text: str) -> Position:
-    own, slash, rest = text.partition("/")
-    return _position(int(own), rest) if slash else _position(era, text)
+    if "/" in text:
+        own, _, rest = text.partition("/")
+        return _position(int(own), rest)
+    return _position(era, text)
 
 
 def sequence_text(sequence: Sequence2) -> str:

@@ -3,16 +3,19 @@
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from sowline.async_client import AsyncClient
+from sowline.credentials import Token
 from sowline.errors import SowlineError
 from sowline.local_view import LocalView
 from sowline.loop_thread import LoopThread
 from sowline.message import Message
-from sowline.publisher import Body
+from sowline.publisher import Body, Tagging, Writing
 from sowline.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
+from sowline.span import Given
 from sowline.stream import Ask, Reading, Stream
 
 P = ParamSpec("P")
@@ -53,12 +56,30 @@ class Client:
     """A client of a query service. Use it as a context manager; see `AsyncClient` for what it promises."""
 
     def __init__(
-        self, url: str = "http://127.0.0.1:8080", *, kafka: str | None = None, publisher: str | None = None
+        self,
+        url: str = "http://127.0.0.1:8080",
+        *,
+        kafka: str | None = None,
+        kafka_options: Mapping[str, str] | None = None,
+        publisher: str | None = None,
+        token: Token | None = None,
+        ca_file: str | Path | None = None,
+        cert_file: str | Path | None = None,
+        key_file: str | Path | None = None,
     ) -> None:
         self._lock = threading.Lock()
         self._is_closed = False
         self._thread = LoopThread("sowline-client")
-        self._client = AsyncClient(url, kafka=kafka, publisher=publisher)
+        self._client = AsyncClient(
+            url,
+            kafka=kafka,
+            kafka_options=kafka_options,
+            publisher=publisher,
+            token=token,
+            ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
+        )
         try:
             self._run(self._client.__aenter__)
         except BaseException:
@@ -90,6 +111,11 @@ class Client:
             self._thread.run(self._client.close)
         finally:
             self._thread.stop()
+
+    @property
+    def rights(self) -> str | None:
+        """What names the rights of this client: equal names, equal rights. None where the service does not say."""
+        return self._client.rights
 
     def sow(self, topic: str, **reading: Unpack[Reading]) -> Messages:
         """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
@@ -134,6 +160,35 @@ class Client:
         """Return which road a query would take in each topic, and what it would find there."""
         return self._run(self._client.explain, topic, **reading)
 
+    def record(self, topic: str, key: str) -> dict[str, Any]:
+        """Return one record by its key text; of a topic with documents also one that is deleted or was never written.
+
+        A document comes with its intrinsics, such as `~version` and `~deleted`. Raises `no record` where there is
+        none.
+        """
+        return self._run(self._client.record, topic, key)
+
+    def timeline(
+        self,
+        topic: str,
+        key: str,
+        *,
+        limit: int = 100,
+        reversed: bool = True,
+        bookmark: Given = "",
+        up_to: Given = "",
+    ) -> dict[str, Any]:
+        """Return the writes to the document with this key text, newest first; not `reversed`, oldest first."""
+        return self._run(
+            self._client.timeline,
+            topic,
+            key,
+            limit=limit,
+            reversed=reversed,
+            bookmark=bookmark,
+            up_to=up_to,
+        )
+
     def _open(self, ask: Ask) -> Messages:
         """Start a query or subscription; once this returns, it has begun."""
         return Messages(self, self._run(self._client.open, ask))
@@ -151,20 +206,32 @@ class Client:
         """Return what the service says of its topics, and where its Kafka is."""
         return self._run(self._client.topics)
 
-    def publish(
-        self, topic: str, data: Body, *, correlation: str | None = None, expiration: float | None = None
-    ) -> None:
-        """Insert the record, or replace it whole; `flush` waits until Kafka has it.
+    def publish(self, topic: str, data: Body, **writing: Unpack[Writing]) -> None:
+        """Insert the record, or replace it whole; `flush` waits until Kafka has it."""
+        self._run(self._client.publish, topic, data, **writing)
 
-        `expiration` is its lifetime in seconds, 0 for none; without it the topic's counts.
-        """
-        self._run(self._client.publish, topic, data, correlation=correlation, expiration=expiration)
-
-    def delta_publish(
-        self, topic: str, data: Body, *, correlation: str | None = None, expiration: float | None = None
-    ) -> None:
+    def delta_publish(self, topic: str, data: Body, **writing: Unpack[Writing]) -> None:
         """Merge the fields into the record that the key fields in `data` name."""
-        self._run(self._client.delta_publish, topic, data, correlation=correlation, expiration=expiration)
+        self._run(self._client.delta_publish, topic, data, **writing)
+
+    def delta(
+        self, topic: str, key: str, delta: str, *, wait: bool = False, **writing: Unpack[Writing]
+    ) -> str | None:
+        """Do with the document that has this key text what the delta says.
+
+        With `wait` it goes to the service, behind what was published before, and what became of it is returned once
+        the service has applied it: `applied`, `noop` or `condition_false`.
+        """
+        return self._run(self._client.delta, topic, key, delta, wait=wait, **writing)
+
+    def deltas(
+        self, topic: str, key: str, stream: str, *, wait: bool = False, **writing: Unpack[Writing]
+    ) -> list[str]:
+        """Do with a document what each delta of a stream says, in order; all are checked before one is written.
+
+        With `wait` the outcome of each is returned, as by `delta`; without, nothing.
+        """
+        return self._run(self._client.deltas, topic, key, stream, wait=wait, **writing)
 
     def sow_delete(
         self,
@@ -173,13 +240,14 @@ class Client:
         filter: str | None = None,
         keys: Sequence[str] | None = None,
         data: Body | None = None,
+        **tagging: Unpack[Tagging],
     ) -> int:
         """Delete the records that a filter (`1=1`: every one), SOW keys or `data` select; exactly one of them.
 
         What was published before comes before it. Returns how many records are gone, once the service has
         applied it; the topic may be a pattern.
         """
-        return self._run(self._client.sow_delete, topic, filter=filter, keys=keys, data=data)
+        return self._run(self._client.sow_delete, topic, filter=filter, keys=keys, data=data, **tagging)
 
     def flush(self) -> None:
         """Wait until Kafka has everything that was published; raises `not written`."""

@@ -1,11 +1,20 @@
 """The topics of a Kafka cluster: made, checked, and asked where they begin and end."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import structlog
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import (
+    ConsumerGroupState,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -18,14 +27,48 @@ from confluent_kafka.admin import (
 )
 
 from sowline.errors import SowlineError
-from sowline.kafka import KafkaConfig
+from sowline.kafka import AWAY, KafkaConfig
 from sowline.topics import FanoutDefinition, TopicDefinition, Topics
 
 log = structlog.get_logger()
 
 ADMIN_SECONDS = 30
+AGAIN_SECONDS = 1.0
 COMPACTION_LAG_MS_MIN = 10 * 60_000
+
+TOMBSTONE_MS_MIN = 24 * 60 * 60_000
+"""How long, at the least, Kafka keeps the tombstones of changes: whoever loads them for longer may keep a record that
+is gone."""
+
 _FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
+
+
+def compaction_lag_ms(definition: TopicDefinition) -> int:
+    """Return how long, at the least, compaction leaves the changes of a topic alone, in ms."""
+    return max(COMPACTION_LAG_MS_MIN, definition.change_window)
+
+
+class Asked:
+    """What the cluster was asked without waiting: where partitions end, and what ids their topics have."""
+
+    def __init__(self, admin: AdminClient, places: Iterable[tuple[str, int]]) -> None:
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(*place): latest for place in places}
+        self._ends = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
+        self._topics = admin.describe_topics(TopicCollection(sorted({place.topic for place in asked})))
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether all answers are there, or will not come."""
+        return all(future.done() for future in (*self._ends.values(), *self._topics.values()))
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """Return the offset behind the last committed record of each partition; raises what Kafka refused."""
+        return {(place.topic, place.partition): one.result(0).offset for place, one in self._ends.items()}
+
+    def topic_ids(self) -> dict[str, str]:
+        """Return Kafka's id of each topic; raises what Kafka refused."""
+        return {name: str(future.result(0).topic_id) for name, future in self._topics.items()}
 
 
 class Cluster:
@@ -39,15 +82,15 @@ class Cluster:
 
         Raises `bad topic` with a sentence where an existing topic can't serve and can't be mended.
         """
-        wanted = _kafka_topics(definition)
+        wanted = kafka_topics(definition)
         self._create([NewTopic(name, n, definition.replication, config=c) for name, (n, c) in wanted.items()])
         found = self._describe(wanted)
         in_log = len(found[definition.log].partitions)
         if in_log > len(found[definition.changes].partitions):
             log.warning("partitions beyond the definition's", topic=definition.log, partitions=in_log)
-            self._admin.create_partitions([NewPartitions(definition.changes, in_log)])[
-                definition.changes
-            ].result(ADMIN_SECONDS)
+            _answer(
+                self._admin.create_partitions([NewPartitions(definition.changes, in_log)])[definition.changes]
+            )
         if not definition.has_sow:
             self._check_uncompacted(definition.changes)
         for name, (partitions, config) in wanted.items():
@@ -72,8 +115,10 @@ class Cluster:
     def _create(self, topics: list[NewTopic]) -> None:
         for name, future in self._admin.create_topics(topics, operation_timeout=ADMIN_SECONDS).items():
             try:
-                future.result(ADMIN_SECONDS)
+                _answer(future)
             except KafkaException as error:
+                if is_away(error):
+                    raise
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                     raise SowlineError(
                         "bad topic", f"Kafka topic {name} can't be created: {error}"
@@ -85,7 +130,7 @@ class Cluster:
 
         def describe() -> dict[str, Any]:
             futures = self._admin.describe_topics(wanted)
-            return {name: future.result(ADMIN_SECONDS) for name, future in futures.items()}
+            return {name: _answer(future) for name, future in futures.items()}
 
         return _patiently(describe)
 
@@ -109,7 +154,7 @@ class Cluster:
     def _settle(self, name: str, wanted: dict[str, str]) -> None:
         """Change those of a topic's settings that must differ; only raise, never lower, what is a minimum."""
         current = self._settings(name)
-        wrong = {key: value for key, value in wanted.items() if not _serves(key, current[key], value)}
+        wrong = {key: value for key, value in wanted.items() if not serves(key, current[key], value)}
         if not wrong:
             return
         entries = [
@@ -118,20 +163,22 @@ class Cluster:
         ]
         change = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         try:
-            self._admin.incremental_alter_configs([change])[change].result(ADMIN_SECONDS)
+            _answer(self._admin.incremental_alter_configs([change])[change])
         except KafkaException as error:
+            if is_away(error):
+                raise
             settings = ", ".join(f"{key}={value}" for key, value in wrong.items())
             raise SowlineError("bad topic", f"Kafka topic {name} needs {settings}: {error}") from error
 
     def _settings(self, name: str) -> dict[str, str]:
         resource = ConfigResource(ResourceType.TOPIC, name)
-        entries = self._admin.describe_configs([resource])[resource].result(ADMIN_SECONDS)
+        entries = _answer(self._admin.describe_configs([resource])[resource])
         return {key: entry.value for key, entry in entries.items()}
 
     def delete_topics(self, names: list[str]) -> None:
         """Delete topics, and wait until the cluster has forgotten them."""
         for future in self._admin.delete_topics(names, operation_timeout=ADMIN_SECONDS).values():
-            future.result(ADMIN_SECONDS)
+            _answer(future)
         deadline = time.monotonic() + ADMIN_SECONDS
         while not set(names).isdisjoint(self._admin.list_topics(timeout=ADMIN_SECONDS).topics):
             if time.monotonic() > deadline:
@@ -148,9 +195,17 @@ class Cluster:
         """Return the offset behind the last committed record of each partition."""
         return self._offsets(topic, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
+    def partitions(self, topic: str) -> int:
+        """Return the number of a topic's partitions."""
+        return len(self._describe([topic])[topic].partitions)
+
     def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """Return the offset of the first record that each partition still holds."""
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+    def ask(self, places: Iterable[tuple[str, int]]) -> Asked:
+        """Ask where partitions end, given as (topic, partition), and for their topics' ids; wait for nothing."""
+        return Asked(self._admin, places)
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the offset of a partition's first record of that time (ms) or later; its end if there is none."""
@@ -159,25 +214,75 @@ class Cluster:
 
     def is_empty_group(self, group: str) -> bool:
         """Tell whether a consumer group has no members, or was never there."""
-        future = self._admin.describe_consumer_groups([group])[group]
-        try:
-            return not future.result(ADMIN_SECONDS).members
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
-                return True
-            raise
+        return not self._members([group])[group]
+
+    def groups_reading(self, topic: str) -> list[str]:
+        """Return the consumer groups of which a member has a partition of the topic, by name."""
+        listed = _answer(self._admin.list_consumer_groups(states=_AT_WORK)).valid
+        members = self._members([one.group_id for one in listed])
+        places = {
+            name: [p for one in of for p in one.assignment.topic_partitions] for name, of in members.items()
+        }
+        return sorted(name for name, of in places.items() if any(place.topic == topic for place in of))
+
+    def _members(self, groups: list[str]) -> dict[str, list[Any]]:
+        """Return the members of consumer groups; one that is not there has none."""
+        members: dict[str, list[Any]] = {}
+        for name, future in (self._admin.describe_consumer_groups(groups) if groups else {}).items():
+            try:
+                members[name] = _answer(future).members
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                    raise
+                members[name] = []
+        return members
 
     def _offsets(self, topic: str, partitions: Iterable[int], spec: OffsetSpec) -> dict[int, int]:
         asked = {TopicPartition(topic, partition): spec for partition in partitions}
 
         def ask() -> dict[int, int]:
             futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
-            return {place.partition: future.result(ADMIN_SECONDS).offset for place, future in futures.items()}
+            try:
+                return {place.partition: _answer(future).offset for place, future in futures.items()}
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
+                    self._admin.list_topics(topic, ADMIN_SECONDS)  # it was added since the client has looked
+                raise
 
         return _patiently(ask)
 
 
 T = TypeVar("T")
+
+
+def is_away(error: KafkaException) -> bool:
+    """Tell whether Kafka has refused nothing, but did not answer."""
+    return error.args[0].code() in _AWAY
+
+
+_AWAY = AWAY | {
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED,
+}
+"""What a client or a broker says where the next try may succeed: it was away, or is on its way back."""
+
+
+def _answer(future: "Future[T]") -> T:
+    """Return what Kafka answers; raises KafkaException also where that takes too long."""
+    try:
+        return future.result(ADMIN_SECONDS)
+    except TimeoutError:
+        late = KafkaError(KafkaError._TIMED_OUT, f"no answer within {ADMIN_SECONDS} s")
+        raise KafkaException(late) from None
 
 
 def _patiently(ask: Callable[[], T]) -> T:
@@ -192,8 +297,15 @@ def _patiently(ask: Callable[[], T]) -> T:
             time.sleep(0.1)
 
 
+_AT_WORK = {
+    ConsumerGroupState.STABLE,
+    ConsumerGroupState.PREPARING_REBALANCING,
+    ConsumerGroupState.COMPLETING_REBALANCING,
+}
+
 _PASSING = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
 }
@@ -208,14 +320,36 @@ def ensure_topics(kafka: KafkaConfig, topics: Topics) -> None:
         cluster.ensure_fanout(fanout, topics.named(fanout.topic))
 
 
-def _kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
+def await_topics(kafka: KafkaConfig, topics: Topics, stop: threading.Event) -> bool:
+    """Create and check them as soon as Kafka answers; tell whether that came to be before `stop` was set."""
+    return await_answer(lambda: ensure_topics(kafka, topics), stop)
+
+
+def await_answer(ask: Callable[[], None], stop: threading.Event) -> bool:
+    """Ask as often as it takes for Kafka to answer; tell whether that came to be before `stop` was set.
+
+    Raises what Kafka refuses for good.
+    """
+    while not stop.is_set():
+        try:
+            ask()
+            return True
+        except KafkaException as error:
+            if not is_away(error):
+                raise
+            log.warning("waiting for Kafka", why=str(error))
+            stop.wait(AGAIN_SECONDS)
+    return False
+
+
+def kafka_topics(definition: TopicDefinition) -> dict[str, tuple[int, dict[str, str]]]:
     """Return name → (partitions, settings) of the Kafka topics of one SOW topic."""
     log = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(definition.log_bytes_max)}
-    lag = max(COMPACTION_LAG_MS_MIN, definition.change_window)
+    lag = compaction_lag_ms(definition)
     changes = {
         "cleanup.policy": "compact",
         "min.compaction.lag.ms": str(lag),
-        "delete.retention.ms": str(max(definition.repeat_window, lag)),
+        "delete.retention.ms": str(max(definition.repeat_window, lag, TOMBSTONE_MS_MIN)),
         "max.message.bytes": str(definition.log_bytes_max),
     }
     if not definition.has_sow:
@@ -238,8 +372,8 @@ _YOURS = {"retention.ms", "retention.bytes"}
 _MINIMA = {"max.message.bytes", "min.compaction.lag.ms", "delete.retention.ms", "retention.ms"}
 
 
-def _serves(key: str, found: str, wanted: str) -> bool:
+def serves(key: str, found: str, wanted: str) -> bool:
     """Tell whether a topic's setting will do: at least as large where it is a limit, else the same."""
-    if key == "retention.ms" and int(found) == -1:
-        return True
+    if key == "retention.ms" and "-1" in (found, wanted):
+        return found == "-1"
     return int(found) >= int(wanted) if key in _MINIMA else found == wanted

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from sowline.errors import SowlineError
 from sowline.limits import LIFETIME_MS_MAX
 from sowline.position import Position
@@ -12,8 +14,11 @@ DELTA_PUBLISH = "delta_publish"
 SOW_DELETE = "sow_delete"
 EXPIRE = "expire"
 DEFINE = "define"
-COMMANDS = frozenset({PUBLISH, DELTA_PUBLISH, SOW_DELETE, EXPIRE, DEFINE})
-_LATER = frozenset({"delta"})
+DELTA = "delta"
+COMMANDS = frozenset({PUBLISH, DELTA_PUBLISH, DELTA, SOW_DELETE, EXPIRE, DEFINE})
+
+TAGS_MAX = 16
+TAG_CHARS_MAX = 100
 
 EXPIRATION_SECONDS_MAX = LIFETIME_MS_MAX // 1000
 """The longest lifetime that a command may ask for."""
@@ -22,7 +27,7 @@ Headers = list[tuple[str, bytes | None]]
 Sequence2 = tuple[int, int]
 
 
-class LogRecord(NamedTuple):
+class LogRecord(msgspec.Struct, frozen=True, gc=False):
     """One record of the log as Kafka hands it over. `time` is the log append time in ms since 1970."""
 
     offset: int
@@ -54,6 +59,8 @@ class Command(NamedTuple):
     expiration: float | None = None
     origin: Origin | None = None
     guard: Position | None = None
+    tags: tuple[str, ...] = ()
+    change_id: str | None = None
 
 
 PLAIN_PUBLISH = Command()
@@ -109,8 +116,6 @@ def _text(name: str, raw: bytes | None) -> str:
 
 
 def _command(name: str, text: str) -> str:
-    if text in _LATER:
-        raise SowlineError("not supported", f"this version does not know the command {text!r} yet")
     if text not in COMMANDS:
         raise _bad(f"expected {name} to be one of {', '.join(sorted(COMMANDS))}, got {text[:60]!r}")
     return text
@@ -169,6 +174,36 @@ def _keys(name: str, text: str) -> tuple[str, ...]:
     return keys
 
 
+def _tags(name: str, text: str) -> tuple[str, ...]:
+    tags = tuple(sorted(set(split_tags(text))))
+    if len(tags) > TAGS_MAX or any(len(tag) > TAG_CHARS_MAX for tag in tags):
+        raise _bad(
+            f"expected up to {TAGS_MAX} tags of up to {TAG_CHARS_MAX} characters in {name}, with commas between them,"
+            f" got {text[:60]!r}"
+        )
+    return tags
+
+
+def split_tags(text: str) -> list[str]:
+    """Return the tags of a text with commas between them."""
+    return [tag.strip() for tag in text.split(",") if tag.strip()]
+
+
+def joined_tags(tags: Sequence[str] | str) -> str | None:
+    """Return tags as one text; raises `bad header` for one that would not be read as it is."""
+    listed = split_tags(tags) if isinstance(tags, str) else tags
+    if odd := [tag for tag in listed if split_tags(tag) != [tag]]:
+        raise _bad(f"expected tags without commas and blanks around them, got {odd[0][:60]!r}")
+    return ",".join(listed) or None
+
+
+def _joined_keys(keys: Sequence[str]) -> str:
+    """Return SOW keys as one text; raises `bad header` for one that would be read as another, or as several."""
+    if odd := [key for key in keys if key != key.strip() or not key or "," in key]:
+        raise _bad(f"expected SOW keys without commas and blanks around them, got {odd[0][:60]!r}")
+    return ",".join(keys)
+
+
 _READERS = {
     "sow.command": _command,
     "sow.filter": _filter,
@@ -179,6 +214,8 @@ _READERS = {
     "sow.expiration": _expiration,
     "sow.origin": _origin,
     "sow.guard": _guard,
+    "sow.tags": _tags,
+    "sow.change_id": _plain,
 }
 
 
@@ -191,19 +228,26 @@ def command_headers(
     sequence: str | None = None,
     correlation: str | None = None,
     expiration: float | None = None,
+    tags: Sequence[str] | str = (),
+    change_id: str | None = None,
+    traceparent: str | None = None,
 ) -> Headers:
     """Return the Kafka headers of a command; what is not given is left out, and so is a plain `publish`.
 
-    `expiration` is a lifetime in seconds, 0 for none; raises `bad header` for one that can't be.
+    `expiration` is a lifetime in seconds, 0 for none; `tags` are a list, or one text with commas. Raises `bad header`
+    for what can't be.
     """
     named = {
         "sow.command": None if command == PUBLISH else command,
         "sow.filter": filter,
-        "sow.keys": ",".join(keys) if keys else None,
+        "sow.keys": _joined_keys(keys) if keys else None,
         "sow.publisher": publisher,
         "sow.sequence": sequence,
         "sow.correlation": correlation,
         "sow.expiration": None if expiration is None else _seconds(expiration),
+        "sow.tags": joined_tags(tags) if tags else None,
+        "sow.change_id": change_id,
+        "traceparent": traceparent,
     }
     return [(name, value.encode()) for name, value in named.items() if value is not None]
 

@@ -16,7 +16,8 @@ from sowline.errors import SowlineError
 from sowline.filter import About, FilterError
 from sowline.filter.check import check
 from sowline.filter.closures import Evaluate
-from sowline.filter.envelope import DOCUMENT, PREVIOUS, enveloped
+from sowline.filter.envelope import PREVIOUS, enveloped
+from sowline.filter.envelope_condition import DOCUMENT
 from sowline.filter.expression import compile_tree
 from sowline.filter.functions import FUNCTIONS
 from sowline.filter.parse import parse_enriched

@@ -1,18 +1,19 @@
 """The three health answers and the metrics, which every service gives over HTTP."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import uvicorn
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.metrics_core import Metric
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from sowline import __version__
 from sowline.process import listener
 
 
@@ -37,24 +38,43 @@ class _Metrics(Collector):
         self._service = service
 
     def collect(self) -> Iterable[Metric]:
-        return self._service.metrics()
+        yield GaugeMetricFamily(
+            "sowline_ready", "Whether the service should get work", value=_not_ready(self._service) is None
+        )
+        yield from self._service.metrics()
 
 
-def health_routes(service: Service) -> list[Route]:
-    """Return the routes `/startupz`, `/readyz`, `/healthz` and `/metrics` of a service."""
+def _not_ready(service: Service) -> str | None:
+    return service.not_started() or service.not_ready()
+
+
+def nothing() -> str | None:
+    """Have nothing to note."""
+    return None
+
+
+def health_routes(service: Service, note: Callable[[], str | None] = nothing) -> list[Route]:
+    """Return the routes `/startupz`, `/readyz`, `/healthz` and `/metrics` of a service.
+
+    `note` is what a service says that goes on all the same: the sentence stands in answers of 200.
+    """
     registry = CollectorRegistry()
     registry.register(_Metrics(service))
+    version = {"Sowline-Version": __version__}
 
     def answer(why: str | None) -> Response:
         if why is None:
-            return JSONResponse({"status": "ok"})
-        return JSONResponse({"status": "unavailable", "message": why}, status_code=503)
+            said = note()
+            return JSONResponse(
+                {"status": "ok"} | ({} if said is None else {"message": said}), headers=version
+            )
+        return JSONResponse({"status": "unavailable", "message": why}, 503, version)
 
     async def startupz(request: Request) -> Response:
         return answer(service.not_started())
 
     async def readyz(request: Request) -> Response:
-        return answer(service.not_started() or service.not_ready())
+        return answer(_not_ready(service))
 
     async def healthz(request: Request) -> Response:
         return answer(service.not_alive())

@@ -1,8 +1,10 @@
 """The Kafka adapter: producers and consumers set up the way the contract needs them."""
 
-from collections.abc import Callable, Iterator, Mapping
+import json
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -10,16 +12,44 @@ from sowline.limits import MIB
 
 KafkaConfig = Mapping[str, str]
 
+
+def read_options(text: str) -> dict[str, str]:
+    """Read options of Kafka's client: `name=value`, with commas or line breaks between, or a JSON object.
+
+    Raises ValueError, which does not repeat the text: it may hold a password.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            given = json.loads(text)
+        except json.JSONDecodeError as error:
+            where = f"line {error.lineno}, column {error.colno}"
+            raise ValueError(f"expected a JSON object of options, got none: {where}") from None
+        return {str(name): str(value) for name, value in given.items()}
+    pairs = [pair.partition("=") for pair in text.replace("\n", ",").split(",") if pair.strip()]
+    if any(not equals or not name.strip() for name, equals, _ in pairs):
+        raise ValueError(
+            "expected options as name=value, with commas or line breaks between, got one without ="
+        )
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
 REPORT_ENDS: Mapping[str, Any] = {"enable.partition.eof": True}
 """The consumer option that makes `poll_batch` call its `on_end`."""
 
 
 def kafka_config(bootstrap: str, options: KafkaConfig | None = None) -> dict[str, str]:
-    """Return what every client of the cluster needs: where it is, and the caller's own options (TLS, SASL)."""
-    return {"bootstrap.servers": bootstrap, "log_level": "3", **(options or {})}
+    """Return what every client of the cluster needs: where it is, and the caller's own options (TLS, SASL).
+
+    A broker that comes back is found within seconds, also after it was away for long. The client does not log
+    each try, of which it makes twenty a second: `sowline.reach` tells once that Kafka is away, and why.
+    """
+    ours = {"bootstrap.servers": bootstrap, "log_level": "2", "reconnect.backoff.max.ms": "2000"}
+    return {**ours, **(options or {})}
 
 
-def exact_producer(kafka: KafkaConfig, message_bytes_max: int = MIB, **more: Any) -> Producer:
+def exact_producer(
+    kafka: KafkaConfig, message_bytes_max: int = MIB, *, linger_ms: int = 1, **more: Any
+) -> Producer:
     """Return a producer that writes each message once, in order, and nothing after one that failed."""
     return Producer(
         {
@@ -27,7 +57,7 @@ def exact_producer(kafka: KafkaConfig, message_bytes_max: int = MIB, **more: Any
             "enable.gapless.guarantee": True,
             "message.timeout.ms": 0,
             "acks": "all",
-            "linger.ms": 1,
+            "linger.ms": linger_ms,
             "compression.type": "lz4",
             "partitioner": "murmur2_random",
             "message.max.bytes": message_bytes_max,
@@ -67,6 +97,25 @@ def consuming(kafka: KafkaConfig, options: Mapping[str, Any] | None = None) -> I
         consumer.close()
 
 
+P = ParamSpec("P")
+
+
+def raising(callback: Callable[P, None]) -> Callable[P, None]:
+    """Return a callback for a Kafka client whose errors come out of `poll` as they were raised.
+
+    Of an error that the client itself has raised in it, and that no Python has caught, there would only be its
+    argument: a `KafkaError`, which is no exception, and nothing catches.
+    """
+
+    def called(*given: P.args, **named: P.kwargs) -> None:
+        try:
+            callback(*given, **named)
+        except KafkaException as error:
+            raise error
+
+    return called
+
+
 Ends = Callable[[str, int, int], None]
 """Told of a partition that is read to its end: topic, partition, and the end's offset."""
 
@@ -100,9 +149,13 @@ def _judge(message: Message, on_end: Ends | None) -> None:
         raise KafkaException(error)
 
 
-_LASTING = {
-    KafkaError._AUTO_OFFSET_RESET,
-    KafkaError.OFFSET_OUT_OF_RANGE,
+AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
+"""What a client says again and again while it does not reach Kafka, and tries on."""
+
+REMOVED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+"""What a client says of an offset that is gone, or that has never been."""
+
+_LASTING = REMOVED | {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
 }
@@ -110,7 +163,7 @@ _LASTING = {
 
 def read_range(
     kafka: KafkaConfig, topic: str, partition: int, start: int, end: int, batch_max: int = 1000
-) -> Iterator[list[Message]]:
+) -> Generator[list[Message], None, None]:
     """Yield the messages of a partition from offset `start` up to, not including, `end`, in batches.
 
     Offsets may have holes, also before `end`.
@@ -129,3 +182,73 @@ def read_range(
                 yield inside
             if messages and (messages[-1].offset() or 0) >= end - 1:
                 return
+
+
+NEAR_OFFSETS = 100
+"""Messages as near to each other as this are read in one go, with what is between them."""
+
+SCATTERED: Mapping[str, Any] = {
+    "fetch.message.max.bytes": 16 * 1024,
+    "queued.min.messages": NEAR_OFFSETS,
+    "fetch.queue.backoff.ms": 1,
+}
+"""The consumer options of who reads a message here and one there: little is fetched along, and at once."""
+
+
+def read_at(
+    kafka: KafkaConfig, topic: str, partition: int, offsets: Sequence[int], seconds_max: float
+) -> Generator[Message, None, None]:
+    """Yield the messages of a partition at these offsets, in ascending order, as far as they are there.
+
+    Raises TimeoutError after so many seconds.
+    """
+    deadline = time.monotonic() + seconds_max
+    with consuming(kafka, {**REPORT_ENDS, **SCATTERED}) as consumer:
+        first, end = _extent(consumer, TopicPartition(topic, partition), seconds_max)
+        is_assigned = False
+        for run in near_runs([offset for offset in offsets if first <= offset < end]):
+            begin, wanted = TopicPartition(topic, partition, run[0]), set(run)
+            if is_assigned:
+                consumer.seek(begin)
+            else:
+                consumer.assign([begin])
+            is_assigned = True
+            for message in _read_run(consumer, run[-1], deadline):
+                if message.offset() in wanted:
+                    yield message
+
+
+def _extent(consumer: Consumer, place: TopicPartition, seconds_max: float) -> tuple[int, int]:
+    """Return the first offset of a partition, and its end; raises TimeoutError after so many seconds."""
+    try:
+        return consumer.get_watermark_offsets(place, seconds_max)
+    except KafkaException as error:
+        if error.args[0].code() not in {*AWAY, KafkaError._TIMED_OUT}:
+            raise
+        raise TimeoutError from error
+
+
+def near_runs(offsets: Sequence[int]) -> Iterator[list[int]]:
+    """Part offsets where two that follow each other are not near."""
+    run: list[int] = []
+    for offset in offsets:
+        if run and offset - run[-1] > NEAR_OFFSETS:
+            yield run
+            run = []
+        run.append(offset)
+    if run:
+        yield run
+
+
+def _read_run(consumer: Consumer, last: int, deadline: float) -> Iterator[Message]:
+    """Yield what a consumer reads up to an offset, or to the end."""
+    ended: list[int] = []
+    while not ended:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        messages = poll_batch(
+            consumer, NEAR_OFFSETS, 0.1, lambda topic, partition, offset: ended.append(offset)
+        )
+        yield from messages
+        if messages and (messages[-1].offset() or 0) >= last:
+            return

@@ -29,11 +29,55 @@ def key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> s
             text = _field_text(document, path)
     else:
         text = orjson.dumps([_field_text(document, path) for path in paths]).decode()
-    if len(text) * 4 > KEY_BYTES_MAX and len(text.encode()) > KEY_BYTES_MAX:
-        raise SowlineError(
-            "bad key", f"expected a key of at most {KEY_BYTES_MAX} bytes, got {len(text.encode())}"
-        )
+    if len(text) * 4 > KEY_BYTES_MAX:
+        _check_size(text)
     return text
+
+
+def check_key_text(text: str, paths: Sequence[tuple[str, ...]]) -> None:
+    """Raise `key missing` or `bad key` where a text names no record: it must be what `key_text` would return."""
+    if not text:
+        raise SowlineError("key missing", "expected a key that names the document, got none")
+    _check_size(text)
+    if len(paths) > 1 and (spelled := orjson.dumps(_texts_of(text, len(paths))).decode()) != text:
+        raise SowlineError("bad key", f"expected {spelled[:60]} for a key, got {text[:60]}")
+
+
+def _check_size(text: str) -> None:
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        raise SowlineError("bad key", f"expected a key that UTF-8 can hold: {error}") from None
+    if size > KEY_BYTES_MAX:
+        raise SowlineError("bad key", f"expected a key of at most {KEY_BYTES_MAX} bytes, got {size}")
+
+
+def require_same_key(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]], text: str) -> None:
+    """Raise `key changed` where a field of the key is in a document and says another key than it has."""
+    expected = [text] if len(paths) == 1 else _texts_of(text, len(paths))
+    for path, own in zip(paths, expected, strict=True):
+        try:
+            found = _field_text(document, path)
+        except SowlineError as error:
+            if error.reason == "key missing":
+                continue
+            raise
+        if found != own:
+            raise SowlineError(
+                "key changed", f"expected {own!r} or nothing in the key field {_name(path)}, got {found!r}"
+            )
+
+
+def _texts_of(text: str, count: int) -> list[str]:
+    try:
+        texts = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        texts = None
+    if not isinstance(texts, list) or len(texts) != count or not all(isinstance(one, str) for one in texts):
+        raise SowlineError(
+            "bad key", f"expected a JSON array of {count} strings for a key, got {text[:60]!r}"
+        )
+    return texts
 
 
 def _field_text(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
@@ -64,6 +108,7 @@ def _name(path: tuple[str, ...]) -> str:
     return "/" + "/".join(path)
 
 
+@lru_cache(maxsize=1 << 17)
 def sow_key(domain_prefix: bytes, text: str) -> bytes:
     """Return the SOW key: 64 bits of BLAKE2b over key domain, a zero byte and key text, in decimal digits.
 

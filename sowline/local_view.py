@@ -321,8 +321,14 @@ def _changed(ask: Ask, changes: Selecting) -> Selecting:
 
 def _options(options: str) -> str:
     """The options with those that a view needs, in front: what is said behind them counts more."""
-    if parse_options(options).no_sowkey:
+    given = parse_options(options)
+    if given.no_sowkey:
         raise SowlineError(
             "invalid options", "expected options without no_sowkey: a view holds records by SOW key"
+        )
+    if given.intrinsics:
+        raise SowlineError(
+            "invalid options",
+            "expected options without intrinsics: a view holds the content of documents alone",
         )
     return f"oof,reset,{options}".rstrip(",")

@@ -15,7 +15,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     `bookmark` is where a subscriber may come back from. `reset` marks a group that voids what came before it,
     `replace` one that is added to it: a subscription was replaced, and what it held already is not sent again.
     `more` says that the next message belongs to the same step of a page or of groups. Of a `delta`, `body` holds
-    the key fields and what has changed, and `removed` the paths of the fields that are gone. A `progress`, which
+    the key fields and what has changed, and `removed` the paths of the fields that are gone. `intrinsics` are what is
+    known of a document beside its content, where that was asked for. A `progress`, which
     only `AsyncClient.prove` asks for, says with `records` and `hash` what a subscriber holds at that place.
     """
 
@@ -34,6 +35,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     delta: bool = False
     removed: tuple[str, ...] = ()
     replace: bool = False
+    intrinsics: dict[str, Any] | None = None
 
     @property
     def is_silent(self) -> bool:
@@ -51,6 +53,7 @@ class _Record(msgspec.Struct, gc=False):
     sow_key: str | None = None
     updated_at: str | None = None
     timestamp: str | None = None
+    intrinsics: dict[str, Any] | None = None
 
 
 class Received(msgspec.Struct):
@@ -78,6 +81,9 @@ class Received(msgspec.Struct):
     delta: bool = False
     removed: tuple[str, ...] = ()
     replace: bool = False
+    intrinsics: dict[str, Any] | None = None
+    rights: str = ""
+    expires_in: float | None = None
 
     @property
     def streams(self) -> tuple[str, ...]:
@@ -95,6 +101,7 @@ class Received(msgspec.Struct):
                     bytes(record.data),
                     updated_at=record.updated_at,
                     timestamp=record.timestamp,
+                    intrinsics=record.intrinsics,
                 )
             return
         yield Message(
@@ -112,6 +119,7 @@ class Received(msgspec.Struct):
             delta=self.delta,
             removed=self.removed,
             replace=self.replace,
+            intrinsics=self.intrinsics,
         )
 
 

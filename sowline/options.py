@@ -19,7 +19,18 @@ AUTO = 0
 
 INTERVAL_MS_MAX = 3_600_000
 
-_WORDS = ("oof", "no_empties", "no_sowkey", "send_keys", "timestamp", "replace", "pause", "current")
+_WORDS = (
+    "oof",
+    "no_empties",
+    "no_sowkey",
+    "no_redundant",
+    "send_keys",
+    "timestamp",
+    "intrinsics",
+    "replace",
+    "pause",
+    "current",
+)
 _NOT_FOUND = ("fail", "now", "epoch", "reset")
 _KNOWN = ", ".join(
     (
@@ -69,8 +80,10 @@ class Options:
     oof: bool = False
     no_empties: bool = False
     no_sowkey: bool = False
+    no_redundant: bool = False
     send_keys: bool = False
     timestamp: bool = False
+    intrinsics: bool = False
     replace: bool = False
     pause: bool = False
     current: bool = False
@@ -89,8 +102,9 @@ class Options:
 
     def shows_like(self, other: "Options") -> bool:
         """Whether a record, or a group, looks the same under both."""
-        return (self.select, self.grouping, self.projection) == (
+        return (self.select, self.intrinsics, self.grouping, self.projection) == (
             other.select,
+            other.intrinsics,
             other.grouping,
             other.projection,
         )
@@ -133,6 +147,8 @@ def _consistent(options: Options) -> Options:
         raise _invalid("expected grouping=[…] and projection=[…] together, got one of them")
     if options.projection and options.select is not None:
         raise _invalid("expected projection=[…] without select=[…]: it says already what is sent")
+    if options.projection and options.intrinsics:
+        raise _invalid("expected projection=[…] without intrinsics: a group is no document")
     if options.conflation_key and options.conflation is None:
         raise _invalid("expected conflation=… together with conflation_key=[…], got the key alone")
     if options.rate is not None and (options.conflation is not None or options.projection):

@@ -12,10 +12,10 @@ from types import FrameType
 
 import structlog
 from confluent_kafka import KafkaException
-from pydantic import ValidationError
 
+from sowline import tracing
 from sowline.errors import SowlineError
-from sowline.settings import Settings
+from sowline.settings import Settings, read_settings
 from sowline.topics import Topics, load_topics
 
 log = structlog.get_logger()
@@ -96,9 +96,12 @@ def main(serve: Serve) -> None:
     set_up_logs()
     spare_the_collector()
     stop = stop_signal()
+    tracing.set_up(f"sowline-{serve.__module__.partition('.')[0].replace('_', '-')}")
     try:
-        settings = Settings()
+        settings = read_settings()
         serve(settings, load_topics(settings.config), stop)
-    except (SowlineError, ValidationError, KafkaException) as error:
+    except (SowlineError, KafkaException) as error:
         log.error("stopped", why=str(error))
         sys.exit(1)
+    finally:
+        tracing.close()

@@ -108,6 +108,11 @@ class Select:
         named = {*self._directives, *other._directives}
         return Select({names: self._sends(names) or other._sends(names) for names in named})
 
+    def __and__(self, other: "Select") -> "Select":
+        """The list of what both send."""
+        named = {*self._directives, *other._directives}
+        return Select({names: self._sends(names) and other._sends(names) for names in named})
+
     def __repr__(self) -> str:
         return f"Select({self.text!r})"
 

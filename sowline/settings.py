@@ -1,23 +1,25 @@
 """The settings of a service: `SOWLINE_*` variables, or the command line's options in their place."""
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from sowline.kafka import kafka_config
+from sowline.errors import SowlineError
+from sowline.kafka import kafka_config, read_options
+
+WORKERS = "-materializer"
+"""How the names of the materializers' consumer groups end, behind the settings' `group`."""
+
+FANOUTS = "-fanout-"
+"""What stands in the name of a fanout's consumer group between the settings' `group` and the fanout's name."""
 
 
 def _options(given: Any) -> Any:
-    """Accept Kafka client options as `key=value` lines or commas, as JSON, or as a mapping."""
-    if not isinstance(given, str):
-        return given
-    if given.lstrip().startswith("{"):
-        return json.loads(given)
-    pairs = [pair.partition("=") for pair in given.replace("\n", ",").split(",") if pair.strip()]
-    return {key.strip(): value.strip() for key, _, value in pairs}
+    """Accept Kafka client options as text, or as a mapping."""
+    return read_options(given) if isinstance(given, str) else given
 
 
 class Settings(BaseSettings):
@@ -39,8 +41,14 @@ class Settings(BaseSettings):
     group: str = Field(default="sowline", max_length=100, description="prefix of the Kafka consumer groups")
     accept_loss: bool = Field(default=False, description="go on where records of the log are gone for good")
     batch_records_max: int = Field(default=1000, ge=1, le=10_000, description="log records applied at once")
+    cache_bytes_max: int = Field(
+        default=1 << 27, ge=0, description="memory for the records that a materializer wrote last"
+    )
     session_timeout_ms: int = Field(
         default=6000, ge=1000, le=300_000, description="until a silent worker's partitions move to another"
+    )
+    standby: bool = Field(
+        default=False, description="keep a warm copy of each partition that another worker has"
     )
     result_records_max: int = Field(default=10_000_000, ge=1, description="records that one query may return")
     result_bytes_max: int = Field(default=1 << 30, ge=1024, description="bytes that one query may return")
@@ -57,10 +65,23 @@ class Settings(BaseSettings):
         ge=0,
         description="memory for the histories of all topics; the oldest intervals go first",
     )
+    timeline_bytes_max: int = Field(
+        default=1 << 30,
+        ge=0,
+        description="memory for the timelines of documents; the oldest writes go first",
+    )
     backlog_bytes_max: int = Field(
         default=16 * 1024 * 1024,
         ge=1024,
         description="unsent bytes of a connection before it reads at its own pace",
+    )
+    backlogs_bytes_max: int = Field(
+        default=1 << 30,
+        ge=1024,
+        description="unsent bytes of all connections together: each has an equal share of them at most",
+    )
+    sessions_max: int = Field(
+        default=10_000, ge=1, description="connections of clients; more are refused until one ends"
     )
     frame_bytes_max: int = Field(
         default=4 * 1024 * 1024, ge=1024, description="largest frame a client may send"
@@ -82,7 +103,74 @@ class Settings(BaseSettings):
         description="after so long without a message a subscription is told where it stands",
     )
 
+    access: str = Field(
+        default="", description="the file that says who may come in and do what; without it, everybody"
+    )
+    logon_seconds_max: float = Field(
+        default=10.0, gt=0, description="until a connection is closed on which nobody has logged on"
+    )
+    sessions_per_user_max: int = Field(
+        default=0, ge=0, description="connections of one user; 0 = as many as there may be"
+    )
+
+    tls_cert: str = Field(
+        default="", description="the query service's certificate, a PEM file with what leads to its authority"
+    )
+    tls_key: str = Field(default="", description="its key, a PEM file; in that of the certificate if empty")
+    tls_client_ca: str = Field(
+        default="",
+        description="the authority of client certificates, a PEM file; none are asked for if empty",
+    )
+    tls_client_required: bool = Field(
+        default=False, description="whether nobody comes in without a client certificate"
+    )
+
+    origins: str = Field(
+        default="",
+        description="origins of web pages elsewhere that may ask, with commas: https://desk.example",
+    )
+    commands_per_second_max: float = Field(
+        default=0.0, ge=0, description="commands of one user a second; 0 = as many as come"
+    )
+
     @property
     def kafka_client(self) -> dict[str, str]:
         """What every Kafka client of the service is configured with."""
         return kafka_config(self.kafka, self.kafka_options)
+
+
+SECRET = frozenset({"kafka_options"})
+"""Settings whose values no error repeats."""
+
+
+class Misfit(NamedTuple):
+    """A setting that can't have its value: its variable, what was expected, and what came, empty if it is secret."""
+
+    variable: str
+    expected: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.variable}: {self.expected}" + (f", got {self.found}" if self.found else "")
+
+
+class SettingsError(SowlineError):
+    """Settings that can't be: `bad configuration`, all of it at once."""
+
+    def __init__(self, misfits: Sequence[Misfit]) -> None:
+        super().__init__("bad configuration", "; ".join(map(str, misfits)))
+        self.misfits = misfits
+
+
+def read_settings(**given: Any) -> Settings:
+    """Return the settings of the environment, with what is given in their place; raises `SettingsError`."""
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        misfits = [_misfit(str(one["loc"][0]), one["msg"], one["input"]) for one in error.errors()]
+    raise SettingsError(misfits)
+
+
+def _misfit(name: str, sentence: str, found: Any) -> Misfit:
+    expected = sentence.removeprefix("Value error, ")
+    return Misfit(f"SOWLINE_{name.upper()}", expected, "" if name in SECRET else repr(str(found)[:100]))

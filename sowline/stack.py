@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -29,18 +30,20 @@ RESTART_PAUSE_SECONDS = 1.0
 class Service:
     """One process of the stack and how to start it."""
 
-    def __init__(self, name: str, module: str, host: str, port: int, environment: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, module: str, host: str, port: int, environment: dict[str, str], scheme: str = "http"
+    ) -> None:
         self.name = name
-        self.url = f"http://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
+        self.url = f"{scheme}://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
         self._module = module
-        self._environment = environment | {"SOWLINE_HOST": host, "SOWLINE_PORT": str(port)}
+        self.environment = environment | {"SOWLINE_HOST": host, "SOWLINE_PORT": str(port)}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the process; it dies with this one, however this one ends."""
         command = tether([sys.executable, "-m", self._module])
         self._process = subprocess.Popen(
-            command, env=os.environ | self._environment, stdin=subprocess.DEVNULL, start_new_session=True
+            command, env=os.environ | self.environment, stdin=subprocess.DEVNULL, start_new_session=True
         )
 
     @property
@@ -68,7 +71,14 @@ class Stack:
     """Kafka unless one is given, materializer, query service and fanouts, until SIGINT or SIGTERM."""
 
     def __init__(
-        self, config: Path, data_dir: Path, host: str, port: int, kafka: str | None, accept_loss: bool = False
+        self,
+        config: Path,
+        data_dir: Path,
+        host: str,
+        port: int,
+        kafka: str | None,
+        accept_loss: bool = False,
+        access: Path | None = None,
     ) -> None:
         self._topics = load_topics(config)
         self._config = config.resolve()
@@ -77,6 +87,7 @@ class Stack:
         self._port = _free_port(host, port)
         self._kafka = kafka
         self._accept_loss = accept_loss
+        self._access = access
         self._broker: subprocess.Popen[bytes] | None = None
         self._services: list[Service] = []
         self._stop = threading.Event()
@@ -87,12 +98,13 @@ class Stack:
         self._stop = stop_signal()
         try:
             kafka = self._kafka or self._start_broker()
-            self._services = self._all_services(kafka)
+            self._services = self.services(kafka)
             for service in self._services:
                 service.start()
             if self._wait_ready():
-                url = next(service.url for service in self._services if service.name == "query service")
-                line = {"kafka": kafka, "url": url, "pid": os.getpid()}
+                urls = {service.name: service.url for service in self._services}
+                url = urls.pop("query service")
+                line = {"kafka": kafka, "url": url, "console": f"{url}/console/", "pid": os.getpid(), **urls}
                 print(json.dumps(line), flush=True)
             self._keep_running()
         finally:
@@ -110,7 +122,8 @@ class Stack:
             raise SowlineError("no kafka", "the local Kafka broker did not start; its own words are above")
         return str(json.loads(line)["kafka"])
 
-    def _all_services(self, kafka: str) -> list[Service]:
+    def services(self, kafka: str) -> list[Service]:
+        """Return all services over that Kafka, none of them started."""
         common = {
             "SOWLINE_KAFKA": kafka,
             "SOWLINE_CONFIG": str(self._config),
@@ -119,11 +132,16 @@ class Stack:
         }
         services = [
             Service("materializer", "materializer", LOOPBACK, _free_port(LOOPBACK), common),
-            Service("query service", "query_service", self._host, self._port, common),
+            self._query_service(common),
         ]
         if self._topics.fanouts:
             services.append(Service("fanout", "fanout", LOOPBACK, _free_port(LOOPBACK), common))
         return services
+
+    def _query_service(self, common: dict[str, str]) -> Service:
+        access = {} if self._access is None else {"SOWLINE_ACCESS": str(self._access.resolve())}
+        scheme = "https" if os.environ.get("SOWLINE_TLS_CERT") else "http"
+        return Service("query service", "query_service", self._host, self._port, common | access, scheme)
 
     def _wait_ready(self) -> bool:
         """Wait until every service is ready; raises if one ends before that. False when told to stop."""
@@ -171,9 +189,16 @@ def _free_port(host: str, port: int = 0) -> int:
         return int(probe.getsockname()[1])
 
 
+_OURS = ssl.create_default_context()
+_OURS.check_hostname = False
+_OURS.verify_mode = (
+    ssl.CERT_NONE
+)  # a process that this one has started, on this machine; its name may be another
+
+
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2) as response:
+        with urllib.request.urlopen(url, timeout=2, context=_OURS) as response:
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False

@@ -28,6 +28,7 @@ class Selecting(TypedDict, total=False):
     """What a subscription may be asked for beside its topic, and asked for anew in place of what it is."""
 
     filter: str
+    condition: str
     options: str
     batch_size: int
     order_by: str
@@ -58,6 +59,7 @@ class Ask:
     top_n: int | None = None
     skip_n: int | None = None
     sow_keys: Sequence[str] = ()
+    condition: str = ""
 
     @property
     def is_view(self) -> bool:
@@ -79,6 +81,11 @@ class Ask:
         """Whether a subscription is over at some place."""
         return self.command != "sow" and self.span.end is not None
 
+    def afresh(self, end: str) -> "Ask":
+        """Return what to ask for to get the group as it is now, and what follows, with the same end."""
+        command = f"sow_and_{self.command.removeprefix('sow_and_')}"
+        return replace(self, command=command, bookmark="", up_to=end or self.up_to)
+
     def going_on(self, place: str, end: str) -> "Ask":
         """Return what to ask for after a place, with the same end; `end` says where that is, if that is known."""
         given = None if end else split_range(bookmark_text(self.bookmark))
@@ -92,6 +99,7 @@ class Ask:
             "command_id": id,
             "topic": self.topic,
             "filter": self.filter,
+            "condition": self.condition,
             "options": self.options,
             "bookmark": bookmark_text(self.bookmark),
             "up_to": bookmark_text(self.up_to),
@@ -149,7 +157,8 @@ class Stream:
 
     A subscription can be replaced (`replace`). Where the connection is lost before the server has answered, it
     goes on as it was and is replaced then; where it is lost before the new group was given to the caller, the
-    new one begins with a group that is whole.
+    new one begins with a group that is whole. So does the stream where it is lost within a group that voids what
+    the caller held: nothing of that is to go on from.
     """
 
     def __init__(self, id: str, ask: Ask) -> None:
@@ -163,6 +172,8 @@ class Stream:
         self._room.set()
         self._place = Place()
         self._whole = False
+        self._is_void = False
+        self._begins_afresh = False
         self._given = False
         self._started = asyncio.Event()
         self._taken = False
@@ -203,7 +214,11 @@ class Stream:
         """What the caller gets of a message, which may hold more if it is for other subscriptions, too."""
         select = _select_of(self._ask.options) if len(received.sids) > 1 else None
         for message in received.messages():
-            yield message if select is None else _selected(message, select)
+            if message.command == "group_begin" and self._begins_afresh:
+                self._begins_afresh = False
+                yield msgspec.structs.replace(message, reset=True)
+            else:
+                yield message if select is None else _selected(message, select)
 
     def _receive_ack(self, ack: Received) -> None:
         aside = ack.command_id.partition(".")[2]
@@ -229,7 +244,7 @@ class Stream:
             self._taken = True
             self._started.set()
             self._end = ack.up_to or self._end
-            if self._ask.has_no_group and not self._whole:
+            if self._ask.has_no_group and not self._whole and not self._is_void:
                 self._place = Place(ack.bookmark)
                 self._become_whole()
         elif ack.ack_type == "completed" and (self._ask.command == "sow" or self._ask.has_end):
@@ -240,15 +255,15 @@ class Stream:
         self._ask = replacement.ask(self._ask)
         self.is_paused = _options_of(self._ask.options).pause
         self.replacements += 1
-        if self._ask.has_no_group:
-            self._become_whole()
-        else:
+        if not self._ask.has_no_group:
             self._whole = False
             self._groups_of_before = sum(message.command == "group_end" for message in self._waiting)
+        elif not self._is_void:
+            self._become_whole()
         self._replacements.popleft().settle()
 
     def _become_whole(self) -> None:
-        self._whole = True
+        self._whole, self._is_void = True, False
         self.shown = Shown(self.replacements, self._ask)
 
     def fail(self, error: SowlineError) -> None:
@@ -294,8 +309,11 @@ class Stream:
         replacement.sent = True
         return replacement.ask(self._ask).replacement_request(self.id, replacement.command_id)
 
-    def resumed(self) -> Ask | None:
-        """Forget what the caller has not been given, and return how to go on; None where that can't be."""
+    def resumed(self, *, is_void: bool = False) -> Ask | None:
+        """Forget what the caller has not been given, and return how to go on; None where that can't be.
+
+        Where what the caller holds `is_void`, because other records may be read now, a subscription begins afresh.
+        """
         if self._ended or self._error is not None:
             return None
         if self._ask.command == "sow" and self._given:
@@ -308,6 +326,9 @@ class Stream:
         for replacement in self._replacements:
             replacement.sent = False
         self._room.set()
+        if is_void and self._ask.command != "sow" and (self._whole or self._ask.bookmark):
+            self._whole, self._is_void, self._amid_a_step = False, True, False
+            self._waiting.clear()
         return self.going_on()
 
     def _drop_what_waits(self) -> None:
@@ -324,6 +345,9 @@ class Stream:
     def going_on(self) -> Ask:
         """Return what to ask for so that the caller gets what comes next."""
         ask = self._ask
+        if self._is_void:
+            self._begins_afresh = True
+            ask = ask.afresh(self._end)
         if ask.command != "sow" and self.is_paused != _options_of(ask.options).pause:
             ask = replace(ask, options=with_pause(ask.options, self.is_paused))
         if ask.command == "sow" or not self._whole:
@@ -413,6 +437,8 @@ class Stream:
             message = self._waiting.popleft()
             messages.append(message)
             self._place.note(message)
+            if message.reset:
+                self._whole, self._is_void = False, True
             if message.command == "group_end":
                 self._note_group()
                 break

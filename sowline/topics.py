@@ -2,8 +2,7 @@
 
 import json
 import os
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import cached_property
 from hashlib import blake2b
@@ -11,10 +10,10 @@ from itertools import combinations, product
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
+import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -25,13 +24,12 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from sowline.bookmark import EPOCH, NOW, read_time
+from sowline.bookmark import EPOCH, read_time
 from sowline.declared import Declaration, read_declared
-from sowline.duration import parse_duration_ms
+from sowline.document.intrinsics import RESERVED_KEYS
 from sowline.enrichment import (
     FIELDS_MAX,
     ComputedField,
-    EnrichmentError,
     Stage,
     overlapping,
     parse_enrichment,
@@ -40,98 +38,27 @@ from sowline.enrichment import (
 from sowline.errors import SowlineError
 from sowline.filter import FilterError, compile_filter
 from sowline.limits import (
-    DISABLED,
-    ENABLED,
     HEADROOM_BYTES,
     LIFETIME_MS_MAX,
     MIB,
-    Expiration,
     Limits,
 )
 from sowline.options import Options, parse_options
 from sowline.path import Path as FieldSteps
-from sowline.path import PathError, parse_path
+from sowline.topic_fields import (
+    DurationMs,
+    Enrichment,
+    FieldPath,
+    HashIndex,
+    KafkaName,
+    KeyPath,
+    Lifetime,
+    Preprocessing,
+    RecoveryPoint,
+    TopicName,
+)
 
 INDEXES_MAX = 64
-INDEX_FIELDS_MAX = 16
-_TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
-_KAFKA_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
-_KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
-
-
-def _topic_name(name: str) -> str:
-    if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
-        raise ValueError(f"expected a name of up to 200 letters, digits and . _ - /, got {name!r}")
-    return name
-
-
-def _kafka_name(name: str) -> str:
-    if name and (not _KAFKA_NAME.fullmatch(name) or name in {".", ".."}):
-        raise ValueError(f"expected a Kafka topic of up to 200 letters, digits and . _ -, got {name!r}")
-    return name
-
-
-def _key_path(path: str) -> str:
-    if not _KEY_PATH.fullmatch(path):
-        raise ValueError(f"expected the path of a key field, such as /orderId or /client/id, got {path!r}")
-    return path
-
-
-def _field_path(text: str) -> str:
-    try:
-        return str(parse_path(text))
-    except PathError as error:
-        raise ValueError(error.message) from None
-
-
-def _expiration(text: Any) -> Expiration:
-    if text in (DISABLED, ENABLED):
-        return ENABLED if text == ENABLED else DISABLED
-    try:
-        lifetime = parse_duration_ms(text)
-    except ValueError:
-        raise ValueError(
-            f"expected disabled, enabled or a lifetime such as 30s or 5m, got {text!r}"
-        ) from None
-    if not 0 < lifetime <= LIFETIME_MS_MAX:
-        raise ValueError(f"expected a lifetime of 1ms to {LIFETIME_MS_MAX // 86_400_000}d, got {text!r}")
-    return lifetime
-
-
-def _recovery_point(text: str) -> str:
-    try:
-        is_one = text in (EPOCH, NOW) or read_time(text) is not None
-    except SowlineError:
-        is_one = False
-    if not is_one:
-        raise ValueError(f"expected epoch, now or a time such as 20261121T120000Z, got {text!r}")
-    return text
-
-
-def _preprocessing_text(text: str) -> str:
-    return _canonical(text, parse_preprocessing)
-
-
-def _enrichment_text(text: str) -> str:
-    return _canonical(text, parse_enrichment)
-
-
-def _canonical(text: str, parse: Callable[[str], ComputedField]) -> str:
-    try:
-        return parse(text).text
-    except EnrichmentError as error:
-        raise ValueError(error.message) from None
-
-
-TopicName = Annotated[str, AfterValidator(_topic_name)]
-KafkaName = Annotated[str, AfterValidator(_kafka_name)]
-KeyPath = Annotated[str, AfterValidator(_key_path)]
-FieldPath = Annotated[str, AfterValidator(_field_path)]
-Preprocessing = Annotated[str, AfterValidator(_preprocessing_text)]
-Enrichment = Annotated[str, AfterValidator(_enrichment_text)]
-HashIndex = Annotated[tuple[FieldPath, ...], Field(min_length=1, max_length=INDEX_FIELDS_MAX)]
-DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
-Lifetime = Annotated[Expiration, BeforeValidator(_expiration)]
 
 
 class _Model(BaseModel):
@@ -174,6 +101,9 @@ NEEDS_SOW = (
     "records_max",
     "repeat_window",
     "history",
+    "documents",
+    "template",
+    "history_ttl",
     "indexes",
     "hash_indexes",
 )
@@ -193,7 +123,7 @@ class TopicDefinition(_Model):
     replication: int = Field(default=1, ge=1, le=9, description="of the Kafka topics that Sowline creates")
     expiration: Lifetime = Field(default="disabled", description="disabled, enabled, or a lifetime")
     durability: Literal["persistent", "transient"] = "persistent"
-    recovery_point: Annotated[str, AfterValidator(_recovery_point)] = Field(
+    recovery_point: RecoveryPoint = Field(
         default=EPOCH, description="where a transient topic begins when the service starts"
     )
     preprocessing: tuple[Preprocessing, ...] = Field(
@@ -214,6 +144,17 @@ class TopicDefinition(_Model):
         description="how long every change is kept, so that clients can resume",
     )
     history: History | None = Field(default=None, description="whether the past can be asked for")
+    documents: bool = Field(
+        default=False, description="whether records are documents: deltas, intrinsics, a timeline"
+    )
+    template: dict[str, Any] = Field(
+        default_factory=dict, description="fields that every document of the topic has"
+    )
+    history_ttl: DurationMs = Field(
+        default="2d",
+        validate_default=True,
+        description="how far back a document's timeline tells each write",
+    )
     indexes: tuple[FieldPath, ...] = Field(
         default=(), max_length=INDEXES_MAX, description="fields whose memo index is built at start"
     )
@@ -289,6 +230,29 @@ class TopicDefinition(_Model):
             )
         return self
 
+    @field_validator("template")
+    @classmethod
+    def _storable(cls, template: dict[str, Any]) -> dict[str, Any]:
+        reserved = sorted(RESERVED_KEYS & template.keys())
+        if reserved:
+            raise ValueError(f"expected fields other than intrinsics, got {', '.join(reserved)}")
+        try:
+            loaded: dict[str, Any] = orjson.loads(orjson.dumps(template))
+        except TypeError as error:
+            raise ValueError(f"expected fields that JSON can hold: {error}") from None
+        return loaded
+
+    @model_validator(mode="after")
+    def _keeps_documents(self) -> Self:
+        given = self.model_fields_set
+        if not self.documents and (unfit := sorted(given & {"template", "history_ttl"})):
+            raise ValueError(f"expected documents: true beside {', '.join(unfit)}")
+        if self.documents and (unfit := sorted(given & {"preprocessing", "enrichment"})):
+            raise ValueError(f"expected no {' and no '.join(unfit)} beside documents: true")
+        if keyed := sorted(set(self.template) & {steps[0] for steps in self.key_paths}):
+            raise ValueError(f"expected a template without the key's fields, got {', '.join(keyed)}")
+        return self
+
     @model_validator(mode="after")
     def _recovers(self) -> Self:
         if self.recovery_point != EPOCH and self.durability != "transient":
@@ -326,7 +290,8 @@ class TopicDefinition(_Model):
     @property
     def change_window(self) -> int:
         """How long every single change is kept, in ms."""
-        return max(self.resume_window, self.history.window if self.history is not None else 0)
+        history = self.history.window if self.history is not None else 0
+        return max(self.resume_window, history, self.history_ttl if self.documents else 0)
 
     @property
     def log_bytes_max(self) -> int:
@@ -380,10 +345,12 @@ class TopicDefinition(_Model):
         deciding |= {name: texts for name, texts in computed.items() if texts}
         if not self.sow:
             deciding["sow"] = False
+        if self.documents:
+            deciding |= {"documents": True, "template": self.template}
         return blake2b(json.dumps(deciding, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-FANOUT_OPTIONS = ("oof", "select", "no_empties", "timestamp")
+FANOUT_OPTIONS = ("oof", "select", "no_empties", "timestamp", "intrinsics", "no_redundant")
 """The options that a fanout may have: all others are about a client's connection, or about what a fanout is not."""
 
 
@@ -449,10 +416,15 @@ class Topics(_Model):
         _refuse_twice("topic", [topic.name for topic in self.topics])
         kafka = [name for topic in self.topics for name in (topic.log, topic.changes, topic.dead)]
         _refuse_twice("Kafka topic", kafka + [fanout.output for fanout in self.fanouts])
-        names = {topic.name for topic in self.topics}
+        named = {topic.name: topic for topic in self.topics}
         for fanout in self.fanouts:
-            if fanout.topic not in names:
+            if fanout.topic not in named:
                 raise ValueError(f"fanout {fanout.name!r} reads topic {fanout.topic!r}, which is not defined")
+            options = fanout.reading
+            if (options.intrinsics or options.no_redundant) and not named[fanout.topic].documents:
+                raise ValueError(
+                    f"fanout {fanout.name!r} has options of documents, but topic {fanout.topic!r} has none"
+                )
         return self
 
     def named(self, name: str) -> TopicDefinition:

@@ -29,11 +29,25 @@ COMMANDS = (
     "resume",
     "publish",
     "delta_publish",
+    "delta",
     "sow_delete",
     "flush",
     "heartbeat",
     "explain",
+    "timeline",
+    "logon",
 )
+
+
+READS = (
+    "sow",
+    "subscribe",
+    "sow_and_subscribe",
+    "delta_subscribe",
+    "sow_and_delta_subscribe",
+    "explain",
+)
+"""Those of them that ask for records, or for what becomes of them."""
 
 
 class SowKeys(tuple[str, ...]):
@@ -49,6 +63,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     command_id: str = ""
     topic: str = ""
     filter: str = ""
+    condition: str = ""
     options: str = ""
     sub_id: str = ""
     query_id: str = ""
@@ -63,6 +78,13 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     data: msgspec.Raw = msgspec.Raw(b"")
     expiration: float | None = None
     correlation_id: str = ""
+    key: str = ""
+    tags: str | tuple[str, ...] = ()
+    change_id: str = ""
+    limit: int = 100
+    reversed: bool = True
+    token: str = ""
+    traceparent: str = ""
 
     @property
     def acks(self) -> frozenset[str]:
@@ -148,6 +170,12 @@ def read_request(text: bytes) -> Request:
         raise SowlineError(
             "invalid batch size", f"expected a batch_size of 1 to {BATCH_SIZE_MAX}, got {request.batch_size}"
         )
+    if request.condition and request.command not in READS:
+        raise SowlineError(
+            "bad request",
+            f"expected a condition of {', '.join(READS)}, got one of {request.command}; a filter can have"
+            " CONDITION('…') in it",
+        )
     _check_page(request)
     if len(request.sow_keys) > SOW_KEYS_MAX:
         raise SowlineError(
@@ -207,16 +235,21 @@ def failure(command_id: str, error: SowlineError, kind: str = "processed", **fie
 
 
 def sow_record(
-    sow_key: bytes | None, updated_at: bytes | None, body: bytes, timestamp: int | None = None
+    sow_key: bytes | None,
+    updated_at: bytes | None,
+    body: bytes,
+    timestamp: int | None = None,
+    intrinsics: bytes | None = None,
 ) -> bytes:
     """Return one record of a `sow` message; `timestamp` is the last update's log time in ms, if asked for.
 
-    `updated_at` is the place of the last update; a group has none.
+    `updated_at` is the place of the last update; a group has none. `intrinsics` are a document's, as JSON, if asked
+    for.
     """
     key = b'"sow_key":"%s",' % sow_key if sow_key is not None else b""
     when = b'"timestamp":"%s",' % iso_time(timestamp).encode() if timestamp is not None else b""
     place = b'"updated_at":"%s",' % updated_at if updated_at is not None else b""
-    return b'{%s%s%s"data":%s}' % (key, when, place, body)
+    return b'{%s%s%s%s"data":%s}' % (key, when, place, _intrinsics(intrinsics), body)
 
 
 def sow_records(log: str, records: Iterable[tuple[bytes, bytes, bytes]]) -> list[bytes]:
@@ -229,6 +262,12 @@ def sow_batch(query_id: str, topic: str, records: Iterable[bytes]) -> bytes:
     """Return a `sow` message of several records."""
     head = orjson.dumps({"command": "sow", "query_id": query_id, "topic": topic})[:-1]
     return b'%s,"records":[%s]}' % (head, b",".join(records))
+
+
+def timeline_batch(query_id: str, topic: str, sow_key: bytes, key: str, writes: Iterable[bytes]) -> bytes:
+    """Return a `timeline` message of several writes to a document."""
+    about = {"command": "timeline", "query_id": query_id, "topic": topic, "sow_key": sow_key.decode()}
+    return b'%s,"writes":[%s]}' % (orjson.dumps({**about, "key": key})[:-1], b",".join(writes))
 
 
 def change_head(
@@ -257,13 +296,22 @@ def change_head(
 
 
 def change_tail(
-    topic: str, sow_key: bytes | None, bookmark: str, body: bytes, timestamp: int | None
+    topic: str,
+    sow_key: bytes | None,
+    bookmark: str,
+    body: bytes,
+    timestamp: int | None,
+    intrinsics: bytes | None = None,
 ) -> bytes:
     """Return the part of a `publish` or `oof` that is the same for all subscriptions."""
     key = b'"sow_key":"%s",' % sow_key if sow_key is not None else b""
     when = b'"timestamp":"%s",' % iso_time(timestamp).encode() if timestamp is not None else b""
     names = b'"topic":%s,%s%s"bookmark":"%s"' % (orjson.dumps(topic), key, when, bookmark.encode())
-    return b',%s,"data":%s}' % (names, body)
+    return b',%s,%s"data":%s}' % (names, _intrinsics(intrinsics), body)
+
+
+def _intrinsics(intrinsics: bytes | None) -> bytes:
+    return b'"intrinsics":%s,' % intrinsics if intrinsics is not None else b""
 
 
 def iso_time(milliseconds: int) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from tests.brokers import kafka_broker
 
@@ -19,9 +21,9 @@ ROOMS = {
     "docs": "the documents do what they say",
     "simulation": "whole services over simulated time and Kafka",
     "chart": "the Helm chart; needs helm and kubeconform",
+    "spark": "needs Spark and a real Kafka",
     "integration": "needs a real Kafka",
     "browser": "needs Chromium",
-    "spark": "needs Spark and a real Kafka",
 }
 
 # Brokers and Spark drivers of tests live for seconds or minutes: what they would gain of the JVM's second compiler
@@ -42,13 +44,31 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{room}: {meaning}")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their room, and sort the rooms; the order within one stays."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark tests by their room, and sort the rooms; the order within one stays.
+
+    Of several processes one has all of Spark's tests, and begins with them: nothing else takes as long.
+    """
     for item in items:
         if (room := _room(item)) in ROOMS:
             item.add_marker(room)
-    order = {room: place for place, room in enumerate(ROOMS)}
+    is_one_of_several = hasattr(config, "workerinput")
+    order = {room: -1 if room == "spark" and is_one_of_several else place for place, room in enumerate(ROOMS)}
     items.sort(key=lambda item: order.get(_room(item), len(order)))
+
+
+class SideBySide(LoadScopeScheduling):
+    """Hands out whole modules, so that what serves one starts once, and the tests of Spark together: one session."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.partition("::")[0]
+        return "tests/spark" if module.startswith("tests/spark/") else module
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SideBySide:
+    """With `-n`, tests run in several processes, each of which has one broker, or none."""
+    return SideBySide(config, log)
 
 
 def _room(item: pytest.Item) -> str:

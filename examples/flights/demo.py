@@ -75,6 +75,7 @@ async def _start(options: Options, console: Console, stack: AsyncExitStack) -> t
     feed = Feed(await loading, writer, options.speed)
     await pipeline.first_line()
     console.print(f"running: {at['url']} (Kafka at {at['kafka']})")
+    console.print(f"to watch it in a browser: {at['console']}")
     tally = stack.enter_context(Tally(at["kafka"], TOPIC))
     return Run(options.airport, at["url"], feed, tally, console), [system, pipeline]
 

@@ -1,6 +1,6 @@
 """What a change means to each of many subscriptions, without asking each."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import count
 from operator import itemgetter
 from typing import Generic
@@ -14,7 +14,8 @@ from sowline.filter import UNKNOWN
 class LiveSubscriptions(Generic[T]):
     """Items, each with a subscription; a change's deliveries are those of `Subscription.on_change` of all.
 
-    Those that don't look back are kept apart: of them only the new record is asked.
+    Those that don't look back are kept apart: of them only the new record is asked, unless a write is redundant and
+    some want to hear nothing of such.
     """
 
     def __init__(self) -> None:
@@ -23,6 +24,7 @@ class LiveSubscriptions(Generic[T]):
         self._with_delta: SubscriptionIndex[T] = SubscriptionIndex(numbers)
         self._with_oof: SubscriptionIndex[T] = SubscriptionIndex(numbers)
         self._home: dict[T, SubscriptionIndex[T]] = {}
+        self._no_redundant: set[T] = set()
 
     def __len__(self) -> int:
         return len(self._home)
@@ -35,31 +37,44 @@ class LiveSubscriptions(Generic[T]):
         home = self._with_oof if subscription.oof else delta_only
         home.add(item, subscription.filter)
         self._home[item] = home
+        if subscription.no_redundant:
+            self._no_redundant.add(item)
 
     def remove(self, item: T) -> None:
         """Take an item out, if it is in."""
         home = self._home.pop(item, None)
         if home is not None:
             home.remove(item)
+            self._no_redundant.discard(item)
 
     def on_change(self, seen: Sighting) -> list[tuple[T, Delivery]]:
         """The items that the change means something to, in the order of adding; equal deliveries are one."""
         found: list[tuple[int, T, Delivery]] = []
+        silent: Collection[T] = self._no_redundant if seen.change.is_redundant else ()
         if len(self._plain) and seen.now is not None:
-            found += _addressed(_matching_now(self._plain, seen), entered(seen.change))
+            found += self._plainly(seen, silent)
         for home in (self._with_delta, self._with_oof):
             if not len(home):
                 continue
             now, before = _matching_now(home, seen), _matched_before(home, seen)
             staying = before.intersection(now)
             if staying:
-                found += _addressed(staying, updated(seen.change))
+                found += _addressed(staying, updated(seen.change), silent)
             if len(staying) < len(now):
                 found += _addressed(set(now).difference(staying), entered(seen.change))
             if home is self._with_oof and len(staying) < len(before):
                 found += _addressed(before.difference(staying), left(seen.change))
         found.sort(key=itemgetter(0))
         return [(item, delivery) for _, item, delivery in found]
+
+    def _plainly(self, seen: Sighting, silent: Collection[T]) -> list[tuple[int, T, Delivery]]:
+        """What those get that don't look back; of what stays in focus nothing goes to the `silent`."""
+        now, delivery = _matching_now(self._plain, seen), entered(seen.change)
+        if not silent:
+            return _addressed(now, delivery)
+        staying = _matched_before(self._plain, seen).intersection(now)
+        entering = set(now).difference(staying)
+        return _addressed(staying, delivery, silent) + _addressed(entering, delivery)
 
 
 def _matching_now(home: SubscriptionIndex[T], seen: Sighting) -> list[Entry[T]]:
@@ -74,5 +89,8 @@ def _matched_before(home: SubscriptionIndex[T], seen: Sighting) -> set[Entry[T]]
     return set(home.true_of(seen.before, seen.about_before if home.needs_about else UNKNOWN))
 
 
-def _addressed(entries: Iterable[Entry[T]], delivery: Delivery) -> list[tuple[int, T, Delivery]]:
-    return [(number, item, delivery) for entry in entries for item, number in entry.items.items()]
+def _addressed(
+    entries: Iterable[Entry[T]], delivery: Delivery, without: Collection[T] = ()
+) -> list[tuple[int, T, Delivery]]:
+    found = [(number, item, delivery) for entry in entries for item, number in entry.items.items()]
+    return [one for one in found if one[1] not in without] if without else found

@@ -7,15 +7,21 @@ import click
 from sowline import __version__
 from sowline.cli.data import (
     delete,
+    delta,
     delta_publish,
     explain,
     publish,
     sow,
     sow_and_subscribe,
     subscribe,
+    timeline,
     topics,
 )
+from sowline.cli.doctor import doctor
+from sowline.cli.operate import backup, dump, rebuild, restore, verify
 from sowline.cli.services import fanout, materializer, pipeline, query_service, up
+from sowline.cli.token import token
+from sowline.cli.top import top
 from sowline.declared import DeclarationError
 from sowline.errors import SowlineError
 
@@ -53,10 +59,20 @@ for command in (
     topics,
     publish,
     delta_publish,
+    delta,
     delete,
     sow,
     subscribe,
     sow_and_subscribe,
     explain,
+    timeline,
+    dump,
+    verify,
+    backup,
+    restore,
+    rebuild,
+    doctor,
+    top,
+    token,
 ):
     main.add_command(command)

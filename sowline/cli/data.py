@@ -3,14 +3,19 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import click
 import orjson
 
+from sowline.cli.completion import topic_argument
+from sowline.cli.door import through_door
 from sowline.cli.output import Output
+from sowline.cli.teller import Teller
 from sowline.client import Client
 from sowline.errors import SowlineError
+from sowline.kafka import read_options
 from sowline.message import Message
 
 Command = Callable[..., None]
@@ -18,9 +23,12 @@ Command = Callable[..., None]
 
 def _selecting(command: Command) -> Command:
     options = (
-        click.argument("topic"),
+        topic_argument,
         click.option(
             "--filter", "-f", default="", help="Only records that match, e.g. \"/status = 'open'\"."
+        ),
+        click.option(
+            "--condition", "-c", default="", help="Only documents that meet it, e.g. '{..,\"rating\":ge(4)}'."
         ),
         click.option(
             "--options", "-o", default="", help="Options as on the wire, e.g. oof,select=[-/,+/id]."
@@ -35,8 +43,8 @@ def _selecting(command: Command) -> Command:
         click.option(
             "--key", "sow_keys", multiple=True, help="Only the record with this SOW key; repeatable."
         ),
-        _url,
     )
+    command = through_door(command)
     for option in reversed(options):
         command = option(command)
     return command
@@ -47,20 +55,31 @@ def _reading(command: Command) -> Command:
     return _selecting(full(command))
 
 
-_url = click.option(
-    "--url",
-    "-u",
-    envvar="SOWLINE_URL",
-    default="http://127.0.0.1:8080",
-    show_default=True,
-    help="The query service.",
-)
 _kafka = click.option("--kafka", "-k", help="Kafka's bootstrap servers, if not those the service names.")
+
+
+def _read_options(context: click.Context, parameter: click.Parameter, text: str) -> dict[str, str]:
+    try:
+        return read_options(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+_kafka_options = click.option(
+    "--kafka-options",
+    envvar="SOWLINE_KAFKA_OPTIONS",
+    default="",
+    callback=_read_options,
+    help="Options of Kafka's client, for TLS and SASL: name=value, with commas between. Better in the environment.",
+)
 _count = click.option("--count", "-n", type=click.IntRange(1), help="Stop after so many messages.")
 _expiration = click.option(
     "--expiration",
     type=click.FloatRange(0),
     help="The records' lifetime in seconds, 0 for none; without it, the topic's.",
+)
+_tags = click.option(
+    "--tag", "tags", multiple=True, help="A tag of the write, on a topic of documents; repeatable."
 )
 _delta = click.option(
     "--delta", is_flag=True, help="Of records known already, only keys and what has changed."
@@ -72,11 +91,29 @@ _up_to = click.option("--up-to", default="", help="Where to end: a place, a time
 _time = click.option("--bookmark", "-b", default="", help="The records of a time: 20261121T120000Z.")
 
 
+def _through_kafka(command: Command) -> Command:
+    """Add the options of whoever writes to Kafka, and pass them on as `door`: what a client is made with."""
+
+    @wraps(command)
+    def run(door: dict[str, Any], kafka: str | None, kafka_options: dict[str, str], **given: Any) -> None:
+        command(door={**door, "kafka": kafka, "kafka_options": kafka_options}, **given)
+
+    return through_door(_kafka(_kafka_options(run)))
+
+
+def _writing(command: Command) -> Command:
+    command = _through_kafka(command)
+    arguments = (topic_argument, click.argument("data", nargs=-1))
+    for option in reversed((*arguments, _expiration, _tags)):
+        command = option(command)
+    return command
+
+
 @click.command()
-@_url
-def topics(url: str) -> None:
+@through_door
+def topics(door: dict[str, Any]) -> None:
     """List the topics, a line of JSON each."""
-    with _connected(url) as client:
+    with _connected(door) as client:
         _print_all(client.topics()["topics"])
 
 
@@ -84,9 +121,9 @@ def topics(url: str) -> None:
 @_reading
 @_time
 @click.option("--batch-size", default=100, show_default=True, help="Records a message on the wire.")
-def sow(topic: str, full: bool, url: str, **reading: Any) -> None:
+def sow(topic: str, full: bool, door: dict[str, Any], **reading: Any) -> None:
     """Print the records of TOPIC that match, as they are, or were, at one instant; `^…` is a pattern of topics."""
-    with _connected(url) as client:
+    with _connected(door) as client:
         _print(client.sow(topic, **reading), full, {"sow"})
 
 
@@ -96,9 +133,11 @@ def sow(topic: str, full: bool, url: str, **reading: Any) -> None:
 @_up_to
 @_count
 @_delta
-def subscribe(topic: str, full: bool, url: str, count: int | None, delta: bool, **reading: Any) -> None:
+def subscribe(
+    topic: str, full: bool, door: dict[str, Any], count: int | None, delta: bool, **reading: Any
+) -> None:
     """Print the changes of TOPIC as they happen, from now or from a bookmark on, to the end if there is one."""
-    with _connected(url) as client:
+    with _connected(door) as client:
         read = client.delta_subscribe if delta else client.subscribe
         _print(read(topic, **reading), full, {"publish", "oof"}, count)
 
@@ -110,10 +149,10 @@ def subscribe(topic: str, full: bool, url: str, count: int | None, delta: bool, 
 @_count
 @_delta
 def sow_and_subscribe(
-    topic: str, full: bool, url: str, count: int | None, delta: bool, **reading: Any
+    topic: str, full: bool, door: dict[str, Any], count: int | None, delta: bool, **reading: Any
 ) -> None:
     """Print the records of TOPIC that match, then every change after that instant."""
-    with _connected(url) as client:
+    with _connected(door) as client:
         read = client.sow_and_delta_subscribe if delta else client.sow_and_subscribe
         messages = read(topic, batch_size=100, **reading)
         _print(messages, full, {"sow", "publish", "oof"}, count)
@@ -122,60 +161,93 @@ def sow_and_subscribe(
 @click.command()
 @_selecting
 @_time
-def explain(topic: str, url: str, **reading: Any) -> None:
+def explain(topic: str, door: dict[str, Any], **reading: Any) -> None:
     """Print which road a query of TOPIC takes over its indexes, and what it counts, as a line of JSON."""
-    with _connected(url) as client:
+    with _connected(door) as client:
         _print_all([client.explain(topic, **reading)])
 
 
 @click.command()
-@click.argument("topic")
-@click.argument("data", nargs=-1)
-@_expiration
-@_url
-@_kafka
-def publish(topic: str, data: tuple[str, ...], expiration: float | None, url: str, kafka: str | None) -> None:
-    """Insert or replace records of TOPIC: each DATA is one as JSON, or each line of standard input."""
-    _write(topic, data, url, kafka, Client.publish, expiration)
-
-
-@click.command("delta-publish")
-@click.argument("topic")
-@click.argument("data", nargs=-1)
-@_expiration
-@_url
-@_kafka
-def delta_publish(
-    topic: str, data: tuple[str, ...], expiration: float | None, url: str, kafka: str | None
-) -> None:
-    """Merge fields into records of TOPIC: each DATA is one delta as JSON, or each line of standard input."""
-    _write(topic, data, url, kafka, Client.delta_publish, expiration)
+@topic_argument
+@click.argument("key")
+@click.option("--limit", "-n", default=100, show_default=True, help="Only so many writes.")
+@click.option("--oldest-first", is_flag=True, help="The oldest first instead of the newest.")
+@_bookmark
+@_up_to
+@through_door
+def timeline(topic: str, key: str, door: dict[str, Any], oldest_first: bool, **given: Any) -> None:
+    """Print the writes to the document of TOPIC whose key text is KEY, the newest first, a line of JSON each."""
+    with _connected(door) as client:
+        _print_all(client.timeline(topic, key, reversed=not oldest_first, **given)["writes"])
 
 
 @click.command()
-@click.argument("topic")
+@_writing
+def publish(topic: str, data: tuple[str, ...], door: dict[str, Any], **writing: Any) -> None:
+    """Insert or replace records of TOPIC: each DATA is one as JSON, or each line of standard input."""
+    _write(topic, data, door, Client.publish, writing)
+
+
+@click.command("delta-publish")
+@_writing
+def delta_publish(topic: str, data: tuple[str, ...], door: dict[str, Any], **writing: Any) -> None:
+    """Merge fields into records of TOPIC: each DATA is one delta as JSON, or each line of standard input."""
+    _write(topic, data, door, Client.delta_publish, writing)
+
+
+@click.command()
+@topic_argument
+@click.argument("key")
+@click.argument("delta", nargs=-1)
+@_expiration
+@_tags
+@click.option("--change-id", help="Your own id of the change, of one delta: a UUID, or any text.")
+@click.option("--wait", "-w", is_flag=True, help="Wait until they are applied; print what became of each.")
+@_through_kafka
+def delta(
+    topic: str, key: str, delta: tuple[str, ...], wait: bool, door: dict[str, Any], **writing: Any
+) -> None:
+    """Write each DELTA to the document KEY of TOPIC, or those on standard input, as [d,d] or with blanks between."""
+    stream = delta[0] if len(delta) == 1 else f"[{','.join(delta)}]" if delta else sys.stdin.read()
+    with Client(**door) as client:
+        outcomes = client.deltas(topic, key, stream, wait=wait, **writing)
+        _print_all({"outcome": outcome} for outcome in outcomes)
+
+
+@click.command()
+@topic_argument
 @click.option("--filter", "-f", help="Delete all records that match; 1=1 deletes every one.")
 @click.option("--key", "keys", multiple=True, help="Delete the record with this SOW key; may be repeated.")
 @click.option("--data", "-d", help="Delete the record that the key fields in this JSON name.")
-@_url
-def delete(topic: str, filter: str | None, keys: tuple[str, ...], data: str | None, url: str) -> None:
+@_tags
+@through_door
+def delete(
+    topic: str,
+    filter: str | None,
+    keys: tuple[str, ...],
+    data: str | None,
+    tags: tuple[str, ...],
+    door: dict[str, Any],
+) -> None:
     """Delete records of TOPIC by filter, by SOW key, or by data: exactly one of them. Prints how many are gone."""
-    with Client(url) as client:
-        _print_all([{"deleted": client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data)}])
+    with Client(**door) as client:
+        gone = client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data, tags=tags)
+        _print_all([{"deleted": gone}])
 
 
 def _write(
     topic: str,
     data: tuple[str, ...],
-    url: str,
-    kafka: str | None,
+    door: dict[str, Any],
     write: Callable[..., None],
-    expiration: float | None,
+    writing: dict[str, Any],
 ) -> None:
-    with Client(url, kafka=kafka) as client:
+    with Client(**door) as client:
+        tell = Teller()
         for number, line in enumerate(data or _input(), 1):
+            tell("published", number)
             try:
-                write(client, topic, line, expiration=expiration)
+                write(client, topic, line, **writing)
             except SowlineError as error:
                 raise SowlineError(error.reason, f"record {number}: {error.message}") from error
 
@@ -185,10 +257,10 @@ def _input() -> Iterator[str]:
 
 
 @contextmanager
-def _connected(url: str) -> Iterator[Client]:
+def _connected(door: dict[str, Any]) -> Iterator[Client]:
     """Lend a client for reading; Ctrl-C ends the command without a word, connected or not."""
     try:
-        with Client(url) as client:
+        with Client(**door) as client:
             yield client
     except KeyboardInterrupt:
         sys.exit(0)
@@ -203,6 +275,7 @@ def _fields(message: Message) -> dict[str, Any]:
         "updated_at",
         "reason",
         "timestamp",
+        "intrinsics",
         "records",
         "hash",
     )

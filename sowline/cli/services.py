@@ -7,8 +7,6 @@ from pathlib import Path
 
 import click
 
-from sowline.stack import Stack
-
 Command = Callable[..., None]
 
 
@@ -63,9 +61,25 @@ def pipeline(arguments: tuple[str, ...]) -> None:
 )
 @click.option("--kafka", envvar="SOWLINE_KAFKA", help="A running cluster, in place of a local broker.")
 @click.option("--accept-loss", is_flag=True, help="Go on where log records are gone for good.")
-def up(config: Path, data_dir: Path, host: str, port: int, kafka: str | None, accept_loss: bool) -> None:
+@click.option(
+    "--access",
+    envvar="SOWLINE_ACCESS",
+    type=click.Path(path_type=Path, exists=True),
+    help="Who may come in and do what; without it, everybody.",
+)
+def up(
+    config: Path,
+    data_dir: Path,
+    host: str,
+    port: int,
+    kafka: str | None,
+    accept_loss: bool,
+    access: Path | None,
+) -> None:
     """Run everything on this machine: Kafka (unless one is given), materializer, query service, fanouts.
 
     Prints one line of JSON with `kafka`, `url` and `pid` once the query service is ready.
     """
-    sys.exit(Stack(config, data_dir, host, port, kafka, accept_loss).run())
+    from sowline.stack import Stack
+
+    sys.exit(Stack(config, data_dir, host, port, kafka, accept_loss, access).run())

@@ -18,12 +18,17 @@ Node = TypeVar("Node", bound=tree.Delta | tree.Condition)
 
 
 class Canonical(Generic[Node]):
-    """What a delta and a condition have in common: a tree, and its one text, which says whether two are equal."""
+    """What a delta and a condition have in common: a tree, and its one text, which says whether two are equal.
 
-    __slots__ = ("_text", "tree")
+    `source` is a text in which all that the tree has of words and escapes stands as well, if there is one: it saves
+    the way to the canonical text.
+    """
 
-    def __init__(self, node: Node) -> None:
+    __slots__ = ("_text", "source", "tree")
+
+    def __init__(self, node: Node, source: str | None = None) -> None:
         self.tree: Node = node
+        self.source = source
         self._text: str | None = None
 
     @property
@@ -37,7 +42,13 @@ class Canonical(Generic[Node]):
     def needs_about(self) -> bool:
         """Whether the answer may depend on intrinsics."""
         # A string that holds one of these is taken for a condition: that costs a little, and is never wrong.
-        return "intrinsic(" in self.text or "partition(" in self.text
+        text = self.text if self.source is None else self.source
+        return "intrinsic" in text or "partition" in text
+
+    @property
+    def may_hold_escapes(self) -> bool:
+        """Whether characters may have been written as escapes: half of a surrogate pair comes in no other way."""
+        return self.source is None or "\\u" in self.source
 
     def __str__(self) -> str:
         return self.text
@@ -88,19 +99,23 @@ class Condition(Canonical[tree.Condition]):
 
 def parse_delta(text: str) -> Delta:
     """The delta that the text spells. Raises `DocumentError` with reason `bad delta`."""
-    return _cached_delta(text) if len(text) <= CACHED_TEXT_CHARS_MAX else Delta(read_delta(text))
+    return _cached_delta(text) if len(text) <= CACHED_TEXT_CHARS_MAX else Delta(read_delta(text), text)
 
 
 def compile_condition(text: str) -> Condition:
     """The condition that the text spells. Raises `DocumentError` with reason `bad condition`."""
-    return _cached_condition(text) if len(text) <= CACHED_TEXT_CHARS_MAX else Condition(read_condition(text))
+    return (
+        _cached_condition(text)
+        if len(text) <= CACHED_TEXT_CHARS_MAX
+        else Condition(read_condition(text), text)
+    )
 
 
 @lru_cache(maxsize=CACHED_TEXTS_MAX)
 def _cached_delta(text: str) -> Delta:
-    return Delta(read_delta(text))
+    return Delta(read_delta(text), text)
 
 
 @lru_cache(maxsize=CACHED_TEXTS_MAX)
 def _cached_condition(text: str) -> Condition:
-    return Condition(read_condition(text))
+    return Condition(read_condition(text), text)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import lru_cache
 from hashlib import blake2b, md5
 from typing import NamedTuple
 from uuid import UUID
@@ -24,10 +25,13 @@ NEVER_WRITTEN = "0" * 32
 
 CHANGE_ID_BYTES = 16
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+INSTANTS_MAX = 1024
+"""Texts of times that are kept: the times of one document, and of neighbours, are often the same."""
+
+_EPOCH = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
 _MILLISECOND = timedelta(milliseconds=1)
-_FIRST_MS = (datetime(1, 1, 1, tzinfo=UTC) - _EPOCH) // _MILLISECOND
-_LAST_MS = (datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC) - _EPOCH) // _MILLISECOND
+_FIRST_MS = (datetime.min - _EPOCH) // _MILLISECOND
+_LAST_MS = (datetime.max - _EPOCH) // _MILLISECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +66,9 @@ class Document:
             table=self.table,
             signature=self.signature,
             deleted=self.deleted,
-            first_update_at=_instant(self.first_update_ms),
-            last_update_at=_instant(self.last_update_ms),
-            last_mutate_at=_instant(self.last_mutate_ms),
+            first_update_at=instant(self.first_update_ms),
+            last_update_at=instant(self.last_update_ms),
+            last_mutate_at=instant(self.last_mutate_ms),
             placement=self.placement,
         )
 
@@ -72,9 +76,9 @@ class Document:
         """The document as readers see it: content, the template's fields over it, and the intrinsics over both."""
         content = {} if self.content is UNDEFINED else self.content
         times = {
-            "~firstUpdateAt": _instant(self.first_update_ms),
-            "~lastUpdateAt": _instant(self.last_update_ms),
-            "~lastMutateAt": _instant(self.last_mutate_ms),
+            "~firstUpdateAt": instant(self.first_update_ms),
+            "~lastUpdateAt": instant(self.last_update_ms),
+            "~lastMutateAt": instant(self.last_mutate_ms),
         }
         return {
             **content,
@@ -120,8 +124,10 @@ class Folded(NamedTuple):
     redundant: bool
 
 
-def fold(document: Document, write: Write) -> Folded:
+def fold(document: Document, write: Write, template: Mapping[str, Json] | None = None) -> Folded:
     """Apply a write to a document; the delta sees the intrinsics from before it.
+
+    Where there is content, the fields of a `template` lie over it.
 
     Raises `SowlineError` for what `sanitised` refuses: then the document stays as it is. Every other write counts,
     in version, signature and time of the last update, though it changes nothing.
@@ -129,6 +135,8 @@ def fold(document: Document, write: Write) -> Folded:
     delta = sanitised(write.delta)
     about = document.intrinsics() if delta.needs_about else UNKNOWN
     content = apply(delta.tree, document.content, about)
+    if template and content is not UNDEFINED:
+        content = {**content, **template}
     changed = not same(content, document.content)
     outcome = Outcome.APPLIED if changed else _outcome_of_unchanged(delta, document.content, about)
     is_first_mutation = changed or document.last_mutate_ms is None
@@ -171,9 +179,10 @@ def _signed(signature: str, change_id: bytes) -> str:
     return md5(bytes.fromhex(signature) + change_id, usedforsecurity=False).hexdigest()
 
 
-def _instant(milliseconds: int | None) -> str | None:
+@lru_cache(maxsize=INSTANTS_MAX)
+def instant(milliseconds: int | None) -> str | None:
     """ISO 8601 in UTC; a time that has no such text is the first or the last that has."""
     if milliseconds is None:
         return None
     moment = _EPOCH + timedelta(milliseconds=min(max(milliseconds, _FIRST_MS), _LAST_MS))
-    return moment.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    return moment.isoformat(timespec="milliseconds") + "Z"

@@ -18,7 +18,9 @@ def sanitised(delta: Delta) -> Delta:
     half of a surrogate pair, which no body can.
     """
     node = _allowed(delta.tree)
-    clean = delta if node is delta.tree else Delta(node)
+    clean = delta if node is delta.tree else Delta(node, delta.source)
+    if not clean.may_hold_escapes:
+        return clean
     try:
         clean.text.encode()
     except UnicodeEncodeError as error:

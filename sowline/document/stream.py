@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from sowline.document.compiled import Delta, parse_delta
 from sowline.document.errors import BAD_DELTA, DocumentError, place
@@ -19,25 +20,37 @@ _PIECE = re.compile(
 _DEEPER = {"open": 1, "close": -1}
 
 
+class Piece(NamedTuple):
+    """The text of one delta of a stream, and where in the stream it begins."""
+
+    text: str
+    position: int
+
+
 def parse_deltas(text: str) -> Iterator[Delta]:
     """Yield the deltas of a stream, one by one. Raises `DocumentError` at the first that is none.
 
     Those before it have been given by then. The place in the sentence counts from where the wrong delta begins.
     Between blanks no delta may have blanks of its own outside brackets, so `if` needs the form with `[`.
     """
+    for piece in pieces(text):
+        yield parse_delta(piece.text)
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """Yield the texts of a stream's deltas, which are not read yet; raises `DocumentError` where it has no end."""
     start = _after_blanks(text, 0)
-    for delta in _in_array(text, start + 1) if text.startswith("[", start) else _apart(text, start):
-        yield parse_delta(delta)
+    return _in_array(text, start + 1) if text.startswith("[", start) else _apart(text, start)
 
 
-def _in_array(text: str, begin: int) -> Iterator[str]:
+def _in_array(text: str, begin: int) -> Iterator[Piece]:
     """The texts between commas up to the bracket that closes; a comma may be last."""
     depth = 0
     for found in _PIECE.finditer(text, begin):
         is_end = found[0] == "]"
         if depth == 0 and (is_end or found[0] == ","):
             if not is_end or _after_blanks(text, begin) < found.start():
-                yield text[begin : found.start()]
+                yield Piece(text[begin : found.start()], begin)
             if is_end:
                 return _check_end(text, found.end())
             begin = found.end()
@@ -45,16 +58,16 @@ def _in_array(text: str, begin: int) -> Iterator[str]:
     raise _error("expected ',' or ']' behind the last delta, got the end", text, len(text))
 
 
-def _apart(text: str, begin: int) -> Iterator[str]:
+def _apart(text: str, begin: int) -> Iterator[Piece]:
     """The texts between blanks outside brackets and strings."""
     depth = 0
     for found in _PIECE.finditer(text, begin):
         if depth == 0 and found.lastgroup == "blank":
-            yield text[begin : found.start()]
+            yield Piece(text[begin : found.start()], begin)
             begin = found.end()
         depth += _DEEPER.get(found.lastgroup or "", 0)
     if begin < len(text):
-        yield text[begin:]
+        yield Piece(text[begin:], begin)
 
 
 def _check_end(text: str, position: int) -> None:

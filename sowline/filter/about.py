@@ -2,6 +2,9 @@
 
 from typing import NamedTuple
 
+from sowline.document import Intrinsics
+from sowline.document.writes import Writes, intrinsics_of
+
 
 class About(NamedTuple):
     """Facts of one record; `None` is not known, and NULL in a filter."""
@@ -18,6 +21,15 @@ class About(NamedTuple):
     """Seconds since 1970 when the record was last read."""
     instance: str | None = None
     group: str | None = None
+    intrinsics: Intrinsics | None = None
+    """Of a document; of other records, what a condition asks for is made of the facts above."""
+    tags: tuple[str, ...] = ()
+    """Of a document's last write."""
+
+
+def document_about(topic: About, id: str, writes: Writes) -> About:
+    """What is known of a document with content, beside what is known of every record of its topic."""
+    return topic._replace(intrinsics=intrinsics_of(topic.topic or "", id, writes), tags=writes.tags)
 
 
 UNKNOWN = About()

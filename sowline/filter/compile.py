@@ -29,6 +29,7 @@ from sowline.filter.closures import (
     judging,
     signing,
 )
+from sowline.filter.envelope_condition import meeting
 from sowline.filter.evaluate import all_true, any_true, truth
 from sowline.filter.functions import FUNCTIONS
 from sowline.filter.predicates import constant, judged
@@ -47,6 +48,7 @@ from sowline.filter.tree import (
     IsNull,
     Like,
     Literal,
+    Meets,
     Node,
     Not,
     Or,
@@ -113,6 +115,8 @@ def value(node: Node) -> Evaluate:
             return calculating(value(first), [(OPERATIONS[name], value(operand)) for name, operand in rest])
         case Call():
             return _call(node)
+        case Meets(condition, in_envelope):
+            return meeting(condition) if in_envelope else condition.matches
         case Comparison() | Between() | In() | Like() | Affixed() | IsNull() | IsNaN() | Not() | And() | Or():
             return verdict(node)
         case _:

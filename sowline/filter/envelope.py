@@ -9,11 +9,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from sowline.filter.about import About
+from sowline.filter.envelope_condition import DOCUMENT, TAGS
 from sowline.filter.functions import FUNCTIONS
-from sowline.filter.tree import Call, Field, FieldOf, Node, rebuilt, walk
+from sowline.filter.tree import Call, Field, FieldOf, Meets, Node, rebuilt, walk
 from sowline.path import Document, Path
 
-DOCUMENT = "document"
 PREVIOUS = "previous"
 
 _STATES = {"CURRENT": DOCUMENT, "PREVIOUS": PREVIOUS}
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 def needs_about(tree: Node) -> bool:
     """Whether the tree asks for facts beside the document."""
-    return any(_fact(node) for node in walk(tree))
+    return any(_asks_beside(node) if isinstance(node, Meets) else _fact(node) for node in walk(tree))
 
 
 def about_facts(
@@ -53,12 +53,18 @@ def enveloped(node: Node) -> Node:
         return Field(Path((_STATES[node.state], *node.path.steps)))
     if isinstance(node, Field):
         return Field(Path((DOCUMENT, *node.path.steps)))
+    if isinstance(node, Meets):
+        return Meets(node.condition, in_envelope=True)
     fact = _fact(node)
     if fact is None:
         return rebuilt(node, enveloped)
     if fact in _HASHED:
         return Call("CRC64", (Field(Path((_HASHED[fact],))),))
     return Field(Path((fact,)))
+
+
+def _asks_beside(node: Meets) -> bool:
+    return node.condition.needs_about or TAGS in node.condition.text
 
 
 def _fact(node: Node) -> str | None:

@@ -3,7 +3,7 @@
 from sowline.filter.compile import value
 from sowline.filter.evaluate import first
 from sowline.filter.functions import FUNCTIONS
-from sowline.filter.tree import Call, Field, Literal, Node, children, rebuilt
+from sowline.filter.tree import Call, Field, Literal, Meets, Node, children, rebuilt
 
 FOLDED_TEXT_CHARS_MAX = 4096
 """A longer text is made anew for each document: a short filter must not hold much memory."""
@@ -11,7 +11,7 @@ FOLDED_TEXT_CHARS_MAX = 4096
 
 def folded(node: Node) -> Node:
     """A tree that means the same, in which what is constant is a literal. Its text isn't the user's any more."""
-    if isinstance(node, Literal | Field):
+    if isinstance(node, Literal | Field | Meets):
         return node
     simpler = rebuilt(node, folded)
     if not all(isinstance(operand, Literal) for operand in children(simpler)) or _is_open(simpler):

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from lark import Lark, Token, Transformer, UnexpectedInput, v_args
 
+from sowline.document import DocumentError, compile_condition
 from sowline.filter.complaints import complaint
 from sowline.filter.errors import FilterError
 from sowline.filter.functions import canonical_name
@@ -25,6 +26,7 @@ from sowline.filter.tree import (
     IsNull,
     Like,
     Literal,
+    Meets,
     Node,
     Not,
     Signed,
@@ -37,6 +39,9 @@ FILTER_CHARS_MAX = 64 * 1024
 
 NESTING_MAX = 100
 """Levels of parentheses, operators and NOT within each other. A chain of one operator is one level."""
+
+CONDITION = "CONDITION"
+"""Reads like a function, but its argument is a language of its own."""
 
 _SAME_OPERATOR = {"==": "=", "<>": "!="}
 
@@ -115,6 +120,20 @@ def _nest(node: Node, parts: tuple[Nested, ...], column: int | None = None) -> N
             f"expected at most {NESTING_MAX} levels of nesting, got more around column {column}", column
         )
     return Nested(node, levels, column)
+
+
+def _meets(arguments: list[Node], column: int) -> Meets:
+    match arguments:
+        case [Literal(str() as text)]:
+            try:
+                return Meets(compile_condition(text))
+            except DocumentError as error:
+                raise FilterError(f"{error.message}, in CONDITION at column {column}", column) from None
+        case _:
+            raise FilterError(
+                f"expected one text in quotes for {CONDITION} at column {column}, a condition of documents",
+                column,
+            )
 
 
 def _leaf(node: Node, token: Token) -> Nested:
@@ -198,6 +217,8 @@ class _TreeBuilder(Transformer[Token, Nested]):
 
     def call(self, name: Token, *arguments: Nested | None) -> Nested:
         nested = tuple(argument for argument in arguments if argument is not None)
+        if canonical_name(name) == CONDITION:
+            return _leaf(_meets([argument.node for argument in nested], _column(name)), name)
         node = Call(canonical_name(name), tuple(argument.node for argument in nested), _column(name))
         return _nest(node, nested, _column(name)) if nested else _leaf(node, name)
 

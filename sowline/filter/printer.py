@@ -17,6 +17,7 @@ from sowline.filter.tree import (
     IsNull,
     Like,
     Literal,
+    Meets,
     Node,
     Not,
     Or,
@@ -60,6 +61,8 @@ def _form(node: Node) -> tuple[_Level, str]:
             return _Level.PRIMARY, f"{path} OF {state}"
         case Call(name, arguments):
             return _Level.PRIMARY, f"{name}({_list(arguments)})"
+        case Meets(condition):
+            return _Level.PRIMARY, f"CONDITION({quoted(condition.text)})"
         case Signed(sign, operand):
             return _Level.UNARY, sign + _text(operand, _Level.UNARY)
         case Arithmetic():

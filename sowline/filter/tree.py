@@ -7,6 +7,7 @@ conjunctions is one conjunction, parentheses are gone. Two texts with equal tree
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
+from sowline.document import Condition
 from sowline.path import Path, Scalar
 
 
@@ -149,6 +150,17 @@ class Call:
     column: int = field(default=1, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Meets:
+    """`CONDITION('text')`: what a condition of documents says of the whole record, and of its intrinsics.
+
+    In an envelope (see `envelope`), the record is one level down and what is known of it lies beside it.
+    """
+
+    condition: Condition
+    in_envelope: bool = False
+
+
 Node = (
     Literal
     | Field
@@ -166,6 +178,7 @@ Node = (
     | And
     | Or
     | Call
+    | Meets
 )
 
 
@@ -194,7 +207,7 @@ def _flattened(kind: type[And] | type[Or], terms: Iterable[Node]) -> tuple[Node,
 def children(node: Node) -> tuple[Node, ...]:
     """The operands of a node, in the order written."""
     match node:
-        case Literal() | Field() | FieldOf():
+        case Literal() | Field() | FieldOf() | Meets():
             return ()
         case (
             Signed(operand=operand) | Like(operand=operand) | IsNull(operand) | IsNaN(operand) | Not(operand)
@@ -217,7 +230,7 @@ def children(node: Node) -> tuple[Node, ...]:
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
     """The node with each of its operands changed; a node without operands is itself."""
     match node:
-        case Literal() | Field() | FieldOf():
+        case Literal() | Field() | FieldOf() | Meets():
             return node
         case Signed() | Like() | IsNull() | IsNaN() | Not():
             return replace(node, operand=change(node.operand))

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from sowline.bookmark import NOW, named_place
-from sowline.settings import Settings
+from sowline.settings import read_settings
 from sowline.spark.broker import connected
 from sowline.spark.events import bookmark_text, events, is_again, is_behind, is_change, kafka_options
 from sowline.spark.moment import read_place
@@ -39,7 +39,7 @@ def read_changes(
     Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` where the bookmark has not been reached yet,
     `bookmark_expired` where a change after it is gone, `not supported` for a schema.
     """
-    log, kafka, options = log or topic.replace("/", "."), kafka or Settings().kafka, options or {}
+    log, kafka, options = log or topic.replace("/", "."), kafka or read_settings().kafka, options or {}
     with connected(spark, kafka, options) as broker:
         changes = ChangesTopic(spark, broker, log, kafka, options)
         fields = schema_of(spark, schema, changes)

@@ -43,8 +43,8 @@ def events(rows: DataFrame) -> DataFrame:
     """Return the events among the records of a changes topic, one row each.
 
     `partition`, `stamp` (ms, when it was written), `kind`, `sow_key`, `position` and `after` (structs that sort),
-    `body` and `previous` (text), and `op`, `time`, `last`, `reason`, `expires`, `correlation` as they are in the
-    header `sow`. A record that is no event fails the job.
+    `body` (text, null for what is gone, a document too) and `previous`, and `op`, `time`, `last`, `reason`,
+    `expires`, `correlation` as they are in the header `sow`. A record that is no event fails the job.
     """
     progress = F.col("key") == F.lit(PROGRESS_KEY)
     about = F.from_json(F.when(progress, F.col("value")).otherwise(_header("sow")).cast("string"), _ABOUT)
@@ -64,7 +64,7 @@ def events(rows: DataFrame) -> DataFrame:
         F.col("key").cast("string").alias("sow_key"),
         _position(era, position).alias("position"),
         _relative(era, F.col("about.after")).alias("after"),
-        F.col("value").cast("string").alias("body"),
+        F.when(F.length("value") > 0, F.col("value").cast("string")).alias("body"),
         _header("sow.previous").cast("string").alias("previous"),
         F.col("about.op").alias("op"),
         F.col("about.time").alias("time"),

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from sowline.command import PUBLISH
 from sowline.errors import SowlineError
-from sowline.settings import Settings
+from sowline.settings import read_settings
 from sowline.spark.broker import connected
 from sowline.spark.commands import HEADERS, Name, command_rows, header
 from sowline.spark.ordinals import Ordinals
@@ -88,7 +88,7 @@ def to_sow(
 
     Raises SowlineError: `bad frame`, `bad key`, `bad checkpoint`; `invalid topic` where there is no such log.
     """
-    log = Log(topic, kafka or Settings().kafka, publisher, None, rows_per_second, options or {})
+    log = Log(topic, kafka or read_settings().kafka, publisher, None, rows_per_second, options or {})
     rows = command_rows(frame, key, command, body, expiration, correlation)
     if not frame.isStreaming:
         write(rows, log)

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sowline.errors import SowlineError
-from sowline.settings import Settings
+from sowline.settings import read_settings
 from sowline.spark.broker import connected
 from sowline.spark.events import bookmark_text, is_again, is_behind, is_change
 from sowline.spark.moment import read_moment
@@ -41,7 +41,7 @@ def read_sow(
     that it fails. Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` where the place has not been
     reached yet, `bookmark_expired` where changes since then are gone, `not supported` for a schema.
     """
-    log, kafka, options = log or topic.replace("/", "."), kafka or Settings().kafka, options or {}
+    log, kafka, options = log or topic.replace("/", "."), kafka or read_settings().kafka, options or {}
     with connected(spark, kafka, options) as broker:
         changes = ChangesTopic(spark, broker, log, kafka, options)
         called = round(time.time() * 1000)

@@ -1,11 +1,13 @@
 """JSON Schemas of Kubernetes' objects, as kubeconform reads them, made from Kubernetes' own OpenAPI document.
 
-Those of the Spark operator's objects are made from its own definition of them. Both documents come as files of Go
-modules, and what is made of them stays in the user's cache.
+Those of other operators' objects are made from their own definitions of them. All of these documents come as files of
+Go modules, and what is made of them stays in the user's cache.
 """
 
+import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -18,10 +20,11 @@ import yaml
 from sowline.jars import cache_dir
 
 KUBERNETES = "v1.36.3"
-SPARK_OPERATOR = "v2.5.1"
 KINDS = (
     "ConfigMap",
     "Deployment",
+    "HorizontalPodAutoscaler",
+    "NetworkPolicy",
     "PersistentVolumeClaim",
     "PodDisruptionBudget",
     "Service",
@@ -29,10 +32,17 @@ KINDS = (
     "StatefulSet",
 )
 OPENAPI = ("k8s.io/kubernetes", KUBERNETES, "api/openapi-spec/swagger.json")
-SPARK_APPLICATION = (
-    "github.com/kubeflow/spark-operator/v2",
-    SPARK_OPERATOR,
-    "config/crd/bases/sparkoperator.k8s.io_sparkapplications.yaml",
+CUSTOM = (
+    (
+        "github.com/kubeflow/spark-operator/v2",
+        "v2.5.1",
+        "config/crd/bases/sparkoperator.k8s.io_sparkapplications.yaml",
+    ),
+    (
+        "github.com/prometheus-operator/prometheus-operator",
+        "v0.85.0",
+        "example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+    ),
 )
 
 Schema = dict[str, Any]
@@ -40,7 +50,8 @@ Schema = dict[str, Any]
 
 def schema_location() -> str:
     """Return kubeconform's `-schema-location`: where each kind's schema lies, made first if it is not there yet."""
-    directory = cache_dir() / "kubernetes-schemas" / f"{KUBERNETES}-spark-operator-{SPARK_OPERATOR}"
+    of_what = hashlib.sha256(repr((OPENAPI, KINDS, CUSTOM)).encode()).hexdigest()[:12]
+    directory = cache_dir() / "kubernetes-schemas" / f"{KUBERNETES}-{of_what}"
     if not directory.is_dir():
         _make(directory)
     return f"{directory}/{{{{ .ResourceKind }}}}{{{{ .KindSuffix }}}}.json"
@@ -53,8 +64,10 @@ def _make(directory: Path) -> None:
         schemas.mkdir()
         modules = Path(half, "modules")
         openapi = json.loads(_file_of_module(modules, *OPENAPI))
-        custom = yaml.safe_load(_file_of_module(modules, *SPARK_APPLICATION))
-        for name, schema in [*schemas_of(openapi["definitions"]), *schemas_of_custom(custom)]:
+        made = [*schemas_of(openapi["definitions"])]
+        for document in CUSTOM:
+            made += schemas_of_custom(yaml.safe_load(_file_of_module(modules, *document)))
+        for name, schema in made:
             (schemas / name).write_text(json.dumps(schema))
         try:
             schemas.rename(directory)
@@ -81,7 +94,19 @@ def schemas_of(definitions: dict[str, Schema]) -> Iterable[tuple[str, Schema]]:
     for name, definition in definitions.items():
         for kind in definition.get("x-kubernetes-group-version-kind", []):
             if kind["kind"] in KINDS:
-                yield _file_name(kind), {"$ref": f"#/definitions/{name}", "definitions": strict}
+                needed = {needed: strict[needed] for needed in _needed(name, strict)}
+                yield _file_name(kind), {"$ref": f"#/definitions/{name}", "definitions": needed}
+
+
+def _needed(name: str, definitions: dict[str, Schema]) -> set[str]:
+    """Return the names of what a definition refers to, itself among them: with all, kubeconform is slow."""
+    found: set[str] = set()
+    todo = {name}
+    while todo:
+        found |= todo
+        text = json.dumps([definitions[name] for name in todo])
+        todo = set(re.findall(r'"\$ref": "#/definitions/([^"]+)"', text)) - found
+    return found
 
 
 def schemas_of_custom(definition: Schema) -> Iterable[tuple[str, Schema]]:

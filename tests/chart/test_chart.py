@@ -81,6 +81,7 @@ def test_least_privilege(service: str, render: Render) -> None:
     assert container["readOnlyRootFilesystem"] is True
     assert container["allowPrivilegeEscalation"] is False
     assert container["capabilities"] == {"drop": ["ALL"]}
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod["automountServiceAccountToken"] is False
 
 
@@ -96,6 +97,8 @@ def test_settings_are_understood(service: str, render: Render, monkeypatch: pyte
     assert settings.config == Path("/etc/sowline/topics.yaml")
     assert settings.host == "0.0.0.0"
     assert (settings.batch_records_max, settings.accept_loss, settings.group) == (10_000, False, "blue")
+    assert settings.standby is (service == "materializer")
+    assert told.pop("OTEL_EXPORTER_OTLP_ENDPOINT") == "http://collector:4318"
     assert {name.removeprefix("SOWLINE_").lower() for name in told} <= set(Settings.model_fields)
 
 
@@ -159,16 +162,152 @@ def test_who_keeps_data(render: Render) -> None:
 
 
 def test_selectors_meet(render: Render) -> None:
-    """Services and disruption budgets select the pods of their component, and of no other."""
+    """Services, disruption budgets and network policies select the pods of their component, and of no other."""
     objects = render(everything())
     labels = [item["spec"]["template"]["metadata"]["labels"] for item in workloads(objects)]
-    selectors = [item["spec"]["selector"] for item in objects if item["kind"] == "Service"]
+    selectors = [item["spec"]["selector"] for item in of_kind(objects, "Service").values()]
     selectors += [
-        item["spec"]["selector"]["matchLabels"] for item in objects if item["kind"] == "PodDisruptionBudget"
+        item["spec"]["selector"]["matchLabels"] for item in of_kind(objects, "PodDisruptionBudget").values()
     ]
-    assert len(selectors) == 5
+    selectors += [
+        item["spec"]["podSelector"]["matchLabels"] for item in of_kind(objects, "NetworkPolicy").values()
+    ]
+    assert len(selectors) == 3 + 3 + 5
     for selector in selectors:
         assert sum(selector.items() <= candidate.items() for candidate in labels) == 1
+
+
+def of_kind(objects: Objects, kind: str) -> dict[str, Any]:
+    """Return the objects of a kind by the name of their component."""
+    return {
+        item["metadata"]["name"].removeprefix("blue-sowline-"): item
+        for item in objects
+        if item["kind"] == kind
+    }
+
+
+@pytest.mark.parametrize("kind", ["NetworkPolicy", "ServiceMonitor", "HorizontalPodAutoscaler"])
+def test_what_is_off_by_default(kind: str, render: Render) -> None:
+    """What needs something of the cluster is not installed unless it is asked for."""
+    assert not of_kind(render(least()), kind)
+    assert of_kind(render(everything()), kind)
+
+
+def test_labels_and_annotations_of_ones_own(render: Render) -> None:
+    """They are on every object, labels on pods too, where those of the pods go before; ours stay what they are."""
+    objects = render(everything())
+    for item in objects:
+        labels = item["metadata"]["labels"]
+        assert (labels["team"], labels["release"]) == ("data", "prometheus")
+        assert labels["app.kubernetes.io/instance"] == "blue"
+        assert item["metadata"]["annotations"]["example.com/owner"] == "data"
+    for item in workloads(objects):
+        labels = item["spec"]["template"]["metadata"]["labels"]
+        assert (labels["team"], labels["release"], labels["tier"]) == ("orders", "prometheus", "data")
+        assert item["spec"]["selector"]["matchLabels"].keys().isdisjoint(("team", "release", "tier"))
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_pods_are_spread(service: str, render: Render) -> None:
+    """Over nodes by default; a constraint without a selector is about the service's own pods."""
+    (usual,) = pods(render(least() | {"config": everything()["config"]}))[service][
+        "topologySpreadConstraints"
+    ]
+    assert (usual["topologyKey"], usual["whenUnsatisfiable"]) == ("kubernetes.io/hostname", "ScheduleAnyway")
+    own, other = pods(render(everything()))[service]["topologySpreadConstraints"]
+    for constraint in (usual, own):
+        assert constraint["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == service
+    assert other["labelSelector"] == {"matchLabels": {"tier": "data"}}
+
+
+def test_autoscaling(render: Render) -> None:
+    """It is by CPU, by a metric from elsewhere or by both, and the number of pods is left to it."""
+    objects = render(everything())
+    scalers = {name: item["spec"] for name, item in of_kind(objects, "HorizontalPodAutoscaler").items()}
+    deployments = of_kind(objects, "Deployment")
+    assert set(scalers) == {"query-service", "fanout"}
+    for name, spec in scalers.items():
+        assert spec["scaleTargetRef"]["name"] == deployments[name]["metadata"]["name"]
+        assert "replicas" not in deployments[name]["spec"]
+    assert (scalers["query-service"]["minReplicas"], scalers["query-service"]["maxReplicas"]) == (2, 8)
+    (cpu,) = scalers["query-service"]["metrics"]
+    assert cpu["resource"] == {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}
+    (lag,) = scalers["fanout"]["metrics"]
+    assert lag["external"]["metric"] == {
+        "name": "lag",
+        "selector": {"matchLabels": {"group": "blue-fanout-late"}},
+    }
+    assert lag["external"]["target"] == {"type": "AverageValue", "averageValue": "500"}
+
+
+def test_a_query_service_goes_on_until_nobody_is_sent_to_it(render: Render) -> None:
+    """It waits before it closes its sessions; the others have nobody who would be sent to them."""
+    found = {name: pod["containers"][0].get("lifecycle") for name, pod in pods(render(everything())).items()}
+    assert found.pop("query-service") == {"preStop": {"exec": {"command": ["sleep", "5"]}}}
+    assert set(found.values()) == {None}
+
+
+def ports(rule: Any) -> set[int]:
+    """Return the ports of a rule."""
+    return {port["port"] for port in rule["ports"]}
+
+
+def test_network_policies(render: Render) -> None:
+    """Clients come to the doors only, monitoring to each service; from there to Kafka, DNS and what is named."""
+    given = everything()["networkPolicy"]
+    found = {name: item["spec"] for name, item in of_kind(render(everything()), "NetworkPolicy").items()}
+    assert set(found) == {*SERVICES, *PIPELINES}
+    for service, port in SERVICES.items():
+        (ingress,) = found[service]["ingress"]
+        assert ports(ingress) == {port}
+        clients = given["clients"] if service == "query-service" else []
+        assert ingress["from"] == clients + given["monitoring"]
+        dns, kafka, other = found[service]["egress"]
+        assert (dns["to"], ports(dns)) == (given["dns"], {53})
+        assert (kafka["to"], ports(kafka)) == (given["kafka"]["peers"], {9092, 9094})
+        assert [other] == given["egress"]
+    for pipeline in PIPELINES:
+        assert (found[pipeline]["policyTypes"], found[pipeline]["ingress"]) == (["Ingress"], [])
+
+
+def test_network_policies_by_default(render: Render) -> None:
+    """Anybody may come to the doors and only nodes elsewhere; Kafka is at the ports of its bootstrap servers."""
+    values = least() | {"networkPolicy": {"enabled": True}, "kafka": {"bootstrap": "a:9092,b:9093,c:9092"}}
+    found = {name: item["spec"] for name, item in of_kind(render(values), "NetworkPolicy").items()}
+    assert [rule.keys() for rule in found["query-service"]["ingress"]] == [{"ports"}]
+    assert found["materializer"]["ingress"] == []
+    dns, kafka = found["materializer"]["egress"]
+    assert "to" not in dns
+    assert "to" not in kafka
+    assert [port["port"] for port in kafka["ports"]] == [9092, 9093]
+
+
+def test_monitor_finds_every_service(render: Render) -> None:
+    """Each has a Service with the port that is scraped, and becomes the job that alerts ask for."""
+    objects = render(everything())
+    spec = of_kind(objects, "ServiceMonitor")["blue-sowline"]["spec"]
+    (endpoint,) = spec["endpoints"]
+    assert (endpoint["path"], endpoint["interval"]) == ("/metrics", "30s")
+    assert endpoint["relabelings"][0] == {
+        "sourceLabels": ["__meta_kubernetes_service_label_app_kubernetes_io_component"],
+        "targetLabel": "job",
+        "replacement": "sowline-$1",
+    }
+    services = of_kind(objects, "Service")
+    assert set(services) == set(SERVICES)
+    for service in services.values():
+        assert spec["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert [port["name"] for port in service["spec"]["ports"]] == [endpoint["port"]]
+
+
+@pytest.mark.parametrize("service", [*SERVICES, *PIPELINES])
+def test_files_of_a_secret(service: str, render: Render) -> None:
+    """Certificates that Kafka's options name are where the values say, and nobody can write them."""
+    pod = pods(render(everything()))[service]
+    assert {"name": "kafka", "secret": {"secretName": "kafka-ca"}} in pod["volumes"]
+    mounts = pod["containers"][0]["volumeMounts"]
+    assert {"name": "kafka", "mountPath": "/etc/sowline-kafka", "readOnly": True} in mounts
+    assert "kafka" not in {volume["name"] for volume in pods(render(least()))["materializer"]["volumes"]}
 
 
 def test_options_come_from_a_secret(render: Render) -> None:
@@ -209,7 +348,7 @@ def test_pipeline_is_one_pod(render: Render) -> None:
         volumes = deployments[name]["template"]["spec"]["volumes"]
         assert {"name": "data", "persistentVolumeClaim": {"claimName": name}} in volumes
         assert claim["spec"]["storageClassName"] == "fast"
-        assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+        assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
 
 
 def test_changed_file_begins_its_pipeline_again(render: Render) -> None:
@@ -228,3 +367,64 @@ def test_version() -> None:
     """The chart installs the version of Sowline that it comes with."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == project["version"]
+
+
+def guarded(**tls: Any) -> Values:
+    """Return values with an access file and a certificate."""
+    door = {"access": {"secret": "who", "key": "who.yaml"}, "tls": {"secret": "own"} | tls}
+    return everything() | {"queryService": door}
+
+
+def test_the_doors_of_the_query_service(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Access file and certificate are mounted to be read only, and are where the service looks for them."""
+    objects = render(guarded(clientCa="ca.crt", clientRequired=True))
+    pod = pods(objects)["query-service"]
+    mounts = {one["name"]: one for one in pod["containers"][0]["volumeMounts"]}
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    assert [mounts[name]["readOnly"] for name in ("access", "tls")] == [True, True]
+    assert [volumes[name]["secret"] for name in ("access", "tls")] == [
+        {"secretName": "who"},
+        {"secretName": "own"},
+    ]
+    for name, value in environment(pod).items():
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    settings = Settings()
+    assert (settings.access, settings.tls_cert) == (
+        "/etc/sowline-access/who.yaml",
+        "/etc/sowline-tls/tls.crt",
+    )
+    assert (settings.tls_client_ca, settings.tls_client_required) == ("/etc/sowline-tls/ca.crt", True)
+    others = [pods(objects)[service] for service in ("materializer", "fanout")]
+    assert not any({"access", "tls"} & {one["name"] for one in pod["volumes"]} for pod in others)
+
+
+def test_with_a_certificate_all_is_https(render: Render) -> None:
+    """Probes, the service's port and monitoring; those of other services stay as they are."""
+    objects = render(guarded())
+    container = pods(objects)["query-service"]["containers"][0]
+    asked = [container[f"{name}Probe"]["httpGet"] for name in ("startup", "readiness", "liveness")]
+    assert {(get["port"], get["scheme"]) for get in asked} == {("https", "HTTPS")}
+    (port,) = of_kind(objects, "Service")["query-service"]["spec"]["ports"]
+    assert (container["ports"][0]["name"], port["name"], port["targetPort"]) == ("https", "https", "https")
+    (monitor,) = of_kind(objects, "ServiceMonitor").values()
+    assert [(one["port"], one.get("scheme")) for one in monitor["spec"]["endpoints"]] == [
+        ("http", None),
+        ("https", "https"),
+    ]
+    other = pods(objects)["fanout"]["containers"][0]
+    assert other["readinessProbe"]["httpGet"]["scheme"] == "HTTP"
+
+
+def test_an_access_file_of_a_config_map(render: Render) -> None:
+    """It holds no secret, so it may be one."""
+    values = least() | {"queryService": {"access": {"configMap": "who"}}}
+    (volume,) = [one for one in pods(render(values))["query-service"]["volumes"] if one["name"] == "access"]
+    assert volume["configMap"] == {"name": "who"}
+
+
+def test_fractions_stay_fractions(render: Render) -> None:
+    """Half a second is not none."""
+    values = least() | {"settings": {"progress_seconds": 0.5, "logon_seconds_max": 30}}
+    told = environment(pods(render(values))["query-service"])
+    assert (told["SOWLINE_PROGRESS_SECONDS"], told["SOWLINE_LOGON_SECONDS_MAX"]) == ("0.5", "30")

@@ -33,10 +33,29 @@ def wrong(path: str, value: Any) -> Values:
         ("image.pullPolicy", "Sometimes", "/image/pullPolicy"),
         ("materializer.replicas", -1, "/materializer/replicas"),
         ("materializer.replicas", "two", "/materializer/replicas"),
+        ("materializer.standby", "yes", "/materializer/standby"),
         ("materializer.storage.size", "big", "/materializer/storage/size"),
+        ("materializer.autoscaling", {"enabled": True}, "'autoscaling' not allowed"),
+        ("materializer.topologySpreadConstraints", [{"maxSkew": 1}], "'topologyKey'"),
+        ("queryService.autoscaling.minReplicas", 0, "/queryService/autoscaling/minReplicas"),
+        ("fanout.autoscaling.external.averageValue", "much", "/fanout/autoscaling/external/averageValue"),
+        ("fanout.podLabels", {"app.kubernetes.io/name": "mine"}, "invalid propertyName"),
+        ("commonLabels", {"app.kubernetes.io/instance": "mine"}, "invalid propertyName"),
+        ("networkPolicy.clients", [{}], "/networkPolicy/clients/0"),
+        ("networkPolicy.monitoring", [{"namespace": "monitoring"}], "'namespace' not allowed"),
+        ("networkPolicy.kafka.ports", [0], "/networkPolicy/kafka/ports/0"),
+        ("serviceMonitor.interval", "often", "/serviceMonitor/interval"),
         ("queryService.port", 70000, "/queryService/port"),
         ("queryService.service.type", "ExternalName", "/queryService/service/type"),
         ("queryService.maxUnavailable", "half", "/queryService/maxUnavailable"),
+        ("queryService.access.key", "", "/queryService/access/key"),
+        ("queryService.access.key", "../topics.yaml", "/queryService/access/key"),
+        ("queryService.access.file", "access.yaml", "'file' not allowed"),
+        ("queryService.tls.clientCa", "/etc/ca.crt", "/queryService/tls/clientCa"),
+        ("queryService.tls.clientRequired", "yes", "/queryService/tls/clientRequired"),
+        ("materializer.tls", {"secret": "own"}, "'tls' not allowed"),
+        ("settings.tls_cert", "/etc/tls.crt", "'tls_cert' not allowed"),
+        ("settings.access", "/etc/access.yaml", "'access' not allowed"),
         ("pipelines.files", {"orders": {"name": "orders"}}, "/pipelines/files/orders"),
         ("pipelines.files", {"orders": " \n"}, "/pipelines/files/orders"),
         ("pipelines.files", {"my.orders": "name: orders"}, "invalid propertyName 'my.orders'"),
@@ -45,13 +64,54 @@ def wrong(path: str, value: Any) -> Values:
         ("pipelines.storage.size", "big", "/pipelines/storage/size"),
         ("pipelines.volumeMounts", ["/drops"], "/pipelines/volumeMounts"),
         ("settings.port", 1, "'port' not allowed"),
+        ("settings.standby", True, "'standby' not allowed"),
         ("settings.group", ["x"], "/settings/group"),
         ("settings.batch_records_max", 0, "/settings/batch_records_max"),
     ],
 )
 def test_wrong_value(path: str, value: Any, said: str, refusal: Callable[[Values], str]) -> None:
     """A wrong value is refused before anything is installed, and Helm says where it is."""
-    assert said in refusal(wrong(path, value))
+    answer = refusal(wrong(path, value))
+    assert "don't meet the specifications of the schema" in answer
+    assert said in answer
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        (
+            {"preStopSeconds": 30},
+            "expected preStopSeconds below terminationGracePeriodSeconds, got 30 and 30",
+        ),
+        (
+            {"autoscaling": {"enabled": True, "maxReplicas": 1}},
+            "expected autoscaling.minReplicas of at most maxReplicas, got 2 and 1",
+        ),
+        (
+            {"autoscaling": {"enabled": True, "cpuPercent": 0}},
+            "expected autoscaling.cpuPercent above 0 or the name of autoscaling.external.metric, got neither",
+        ),
+        (
+            {"access": {"secret": "a", "configMap": "b"}},
+            "expected access.secret or access.configMap, got a and b",
+        ),
+        (
+            {"tls": {"clientCa": "ca.crt"}},
+            "expected tls.secret, in which tls.clientCa is a key, got none",
+        ),
+        (
+            {"tls": {"secret": "own", "clientRequired": True}},
+            "expected tls.clientCa where tls.clientRequired is true, got none",
+        ),
+        (
+            {"autoscaling": {"enabled": True}, "resources": {"requests": {"cpu": None}}},
+            "expected resources.requests.cpu, of which autoscaling.cpuPercent is a share, got none",
+        ),
+    ],
+)
+def test_values_that_do_not_go_together(values: Values, said: str, refusal: Callable[[Values], str]) -> None:
+    """They are refused with a sentence that names the service, what was expected and what came."""
+    assert f"query-service: {said}" in refusal(least() | {"queryService": values})
 
 
 def closed_sections(schema: Values, path: str = "") -> list[str]:
@@ -67,12 +127,19 @@ def closed_sections(schema: Values, path: str = "") -> list[str]:
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
 
-@pytest.mark.parametrize("section", closed_sections(SCHEMA))
-def test_unknown_value(section: str, refusal: Callable[[Values], str]) -> None:
+def test_unknown_values(refusal: Callable[[Values], str]) -> None:
     """A value that the chart does not know is refused in every section: a misspelt one is not ignored."""
-    assert "additional properties 'unknown' not allowed" in refusal(
-        wrong(f"{section}.unknown".lstrip("."), 1)
-    )
+    values = least()
+    sections = closed_sections(SCHEMA)
+    for section in sections:
+        place: Any = values
+        for step in section.split(".") if section else []:
+            place = place.setdefault(step, {})
+        place["unknown"] = 1
+    said = refusal(values)
+    complained = set(re.findall(r"at '(.*)': additional properties 'unknown' not allowed", said))
+    assert len(sections) > 20
+    assert complained == {f"/{section.replace('.', '/')}" if section else "" for section in sections}
 
 
 def described(schema: Values, path: str = "") -> dict[str, str]:
@@ -124,8 +191,12 @@ def test_every_value_has_a_default() -> None:
 
 
 def test_documented_values(render: Render) -> None:
-    """The values that docs/deploy.md shows install a chart."""
+    """The values that docs/deploy.md shows install a chart, the first alone and the others beside it."""
     text = (CHART.parents[1] / "docs" / "deploy.md").read_text(encoding="utf-8")
-    example = re.search(r"```yaml\n(# values.yaml\n.*?)```", text, re.DOTALL)
-    assert example is not None
-    assert render(yaml.safe_load(example[1]))
+    first, *others = (
+        yaml.safe_load(example) for example in re.findall(r"```yaml\n(# values.yaml.*?)```", text, re.DOTALL)
+    )
+    assert render(first)
+    assert len(others) == 3
+    for values in others:
+        assert render(first | values) != render(first)

@@ -1,29 +1,35 @@
-"""One running system for all pages whose examples are run."""
+"""One running system for all pages whose blocks are run: the topics of all of them."""
 
-import json
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.docs.pages import page, topics_of
+from tests.docs.pages import blocks_of
+from tests.docs.reader import Running
+from tests.integration.services import system
 
-PAGES = ("README.md", "docs/queries.md")
+# Whose `topics.yaml` is served; those of other pages are only loaded.
+SERVED = ("README.md", "docs/queries.md", "docs/emodb.md", "docs/tutorial.md")
+# What other pages ask of these topics.
+BESIDES: dict[str, Any] = {"orders": {"history": {"window": "1h"}}}
 
 
-@pytest.fixture(scope="session")
-def url(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Everything up, on the topics of all these pages."""
+def topics_of(page: str) -> list[dict[str, Any]]:
+    """Return the topics that a page's `topics.yaml` defines."""
+    blocks = [block.text for block in blocks_of(page) if block.language == "yaml" and "topics:" in block.text]
+    return [
+        topic | BESIDES.get(topic["name"], {}) for text in blocks for topic in yaml.safe_load(text)["topics"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def running(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Everything up."""
     directory = tmp_path_factory.mktemp("pages")
-    topics = [topic for name in PAGES for topic in topics_of(page(name))]
-    (directory / "topics.yaml").write_text(yaml.safe_dump({"topics": topics}))
-    up = ["up", "--config", "topics.yaml", "--port", "0", "--kafka", kafka]
-    process = subprocess.Popen([sys.executable, "-m", "sowline", *up], cwd=directory, stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    yield json.loads(process.stdout.readline())["url"]
-    process.send_signal(signal.SIGINT)
-    assert process.wait(30) == 0
-    process.stdout.close()
+    with system(kafka, directory, [topic for page in SERVED for topic in topics_of(page)]) as made:
+        services = [made.service(module).start() for module in ("materializer", "query_service")]
+        for service in services:
+            service.wait_ready()
+        yield Running(made, services[1].url)

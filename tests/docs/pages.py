@@ -1,62 +1,91 @@
-"""What the pages hold that can be run: topics, commands with their output, and scripts with theirs."""
+"""What the pages hold that can be run: fenced blocks, and how each says that it is to be run.
+
+A comment before a block may say that it is not, `<!-- not run: needs a cluster -->`, with a reason that a reader
+would accept, or where it is, `<!-- run by tests/spark/test_docs.py::test_example -->`. A comment that begins with a
+language is a block that readers don't see: what a shown one needs before it.
+"""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import yaml
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 ROOT = Path(__file__).parents[2]
+PAGES = [
+    path.relative_to(ROOT).as_posix()
+    for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")))
+]
+HIDDEN = ("console", "json", "python", "yaml")
 
-_BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-
-_COMMAND = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
-"""A line, with those that it goes on in."""
+_COMMENT = re.compile(r"<!--\s*(.*?)\s*-->", re.DOTALL)
+_SAID = re.compile(r"(not run|run by):?\s+(.*)", re.DOTALL)
 
 
-class Example(NamedTuple):
-    """A command or a script, and what it prints; `…` in that stands for any text."""
+class Block(NamedTuple):
+    """A block of a page. `excuse` is why it is not run, `elsewhere` the test that runs it: both empty for most."""
 
+    page: str
+    section: str
+    line: int
     language: str
     text: str
-    output: str
+    hidden: bool = False
+    excuse: str = ""
+    elsewhere: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for whoever has to look."""
+        return f"{self.page}:{self.line}"
 
 
-def page(name: str) -> str:
-    """Return the text of a page: README.md, or one below docs/."""
-    return (ROOT / name).read_text()
+def text_of(page: str) -> str:
+    """Return the text of a page, by its path below the root."""
+    return (ROOT / page).read_text(encoding="utf-8")
 
 
-def topics_of(text: str) -> list[dict[str, Any]]:
-    """Return the topics that a page's `topics.yaml` defines."""
-    blocks = [body for language, body in _BLOCK.findall(text) if language == "yaml" and "topics.yaml" in body]
-    return [topic for body in blocks for topic in yaml.safe_load(body)["topics"]]
+def blocks_of(page: str) -> list[Block]:
+    """Return the blocks of a page in their order, hidden ones among them."""
+    return list(_blocks(page, MarkdownIt("commonmark").parse(text_of(page))))
 
 
-def sections_of(text: str) -> dict[str, list[Example]]:
-    """Return a page's examples by heading, in order; a script without its output behind it is none."""
-    parts = re.split(r"^##+ (.*)$", text, flags=re.MULTILINE)
-    sections = zip(parts[1::2], parts[2::2], strict=True)
-    return {title: found for title, body in sections if (found := list(_examples(body)))}
+def _blocks(page: str, tokens: list[Token]) -> Iterator[Block]:
+    section, said = "", {"not run": "", "run by": ""}
+    for before, token in zip([None, *tokens], tokens, strict=False):
+        line = token.map[0] + 1 if token.map else 0
+        if before is not None and before.type == "heading_open":
+            section = token.content
+        elif token.type == "html_block":
+            for comment in _COMMENT.findall(token.content):
+                language, _, text = comment.partition("\n")
+                if about := _SAID.match(comment):
+                    said[about[1]] = " ".join(about[2].split())
+                elif language in HIDDEN and text:
+                    yield Block(page, section, line, language, f"{text}\n", hidden=True)
+        elif token.type in ("fence", "code_block"):
+            language = token.info if token.type == "fence" else "indented"
+            yield Block(page, section, line, language, token.content, False, said["not run"], said["run by"])
+            said = {"not run": "", "run by": ""}
 
 
-def _examples(text: str) -> Iterator[Example]:
-    script = None
-    for language, body in _BLOCK.findall(text):
-        if language == "console":
-            for part in f"\n{body}".split("\n$ ")[1:]:
-                command = _COMMAND.match(part)
-                assert command is not None
-                yield Example("console", command[0], part[command.end() :].strip())
-        elif language == "python":
-            script = body
-        elif language == "" and script is not None:
-            yield Example("python", script, body.strip())
-            script = None
+def rows_of(page: str, *headings: str) -> list[list[str]]:
+    r"""Return the rows of all tables of a page with these headings; a cell that is all code is what is in it.
 
-
-def agrees(output: str, expected: str) -> bool:
-    """Whether an output is as the page shows it."""
-    pattern = ".*".join(map(re.escape, expected.split("…")))
-    return re.fullmatch(pattern, output.strip()) is not None
+    As in any table, `\|` is a bar; and `␀` stands for the character that no text shows.
+    """
+    found: list[list[str]] = []
+    in_table = False
+    for line in text_of(page).splitlines():
+        inner = line.removeprefix("|").removesuffix("|").replace(r"\|", "\0")
+        cells = [cell.strip().replace("\0", "|") for cell in inner.split("|")]
+        if not line.startswith("|"):
+            in_table = False
+        elif tuple(cells) == headings:
+            in_table = True
+        elif in_table and not cells[0].startswith("---"):
+            found.append([re.sub(r"^`([^`]*)`$", r"\1", cell).replace("␀", "\0") for cell in cells])
+    assert found, f"{page} has no table with the headings {headings}"
+    return found

@@ -50,7 +50,7 @@ def _event(message: Message) -> Event:
     return Event(
         message.partition() or 0,
         key.decode(),
-        None if body is None else json.loads(body),
+        json.loads(body) if body else None,
         None if previous is None else json.loads(previous),
         json.loads(headers["sow"]),
     )

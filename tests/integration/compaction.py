@@ -16,29 +16,47 @@ AT_ONCE = {
 
 
 def hasten_compaction(system: System, topic: str) -> None:
-    """Let Kafka compact a topic's changes as soon as it can; until a service is started that sets this right."""
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-        for name, value in AT_ONCE.items()
-    ]
+    """Let Kafka compact a topic's changes as soon as it can."""
+    _configure(
+        system,
+        topic,
+        [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in AT_ONCE.items()
+        ],
+    )
+
+
+def end_haste(system: System, topic: str) -> None:
+    """Let the settings be Kafka's own again; a service that is started then sets them right."""
+    delete = AlterConfigOpType.DELETE
+    _configure(system, topic, [ConfigEntry(name, None, incremental_operation=delete) for name in AT_ONCE])
+
+
+def _configure(system: System, topic: str, entries: list[ConfigEntry]) -> None:
     changes = system.topic(topic).changes
     resource = ConfigResource(ResourceType.TOPIC, changes, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": system.kafka})
     admin.incremental_alter_configs([resource])[resource].result(SECONDS_MAX)
 
 
-def compact(system: System, topic: str, write: Callable[[int], object]) -> None:
-    """Write changes again and again, until compaction has removed some; `write` is given a rising number."""
+def compact(system: System, topic: str, write: Callable[[int], object], everywhere: bool = False) -> None:
+    """Write changes again and again, until compaction has removed some, of each partition if `everywhere`.
+
+    `write` is given a rising number.
+    """
     rounds = iter(range(1, 1_000_000))
+    partitions = system.topic(topic).partitions
 
     def removed() -> bool:
         write(next(rounds))
         changes, _ = read_changes(system, topic)
-        held = dict.fromkeys(range(system.topic(topic).partitions), (-1, 0))
+        held = dict.fromkeys(range(partitions), (-1, 0))
+        compacted = set()
         for change in changes:
             if change.after > held[change.partition]:
-                return True
-            held[change.partition] = change.position
-        return False
+                compacted.add(change.partition)
+            held[change.partition] = max(change.position, held[change.partition])
+        return len(compacted) >= (partitions if everywhere else 1)
 
     wait_for(removed, "compaction")

@@ -76,8 +76,11 @@ def _at(data: Json, steps: tuple[str, ...]) -> Any:
 class Served:
     """A materializer and a query service, and the topics between them, by the names that the tests have for them."""
 
-    def __init__(self, made: System, query: Service, topics: Mapping[str, ServedTopic]) -> None:
+    def __init__(
+        self, made: System, materializer: Service, query: Service, topics: Mapping[str, ServedTopic]
+    ) -> None:
         self.system = made
+        self.materializer = materializer
         self.query = query
         self._topics = topics
 
@@ -96,9 +99,8 @@ def serve(kafka: str, directory: Path, topics: Mapping[str, Json], **limits: obj
         for service in services:
             service.wait_ready()
         query, publisher = services[1], made.publisher()
-        yield Served(
-            made, query, {name: ServedTopic(made, query, full, publisher) for name, full in names.items()}
-        )
+        served = {name: ServedTopic(made, query, full, publisher) for name, full in names.items()}
+        yield Served(made, *services, served)
 
 
 def beside_bookmarks(messages: list[Json]) -> list[Json]:

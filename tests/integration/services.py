@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Self, TypeVar
+from urllib.parse import quote, urlencode
 
 import yaml
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
@@ -24,7 +25,7 @@ from sowline.tether import tether
 from sowline.topics import TopicDefinition, Topics, parse_topics
 
 ROOT = Path(__file__).parents[2]
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 SESSION_MS = 1500
 """How long the group waits for a worker that was killed: the shortest that a busy machine keeps up with."""
 
@@ -83,6 +84,25 @@ class Service:
         """What the process has written to its log, since its first start."""
         return self._log.read_text(errors="replace")
 
+    @property
+    def resident_bytes(self) -> int:
+        """The memory that the process has now."""
+        assert self._process is not None
+        pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    @contextmanager
+    def needing_at_most(self, bytes_max: int) -> Iterator[None]:
+        """Fail where the process needs more memory at any moment of the block, beside what it has now."""
+        assert self._process is not None
+        about = Path(f"/proc/{self._process.pid}")
+        about.joinpath("clear_refs").write_text("5")  # the peak is what it has now
+        before = self.resident_bytes
+        yield
+        (peak,) = (line for line in about.joinpath("status").read_text().splitlines() if line[:6] == "VmHWM:")
+        more = int(peak.split()[1]) * 1024 - before
+        assert more < bytes_max, f"expected at most {bytes_max >> 20} MiB more, got {more >> 20}"
+
     def wait_ready(self) -> Self:
         """Wait until `/readyz` says so; fails with the process's own words if it ends before that."""
 
@@ -90,7 +110,10 @@ class Service:
             assert self.running, f"{self._module} ended:\n{self.log[-4000:]}"
             return http_status(f"{self.url}/readyz") == 200
 
-        wait_for(ready, f"{self._module} to be ready")
+        try:
+            wait_for(ready, f"{self._module} to be ready")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it says:\n{self.log[-4000:]}") from None
         return self
 
     def signal(self, number: signal.Signals) -> None:
@@ -137,10 +160,37 @@ def http_status(url: str) -> int:
         return 0
 
 
+def http_refusal(url: str) -> str:
+    """Return the sentence with which a GET is refused; empty where it is not, or nobody answers."""
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return ""
+    except urllib.error.HTTPError as error:
+        with error:
+            return str(json.loads(error.read())["message"])
+    except OSError:
+        return ""
+
+
 def http_text(url: str, body: bytes | None = None) -> str:
     """Return the answer to a GET, or to a POST of `body`, that must succeed."""
     with urllib.request.urlopen(url, body, timeout=5) as response:
         return str(response.read().decode())
+
+
+def post_commands(
+    service: str, topic: str, command: str, body: bytes, type: str, **given: str
+) -> dict[str, Any]:
+    """POST commands to a service's topic; returns what is answered, a refusal too, with its `status`."""
+    path = f"/v1/topics/{quote(topic)}/{command}?{urlencode(given)}"
+    headers = {"content-type": type} if type else {}
+    request = urllib.request.Request(service + path, body, headers, method="POST")
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return {"status": answer.status, **json.load(answer)}
+    except urllib.error.HTTPError as error:
+        with error:
+            return {"status": error.code, **json.load(error)}
 
 
 class System:

@@ -265,6 +265,7 @@ def test_coming_back_to_groups(client: Wire, served: Served) -> None:
     served["back"].write({"id": 6, "g": "a", "v": 6})
     seen += client.heartbeat()
     client.send("unsubscribe", sub_id="s")
+    assert client.heartbeat() == [], "it has ended before anything else is written"
     served["back"].delete({"id": 1}, {"id": 4})
     served["back"].write({"id": 9, "g": "a", "v": 9}, {"id": 10, "g": "d", "v": 1})
     served["back"].delete({"id": 9})

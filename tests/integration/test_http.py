@@ -1,6 +1,8 @@
 """HTTP: queries as lines of JSON, topics, and what every service says of itself."""
 
 import json
+import re
+import time
 import urllib.error
 import urllib.request
 import uuid
@@ -9,6 +11,7 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
+from sowline import __version__
 from sowline.key import sow_key
 from tests.integration.services import Service, System, http_status, http_text, system, wait_for
 from tests.integration.wire import Json
@@ -147,14 +150,24 @@ def test_bad_query(served: Served, topic: str | None, body: bytes, status: int, 
 
 def test_topics(served: Served) -> None:
     """The list of topics says what a publisher needs to know, and how far the service is."""
-    about = json.loads(http_text(f"{served.url}/v1/topics"))
+
+    def level() -> Json | None:
+        about: Json = json.loads(http_text(f"{served.url}/v1/topics"))
+        return about if about["topics"][0]["lag"] == 0 else None
+
+    about = wait_for(level, "the service to know that it is level")
     (topic,) = about["topics"]
     assert about["kafka"] == served.system.kafka
     assert topic.pop("bookmark").count("@") == 2
+    assert topic.pop("changes") >= 10
+    assert (topic.pop("lag"), isinstance(topic.pop("indexes"), list)) == (0, True)
+    assert topic.pop("newest_seconds") >= 0
+    assert topic.pop("subscriptions") >= 0
     assert topic == {
         "name": served.topic,
         "message_type": "json",
         "sow": True,
+        "documents": False,
         "key": ["/id"],
         "key_domain": served.topic,
         "preprocessing": [],
@@ -169,8 +182,9 @@ def test_topics(served: Served) -> None:
 @pytest.mark.parametrize("name", SERVICES)
 @pytest.mark.parametrize("path", ["startupz", "readyz", "healthz"])
 def test_health(served: Served, name: str, path: str) -> None:
-    """Every service that works says so, three times."""
-    assert json.loads(http_text(f"{served.services[name].url}/{path}")) == {"status": "ok"}
+    """Every service that works says so, three times, and names its version."""
+    status, body, headers = ask(f"{served.services[name].url}/{path}")
+    assert (status, json.loads(body), headers["sowline-version"]) == (200, {"status": "ok"}, __version__)
 
 
 def test_metrics(served: Served) -> None:
@@ -183,6 +197,18 @@ def test_metrics(served: Served) -> None:
     assert query.metric("sowline_records") == 10
     assert query.metric("sowline_sessions") == 0
     wait_for(lambda: fanout.metric("sowline_fanout_messages_total") == 10, "the fanout to write all")
+    nothing_waits = r"^sowline_\w+_behind_changes\{.*\} 0\.0$"
+    for service in (query, fanout):
+        wait_for(
+            lambda url=service.url: re.search(nothing_waits, http_text(f"{url}/metrics"), re.MULTILINE),
+            "nothing to wait",
+        )
+    newest = query.metric("sowline_replica_newest_timestamp_seconds")
+    assert time.time() - 3600 < newest < time.time() + 60
+    assert 1 <= materializer.metric("sowline_append_to_emit_seconds_count") <= 10
+    assert materializer.metric("sowline_append_to_emit_seconds_sum") < 600
+    told = query.metric("sowline_append_to_delivery_seconds_count")
+    assert (told > 0) == (query.metric("sowline_replica_changes_total") > 0)
     for service in (materializer, query, fanout):
         for _ in range(3):
             assert "# HELP sowline_" in http_text(f"{service.url}/metrics")
@@ -216,14 +242,14 @@ def test_stopped_partition(kafka: str, tmp_path_factory: pytest.TempPathFactory)
 
 
 def wait_for_text(service: Service, path: str) -> Json:
-    """Return what a service says once it says something about a partition."""
+    """Return what a service says once it says why a partition stopped."""
     found: Json = {}
 
     def says() -> bool:
         assert service.running, service.log
         if service.answers:
             found.update(json.loads(ask(f"{service.url}/{path}")[1]))
-        return "[0]" in found.get("message", "")
+        return "[0]: " in found.get("message", "")
 
     wait_for(says, "the materializer to say why it is not ready")
     return found

@@ -3,26 +3,20 @@
 import asyncio
 import random
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from sowline.async_client import AsyncClient
-from sowline.stream import Stream
 from tests.integration.changes import check_chain, check_compacted, read_changes
 from tests.integration.load import (
-    SELECTIONS,
-    Life,
     Publishers,
     check_sow,
     model_of,
     new_seed,
-    subscribed,
     write_marks,
 )
-from tests.integration.model import Position
-from tests.integration.services import SECONDS_MAX, Service, System, system, wait_for
+from tests.integration.services import Service, System, system, wait_for
+from tests.integration.watchers import watching
 
 KILLS = 3
 
@@ -53,55 +47,6 @@ def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         yield Served(made)
 
 
-@asynccontextmanager
-async def watching(served: Served) -> AsyncIterator["Watchers"]:
-    """Lend subscribers, one for each filter, that read all the time."""
-    async with AsyncExitStack() as stack:
-        watchers = Watchers()
-        for filter in SELECTIONS:
-            client = await stack.enter_async_context(AsyncClient(served.query.url))
-            life = Life(filter, oof=True)
-            stream = await stack.enter_async_context(subscribed(client, served.topic, life))
-            watchers.add(life, stream)
-        try:
-            yield watchers
-        finally:
-            watchers.stop()
-
-
-class Watchers:
-    """Subscribers that never go away by themselves."""
-
-    def __init__(self) -> None:
-        self.lives: list[Life] = []
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def add(self, life: Life, stream: Stream) -> None:
-        """Begin to read a stream for ever."""
-        self.lives.append(life)
-        self._tasks.append(asyncio.create_task(self._read(life, stream)))
-
-    @staticmethod
-    async def _read(life: Life, stream: Stream) -> None:
-        while True:
-            for message in await stream.next_batch():
-                life.take(message)
-
-    async def wait_for(self, marks: dict[int, Position]) -> None:
-        """Wait until everyone has seen the last record of every partition."""
-        async with asyncio.timeout(SECONDS_MAX):
-            while any(life.position(p) < mark for life in self.lives for p, mark in marks.items()):
-                for task in self._tasks:
-                    if task.done():
-                        task.result()
-                await asyncio.sleep(0.02)
-
-    def stop(self) -> None:
-        """Read no more."""
-        for task in self._tasks:
-            task.cancel()
-
-
 def kill_again_and_again(
     served: Served, service: Service, dice: random.Random, publishers: Publishers
 ) -> None:
@@ -124,7 +69,7 @@ def wait_for_growth(count: Callable[[], int], growth: int) -> None:
 async def run(served: Served, service: Service) -> None:
     """Kill a service under load, and compare everything with the model in the end."""
     seed = new_seed()
-    async with watching(served) as watchers:
+    async with watching(served.query.url, served.topic) as watchers:
         with Publishers(served.system, served.topic, seed, count=2) as publishers:
             dice = random.Random(seed)
             await asyncio.to_thread(kill_again_and_again, served, service, dice, publishers)

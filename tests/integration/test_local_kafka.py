@@ -18,7 +18,7 @@ from deploy.local import LocalKafka
 from deploy.ports import HOST, free_port, is_listening
 from sowline.errors import SowlineError
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 60.0
 
 
 @pytest.fixture(scope="module")

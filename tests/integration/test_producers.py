@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import re
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,13 +14,13 @@ from sowline.key import partition_of
 from tests.integration.changes import check_chain, check_compacted, read_changes
 from tests.integration.load import check_sow, model_of, new_seed
 from tests.integration.model import FILTERS, Body
-from tests.integration.producers.programs import PROGRAMS, SOURCES, Program, need_kcat, run
+from tests.integration.producers.programs import PROGRAMS, SOURCES, Program
 from tests.integration.producers.records import History, Told, history, records, sow
 from tests.integration.services import SECONDS_MAX, Service, System, headers_of, system, wait_for
 from tests.integration.wire import Json, Wire, wire
 
 PARTITIONS = 4
-KINDS = ("murmur2", "crc32", "plain", "keys", "filter", "typed", *PROGRAMS)
+KINDS = ("murmur2", "crc32", "plain", "keys", "filter", *PROGRAMS)
 PAGE = Path(__file__).parents[2] / "docs" / "producers.md"
 
 
@@ -188,27 +187,6 @@ def test_a_producer_that_knows_nothing_of_sowline(name: str, served: Served, tmp
     assert changes_told(served, topic) == wanted
     assert served.system.read(served.system.topic(topic).dead) == []
     assert (share_in_place(served, topic) == 1) == program.in_place
-
-
-def test_what_is_typed_on_the_page(served: Served, tmp_path: Path) -> None:
-    """The first commands of the page do what it says."""
-    need_kcat()
-    topic = served.names["typed"]
-    typed = re.findall(r"^\$ (echo .*)$", PAGE.read_text(), re.MULTILINE)
-    with wire(served.query.url) as client:
-        client.send("sow_and_subscribe", topic=topic, options="oof")
-        client.group()
-        for line in typed:
-            ours = line.replace("127.0.0.1:29092", served.system.kafka).replace("-t orders", f"-t {topic}")
-            run(["sh", "-c", ours], tmp_path)
-        live = read_live(client, served, topic, len(typed))
-    first, second = {"id": 1, "status": "open", "qty": 100}, {"id": 2, "status": "open", "qty": 5}
-    merged = first | {"qty": 250}
-    assert live == {
-        "1": [("publish", first), ("publish", merged)],
-        "2": [("publish", second), ("oof", second)],
-    }
-    assert orjson.dumps(merged).decode() in PAGE.read_text()
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)

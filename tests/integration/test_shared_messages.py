@@ -56,6 +56,7 @@ def test_whole_wins(client: Wire, other: Wire, orders: ServedTopic, first: str) 
     assert live(client) == [orders.told("publish", [first, second], PENDING)]
     assert live(other) == [orders.told("publish", ["alone"], {"order": 3, "status": "pending"}, delta=True)]
     client.send("unsubscribe", sub_id="subscribe")
+    assert client.heartbeat() == [], "it has ended before anything else is written"
     orders.merge({"order": 3, "qty": 900})
     assert live(client) == [orders.told("publish", ["delta_subscribe"], {"order": 3, "qty": 900}, delta=True)]
 

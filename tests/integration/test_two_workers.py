@@ -2,17 +2,34 @@
 
 import asyncio
 import random
+import re
 import signal
 import uuid
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import pytest
 
+from sowline import Client, LocalView
+from sowline.key import partition_of
 from tests.integration.changes import check_chain, check_compacted, read_changes
+from tests.integration.compaction import compact, end_haste, hasten_compaction
 from tests.integration.load import Publishers, check_sow, model_of, new_seed, write_marks
-from tests.integration.services import Service, System, system, wait_for
+from tests.integration.model import Body, Model
+from tests.integration.services import SECONDS_MAX, Service, System, http_text, system, wait_for
 
 PARTITIONS = 4
+
+SLOWLY = "batch.num.messages=5,max.in.flight.requests.per.connection=1"
+"""How a worker writes for so long that it can be stopped amid a batch's events."""
+
+ON_THE_WAY = 5
+"""Events of each partition that may have left such a worker and are not with Kafka yet; no more than so many come
+before those of a delete."""
+
+BURST = 150
+"""Records of each partition that are deleted at once for that."""
 
 
 class Pair:
@@ -22,7 +39,8 @@ class Pair:
         self.system = made
         self.topic = made.topics.topics[0].name
         self.workers = [
-            made.service("materializer", data_dir=made.directory / f"disk{number}") for number in range(2)
+            made.service("materializer", data_dir=made.directory / f"disk{number}", kafka_options=SLOWLY)
+            for number in range(2)
         ]
         self.query = made.service("query_service")
 
@@ -38,6 +56,71 @@ class Pair:
         """Wait until a worker has everything."""
         wait_for(lambda: worker.metric("sowline_partitions") == PARTITIONS, "a worker to have all partitions")
 
+    def partitions_of(self, worker: Service) -> list[int]:
+        """Return the partitions that a worker has."""
+        lines = http_text(f"{worker.url}/metrics")
+        return [int(n) for n in re.findall(r'^sowline_behind_records{partition="(\d+)"', lines, re.MULTILINE)]
+
+    def changes_ends(self) -> dict[int, int]:
+        """Return where the partitions of the changes end."""
+        return self.system.cluster.ends(self.system.topic(self.topic).changes, range(PARTITIONS))
+
+    def write_burst(self, qty: int) -> None:
+        """Write as many records to each partition, the same ones each time."""
+        self.system.write(self.topic, *({"id": key, "qty": qty} for keys in KEYS for key in keys))
+
+    def wait_settled(self) -> None:
+        """Wait until all is applied, and every delete that is forwarded is."""
+        wait_for(lambda: not model_of(self.system, self.topic).missing, "every forward to be on the log")
+        self.system.wait_settled(self.query.url, self.topic)
+
+    def stop_amid_delete(self, worker: Service) -> None:
+        """Stop a worker when Kafka has some of the many changes of one log record, but not all.
+
+        The worker has applied that record, and nothing else is written meanwhile.
+        """
+        publisher, owned = self.system.publisher(), self.partitions_of(worker)
+        assert len(owned) == PARTITIONS // 2
+        self.wait_settled()  # what the load deletes by a filter, and is forwarded late, would take these records too
+        while True:
+            self.write_burst(13)
+            self.wait_settled()
+            before = self.changes_ends()
+            written = partial(self.written_since, before, owned)
+            publisher.sow_delete(self.topic, filter="/qty = 13")
+            publisher.flush()
+            wait_for(lambda written=written: max(written()) > ON_THE_WAY, "a worker to write changes")
+            worker.signal(signal.SIGSTOP)
+            if any(ON_THE_WAY < changes < BURST - ON_THE_WAY for changes in written()):
+                return
+            worker.signal(signal.SIGCONT)
+
+    def written_since(self, ends: dict[int, int], partitions: list[int]) -> list[int]:
+        """Return how many changes there are of some partitions, from where they ended."""
+        now = self.changes_ends()
+        return [now[partition] - ends[partition] for partition in partitions]
+
+    def old_events(self) -> int:
+        """Return how many changes came after newer ones of their partition, and not for compaction's sake."""
+        newest = dict.fromkeys(range(PARTITIONS), (-1, 0))
+        old = 0
+        for event in read_changes(self.system, self.topic)[0]:
+            old += event.position <= newest[event.partition] and event.about["op"] != "again"
+            newest[event.partition] = max(newest[event.partition], event.position)
+        return old
+
+    def compact(self) -> None:
+        """Let Kafka compact the changes of all partitions, up to what is written now at the least."""
+        hasten_compaction(self.system, self.topic)
+        compact(
+            self.system,
+            self.topic,
+            lambda n: self.system.write(self.topic, *({"id": keys[0], "qty": n} for keys in KEYS)),
+            everywhere=True,
+        )
+        end_haste(self.system, self.topic)
+        self.system.wait_settled(self.query.url, self.topic)
+
     def check(self) -> None:
         """Compare everything with the model once all is applied; each partition gets a last record first."""
         write_marks(self.system, self.query.url, self.topic)
@@ -46,6 +129,42 @@ class Pair:
         changes, _ = read_changes(self.system, self.topic)
         check_chain(changes, model)
         check_compacted(changes, model)
+
+
+KEYS = [
+    [
+        key
+        for key in (f"burst {n}" for n in range(PARTITIONS * BURST * 2))
+        if partition_of(key, PARTITIONS) == p
+    ][:BURST]
+    for p in range(PARTITIONS)
+]
+"""The keys of a burst, by partition."""
+
+
+class Told:
+    """What a live view that began with nothing is told of each record: its states, one after the other."""
+
+    def __init__(self) -> None:
+        self.states: dict[str, list[Body | None]] = {}
+        self.callbacks: dict[str, Any] = {
+            "on_insert": lambda key, record: self._tell(key, record),
+            "on_update": lambda key, record, before: self._tell(key, record),
+            "on_remove": lambda key, record, reason: self._tell(key, None),
+        }
+
+    def _tell(self, key: str, record: Body | None) -> None:
+        self.states.setdefault(key, []).append(record)
+
+    def check(self, view: LocalView, model: Model) -> None:
+        """Compare with the model, once the view has come so far: each step that changes a record, once."""
+        wanted = model.sow()
+        view.wait_for(lambda view: dict(view) == wanted, SECONDS_MAX)
+        states: dict[str, list[Body | None]] = {}
+        for step in model.steps:
+            if step.before != step.now:
+                states.setdefault(step.sow_key, []).append(step.now)
+        assert self.states == states
 
 
 @pytest.fixture
@@ -78,21 +197,39 @@ def test_workers_join_and_die(pair: Pair) -> None:
 
 
 def test_stalled_owner_wakes(pair: Pair) -> None:
-    """A worker that stalls past its session and wakes again repeats old events at most, and none of them stays."""
+    """A worker that stalls past its session and wakes again repeats old events at most, and none of them stays.
+
+    It stalls under load, and amid the events of a delete, whose records come again while it sleeps: compaction keeps
+    them all the same, a live view is told of each change once, and one that begins after compaction shows the same.
+    """
     first, second = pair.workers
-    seed = new_seed()
-    dice = random.Random(seed)
-    with Publishers(pair.system, pair.topic, seed, count=1) as publishers:
+    seed, told = new_seed(), Told()
+    with Client(pair.query.url) as client, client.local_view(pair.topic, **told.callbacks) as view:
         second.start()
         pair.wait_shared()
-        for stalled, other in ((first, second), (second, first)):
-            goal = publishers.written + dice.randrange(50, 150)
-            wait_for(lambda goal=goal: publishers.written >= goal, "the load to move on")
-            stalled.signal(signal.SIGSTOP)
-            pair.wait_taken_over(other)
-            stalled.signal(signal.SIGCONT)
+        with Publishers(pair.system, pair.topic, seed, count=1) as publishers:
+            goal = random.Random(seed).randrange(50, 150)
+            wait_for(lambda: publishers.written >= goal, "the load to move on")
+            first.signal(signal.SIGSTOP)
+            pair.wait_taken_over(second)
+            first.signal(signal.SIGCONT)
             pair.wait_shared()
-    pair.check()
+        pair.stop_amid_delete(second)
+        pair.wait_taken_over(first)
+        pair.write_burst(45)
+        pair.wait_settled()
+        old = pair.old_events()
+        second.signal(signal.SIGCONT)
+        wait_for(lambda: pair.old_events() > old, "the woken worker to write old events")
+        pair.wait_shared()
+        pair.check()
+        pair.compact()
+        model = model_of(pair.system, pair.topic)
+        told.check(view, model)
+    fresh = pair.system.service("query_service").start().wait_ready()
+    asyncio.run(check_sow(model, fresh.url, pair.topic))
+    with Client(fresh.url) as client, client.local_view(pair.topic) as view:
+        assert dict(view) == model.sow()
 
 
 def test_foreign_writes(pair: Pair) -> None:

@@ -1,16 +1,13 @@
 """Commands that come in through the doors: acknowledged once Kafka has them, and told what became of them."""
 
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import quote, urlencode
 
 import pytest
 
 from sowline.bookmark import parse_bookmark
 from tests.integration.served import Served, query, serve
+from tests.integration.services import post_commands
 from tests.integration.wire import Json, Wire
 
 PARTITIONS = 3
@@ -44,14 +41,7 @@ def told(client: Wire, command: str, **fields: Any) -> dict[str, Json]:
 
 def post(served: Served, name: str, command: str, body: bytes = b"", type: str = "", **given: str) -> Json:
     """POST a command; returns what is answered, with its `status`."""
-    path = f"/v1/topics/{quote(served[name].name)}/{command}?{urlencode(given)}"
-    headers = {"content-type": type} if type else {}
-    request = urllib.request.Request(served.query.url + path, body, headers, method="POST")
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return {"status": answer.status, **json.load(answer)}
-    except urllib.error.HTTPError as error:
-        return {"status": error.code, **json.load(error)}
+    return post_commands(served.query.url, served[name].name, command, body, type, **given)
 
 
 def test_what_is_acknowledged_is_there(served: Served, client: Wire) -> None:

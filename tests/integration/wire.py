@@ -33,6 +33,10 @@ class Wire:
         """Send a frame as it is."""
         self._connection.send(text)
 
+    def send_bytes(self, raw: bytes) -> None:
+        """Send bytes that need not be a frame."""
+        self._connection.socket.sendall(raw)
+
     def receive(self) -> Json:
         """Return the next message."""
         while not self._messages:

@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from materializer.head import Head
 from materializer.partition import Partition
@@ -118,7 +119,7 @@ def test_any_input_is_applied_or_refused(log: list[LogRecord], definition: Topic
     opened = Opened(store, head, head.position)  # type: ignore[arg-type]
     partition, loader = Partition(definition, 0, opened), Loader(loaded, definition)
     for offset, record in enumerate(log):
-        prepared = partition.prepare([record._replace(offset=offset)], len(log))
+        prepared = partition.prepare([replace(record, offset=offset)], len(log))
         made = {str(change.position.offset) for change in prepared.step.changes}
         assert made | set(prepared.step.outcomes) == {str(offset)}
         events = [written(0, event).event for event in prepared.events]

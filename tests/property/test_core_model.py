@@ -457,9 +457,9 @@ class CoreAgainstModel(RuleBasedStateMachine):
     def _same(self, number: int, store: MemoryStore, head: Head) -> None:
         """A store and its head are those of the partition that did the work."""
         ours = self.world.owner(number).head
-        assert replace(head, definition="", log_id="", changes_end=0, spoiled=frozenset()) == replace(
-            ours, definition="", log_id="", changes_end=0, spoiled=frozenset()
-        )
+        assert replace(
+            head, definition="", log_id="", changes_id="", changes_end=0, spoiled=frozenset()
+        ) == replace(ours, definition="", log_id="", changes_id="", changes_end=0, spoiled=frozenset())
         since = ours.remembered_since
         assert dump(store, since, 0) == dump(self.world.store(number), since, 0)
         assert walk(store) == store.tally()

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from sowline.document import (
     UNDEFINED,
+    Condition,
+    Delta,
     DocumentError,
     Intrinsics,
     compile_condition,
@@ -17,6 +19,8 @@ from sowline.document import (
     same,
 )
 from sowline.document.json_text import json_text
+from sowline.document.writable import check_deltas
+from sowline.errors import SowlineError
 
 ABOUT = Intrinsics("k", "t", "0" * 32, False, None, "2012-06-22T20:11:53.473Z", None, "p:q")
 
@@ -87,7 +91,23 @@ delta_texts = st.recursive(
     max_leaves=6,
 )
 
-Made = TypeVar("Made")
+Cut = tuple[int, int, str]
+cuts = st.tuples(st.integers(0, 60), st.integers(0, 6), st.sampled_from([*PIECES, ""]) | st.text(max_size=2))
+
+
+def _mutated(text: str, changes: list[Cut]) -> str:
+    """The text with something in the place of a few of its characters, here and there."""
+    for start, length, put in changes:
+        at = start % (len(text) + 1)
+        text = text[:at] + put + text[at + length :]
+    return text
+
+
+mutated_texts = st.builds(
+    _mutated, delta_texts | condition_texts | sets, st.lists(cuts, min_size=1, max_size=3)
+)
+
+Made = TypeVar("Made", Delta, Condition)
 
 
 def _read(read: Callable[[str], Made], text: str) -> tuple[Made | None, DocumentError | None]:
@@ -97,17 +117,34 @@ def _read(read: Callable[[str], Made], text: str) -> tuple[Made | None, Document
         return None, error
 
 
-@given(texts)
+@given(texts | mutated_texts)
 @example("like(5)")
 @example("partition(true:1)")
 @example('"\\ud800"')
 def test_any_text_is_read_or_refused(text: str) -> None:
-    """Nothing but a delta, a condition, or the one error comes of a text."""
-    for read, reason in ((parse_delta, "bad delta"), (compile_condition, "bad condition")):
-        _, error = _read(read, text)
-        assert error is None or (error.reason == reason and 0 <= error.position <= len(text))
-    _, error = _read(lambda stream: list(parse_deltas(stream)), text)
-    assert error is None or error.reason == "bad delta"
+    """Nothing comes of a text but the one error, or what prints as a text that reads as the same."""
+    _check(parse_delta, text, "bad delta")
+    _check(compile_condition, text, "bad condition")
+    for error in (_error_of(lambda: list(parse_deltas(text))), _error_of(lambda: check_deltas(text))):
+        assert error in (None, "bad delta", "not an object", "bad request")
+
+
+def _check(read: Callable[[str], Made], text: str, reason: str) -> None:
+    made, error = _read(read, text)
+    if made is not None:
+        assert read(made.text).text == made.text
+    else:
+        assert error is not None
+        assert error.reason == reason
+        assert 0 <= error.position <= len(text)
+
+
+def _error_of(do: Callable[[], object]) -> str | None:
+    try:
+        do()
+    except SowlineError as error:
+        return error.reason
+    return None
 
 
 @given(delta_texts, values | st.just(UNDEFINED))

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from query_service import past
 from query_service.grouping import GroupedQuery
@@ -98,7 +99,7 @@ class Log:
             if body is not None:
                 records[sow] = Held(body, self.number, position, time)
         if events:
-            events[-1] = events[-1]._replace(last=True)  # type: ignore[call-arg]
+            events[-1] = replace(events[-1], last=True)
             position = events[-1].position
         else:
             position = Position(era, offset)

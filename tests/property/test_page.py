@@ -15,6 +15,7 @@ class Kept(NamedTuple):
     """A record as the set keeps it; no two bodies are the same."""
 
     body: bytes
+    known: None = None
 
 
 numbers = st.integers(0, 7)

@@ -9,7 +9,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from hypothesis import settings
@@ -18,10 +18,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from query_service.query import Limits
 from query_service.replica import Placed
+from query_service.rights import EVERYTHING, Entitlement, Rights, to_read
 from sowline.bookmark import Positions, format_bookmark, parse_bookmark
 from sowline.change import Change, Progress
+from sowline.filter import compile_filter
 from sowline.key import sow_key
 from sowline.position import Position, before_the_log
+from sowline.select import parse_select
 from sowline.wire import iso_time
 from tests.property.clock import ClockLoop
 from tests.property.world import written
@@ -52,6 +55,33 @@ SELECTS = {
     "[-/,+/g,+/o/y]": {"": False, "/g": True, "/o/y": True},
 }
 """By clause: whether a path is sent."""
+
+
+class Mine(NamedTuple):
+    """What a client may see: rights, and what they say of a record and of its fields."""
+
+    rights: Rights
+    sees: Callable[[Json], bool] = lambda body: True
+    paths: dict[str, bool] = {"": True}  # noqa: RUF012
+
+
+MINE = {
+    "everything": Mine(EVERYTHING),
+    "some records": Mine(
+        Rights(to_read(Entitlement("orders", compile_filter("/n < 3")), Entitlement("^.*"))),
+        lambda body: body["n"] < 3,
+    ),
+    "some fields": Mine(
+        Rights(
+            to_read(
+                Entitlement("^ord.*", compile_filter("/g = 'a' OR /n = 0"), parse_select("[-/t,-/o/y]")),
+                Entitlement("^.*"),
+            )
+        ),
+        lambda body: body["g"] == "a" or body["n"] == 0,
+        {"": True, "/t": False, "/o/y": False},
+    ),
+}
 
 ORDERS: dict[str, Callable[[Json], Any]] = {
     "": lambda body: (),
@@ -142,6 +172,12 @@ class Ask:
     skip_n: int | None = None
     grouping: Grouping | None = None
     batch_size: int = 1
+    whose: str = "everything"
+
+    @property
+    def mine(self) -> Mine:
+        """What whoever asks may see."""
+        return MINE[self.whose]
 
     @property
     def oof(self) -> bool:
@@ -204,7 +240,9 @@ class Ask:
         return {
             number: record
             for number, record in records.items()
-            if matches(record.body) and (not self.sow_keys or number in self.sow_keys)
+            if matches(record.body)
+            and self.mine.sees(record.body)
+            and (not self.sow_keys or number in self.sow_keys)
         }
 
     def all(self, records: Records) -> View:
@@ -240,7 +278,7 @@ class Ask:
 
     def sent(self, body: Json) -> Json:
         """The fields of a body that are sent."""
-        return selected(body, SELECTS[self.select])
+        return selected(selected(body, self.mine.paths), SELECTS[self.select])
 
 
 words = st.lists(st.sampled_from(["oof", "oof", "no_empties", "timestamp"]), max_size=3, unique=True).map(
@@ -515,7 +553,8 @@ class Subscriber:
         if before.place is None:
             return False
         if self.holding.ask.is_view:
-            return not before.ask.is_limited
+            is_alike = (before.ask.grouping is None) is (self.holding.ask.grouping is None)
+            return is_alike and not before.ask.is_limited
         return (before.complete or before.has_come_back) and before.ask.top_n is None
 
     def records(self, message: Json) -> None:
@@ -661,7 +700,7 @@ class Subscriber:
     def _leave(self, key: Key, message: Json) -> None:
         holding = self.holding
         assert holding.ask.oof
-        assert message["reason"] in ("match", "deleted")
+        assert message["reason"] in ("match", "deleted", "entitlement")
         before = self.turned_from or holding
         if before.complete:
             assert key in holding.held, "leaves what it never was in"
@@ -705,6 +744,8 @@ class Subscriber:
         ((partition, position),) = parse_bookmark(message["bookmark"])["orders"].items()
         number, change, _ = self.service.changed[partition][position]
         assert key == ("id", number)
+        if message["command"] == "publish":
+            assert self.holding.ask.mine.sees(json.loads(change.body or b""))
         if "timestamp" in self.holding.ask.words:
             assert message["timestamp"] == iso_time(change.time)
 
@@ -721,7 +762,11 @@ class Subscriber:
         else:
             there = ask.all(records)
         if message["reason"] == "match":
+            assert ask.grouping is not None or ask.mine.sees(there[key])
             assert data == ask.sent(there[key])
+        elif message["reason"] == "entitlement":
+            assert not ask.mine.sees(there[key])
+            assert held is None or data == ask.sent(held)
         else:
             assert key not in there
             assert held is None or data == ask.sent(held)
@@ -818,9 +863,10 @@ def remove(record: Json, path: str, *, strict: bool) -> None:
 class Connection:
     """A client with its subscriptions."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, whose: str) -> None:
         self.service = service
-        self.client = service.connect()
+        self.whose = whose
+        self.client = service.connect(MINE[whose].rights)
         self.subscribers: dict[str, Subscriber] = {}
         self.requests: dict[str, tuple[Subscriber, Ask | None, str]] = {}
         """By command id: who asked for what, and whether fresh, replace, back, end, or to be refused why."""
@@ -828,6 +874,8 @@ class Connection:
         self.is_calm = True
         """Whether no subscription ever had to catch up: then messages are shared."""
         self.shared: set[tuple[str, str, str]] = set()
+        self.reasons: list[str] = []
+        """Why records left."""
         put = self.client.outbox.put
 
         def noted(message: bytes) -> None:
@@ -861,10 +909,14 @@ class Connection:
         """Take one message."""
         sent = self.sent.popleft()
         command = message["command"]
+        for told in (message, *message.get("records", ())) if command != "group_end" else ():
+            data = told.get("data", {})
+            assert data == selected(data, MINE[self.whose].paths), "tells what may not be seen"
         if command == "ack":
             self._acknowledged(message)
         elif command in ("publish", "oof"):
             self._check_shared(message)
+            self.reasons += [message["reason"]] if command == "oof" else []
             for sid in message["sids"]:
                 self.subscribers[sid].take(message, sent)
         else:
@@ -911,8 +963,11 @@ class Subscriptions(RuleBasedStateMachine):
         backlog=st.sampled_from([ROOMY, NARROW]),
         first=st.lists(bodies, min_size=6, max_size=6),
         asked=st.lists(asks, min_size=1, max_size=3),
+        whose=st.sampled_from(list(MINE)),
     )
-    def begin(self, partitions: int, ring: int, backlog: int, first: list[Json], asked: list[Ask]) -> None:
+    def begin(
+        self, partitions: int, ring: int, backlog: int, first: list[Json], asked: list[Ask], whose: str
+    ) -> None:
         """Begin with some records and subscriptions."""
         self.loop = ClockLoop()
         self.stack = ExitStack()
@@ -921,14 +976,14 @@ class Subscriptions(RuleBasedStateMachine):
         self.stack.enter_context(self.service.patched())
         self.connections: list[Connection] = []
         self.sids = 0
-        self.run(self._begin(first))
+        self.run(self._begin(first, whose))
         for ask in asked:
             self.subscribe(0, ask, settle=True)
 
-    async def _begin(self, first: list[Json]) -> None:
+    async def _begin(self, first: list[Json], whose: str) -> None:
         self.service.loaded()
         self.service.write([[write] for write in enumerate(first)])
-        self.connections = [Connection(self.service) for _ in range(2)]
+        self.connections = [Connection(self.service, whose), Connection(self.service, "everything")]
 
     def run(self, step: Coroutine[Any, Any, None]) -> None:
         """Run something, and look at no more than that."""
@@ -987,6 +1042,7 @@ class Subscriptions(RuleBasedStateMachine):
     def subscribe(self, which: int, ask: Ask, settle: bool) -> None:
         """A new subscription."""
         connection = self.connections[which]
+        ask = replace(ask, whose=connection.whose)
         if len(connection.subscribers) < 4:
             self.sids += 1
             subscriber = Subscriber(self.service, f"s{self.sids}", ask)
@@ -1010,6 +1066,7 @@ class Subscriptions(RuleBasedStateMachine):
         """A subscription takes another one's place, or is of another kind."""
         subscriber = self._subscriber(which, slot)
         if subscriber is not None:
+            ask = replace(ask, whose=self.connections[which].whose)
             kind = "replace" if ask.is_view == subscriber.asked.is_view else "not supported"
             fields = ask.fields("replace")
             self.run(self._ask(self.connections[which], subscriber, ask, kind, fields, settle))
@@ -1032,7 +1089,7 @@ class Subscriptions(RuleBasedStateMachine):
                 ({"topic": "nosuch"}, "invalid topic"),
                 ({"order_by": "n"}, "invalid order by"),
                 ({"bookmark": "epoch"}, "invalid bookmark"),
-                ("conflation=1s,conflation_key=[/t],oof", "invalid options"),
+                ("conflation=1s,conflation_key=[/n],oof", "invalid options"),
                 ("conflation_key=[/t", "invalid options"),
                 ("select=[/n]", "invalid options"),
                 ("", "subid in use"),
@@ -1095,7 +1152,7 @@ class Subscriptions(RuleBasedStateMachine):
             await connection.read()
         connection.client.session.close()
         self.service.write([[write] for write in misses])
-        new = self.connections[which] = Connection(self.service)
+        new = self.connections[which] = Connection(self.service, connection.whose)
         new.is_calm = False
         for subscriber in connection.subscribers.values():
             holding = subscriber.committed()

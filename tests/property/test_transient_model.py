@@ -160,7 +160,7 @@ class Transient(RuleBasedStateMachine):
 
 def same(head: Any) -> Any:
     """Return what all roads must agree on."""
-    return replace(head, changes_end=0, spoiled=frozenset())
+    return replace(head, changes_end=0, changes_id="", spoiled=frozenset())
 
 
 Transient.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
+from materializer.cache import Cache
 from materializer.partition import Partition, foreign_keys
 from materializer.record import Record, decode_record
 from materializer.recovery import Extent, Opened, Recovery
@@ -23,6 +24,9 @@ from sowline.errors import SowlineError
 from sowline.topics import TopicDefinition
 
 Disk = dict[Path, dict[str, Any]]
+
+CACHE_BYTES = 3000
+"""Room for about three records in each half: what was written last is sometimes cached, and soon not."""
 
 
 class Died(Exception):
@@ -63,7 +67,7 @@ def written(at: int, event: Event) -> Written:
     """Return the event as it stands in the changes topic."""
     if isinstance(event, Progress):
         return Written(at, PROGRESS_KEY, event.value(), [])
-    return Written(at, event.sow_key, event.body, event.headers())
+    return Written(at, event.sow_key, event.value, event.headers())
 
 
 def rocks_in_memory(disk: Disk) -> type[MemoryStore]:
@@ -180,7 +184,7 @@ class World:
         return self.owners[number]
 
     def _own(self, number: int, opened: Opened) -> None:
-        self.owners[number] = Partition(self.definition, number, opened)
+        self.owners[number] = Partition(self.definition, number, opened, Cache(lambda: CACHE_BYTES))
         self.upkeep[number] = Upkeep(self.owners[number])
         self._put_right(number)
 
@@ -191,7 +195,7 @@ class World:
     def _recovery(self, number: int, anew: bool = False) -> Recovery:
         changes = self.changes[number]
         start = changes.held[0].at if changes.held else changes.end
-        extent = Extent("log", 0, len(self.logs[number]), start, changes.end)
+        extent = Extent("log", 0, len(self.logs[number]), start, changes.end, f"changes {changes.since}")
         return Recovery({}, self.definition, number, Path(str(number)), extent, begins_anew=anew)
 
     def begin_anew(self, number: int, offset: int, cut: int | None = None) -> None:
@@ -244,7 +248,7 @@ class World:
             after = self.changes[number].end
         if after - before > len(prepared.events):
             found = [m.event for m in self.changes[number].held if before <= m.at < after]
-            partition.spoil({PROGRESS_KEY, *foreign_keys(found, prepared.events)})
+            partition.spoil({PROGRESS_KEY, *foreign_keys(found, prepared.events)}, after)
         partition.commit(prepared, after)
         self.upkeep[number].applied(batch, self.time + self.skew)
         if restart:

@@ -99,6 +99,13 @@ class Consumer:
         for place, position in self._positions.items():
             self._positions[place] = max(0, position - records)
 
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        """Return where it reads on in each of these partitions."""
+        return [
+            TopicPartition(one.topic, one.partition, self._positions[one.topic, one.partition])
+            for one in places
+        ]
+
     def get_watermark_offsets(self, place: TopicPartition, cached: bool) -> tuple[int, int]:
         """Return the ends of a partition as they were when it was last read."""
         return 0, self._highs.get((place.topic, place.partition), -1001)
@@ -275,7 +282,9 @@ class AdminClient:
     def list_offsets(self, asked: Mapping[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Any]:
         """Return where partitions begin or end."""
         self._process.boundary("ask")
-        return {place: _done(SimpleNamespace(offset=self._offset(place, asked[place]))) for place in asked}
+        return {
+            place: self._answer(SimpleNamespace(offset=self._offset(place, asked[place]))) for place in asked
+        }
 
     def _offset(self, place: TopicPartition, spec: Any) -> int:
         return self._broker.parts[place.topic, place.partition].end if spec._value == -1 else 0
@@ -284,10 +293,14 @@ class AdminClient:
         """Return the ids of topics."""
         self._process.boundary("ask")
         return {
-            name: _done(SimpleNamespace(topic_id=f"{name}/{self._broker.parts[name, 0].generation}"))
+            name: self._answer(SimpleNamespace(topic_id=f"{name}/{self._broker.parts[name, 0].generation}"))
             for name in wanted.topic_names
         }
 
-
-def _done(result: Any) -> Any:
-    return SimpleNamespace(result=lambda seconds: result)
+    def _answer(self, answer: Any) -> Any:
+        """Return the future of an answer; some take until somebody waits for them, or asks again."""
+        is_late = self._process.chance.random() < 0.3
+        return SimpleNamespace(
+            result=lambda seconds: answer,
+            done=lambda: not is_late or self._process.chance.random() < 0.5,
+        )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 from weakref import ref
 
-from materializer.damage import StoreDamaged
+from materializer.damage import DiskFull, StoreDamaged
 from materializer.store import NO_DUES, MemoryStore, Tally
 from tests.simulation.process import Process
 
@@ -32,10 +32,17 @@ class Disks:
     processes: Mapping[str, Process]
     on_commit: Callable[[Path, MemoryStore], None]
     files: dict[Path, Files] = field(default_factory=dict)
+    full: set[str] = field(default_factory=set)
+    """The workers whose disks take no more."""
 
     def of(self, name: str) -> list[Files]:
         """Return what lies on a worker's disk."""
         return [files for path, files in self.files.items() if path.parts[1] == name]
+
+    def check_room(self, name: str) -> None:
+        """Raise what a store raises on a disk that is full."""
+        if name in self.full:
+            raise DiskFull("No space left on device")
 
     def released(self, name: str) -> None:
         """The process has ended, and what it held open is not any more."""
@@ -77,6 +84,7 @@ class Disks:
                 if held is not None and held.opened_by() is not None:
                     raise AssertionError(f"{path} is opened twice")
                 if create or held is None:
+                    disks.check_room(path.parts[1])
                     disks.files[path] = Files()
                 self._files = disks.files[path]
                 self._files.opened_by = ref(self)
@@ -113,6 +121,7 @@ class Disks:
                 dues: Mapping[bytes, bool] = NO_DUES,
             ) -> None:
                 self._process.boundary("commit")
+                disks.check_room(self._path.parts[1])
                 files = self._files
                 files.before = [*files.before, files.now][-UNDONE_MAX:]
                 super().commit(writes, tally, head, dues)
@@ -127,6 +136,7 @@ class Disks:
 
             def mark_finished(self) -> None:
                 self._process.boundary("mark")
+                disks.check_room(self._path.parts[1])
                 self._files.finished = True
                 self._files.before = []
 

@@ -2,12 +2,16 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from msgspec import structs
+
 from fanout.subscription import OOF, Subscription
 from materializer.core import Applier
+from materializer.damage import DiskFull
 from materializer.partition import Partition
 from materializer.recovery import Loader
 from materializer.worker import Worker
@@ -16,7 +20,9 @@ from query_service.catch_up import CatchUp
 from query_service.follower import Follower
 from query_service.hub import Hub
 from query_service.replica import PartitionReplica, Ring
-from sowline.following import Verdict, verdict
+from sowline.change import Progress
+from sowline.cluster import Asked, Cluster
+from sowline.following import Verdict, Wholeness, verdict
 from sowline.stream import Stream
 
 Mistake = Callable[[], list[Any]]
@@ -27,6 +33,7 @@ _after = Ring.after
 _begin = Applier._begin
 _loaded_head = Loader.head
 _messages = Stream._messages
+_commit = Partition.commit
 
 
 def _commit_before_emit() -> list[Any]:
@@ -59,7 +66,7 @@ def _events_before_forwards() -> list[Any]:
 
 
 def _foreign_writes_not_seen() -> list[Any]:
-    return [patch.object(Partition, "spoil", lambda self, keys: None)]
+    return [patch.object(Partition, "spoil", lambda self, keys, changes_end: None)]
 
 
 def _foreign_tail_not_seen() -> list[Any]:
@@ -74,7 +81,7 @@ def _repeat_window_ignored() -> list[Any]:
         seen = (numbers or {}).get(command.publisher)
         return seen is not None and command.sequence <= seen[:2]
 
-    return [patch("materializer.core.is_repeat", is_repeat)]
+    return [patch("materializer.stepping.is_repeat", is_repeat)]
 
 
 def _gap_taken() -> list[Any]:
@@ -112,7 +119,7 @@ def _live_one_change_late() -> list[Any]:
         while behind := self._after.behind():
             for number in behind:
                 async for changes in self._after.of(number):
-                    await self._deliver(number, changes)
+                    await self._deliver(hub.turns, number, changes)
         await asyncio.sleep(0)
         hub.add(self._active)
 
@@ -227,6 +234,48 @@ def _put_right(self: Worker, place: Any, partition: Partition, log_end: int) -> 
         partition.is_right(end)
 
 
+def _reset_goes_on_from_before() -> list[Any]:
+    def messages(self: Stream, received: Any) -> Any:
+        return (structs.replace(message, reset=False) for message in _messages(self, received))
+
+    return [patch.object(Stream, "_messages", messages)]
+
+
+def _idle_owner_does_not_look() -> list[Any]:
+    return [patch.object(Worker, "_look", lambda self: None)]
+
+
+def _topics_not_known_by_their_ids() -> list[Any]:
+    return [
+        patch.object(Cluster, "topic_id", lambda self, name: name),
+        patch.object(Asked, "topic_ids", lambda self: {name: name for name in self._topics}),
+    ]
+
+
+def _overtaken_not_seen() -> list[Any]:
+    return [patch("materializer.worker.check_owner", lambda found, position: None)]
+
+
+def _full_disk_taken_for_written() -> list[Any]:
+    def commit(self: Partition, prepared: Any, changes_end: int) -> None:
+        with suppress(DiskFull):
+            _commit(self, prepared, changes_end)
+        self.head = replace(prepared.step.head, changes_end=changes_end)
+
+    return [patch.object(Partition, "commit", commit)]
+
+
+def _long_load_not_read_on() -> list[Any]:
+    return [patch.object(Follower, "_is_late", lambda self, place: False)]
+
+
+def _loaded_amid_a_rewrite() -> list[Any]:
+    def saw(self: Wholeness, events: Any) -> None:
+        self._has_word = self._has_word or any(isinstance(event, Progress) for event in events)
+
+    return [patch.object(Wholeness, "saw", saw)]
+
+
 def _loaded_without_a_word() -> list[Any]:
     return [patch.object(Follower, "_note_progress", lambda self, batches: None)]
 
@@ -239,6 +288,22 @@ MISTAKES: dict[str, Mistake] = {
     and getattr(made, "__annotations__", {}).get("return") == list[Any]
 }
 """Each mistake, by what it is."""
+
+FOUND_BY: dict[str, int] = {
+    "events before forwards": 17,
+    "repeat taken": 19,
+    "live one change late": 25,
+    "guard not checked": 14,
+    "due time not checked": 14,
+    "last loaded": 51,
+    "resumed anew": 8,
+    "cut short not seen": 8,
+    "replica not waited for": 9,
+    "reset goes on from before": 33,
+    "overtaken not seen": 40,
+    "long load not read on": 77,
+}
+"""The seed that found a mistake that few of them find: it is tried first. Once the services differ, another may."""
 
 
 _STALE = frozenset({"stale", "stall", "crash"})
@@ -254,6 +319,12 @@ FAULTS_OF: dict[str, frozenset[str]] = {
     "resumed anew": frozenset({"disk loss", "crash"}),
     "cut short not seen": frozenset({"disk loss", "crash"}),
     "loaded without a word": frozenset({"changes loss", "service crash"}),
+    "loaded amid a rewrite": frozenset({"changes loss", "service crash", "disk loss"}),
+    "idle owner does not look": _STALE,
+    "topics not known by their ids": frozenset({"changes loss", "service crash"}),
+    "overtaken not seen": _STALE,
+    "full disk taken for written": frozenset({"full disk"}),
+    "long load not read on": frozenset({"compaction", "idle", "service crash"}),
 }
 """What has to go wrong for a mistake to matter; of the others, whatever a seed brings."""
 

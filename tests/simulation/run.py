@@ -1,9 +1,12 @@
 """One run: a world made, disturbed and brought to rest by one seed."""
 
 import asyncio
+import gc
 import itertools
+import threading
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -30,6 +33,9 @@ LAG_MS = 30_000
 
 STEPS = 120
 REST_ROUNDS_MAX = 1500
+IDLE_ROUNDS_MAX = 300
+"""Rounds of half a second each, of which an owner needs a dozen, unless it has just begun to begin again."""
+
 TRACE_LINES = 60
 
 FAULTS = (
@@ -40,6 +46,7 @@ FAULTS = (
     "power cut",
     "disk loss",
     "damage",
+    "full disk",
     "refusal",
     "fatal",
     "redelivery",
@@ -77,7 +84,16 @@ class Outcome:
 
 
 class Loop(ClockLoop):
-    """A loop whose strands call into it while it waits for them."""
+    """A loop whose strands call into it while it waits for them. It has no files to look at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._selector.select = self._nothing  # type: ignore[attr-defined]
+
+    @staticmethod
+    def _nothing(timeout: float | None = None) -> list[Any]:
+        assert timeout == 0, "expected something to do"
+        return []
 
     def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
         """Call it in the loop; only one of loop and strands ever runs."""
@@ -102,7 +118,7 @@ class Simulation:
         window = self.chance.choice(("5s", "7d"))
         self.topics = parse_topics(
             f"topics: [{{name: orders, key: /id, partitions: {partitions}, expiration: enabled,"
-            f" repeat_window: {window}}}]"
+            f" repeat_window: {window}, resume_window: {LAG_MS // 1000}s}}]"
         )
         self.definition = self.topics.topics[0]
         self.truth = Truth(self.definition, lambda: self.broker)
@@ -300,6 +316,7 @@ class Simulation:
             "power cut": lambda: self._end_worker(worker, power=True),
             "disk loss": lambda: self._lose_disk(worker),
             "damage": lambda: self._damage(worker),
+            "full disk": lambda: self._fill_disk(worker),
             "refusal": self._refuse,
             "fatal": lambda: [producer.fail() for producer in worker.producers],
             "redelivery": lambda: worker.consumer and worker.consumer.go_back(self.chance.randint(1, 5)),
@@ -342,9 +359,8 @@ class Simulation:
         self.broker.skew = self.chance.randint(-5_000, 5_000)
 
     def _compact(self) -> None:
-        """Let compaction run. Its lag is longer than a load takes, and than foreign writes stay as they are."""
-        loads = [s.began for s in self.services if not s.is_dead and s.state.loading]
-        before = min([self.now() - LAG_MS, *loads])
+        """Let compaction run. Its lag is longer than foreign writes stay as they are."""
+        before = self.now() - LAG_MS
         for number in range(self.definition.partitions):
             if not self.truth.spoiled(number):
                 self.broker.compact((self.definition.changes, number), before)
@@ -369,10 +385,18 @@ class Simulation:
             self._end_worker(worker)
             self.disks.damage(worker.name, self.chance.randint(0, 99))
 
+    def _fill_disk(self, worker: Worker) -> None:
+        self.disks.full.add(worker.name)
+        self.wakes[f"disk of {worker.name}"] = self.step + self.chance.randint(1, 15)
+
     def _lose_changes(self) -> None:
-        """The changes topic goes while no worker runs, and nothing is on its way to it any more."""
+        """The changes topic goes and is made again, under workers that run or while they are down.
+
+        Nothing is on its way to it any more from those who are.
+        """
         for worker in self.workers:
-            self._end_worker(worker)
+            if self.chance.random() < 0.5:
+                self._end_worker(worker)
         self.broker.late.clear()
         self.broker.make(self.definition.changes, self.definition.partitions)
         self.truth.lose_changes()
@@ -382,6 +406,9 @@ class Simulation:
         chance = self.chance
         if self.broker.is_refusing and self.wakes.get("broker", 0) <= self.step:
             self.broker.is_refusing = False
+        for worker in self.workers:
+            if self.wakes.get(f"disk of {worker.name}", 0) <= self.step:
+                self.disks.full.discard(worker.name)
         if chance.random() < 0.3:
             self.broker.arrive()
         for worker in self.workers:
@@ -444,6 +471,8 @@ class Simulation:
         for number in range(self.definition.partitions):
             self.publishers.touch(number)
         await self._rest()
+        if "stale" in self.faults:
+            await self._leave_idle()
         for number in range(self.definition.partitions):
             self.publishers.touch(number)
         await self._rest()
@@ -453,6 +482,20 @@ class Simulation:
         for subscriber in self.subscribers:
             for name in ("messages", "groups", "expired"):
                 self.counts[name] = self.counts.get(name, 0) + getattr(subscriber, name)
+
+    async def _leave_idle(self) -> None:
+        """Something old arrives though nobody has anything to write: an owner must look for that by itself."""
+        number = self.chance.randrange(self.definition.partitions)
+        place = self.definition.changes, number
+        stale = self.chance.choice(self.broker.parts[place].held)
+        self.broker.append(place, stale.name, stale.body, stale.about)
+        for _ in range(IDLE_ROUNDS_MAX):
+            for worker in self.workers:
+                worker.turn()
+            await self.loop.tick(500)
+            if not self.truth.spoiled(number):
+                return
+        hold(False, number, "an idle owner leaves alone what somebody else wrote:", stale)
 
     async def _rest(self) -> None:
         for round in itertools.count():
@@ -504,17 +547,19 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("sowline.kafka.Producer", clients.Producer),
         patch("sowline.cluster.AdminClient", clients.AdminClient),
         patch("materializer.recovery.RocksStore", simulation.disks.store_class()),
+        patch("sowline.cluster.COMPACTION_LAG_MS_MIN", LAG_MS),
         patch("materializer.service.ensure_topics", lambda kafka, topics: None),
+        patch("materializer.service.has_room", lambda path: path.name not in simulation.disks.full),
         patch("materializer.service.Path", lambda path: SimpleNamespace(mkdir=lambda **_: None)),
         patch("materializer.partition.OUTCOMES_MAX", chance.choice((1, 3, 1000))),
         patch("query_service.follower.threading", threads),
         patch("query_service.replica.INDEX_STEP", chance.choice((1, 3, 500))),
         patch("query_service.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
         patch("query_service.catch_up._in_thread", _one_by_one),
-        patch("time.monotonic", simulation.monotonic),
-        patch("time.time_ns", simulation.time_ns),
-        patch("time.time", lambda: simulation.time_ns() / 1e9),
-        patch("time.sleep", lambda seconds: strands.pause()),
+        patch("time.monotonic", _for_us(simulation.monotonic, time.monotonic)),
+        patch("time.time_ns", _for_us(simulation.time_ns, time.time_ns)),
+        patch("time.time", _for_us(lambda: simulation.time_ns() / 1e9, time.time)),
+        patch("time.sleep", _for_us(lambda seconds: strands.pause(), time.sleep)),
     ]
     clients.PROCESSES.clear()
     clients.PROCESSES.update(simulation.processes)
@@ -526,6 +571,21 @@ def _played(simulation: Simulation) -> Iterator[None]:
         yield
 
 
+def _for_us(played: Callable[..., Any], real: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the clock that is played; for threads that earlier tests have left running the real one.
+
+    They look at it at moments that no seed decides, and each look may make the next step a slow one.
+    """
+    simulating = threading.get_ident()
+
+    def clock(*arguments: Any) -> Any:
+        strand = strands.Strand.current
+        is_ours = threading.get_ident() == (simulating if strand is None else strand.ident)
+        return (played if is_ours else real)(*arguments)
+
+    return clock
+
+
 async def _one_by_one(batches: Any) -> Any:
     """Yield batches, and let others run in between."""
     for batch in batches:
@@ -533,12 +593,24 @@ async def _one_by_one(batches: Any) -> Any:
         await asyncio.sleep(0)
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Collect no garbage: what that ends, generators among it, would end at a moment that no seed decides."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def simulate(seed: int, steps: int = STEPS, faults: frozenset[str] | None = None) -> Outcome:
     """Run a seed, and return what became of it."""
     loop = Loop()
     simulation = Simulation(seed, steps, loop, faults)
     error: BaseException | None = None
-    with _played(simulation):
+    with _uncollected(), _played(simulation):
         try:
             loop.run_until_complete(simulation.run())
         except Exception as wrong:

@@ -68,7 +68,6 @@ class QueryService(Process):
         """Start the process."""
         self.trace(self.name, "starts")
         self.state = State(topics, ring)
-        self.began = self.broker.clock() + self.broker.skew
         self.hub = Hub()
         self.state.on_changes = self.hub.on_changes
         self.backend = Backend(self.state, self.hub, self.kafka)

@@ -24,6 +24,11 @@ class Strand:
         self._error: BaseException | None = None
         self.ended = False
 
+    @property
+    def ident(self) -> int | None:
+        """How Python names its thread."""
+        return self._thread.ident
+
     def _run(self) -> None:
         self._mine.acquire()
         try:

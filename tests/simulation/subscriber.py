@@ -84,8 +84,6 @@ class Subscriber:
         self.saved: Saved | None = None
         self.groups = self.messages = self.expired = 0
         self._has_news = False
-        self._is_cut = False
-        """Whether the connection was lost within a group: after one that was to begin anew, changes may come."""
         self.stream = self._new_stream(None)
 
     def _new_stream(self, saved: Saved | None) -> Stream:
@@ -113,9 +111,9 @@ class Subscriber:
 
     def connect(self, service: "QueryService") -> None:
         """Connect, and ask for what is missing."""
-        ask = self.stream.resumed()
-        assert ask is not None, "a stream that goes on"
-        self._is_cut = self._group is not None
+        if (ask := self.stream.resumed()) is None:  # it has failed, and its program is yet to read that
+            self._has_news = True
+            return
         self.service = service
         self._outbox = Outbox(self._chance.choice((300, 3000, 1 << 20)))
         self._session = Session(service.backend, self._outbox)
@@ -184,6 +182,10 @@ class Subscriber:
         self._note_place()
 
     def _failed(self, error: SowlineError) -> None:
+        if error.reason == "behind" and not self.stream._whole:  # the program asked by itself, and asks again
+            hold(self._truth.may_expire_wholly, self.name, "finds a service behind, and nothing was lost")
+            self.restart()
+            return
         hold(error.reason == "bookmark_expired" and not self.wish.reset, self.name, "failed:", repr(error))
         hold(self._truth.may_expire, self.name, "has nothing to go on from, and nothing was lost:", error)
         self._trace(self.name, "expired", error)
@@ -208,8 +210,7 @@ class Subscriber:
         elif message.command == "group_end":
             self._end_group(message)
         else:
-            hold(self._group is None or self._is_cut, self.name, message.command, "within a group")
-            self._group = None
+            hold(self._group is None, self.name, message.command, "within a group")
             self._follow(message)
 
     def _end_group(self, message: Message) -> None:
@@ -217,7 +218,9 @@ class Subscriber:
         assert self._group is not None
         places = self._read(message.bookmark)
         for number, place in self.places.items():
-            hold(places.get(number, place) >= place, self.name, "goes back from", place, "in", number)
+            is_on = places.get(number, place) >= place
+            # An empty changes topic is taken for one that has just been made, also where it was lost.
+            hold(is_on or self._truth.may_expire_wholly, self.name, "goes back from", place, "in", number)
         self.places, self.view, self._group = places, self._group, None
         self.groups += 1
         self._check_view("group")

@@ -6,6 +6,7 @@ from itertools import count
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from msgspec.structs import replace
 
 from sowline.bookmark import format_position
 from sowline.change import AGAIN, DELETE, DELETED, PROGRESS_KEY, Change, Event, Progress
@@ -49,7 +50,7 @@ class Story:
 
 def again(change: Change) -> Change:
     """Return a change as it is written once more for compaction's sake."""
-    return change._replace(previous=None, after=change.position, op=AGAIN, reason=None, last=True)
+    return replace(change, previous=None, after=change.position, op=AGAIN, reason=None, last=True)
 
 
 class Written:
@@ -74,7 +75,7 @@ class Written:
             if isinstance(event, Progress):
                 key, value, headers = PROGRESS_KEY, event.value(), None
             else:
-                key, value, headers = event.sow_key, event.body, event.headers()
+                key, value, headers = event.sow_key, event.value, event.headers()
             self._producer.produce(
                 f"{self.log}.changes",
                 value,

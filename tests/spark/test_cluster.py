@@ -17,7 +17,7 @@ from tests.spark.clusters import QUICK, standalone
 from tests.spark.log import Written, create_topic, read_log
 from tests.spark.pipelines import run_once
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 FILE = dedent(
     """
@@ -84,7 +84,7 @@ def submitted(file: Path, master: str, **environment: str) -> subprocess.Complet
         env={**os.environ, **environment, "PYSPARK_PYTHON": "/nowhere/python", "SPARK_SUBMIT_OPTS": QUICK},
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
     )
 
 

@@ -1,13 +1,15 @@
-"""The pipeline on the page about pipelines, and the job on the page about Spark, work as they stand."""
+"""The pipelines on their page and in the tutorial, and the job on the page about Spark, work as they stand."""
 
 import json
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from tests.docs.pages import blocks_of
 from tests.spark.log import create_topic, read_log
 from tests.spark.pipelines import run_once
 
@@ -40,6 +42,27 @@ def test_example(
     (letter,) = read_log(kafka, f"{topic}.dead")
     assert (letter.key, letter.value) == ("orders/drops/0@0.2", b"8,open,0,1")
     assert letter.headers["sow.message"] == "a quantity is above zero"
+
+
+def test_pipeline_of_the_tutorial(
+    spark: SparkSession, kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file that docs/tutorial.md makes becomes the records that it shows."""
+    blocks = blocks_of("docs/tutorial.md")
+    (pipeline,) = (block.text for block in blocks if "sources:" in block.text)
+    (making,) = (block.text for block in blocks if "drops/1.csv" in block.text)
+    (shown,) = (block.text for block in blocks if "sowline pipeline run" in block.text)
+    topic = create_topic(kafka, f"{prefix}tasks")
+    create_topic(kafka, f"{prefix}tasks.dead")
+    monkeypatch.setenv("SOWLINE_KAFKA", kafka)
+    subprocess.run(["sh", "-c", making.replace("$ ", "")], cwd=tmp_path, check=True)
+    # Spark goes by the directory in which its session began.
+    for name in ("directory: ", "checkpoint: "):
+        pipeline = pipeline.replace(name, f"{name}{tmp_path}/")
+    (tmp_path / "pipeline.yaml").write_text(f"log: {topic}\n{pipeline}")
+    run_once(tmp_path / "pipeline.yaml")
+    found = sorted((one.value or b"").decode() for one in read_log(kafka, topic))
+    assert found == [line for line in shown.splitlines() if line.startswith('{"id"')]
 
 
 def test_own_job(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -> None:

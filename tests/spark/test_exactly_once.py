@@ -20,7 +20,7 @@ from tests.integration.wire import Wire, wire
 from tests.spark.log import create_topic, follow_log, read_log
 from tests.spark.pipelines import pipeline_process, run_once
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 KEYS, RECORDS, FILES, LINES = 12, 240, 6, 20
 SOURCE_PARTITIONS = 3

@@ -13,6 +13,7 @@ from ingest.definition import SOURCE
 from ingest.syntax import checked_pipeline, spark_jvm
 from sowline.declared import DeclarationError
 from sowline.spark import source
+from tests.docs.pages import blocks_of
 
 LEAST = """\
 name: orders
@@ -164,3 +165,15 @@ def test_validate_starts_a_parser_that_says_nothing_else(tmp_path: Path) -> None
 def test_the_column_that_names_rows_has_one_name() -> None:
     """What a file may not touch is what the sources make."""
     assert source.SOURCE == SOURCE
+
+
+def test_what_the_page_shows(spark: SparkSession, tmp_path: Path) -> None:
+    """The file at the top of docs/pipeline-file.md is one, and two slips in it are told as they are there."""
+    blocks = blocks_of("docs/pipeline-file.md")
+    file = next(block.text for block in blocks if block.language == "yaml")
+    (shown,) = (block.text for block in blocks if block.language == "text")
+    (tmp_path / "orders.yaml").write_text(file)
+    assert checked_pipeline(tmp_path / "orders.yaml", {}).name == "orders"
+    slipped = file.replace("id BIGINT", "id BIGNT").replace("qty * price", "qty *")
+    told = [line.removeprefix("orders.yaml, ") for line in shown.splitlines()]
+    assert wrong(slipped, tmp_path) == told

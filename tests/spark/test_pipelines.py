@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from ingest.explain import explain
+from ingest.explain import explain, text_of
 from ingest.job import Job
 from ingest.run import cause
 from sowline.declared import DeclarationError
@@ -427,8 +427,10 @@ def test_what_an_expression_fails_with(
 def test_explain(spark: SparkSession, write: Write, log: str) -> None:
     """It tells publishers, topics, columns and the plan, and writes nothing."""
     file = write("\n" + SOURCE)
-    assert "Physical Plan" not in explain(file)
-    text = explain(file, with_plan=True)
+    told = explain(file)
+    assert (told["rows"]["ratio"], "plan" in told) == ("double", False)
+    assert "Physical Plan" not in text_of(told)
+    text = text_of(explain(file, with_plan=True))
     assert "publisher  shop/lines/<partition>" in text
     assert f"dead       {log}.dead" in text
     assert "  ratio double" in text

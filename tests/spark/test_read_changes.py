@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from sowline.bookmark import format_position
+from sowline.document.writes import Writes
 from sowline.errors import SowlineError
 from sowline.position import Position
 from sowline.spark import read_changes
@@ -51,6 +52,7 @@ def test_columns(spark: SparkSession, kafka: str, prefix: str, collect: Collect)
     story.change(5, "a", b'{"id":"a","n":2,"m":{"x":2},"l":[1,2],"other":7}', nth=1, last=False)
     story.change(5, "b", b'{"id":"b","n":"many"}', nth=2)
     story.change(6, "a", None)
+    story.change(7, "b", None, key_text="b", writes=Writes(2, "0" * 32, 0, 1, 1))
     story.progress(9)
     written.write(*story.events)
     schema = (
@@ -58,8 +60,8 @@ def test_columns(spark: SparkSession, kafka: str, prefix: str, collect: Collect)
     )
     frame = read_changes(spark, written.log, schema=schema, kafka=kafka)
     rows = collect(frame)
-    assert names_of(rows) == ["3", "4", "5.1", "5.2", "6"]
-    first, second, third, misfit, gone = rows
+    assert names_of(rows) == ["3", "4", "5.1", "5.2", "6", "7"]
+    first, second, third, misfit, gone, document = rows
     record = Row(id="a", n=1, to=Row(city="Rome"), m={"x": 1}, l=[1, 2], _corrupt_record=None)
     assert (first.before, first.after, first.delta) == (None, record, record)
     assert first.changed == ["id", "n", "to", "m", "l"]
@@ -81,6 +83,7 @@ def test_columns(spark: SparkSession, kafka: str, prefix: str, collect: Collect)
     assert misfit.after._corrupt_record == '{"id":"b","n":"many"}'
     assert misfit.changed == ["id"]
     assert (gone.after, gone.delta, gone.op, gone.reason) == (None, None, "delete", "deleted")
+    assert (document.after, document.op) == (None, "delete")
     assert (gone.before, gone.changed) == (third.after, ["id", "n", "m", "l"])
     spans = [(second.expires - first.time).total_seconds(), (second.time - first.time).total_seconds()]
     assert spans == [0.5, 0.001]

@@ -4,14 +4,18 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from query_service.access.identity import ANYBODY
+from query_service.access.visit import Visit
 from query_service.backend import Backend
 from query_service.hub import Hub
 from query_service.outbox import Outbox
 from query_service.query import Limits
 from query_service.replica import Placed
+from query_service.rights import EVERYTHING, Rights
 from query_service.session import Session
 from query_service.state import State, TopicState
 from sowline.change import Change, Event
@@ -58,10 +62,10 @@ class Server:
         self.state.loaded([("orders.changes", number) for number in range(len(self.written))])
         return self
 
-    def connect(self) -> "Client":
+    def connect(self, rights: Rights = EVERYTHING) -> "Client":
         """Return a new client."""
-        outbox = Outbox(self._backlog)
-        return Client(self, Session(Backend(self.state, self.hub, {}, self.limits), outbox), outbox)
+        outbox, visit = Outbox(self._backlog), Visit(replace(ANYBODY, rights=rights))
+        return Client(self, Session(Backend(self.state, self.hub, {}, self.limits), outbox, visit), outbox)
 
     def put(self, body: Json | None, key: object = None, partition: int = 0, step: int = 1) -> Position:
         """Apply one change: a record's new body, or the end of the record named `key`."""
@@ -119,14 +123,20 @@ class Client:
         self.session = session
         self.outbox = outbox
         self.received: list[Json] = []
+        self._aside: list[asyncio.Future[None]] = []
+        """Requests that take long to understand."""
 
     def ask(self, command: str, **fields: Any) -> None:
         """Send a command about `orders`."""
         request = {"command": command, "command_id": "1", "topic": "orders"} | fields
-        self.session.receive_one(json.dumps({k: v for k, v in request.items() if v is not None}).encode())
+        text = json.dumps({k: v for k, v in request.items() if v is not None}).encode()
+        if (aside := self.session.receive_one(text)) is not None:
+            self._aside.append(asyncio.ensure_future(aside))
 
     async def read(self) -> list[Json]:
         """Return what is sent until nothing more comes by itself."""
+        await asyncio.gather(*self._aside)
+        self._aside.clear()
         await settled()
         messages = []
         while self.outbox._messages:

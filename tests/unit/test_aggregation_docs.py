@@ -1,35 +1,21 @@
 """The specification, docs/aggregation.md, is true: each line of its tables is run."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import orjson
 import pytest
 
 from fanout.groups import Groups
 from sowline.projection import AGGREGATES, GroupingError, ProjectionError, parse_grouping, parse_projection
+from tests.docs.pages import rows_of, text_of
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "aggregation.md"
-
-
-def rows(*headings: str) -> Iterator[list[str]]:
-    """The rows of all tables with these headings, code marks removed."""
-    in_table = False
-    for line in DOCUMENTATION.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if not line.startswith("|"):
-            in_table = False
-        elif tuple(cells) == headings:
-            in_table = True
-        elif in_table and not cells[0].startswith("---"):
-            yield [cell.removeprefix("`").removesuffix("`") for cell in cells]
+PAGE = "docs/aggregation.md"
 
 
-GROUPED = list(rows("grouping", "projection", "records", "results"))
-AGGREGATED = list(rows("aggregate", "values", "result"))
-PROJECTION_ERRORS = list(rows("projection", "error"))
-GROUPING_ERRORS = list(rows("grouping", "error"))
+GROUPED = rows_of(PAGE, "grouping", "projection", "records", "results")
+AGGREGATED = rows_of(PAGE, "aggregate", "values", "result")
+PROJECTION_ERRORS = rows_of(PAGE, "projection", "error")
+GROUPING_ERRORS = rows_of(PAGE, "grouping", "error")
 
 
 def results(grouping: str, projection: str, records: str) -> set[str]:
@@ -78,7 +64,7 @@ def test_every_aggregate_is_specified(name: str) -> None:
 
 def test_all_tables_are_found() -> None:
     """No table escapes: each table row is an example, an error, or a heading."""
-    lines = DOCUMENTATION.read_text(encoding="utf-8").splitlines()
+    lines = text_of(PAGE).splitlines()
     tables = sum(line.startswith("|---") for line in lines)
     found = len(GROUPED) + len(AGGREGATED) + len(PROJECTION_ERRORS) + len(GROUPING_ERRORS)
     assert sum(line.startswith("|") for line in lines) == found + 2 * tables

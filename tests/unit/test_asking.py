@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from query_service.asking import (
+    asked_of,
     check_pace,
     is_view,
     live_filter,
@@ -18,6 +19,7 @@ from query_service.asking import (
 )
 from query_service.grouping import GroupedQuery
 from query_service.query import Limits, Query
+from query_service.rights import EVERYTHING
 from query_service.state import State
 from sowline.errors import SowlineError
 from sowline.filter.about import About
@@ -68,7 +70,7 @@ def reason_of(error: pytest.ExceptionInfo[SowlineError]) -> str:
 )
 def test_topics(state: State, name: str, expected: list[str]) -> None:
     """One by its name, or all whose whole names match a pattern, in the order of their definitions."""
-    assert [topic.definition.name for topic in topics_of(state, name)] == expected
+    assert [topic.definition.name for topic in topics_of(state, name, EVERYTHING.read)] == expected
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_topics(state: State, name: str, expected: list[str]) -> None:
 def test_no_topics(state: State, name: str, reason: str) -> None:
     """The reason is given; an unknown name is told what there is."""
     with pytest.raises(SowlineError) as error:
-        topics_of(state, name)
+        topics_of(state, name, EVERYTHING.read)
     assert reason_of(error) == reason
     if reason == "invalid topic":
         assert "orders, order.lines, x/y" in str(error.value)
@@ -96,20 +98,25 @@ def test_a_topic_that_is_being_loaded_is_not_ready() -> None:
     """Nor is a pattern that matches one such, though others are loaded."""
     state = State(parse_topics(TOPICS), 10)
     state.loaded([("order.lines.changes", 0)])
-    assert topics_of(state, "order.lines")
+    assert topics_of(state, "order.lines", EVERYTHING.read)
     for name in ("orders", "^.*"):
         with pytest.raises(SowlineError, match="topic orders is still being loaded") as error:
-            topics_of(state, name)
+            topics_of(state, name, EVERYTHING.read)
         assert reason_of(error) == "not ready"
 
 
 def test_pages_and_groups_are_of_one_topic(state: State) -> None:
     """A pattern won't do, even where it matches one topic only."""
-    topics = topics_of(state, "^orders")
+    topics = topics_of(state, "^orders", EVERYTHING.read)
     with pytest.raises(SowlineError) as error:
         only_topic(request(topic="^orders"), topics)
     assert reason_of(error) == "regex topic not supported"
     assert only_topic(request(), topics) is topics[0]
+
+
+def query(state: State, asked: Request) -> Query | GroupedQuery:
+    """Return the query that somebody asks for who may read everything."""
+    return query_of(asked, asked_of(state, asked, EVERYTHING), Limits())
 
 
 # records
@@ -145,8 +152,8 @@ def test_what_is_wrong_is_told(fields: dict[str, Any], reason: str) -> None:
 def test_a_projection_makes_it_a_query_of_groups(state: State) -> None:
     """Else it is one of records."""
     grouped = request(options="projection=[/g,COUNT(/id) AS /n],grouping=[/g]")
-    assert isinstance(query_of(grouped, topics_of(state, "orders"), Limits()), GroupedQuery)
-    assert isinstance(query_of(request(), topics_of(state, "orders"), Limits()), Query)
+    assert isinstance(query(state, grouped), GroupedQuery)
+    assert isinstance(query(state, request()), Query)
 
 
 # views
@@ -188,7 +195,7 @@ def test_focus_needs_a_filter_that_does_not_change_by_itself() -> None:
 
 def test_spans(state: State) -> None:
     """Where a subscription begins and ends, as its request says."""
-    topics = topics_of(state, "^order.*")
+    topics = topics_of(state, "^order.*", EVERYTHING.read)
     assert span_of(request(), topics) == Span()
     assert span_of(request(bookmark="epoch"), topics) == Span(("epoch",))
     both: Point = {"orders": {1: Position(0, 7)}, "order.lines": {0: Position(0, 3)}}
@@ -218,30 +225,28 @@ def test_spans(state: State) -> None:
 def test_spans_that_are_not(state: State, fields: dict[str, Any]) -> None:
     """A bookmark of other logs, of partitions that there are not, an end without all partitions, or none at all."""
     with pytest.raises(SowlineError) as error:
-        span_of(request(**fields), topics_of(state, "orders"))
+        span_of(request(**fields), topics_of(state, "orders", EVERYTHING.read))
     assert reason_of(error) == "invalid bookmark"
 
 
 @pytest.mark.parametrize("bookmark", ["epoch", "orders:0@1,1@1", '["now"]', "[epoch..now]"])
 def test_a_query_is_of_a_time(state: State, bookmark: str) -> None:
     """What records were at another place can't be told."""
-    topics = topics_of(state, "orders")
     if bookmark == '["now"]':
-        assert isinstance(query_of(request(bookmark=bookmark), topics, Limits()), Query)
+        assert isinstance(query(state, request(bookmark=bookmark)), Query)
         return
     with pytest.raises(SowlineError) as error:
-        query_of(request(bookmark=bookmark), topics, Limits())
+        query(state, request(bookmark=bookmark))
     assert reason_of(error) == "invalid bookmark"
 
 
 def test_a_time_needs_history(state: State) -> None:
     """Unless what is now will do."""
-    topics = topics_of(state, "orders")
     with pytest.raises(SowlineError) as error:
-        query_of(request(bookmark="20261121T120000Z"), topics, Limits())
+        query(state, request(bookmark="20261121T120000Z"))
     assert reason_of(error) == "no history"
     current = request(bookmark="20261121T120000Z", options="current")
-    assert isinstance(query_of(current, topics, Limits()), Query)
+    assert isinstance(query(state, current), Query)
 
 
 def test_a_rate_goes_with_a_bookmark() -> None:

@@ -1,20 +1,24 @@
 """The asynchronous client over connections that a test holds in its hands."""
 
 import asyncio
+import itertools
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from websockets.exceptions import ConnectionClosedError
 
 from sowline.async_client import AsyncClient, topics_of
+from sowline.errors import SowlineError
 from sowline.stream import Ask
 
 
 class Connection:
     """What the client sends, and what it is to receive."""
 
-    def __init__(self) -> None:
+    def __init__(self, **told: str) -> None:
+        self.response = SimpleNamespace(headers={f"Sowline-{name}": text for name, text in told.items()})
         self.sent: list[Any] = []
         self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -46,14 +50,16 @@ class Service:
 
     def __init__(self) -> None:
         self._ready: asyncio.Queue[Connection] = asyncio.Queue()
+        self.tokens: list[str | None] = []
 
     async def connect(self, url: str, **options: Any) -> Connection:
         """Wait for the next connection."""
+        self.tokens.append(options["additional_headers"].get("Authorization"))
         return await self._ready.get()
 
-    def accept(self) -> Connection:
-        """Return the connection that the client gets next."""
-        connection = Connection()
+    def accept(self, **told: str) -> Connection:
+        """Return the connection that the client gets next; its handshake's answer has these headers."""
+        connection = Connection(**told)
         self._ready.put_nowait(connection)
         return connection
 
@@ -103,6 +109,83 @@ async def test_refused_request_is_sent_once_over_a_new_connection(service: Servi
     assert len(first.sent) == 1
 
 
+GROUP: list[dict[str, Any]] = [
+    {"command": "group_begin", "query_id": "1", "topic": "orders"},
+    {"command": "sow", "query_id": "1", "topic": "orders", "records": [{"sow_key": "1", "data": {"id": 1}}]},
+    {"command": "group_end", "query_id": "1", "topic": "orders", "bookmark": "orders:0@7"},
+]
+
+
+@pytest.mark.parametrize(
+    ("rights", "command"), [("all", "subscribe"), ("fewer", "sow_and_subscribe")], ids=["same", "other"]
+)
+async def test_other_rights_begin_afresh(service: Service, rights: str, command: str) -> None:
+    """Whoever may read other records than before does not go on from its bookmark: what it holds is void."""
+    first = service.accept(Rights="all")
+    async with AsyncClient("http://x") as client:
+        opening = asyncio.create_task(client.open(Ask("sow_and_subscribe", "orders")))
+        await all_have_had_turns()
+        first.give(command="ack", command_id="1", status="success", ack_type="processed")
+        stream = await opening
+        for message in GROUP:
+            first.give(**message)
+        await all_have_had_turns()
+        assert [one.command for one in await stream.next_batch()] == ["group_begin", "sow", "group_end"]
+        first.lose()
+        await all_have_had_turns()
+        second = service.accept(Rights=rights)
+        await all_have_had_turns()
+        (asked,) = second.sent
+        assert (asked["command"], asked.get("bookmark")) == (
+            command,
+            "orders:0@7" if rights == "all" else None,
+        )
+        if rights == "fewer":
+            second.give(command="ack", command_id="1", status="success", ack_type="processed")
+            for message in GROUP:
+                second.give(**message)
+            begin, *_ = await stream.next_batch()
+            assert (begin.command, begin.reset) == ("group_begin", True)
+        assert client.rights == rights
+
+
+async def test_a_function_is_asked_for_each_token(service: Service) -> None:
+    """For each connection, and to renew one in time; where that is refused, by a new connection."""
+    numbers = itertools.count(1)
+
+    async def token() -> str:
+        return f"t{next(numbers)}"
+
+    first = service.accept(**{"Rights": "all", "Expires-In": "0.01"})
+    async with AsyncClient("http://x", token=token) as client:
+        while not first.sent:
+            await asyncio.sleep(0.001)
+        assert first.sent == [{"command": "logon", "command_id": "logon", "token": "t2"}]
+        first.give(command="ack", command_id="logon", status="success", rights="all", expires_in=0.01)
+        while len(first.sent) < 2:
+            await asyncio.sleep(0.001)
+        second = service.accept(Rights="all")
+        first.give(command="ack", command_id="logon", status="failure", reason="rights changed")
+        first.lose()
+        await all_have_had_turns()
+        opening = asyncio.create_task(client.open(Ask("subscribe", "orders")))
+        while not second.sent:
+            await asyncio.sleep(0.001)
+        second.give(command="ack", command_id="1", status="success", ack_type="processed")
+        await opening
+    assert service.tokens == ["Bearer t1", "Bearer t4"]
+
+
+@pytest.mark.parametrize("token", ["", "two\nlines", "é"])
+async def test_what_can_be_no_token(token: str) -> None:
+    """Is said without it."""
+    with pytest.raises(SowlineError) as error:
+        async with AsyncClient("http://x", token=lambda: token):
+            pass
+    assert error.value.reason == "bad request"
+    assert not token or token not in error.value.message
+
+
 def test_a_topic_without_a_key_is_one_without_a_sow() -> None:
     """A publisher needs no more than what the service says of its topics, of either kind."""
     common = {
@@ -110,6 +193,7 @@ def test_a_topic_without_a_key_is_one_without_a_sow() -> None:
         "partitions": 2,
         "record_bytes_max": 100,
         "preprocessing": [],
+        "documents": False,
         "records": 0,
     }
     keyed = {**common, "name": "orders", "log": "o", "key": ["/id"], "key_domain": "d"}

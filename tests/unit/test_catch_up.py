@@ -12,9 +12,9 @@ from fanout.subscription import Subscription
 from query_service.active import Active
 from query_service.catch_up import BookmarkExpired, CatchUp
 from query_service.outbox import Outbox
+from query_service.query import Selection
 from query_service.replica import CHANGE_BYTES, Ring
 from sowline.filter import ALL
-from sowline.options import Options
 from sowline.position import Position
 from tests.unit.sessions import Server, settled
 
@@ -31,7 +31,7 @@ def server() -> Iterator[Server]:
 
 def standing(server: Server, offset: int, bytes_max: int = 10**6) -> Active:
     """Return a subscription that stands at an offset."""
-    active = Active(Outbox(bytes_max), "s", server.topic, Subscription(ALL), Options())
+    active = Active(Outbox(bytes_max), "s", server.topic, Subscription(ALL), Selection())
     active.positions = {0: Position(0, offset)}
     return active
 

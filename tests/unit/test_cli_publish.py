@@ -1,5 +1,7 @@
-"""The publishing commands: what they ask of a client."""
+"""The writing commands: what they ask of a client."""
 
+import io
+from collections.abc import Callable
 from typing import Any, Self
 
 import pytest
@@ -7,13 +9,21 @@ from click.testing import CliRunner
 
 from sowline.cli import main
 
-Asked = list[tuple[str, str, str, float | None]]
+Asked = list[tuple[Any, ...]]
+run = CliRunner().invoke
 
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
-    """What a client was asked for, of which nothing reaches Kafka."""
+    """What a client was asked for, of which nothing reaches Kafka: the method, and what was given to it."""
     asked: Asked = []
+
+    def method(name: str, answer: Any = None) -> Callable[..., Any]:
+        def called(_: object, *given: Any, **named: Any) -> Any:
+            asked.append((name, *given, {name: value for name, value in named.items() if value is not None}))
+            return answer
+
+        return called
 
     class FakeClient:
         def __init__(self, *_: Any, **__: Any) -> None:
@@ -25,28 +35,55 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         def __exit__(self, *_: Any) -> None:
             pass
 
-        def publish(self, topic: str, data: str, expiration: float | None = None) -> None:
-            asked.append(("publish", topic, data, expiration))
-
-        def delta_publish(self, topic: str, data: str, expiration: float | None = None) -> None:
-            asked.append(("delta_publish", topic, data, expiration))
+        publish = method("publish")
+        delta_publish = method("delta_publish")
+        deltas = method("deltas", ["noop", "applied"])
+        sow_delete = method("sow_delete", 3)
 
     monkeypatch.setattr("sowline.cli.data.Client", FakeClient)
     return asked
 
 
 @pytest.mark.parametrize(("command", "method"), [("publish", "publish"), ("delta-publish", "delta_publish")])
-def test_a_lifetime_goes_with_each_record(asked: Asked, command: str, method: str) -> None:
-    """In seconds, 0 for none; without it the topic's counts."""
-    run = CliRunner().invoke
+def test_a_lifetime_and_tags_go_with_each_record(asked: Asked, command: str, method: str) -> None:
+    """The lifetime in seconds, 0 for none; without it the topic's counts."""
     assert run(main, [command, "orders", "{}", "[]", "--expiration", "1.5"]).exit_code == 0
     assert run(main, [command, "orders", "--expiration", "0"], input="{}\n").exit_code == 0
-    assert run(main, [command, "orders", "{}"]).exit_code == 0
-    expected = [("{}", 1.5), ("[]", 1.5), ("{}", 0.0), ("{}", None)]
-    assert asked == [(method, "orders", data, expiration) for data, expiration in expected]
+    assert run(main, [command, "orders", "{}", "--tag", "a", "--tag", "b"]).exit_code == 0
+    expected = [
+        ("{}", {"expiration": 1.5}),
+        ("[]", {"expiration": 1.5}),
+        ("{}", {"expiration": 0.0}),
+        ("{}", {"tags": ("a", "b")}),
+    ]
+    assert asked == [(method, "orders", data, {"tags": (), **named}) for data, named in expected]
 
 
 def test_a_lifetime_that_is_none_is_refused(asked: Asked) -> None:
     """Before anything is written."""
-    result = CliRunner().invoke(main, ["publish", "orders", "{}", "--expiration", "-1"])
+    result = run(main, ["publish", "orders", "{}", "--expiration", "-1"])
     assert (result.exit_code, asked) == (2, [])
+
+
+@pytest.mark.parametrize(
+    ("deltas", "typed", "stream"),
+    [
+        (["if ~ then {} end"], "", "if ~ then {} end"),
+        (['{..,"a":1}', "if ~ then {} end"], "", '[{..,"a":1},if ~ then {} end]'),
+        ([], '{"a":1}\n~\n', '{"a":1}\n~\n'),
+    ],
+)
+def test_deltas_are_a_stream(
+    asked: Asked,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    deltas: list[str],
+    typed: str,
+    stream: str,
+) -> None:
+    """Given as arguments, or on standard input; what became of each is printed."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    more = ["--wait", "--tag", "t", "--change-id", "c"]
+    main(["delta", "reviews", "k", *deltas, *more], standalone_mode=False)
+    assert capfd.readouterr().out == '{"outcome":"noop"}\n{"outcome":"applied"}\n'
+    assert asked == [("deltas", "reviews", "k", stream, {"wait": True, "tags": ("t",), "change_id": "c"})]

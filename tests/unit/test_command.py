@@ -127,14 +127,6 @@ def test_the_owners_commands_are_read() -> None:
     assert read(command="define") == Command("define")
 
 
-@pytest.mark.parametrize("command", ["delta"])
-def test_commands_of_later_versions_are_not_supported(command: str) -> None:
-    """A command that the contract knows and this version does not is told apart from a wrong one."""
-    with pytest.raises(SowlineError) as error:
-        read(command=command)
-    assert error.value.reason == "not supported"
-
-
 @pytest.mark.parametrize(
     ("smaller", "larger"), [("9", "10"), ("1", "1.1"), ("1.9", "1.10"), ("1.99", "2"), ("0", "0.1")]
 )

@@ -1,6 +1,9 @@
 """The compose file and the image say what the services understand."""
 
+import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,8 @@ from tests.brokers import IMAGE, container_settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+PROMETHEUS = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text())
+PROVISIONING = DEPLOY / "grafana" / "provisioning"
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
 PORTS = {
     "materializer": materializer.service.USUAL_PORT,
@@ -37,6 +42,13 @@ def stages() -> dict[str, list[str]]:
         elif found:
             list(found.values())[-1].append(line)
     return found
+
+
+def test_hadolint_finds_nothing() -> None:
+    """Whatever it knows of Dockerfiles, down to style."""
+    hadolint = Path(sys.executable).with_name("hadolint")
+    found = subprocess.run([hadolint, DEPLOY / "Dockerfile"], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout) == (0, "")
 
 
 @pytest.mark.parametrize("service", PORTS)
@@ -58,8 +70,12 @@ def test_port(service: str) -> None:
 
 @pytest.mark.parametrize("service", PORTS)
 def test_settings(service: str) -> None:
-    """Each variable is a setting, Kafka is where it says it is, and the topics are where they are mounted."""
-    environment: dict[str, Any] = COMPOSE[service]["environment"]
+    """Each variable is a setting, Kafka is where it says it is, and the topics are where they are mounted.
+
+    Whereto traces go is not ours: it is handed on from outside, and is nowhere without that.
+    """
+    environment: dict[str, Any] = {**COMPOSE[service]["environment"]}
+    assert environment.pop("OTEL_EXPORTER_OTLP_ENDPOINT") == "${OTEL_EXPORTER_OTLP_ENDPOINT:-}"
     assert {name.removeprefix("SOWLINE_").lower() for name in environment} <= set(Settings.model_fields)
     assert (
         f"INSIDE://{environment['SOWLINE_KAFKA']}"
@@ -87,6 +103,62 @@ def test_nothing_is_open_to_the_network() -> None:
     published = [port for service in COMPOSE.values() for port in service.get("ports", [])]
     assert published
     assert all(port.startswith("127.0.0.1:") for port in published)
+
+
+@pytest.mark.parametrize("service", COMPOSE)
+def test_least_privilege(service: str) -> None:
+    """Nothing is root or gains anything, and only Kafka, whose image does, writes beside its volumes."""
+    about = COMPOSE[service]
+    assert about["cap_drop"] == ["ALL"]
+    assert about["security_opt"] == ["no-new-privileges:true"]
+    assert not about["user"].startswith("0:")
+    assert (about["read_only"], about["tmpfs"]) == ((True, ["/tmp"]) if service != "kafka" else (False, []))
+
+
+@pytest.mark.parametrize("service", COMPOSE)
+def test_health_is_asked_for(service: str) -> None:
+    """Of whatever runs, within limits."""
+    assert COMPOSE[service]["healthcheck"].keys() >= {
+        "test",
+        "interval",
+        "timeout",
+        "retries",
+        "start_period",
+    }
+
+
+def mounted(service: str) -> dict[str, str]:
+    """Return what of the repository a container sees, by where it sees it."""
+    volumes = (volume.split(":") for volume in COMPOSE[service]["volumes"])
+    return {at: what for what, at, *_ in volumes if what.startswith("./")}
+
+
+def test_prometheus_asks_every_service() -> None:
+    """At its port, under the name of a job that the alerts ask for; what it reads is mounted."""
+    asked = {
+        job["job_name"]: target
+        for job in PROMETHEUS["scrape_configs"]
+        for about in job["static_configs"]
+        for target in about["targets"]
+    }
+    assert asked == {f"sowline-{service}": f"{service}:{port}" for service, port in PORTS.items()}
+    files = [argument.partition("=")[2] for argument in COMPOSE["prometheus"]["command"][:1]]
+    assert {*files, *PROMETHEUS["rule_files"]} == set(mounted("prometheus"))
+    assert all((DEPLOY / what).is_file() for what in mounted("prometheus").values())
+
+
+def test_grafana_shows_the_dashboard() -> None:
+    """It is where Grafana is told to look, and asks the Prometheus that is there."""
+    sources = yaml.safe_load((PROVISIONING / "datasources" / "prometheus.yaml").read_text())["datasources"]
+    assert [source["url"] for source in sources] == ["http://prometheus:9090"]
+    assert "127.0.0.1:9090:9090" in COMPOSE["prometheus"]["ports"]
+    providers = yaml.safe_load((PROVISIONING / "dashboards" / "sowline.yaml").read_text())["providers"]
+    home = COMPOSE["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert [provider["options"]["path"] for provider in providers] == [str(Path(home).parent)]
+    assert mounted("grafana")[home] == "./grafana/sowline.json"
+    assert "./grafana/provisioning" in mounted("grafana").values()
+    asked = json.loads((DEPLOY / "grafana" / "sowline.json").read_text())["templating"]["list"][0]
+    assert asked["current"]["value"] == sources[0]["uid"]
 
 
 def test_kafka_is_the_one_that_is_tested() -> None:

@@ -38,8 +38,8 @@ class Core:
         """Apply a batch and keep what it makes."""
         view = View(self.store)
         step = Applier(self.definition, 0, self.head, view).apply(records)
-        writes = view.writes()
-        self.store.commit(writes, Tally(), b"", view.dues(writes))
+        written = view.written(self.store.tally())
+        self.store.commit(written.entries, written.tally, b"", written.dues)
         self.head = step.head
         return step
 
@@ -188,7 +188,7 @@ def test_what_can_not_be_applied_is_a_dead_letter(value: bytes, reason: str, com
         ("expire", {"guard": "0"}, None, "key missing"),
         ("define", {}, None, "bad definition"),
         ("define", {}, b"{}", "bad definition"),
-        ("delta", {}, b'{"id":1}', "not supported"),
+        ("delta", {}, b'{"id":1}', "no documents"),
     ],
 )
 def test_commands_that_make_no_sense_are_dead_letters(
@@ -311,7 +311,8 @@ def test_a_delete_cut_short_goes_on_where_it_was() -> None:
     view = View(cut.store)
     Applier(cut.definition, 0, cut.head, view).apply([delete])
     first = {change.sow_key for change in expected[:2]}
-    cut.store.commit({key: data for key, data in view.writes().items() if key in first}, Tally(), b"")
+    writes = view.written(cut.store.tally()).entries
+    cut.store.commit({key: data for key, data in writes.items() if key in first}, Tally(), b"")
     given = {"limits": cut.definition.limits, "records": 2}
     cut.head = Head(expected[1].position, expected[1].position, 2000, complete=False, **given)
     assert cut.head.next_offset == 4

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from msgspec.structs import replace
 
 from materializer.emitter import Emitter, NotWritten
 from materializer.step import DeadLetter, Forward
@@ -97,7 +98,7 @@ def test_events_go_to_their_partition(emitter: Emitter, producer: FakeProducer) 
 
 def test_a_topic_with_deltas_tells_what_updates_changed(emitter: Emitter, producer: FakeProducer) -> None:
     """Only there, and only of updates; values and all other headers are the same."""
-    update = CHANGE._replace(body=b'{"id":7,"a":2}', previous=b'{"id":7,"a":1,"b":1}')
+    update = replace(CHANGE, body=b'{"id":7,"a":2}', previous=b'{"id":7,"a":1,"b":1}')
     for definition in (ORDERS, TOLD):
         emitter.events(definition, 0, [CHANGE, update, PROGRESS])
     plain, told = producer.produced[:3], producer.produced[3:]

@@ -1,10 +1,7 @@
-"""The specification, docs/emodb.md, is true: each line of its tables is run, and so is its script."""
+"""The specification, docs/emodb.md, is true: each line of its tables is run."""
 
-import contextlib
-import io
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,25 +19,10 @@ from sowline.document.fold import Document, Write, change_id_of_position, fold
 from sowline.document.intrinsics import FIELDS
 from sowline.document.sanitise import sanitised
 from sowline.errors import SowlineError
+from tests.docs.pages import rows_of, text_of
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "emodb.md"
-TEXT = DOCUMENTATION.read_text(encoding="utf-8").replace("␀", "\0")
-
-
-def rows(*headings: str) -> list[list[str]]:
-    """The rows of all tables with these headings, the marks around whole cells removed."""
-    found: list[list[str]] = []
-    in_table = False
-    for line in TEXT.splitlines():
-        cells = [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
-        if not line.startswith("|"):
-            in_table = False
-        elif tuple(cells) == headings:
-            in_table = True
-        elif in_table and not cells[0].startswith("---"):
-            found.append([re.sub(r"^`([^`]*)`$", r"\1", cell) for cell in cells])
-    assert found, headings
-    return found
+PAGE = "docs/emodb.md"
+TEXT = text_of(PAGE).replace("␀", "\0")
 
 
 def value(cell: str) -> Any:
@@ -48,30 +30,20 @@ def value(cell: str) -> Any:
     return UNDEFINED if cell == "undefined" else json.loads(cell)
 
 
-def test_the_script_prints_what_the_page_shows() -> None:
-    """The first example can be copied."""
-    found = re.search(r"```python\n(.*?)```\n\n```\n(.*?)```", TEXT, re.DOTALL)
-    assert found is not None
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(found[1], {})
-    assert printed.getvalue() == found[2]
-
-
-@pytest.mark.parametrize(("text", "before", "after"), rows("delta", "before", "after"))
+@pytest.mark.parametrize(("text", "before", "after"), rows_of(PAGE, "delta", "before", "after"))
 def test_delta(text: str, before: str, after: str) -> None:
     """A delta shown with a value makes of it the value that the table says."""
     assert same(parse_delta(text).apply(value(before)), value(after))
 
 
-@pytest.mark.parametrize(("text", "of", "holds"), rows("condition", "value", "holds"))
+@pytest.mark.parametrize(("text", "of", "holds"), rows_of(PAGE, "condition", "value", "holds"))
 def test_condition(text: str, of: str, holds: str) -> None:
     """A condition shown with a value holds of it, or doesn't."""
     assert compile_condition(text).matches(value(of)) is (holds == "true")
     assert compile_condition(f"not({text})").matches(value(of)) is (holds == "false")
 
 
-@pytest.mark.parametrize(("text", "about", "holds"), rows("condition", "of a document of", "holds"))
+@pytest.mark.parametrize(("text", "about", "holds"), rows_of(PAGE, "condition", "of a document of", "holds"))
 def test_condition_about_a_document(text: str, about: str, holds: str) -> None:
     """A condition shown with a document's intrinsics holds of them, or doesn't."""
     known = Intrinsics(**json.loads(about))
@@ -84,19 +56,19 @@ def test_each_intrinsic_is_named(name: str) -> None:
     assert f"`{name}`" in TEXT.split("### Intrinsics")[1].split("###")[0]
 
 
-@pytest.mark.parametrize(("text", "canonical"), rows("delta", "canonical"))
+@pytest.mark.parametrize(("text", "canonical"), rows_of(PAGE, "delta", "canonical"))
 def test_canonical_delta(text: str, canonical: str) -> None:
     """A delta has the canonical text that the table says, and that text has itself."""
     assert parse_delta(text).text == parse_delta(canonical).text == canonical
 
 
-@pytest.mark.parametrize(("text", "canonical"), rows("condition", "canonical"))
+@pytest.mark.parametrize(("text", "canonical"), rows_of(PAGE, "condition", "canonical"))
 def test_canonical_condition(text: str, canonical: str) -> None:
     """A condition has the canonical text that the table says, and that text has itself."""
     assert compile_condition(text).text == compile_condition(canonical).text == canonical
 
 
-@pytest.mark.parametrize(("text", "deltas"), rows("stream", "deltas"))
+@pytest.mark.parametrize(("text", "deltas"), rows_of(PAGE, "stream", "deltas"))
 def test_stream(text: str, deltas: str) -> None:
     """A stream yields the deltas that the table says, and ends in an error where it says so."""
     found, error = [], None
@@ -110,7 +82,7 @@ def test_stream(text: str, deltas: str) -> None:
     assert (error is not None) == deltas.endswith("an error")
 
 
-@pytest.mark.parametrize(("text", "written"), rows("delta", "as it is written"))
+@pytest.mark.parametrize(("text", "written"), rows_of(PAGE, "delta", "as it is written"))
 def test_sanitised(text: str, written: str) -> None:
     """A delta is written as the table says, or refused."""
     delta = parse_delta(text)
@@ -124,7 +96,7 @@ def test_sanitised(text: str, written: str) -> None:
 def test_writes() -> None:
     """A document goes through the writes of the table as it says."""
     document = Document("item", "a")
-    table = rows("delta", "content", "version", "changed at", "outcome", "redundant")
+    table = rows_of(PAGE, "delta", "content", "version", "changed at", "outcome", "redundant")
     assert table
     for number, (text, content, version, changed_at, outcome, redundant) in enumerate(table, 1):
         write = Write(parse_delta(text), change_id_of_position(0, number), at_ms=number)
@@ -134,7 +106,7 @@ def test_writes() -> None:
         assert (became.value, is_redundant) == (outcome, redundant == "yes")
 
 
-@pytest.mark.parametrize(("text", "sentence"), rows("delta", "error"))
+@pytest.mark.parametrize(("text", "sentence"), rows_of(PAGE, "delta", "error"))
 def test_error_of_a_delta(text: str, sentence: str) -> None:
     """What is no delta is refused with the sentence that the table shows."""
     with pytest.raises(DocumentError) as refused:
@@ -142,7 +114,7 @@ def test_error_of_a_delta(text: str, sentence: str) -> None:
     assert (refused.value.reason, refused.value.message) == ("bad delta", sentence)
 
 
-@pytest.mark.parametrize(("text", "sentence"), rows("condition", "error"))
+@pytest.mark.parametrize(("text", "sentence"), rows_of(PAGE, "condition", "error"))
 def test_error_of_a_condition(text: str, sentence: str) -> None:
     """What is no condition is refused with the sentence that the table shows."""
     with pytest.raises(DocumentError) as refused:
@@ -151,7 +123,7 @@ def test_error_of_a_condition(text: str, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "text", "emodb", "here", "why"), rows("rule", "for example", "EmoDB", "here", "why")
+    ("rule", "text", "emodb", "here", "why"), rows_of(PAGE, "rule", "for example", "EmoDB", "here", "why")
 )
 def test_difference(rule: str, text: str, emodb: str, here: str, why: str) -> None:
     """An example of what differs from EmoDB comes to what the table says, and a reason is given."""

@@ -1,12 +1,10 @@
 """The specification, docs/enrichment.md, is true: each line of its tables is run."""
 
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import orjson
 import pytest
-import yaml
 
 from materializer.core import Applier
 from materializer.head import Head
@@ -16,30 +14,18 @@ from sowline.command import LogRecord
 from sowline.enrichment import ComputedField, EnrichmentError, Stage, parse_enrichment, parse_preprocessing
 from sowline.filter import UNKNOWN
 from sowline.filter.functions import FUNCTIONS
-from sowline.topics import TopicDefinition, parse_topics
+from sowline.topics import TopicDefinition
+from tests.docs.pages import rows_of, text_of
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "enrichment.md"
-
-
-def rows(*headings: str) -> Iterator[list[str]]:
-    """The rows of all tables with these headings, code marks removed."""
-    in_table = False
-    for line in DOCUMENTATION.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if not line.startswith("|"):
-            in_table = False
-        elif tuple(cells) == headings:
-            in_table = True
-        elif in_table and not cells[0].startswith("---"):
-            yield [cell.removeprefix("`").removesuffix("`") for cell in cells]
+PAGE = "docs/enrichment.md"
 
 
-COMPUTED = list(rows("fields", "message", "becomes"))
-MERGED = list(rows("enrichment", "record", "delta", "record after"))
-FUNCTIONS_OF_STAGES = list(rows("function", "preprocessing", "enrichment"))
-PREPROCESSING_ERRORS = list(rows("preprocessing", "error"))
-ENRICHMENT_ERRORS = list(rows("enrichment", "error"))
-CANONICAL = list(rows("field", "canonical"))
+COMPUTED = rows_of(PAGE, "fields", "message", "becomes")
+MERGED = rows_of(PAGE, "enrichment", "record", "delta", "record after")
+FUNCTIONS_OF_STAGES = rows_of(PAGE, "function", "preprocessing", "enrichment")
+PREPROCESSING_ERRORS = rows_of(PAGE, "preprocessing", "error")
+ENRICHMENT_ERRORS = rows_of(PAGE, "enrichment", "error")
+CANONICAL = rows_of(PAGE, "field", "canonical")
 
 STAGES = {"preprocessing": parse_preprocessing, "enrichment": parse_enrichment}
 
@@ -68,7 +54,7 @@ def test_merged(field: str, record: str, delta: str, after: str) -> None:
                 head.next_offset, 1000, None, body.encode(), [("sow.command", b"delta_publish")]
             )
             step = Applier(definition, 0, head, view).apply([log_record])
-            store.commit(view.writes(), Tally(), b"")
+            store.commit(view.written(Tally()).entries, Tally(), b"")
             head = step.head
     assert orjson.loads(step.changes[-1].body or b"") == orjson.loads(after)
 
@@ -116,17 +102,9 @@ def test_canonical(text: str, canonical: str) -> None:
     assert parse_enrichment(canonical) == parse_enrichment(text)
 
 
-def test_the_definition_at_the_top_is_one() -> None:
-    """Whoever copies it has a topic with both stages."""
-    (text,) = re.findall(r"^```yaml\n(.*?)^```$", DOCUMENTATION.read_text(), re.DOTALL | re.MULTILINE)
-    topic = parse_topics(text).named("orders")
-    assert len(topic.preprocessing) + len(topic.enrichment) == text.count(" AS ")
-    assert list(topic.enrichment) == yaml.safe_load(text)["topics"][0]["enrichment"]
-
-
 def test_all_tables_are_found() -> None:
     """No table escapes: each table row is of a known kind, or a heading."""
-    lines = DOCUMENTATION.read_text(encoding="utf-8").splitlines()
+    lines = text_of(PAGE).splitlines()
     tables = sum(line.startswith("|---") for line in lines)
     kinds = (COMPUTED, MERGED, FUNCTIONS_OF_STAGES, PREPROCESSING_ERRORS, ENRICHMENT_ERRORS, CANONICAL)
     found = sum(map(len, kinds))

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fanout.message import Holding, Written, fanout_headers
 from fanout.subscription import MATCH, OOF, PUBLISH
@@ -54,9 +55,16 @@ def test_headers(
     assert about(fanout_headers(ORDERS, 1, CHANGE, message)) == PLACE | told
 
 
+def test_intrinsics_go_along() -> None:
+    """Where they are asked for."""
+    told = Told(b"7", PUBLISH, b"{}", CHANGE.time)
+    headers = fanout_headers(ORDERS, 1, CHANGE, told, b'{"~version":3}')
+    assert about(headers) == PLACE | {"command": "publish", "intrinsics": {"~version": 3}}
+
+
 def test_what_has_no_place_says_none() -> None:
     """Of a record that went nobody knows when, there is no bookmark and no time."""
-    gone = CHANGE._replace(body=None, position=before_the_log())
+    gone = replace(CHANGE, body=None, position=before_the_log())
     told = about(fanout_headers(ORDERS, 1, gone, Told(b"7", OOF, b"{}", 0, "deleted")))
     assert told == {"command": "oof", "topic": "eu/orders", "sow_key": "7", "reason": "deleted"}
 
@@ -67,7 +75,7 @@ def message(
     """Return a message as it is read back; with the body before it is a delta."""
     delta = None if previous is None else difference(previous, body, (("id",),))
     value, removed = (body, None) if delta is None else (delta.body, delta.removed)
-    change = CHANGE._replace(position=Position(0, offset))
+    change = replace(CHANGE, position=Position(0, offset))
     told = Told(change.sow_key, command, value, change.time, None, removed)
     return told.sow_key, Written.read(value, fanout_headers(ORDERS, 1, change, told))
 

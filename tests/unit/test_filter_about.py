@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from sowline.document import Intrinsics
 from sowline.filter import ALL, UNKNOWN, About, Filter, compile_expression, compile_filter
 from sowline.filter.envelope import needs_about
 from sowline.filter.functions import ALIASES, FUNCTIONS
@@ -36,9 +37,43 @@ def test_a_fact_is_null_until_it_is_known(name: str) -> None:
 
 
 def test_each_fact_has_its_function() -> None:
-    """Every member of About can be asked for, and every message function gives one or a hash of one."""
+    """Every message function gives a member of About or a hash of one; the others are for conditions."""
     facts = {FUNCTIONS[name].fact for name in MESSAGE_FUNCTIONS}
-    assert facts == {*About._fields, "sow_key_hash"}
+    assert facts == {*About._fields, "sow_key_hash"} - {"intrinsics", "tags"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "needs", "is_met"),
+    [
+        ('{..,"a":1}', False, True),
+        ('{..,"a":1.0}', False, False),
+        ('intrinsic("~signature":"5f")', True, True),
+        ('intrinsic("~id":"o-1")', True, False),
+        ('{..,"~tags":contains("new")}', True, True),
+        ('{..,"~tags":contains("old")}', True, False),
+        ('{..,"~tags":~}', True, False),
+    ],
+)
+def test_a_condition_is_asked_of_the_document_and_its_account(
+    condition: str, needs: bool, is_met: bool
+) -> None:
+    """It is met or it isn't, never NULL; only what looks beside the document needs to be told of that."""
+    about = FACTS._replace(intrinsics=Intrinsics(id="k", signature="5f"), tags=("new",))
+    meets = compile_filter(f"/a = 1 AND CONDITION('{condition}')")
+    fails = compile_filter(f"NOT condition('{condition}')")
+    assert meets.needs_about is needs
+    assert (meets.matches_about({"a": 1}, about), fails.matches_about({"a": 1}, about)) == (
+        is_met,
+        not is_met,
+    )
+    assert compile_filter(meets.text) == meets == pickle.loads(pickle.dumps(meets))
+
+
+def test_a_condition_of_a_record_that_is_no_document() -> None:
+    """Its id is the SOW key, its table the topic; the rest isn't known."""
+    ask = compile_filter("""CONDITION('and(intrinsic("~id":"o-1"),intrinsic("~table":"orders"))')""")
+    assert ask.matches_about({}, FACTS)
+    assert compile_filter("""CONDITION('intrinsic("~signature":null)')""").matches_about({}, FACTS)
 
 
 def test_a_filter_of_facts_and_fields() -> None:

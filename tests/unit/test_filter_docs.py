@@ -2,37 +2,22 @@
 
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sowline.filter import About, FilterError, compile_expression, compile_filter
 from sowline.filter.functions import FUNCTIONS
+from tests.docs.pages import rows_of, text_of
 
-DOCUMENTATION = Path(__file__).parents[2] / "docs" / "filters.md"
-
-
-def rows(*headings: str) -> Iterator[list[str]]:
-    """The rows of all tables with these headings, code marks removed."""
-    in_table = False
-    for line in DOCUMENTATION.read_text(encoding="utf-8").splitlines():
-        inner = line.replace(r"\|", "\0").removeprefix("|").removesuffix("|")
-        cells = [cell.strip() for cell in inner.split("|")]
-        if not line.startswith("|"):
-            in_table = False
-        elif tuple(cells) == headings:
-            in_table = True
-        elif in_table and not cells[0].startswith("---"):
-            yield [cell.replace("\0", "|").removeprefix("`").removesuffix("`") for cell in cells]
+PAGE = "docs/filters.md"
 
 
-EXAMPLES = list(rows("filter", "document", "result"))
-VALUES = list(rows("expression", "document", "value"))
-FACTS = list(rows("expression", "about", "value"))
-SIGNATURES = list(rows("function", "value", "NULL, and what else to know"))
-DETERMINISM = list(rows("filter", "not deterministic"))
-ERRORS = list(rows("filter", "error"))
+EXAMPLES = rows_of(PAGE, "filter", "document", "result")
+VALUES = rows_of(PAGE, "expression", "document", "value")
+FACTS = rows_of(PAGE, "expression", "about", "value")
+SIGNATURES = rows_of(PAGE, "function", "value", "NULL, and what else to know")
+DETERMINISM = rows_of(PAGE, "filter", "not deterministic")
+ERRORS = rows_of(PAGE, "filter", "error")
 
 
 @pytest.mark.parametrize(("text", "document", "result"), EXAMPLES)
@@ -95,7 +80,7 @@ def test_error(text: str, message: str) -> None:
 
 def test_all_tables_are_found() -> None:
     """No table of the specification escapes: each table row is of a known kind, or a heading."""
-    lines = DOCUMENTATION.read_text(encoding="utf-8").splitlines()
+    lines = text_of(PAGE).splitlines()
     tables = sum(line.startswith("|---") for line in lines)
     found = sum(map(len, (EXAMPLES, VALUES, FACTS, SIGNATURES, DETERMINISM, ERRORS)))
     assert sum(line.startswith("|") for line in lines) == found + 2 * tables

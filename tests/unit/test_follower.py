@@ -1,11 +1,19 @@
 """What the follower's thread hands to the loop, and when it says that a partition is loaded."""
 
-from typing import Any
+import asyncio
+import time
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from structlog.testing import capture_logs
 
-from query_service.follower import Follower, Place
+from query_service.follower import Aim, Follower, Place
+from query_service.replica import Placed
 from sowline.change import AGAIN, Change, Event, Progress
+from sowline.following import Wholeness
 from sowline.position import Position
 from sowline.topics import TopicDefinition
 from tests.property.world import Written, written
@@ -23,6 +31,9 @@ class Message(Written):
     def partition(self) -> int:
         """Return the partition's number."""
         return PLACE[1]
+
+    def error(self) -> None:
+        """None: it is a record."""
 
 
 def message(at: int, event: Event) -> Any:
@@ -53,8 +64,16 @@ def follower_of(loaded: list[Place], monkeypatch: pytest.MonkeyPatch, **definiti
     topic = TopicDefinition.model_validate({"name": "orders", **(definition or {"key": "/id"})})
     follower = Follower({}, [topic], lambda batches: None, loaded.extend, lambda error: None)
     monkeypatch.setattr(follower, "_call", lambda function, *arguments: function(*arguments))
-    follower._loading[PLACE] = 2
+    follower._loading[PLACE] = Aim(2, time.monotonic())
+    follower._topic_ids[PLACE[0]] = "this"
+    if topic.has_sow:
+        follower._wholeness[PLACE] = Wholeness()
     return follower
+
+
+def long_ago(follower: Follower) -> float:
+    """A time so long ago that compaction may have been at work since."""
+    return time.monotonic() - follower._lags[PLACE[0]]
 
 
 def read(follower: Follower, *messages: Any) -> None:
@@ -83,6 +102,53 @@ def test_changes_that_are_being_written_again(loaded: list[Place], monkeypatch: 
     assert loaded == [PLACE]
 
 
+def test_changes_that_are_written_again_behind_others(
+    loaded: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner without a disk had begun to fill a topic that was lost; what is newer is not all there yet."""
+    follower = follower_of(loaded, monkeypatch)
+    read(follower, message(0, progress(-1)), message(1, again(7)))
+    read(follower, message(2, progress(0)))
+    assert loaded == []
+    read(follower, message(3, progress(7)))
+    assert loaded == [PLACE]
+
+
+def test_the_word_of_an_owner_that_knows_another_topic(
+    loaded: list[Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody hears of it: what it has written up to there is in the topic that is no more."""
+    taken: list[Placed] = []
+    follower = follower_of(loaded, monkeypatch)
+    follower._take = lambda batches: taken.extend(batches.get(PLACE, []))
+    read(follower, message(0, progress(3)._replace(changes_id="this")))
+    read(follower, message(1, progress(9)._replace(changes_id="old")))
+    assert [event.position.offset for _, event in taken] == [3]
+
+
+def test_a_load_that_takes_long_goes_on(loaded: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compaction may have taken what was below the end for what is behind it: that is read, too."""
+    follower = follower_of(loaded, monkeypatch)
+    follower._cluster = SimpleNamespace(ends=lambda *_: {PLACE[1]: 4})  # type: ignore[assignment]
+    follower._loading[PLACE] = Aim(2, long_ago(follower))
+    read(follower, message(0, progress(3)), message(1, again(2)))
+    assert loaded == []
+    read(follower, message(2, again(2)))
+    assert loaded == []
+    read(follower, message(3, again(3)))
+    assert loaded == [PLACE]
+
+
+def test_a_load_to_the_very_end_lacks_nothing(loaded: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long it took."""
+    follower = follower_of(loaded, monkeypatch)
+    follower._loading[PLACE] = Aim(9, long_ago(follower))
+    read(follower, message(0, progress(3)))
+    follower._on_end(*PLACE, 1)
+    follower._report_loaded([])
+    assert loaded == [PLACE]
+
+
 def test_an_empty_partition(loaded: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing was written, there is nothing to wait for."""
     follower = follower_of(loaded, monkeypatch)
@@ -96,3 +162,116 @@ def test_a_topic_without_a_sow(loaded: list[Place], monkeypatch: pytest.MonkeyPa
     follower = follower_of(loaded, monkeypatch, sow=False)
     read(follower, message(1, again(7)))
     assert loaded == [PLACE]
+
+
+# a Kafka that does not answer yet
+
+BEHIND = 3
+"""The offset behind the changes, at which they end for who looks first."""
+
+
+class Cluster:
+    """A cluster that fails at each of its answers so often before it gives it."""
+
+    def __init__(self, error: int, times: int) -> None:
+        self._error = KafkaError(error, "Failed to query partition leaders")
+        self._left = dict.fromkeys(("starts", "topic_id", "ends"), times)
+
+    def _answer(self, question: str) -> None:
+        if self._left[question]:
+            self._left[question] -= 1
+            raise KafkaException(self._error)
+
+    def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Return where the partitions begin."""
+        self._answer("starts")
+        return dict.fromkeys(partitions, 0)
+
+    def topic_id(self, topic: str) -> str:
+        """Return the topic's id."""
+        self._answer("topic_id")
+        return "this"
+
+    def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Return where the partitions end."""
+        self._answer("ends")
+        return dict.fromkeys(partitions, BEHIND)
+
+
+class Consumer:
+    """A consumer of one partition that holds a single event."""
+
+    def __init__(self) -> None:
+        self.left = [message(BEHIND - 1, progress(BEHIND))]
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        """Read from there on."""
+        assert [(one.topic, one.partition, one.offset) for one in places] == [(*PLACE, 0)]
+
+    def poll(self, seconds: float) -> Any:
+        """Return the next event."""
+        return self.left.pop() if self.left else None
+
+    def consume(self, count: int, seconds: float) -> list[Any]:
+        """Return no more."""
+        return []
+
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        """Return where it reads."""
+        return places
+
+    def get_watermark_offsets(self, place: TopicPartition, cached: bool) -> tuple[int, int]:
+        """Return where the partition begins and ends."""
+        return (0, BEHIND)
+
+    def close(self) -> None:
+        """Read no more."""
+
+
+async def follow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[Place] | BaseException:
+    """Follow such a cluster; returns what was loaded first, or what the follower ended of."""
+    monkeypatch.setattr("query_service.follower.Cluster", lambda kafka: cluster)
+    monkeypatch.setattr("query_service.follower.plain_consumer", lambda kafka, options: Consumer())
+    monkeypatch.setattr("sowline.cluster.AGAIN_SECONDS", 0.0)
+    result: asyncio.Future[list[Place] | BaseException] = asyncio.get_running_loop().create_future()
+    topic = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    follower = Follower({}, [topic], lambda batches: None, result.set_result, result.set_result)
+    follower.start()
+    try:
+        return await result
+    finally:
+        await asyncio.to_thread(follower.stop)
+
+
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.NOT_LEADER_FOR_PARTITION])
+async def test_a_kafka_that_has_just_come_back(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its leaders may take a while yet: they are waited for, with a word of it, and the load goes on."""
+    with capture_logs() as logs:
+        assert await follow(Cluster(code, times=2), monkeypatch) == [PLACE]
+    assert [line["event"] for line in logs] == ["waiting for Kafka"] * 6
+    assert "Failed to query partition leaders" in logs[0]["why"]
+
+
+async def test_a_kafka_that_refuses_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not asked again: whoever runs the service has to do something."""
+    ended = await follow(Cluster(KafkaError.TOPIC_AUTHORIZATION_FAILED, times=1), monkeypatch)
+    assert isinstance(ended, KafkaException)
+
+
+def test_a_load_that_goes_on_asks_again(loaded: list[Place], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the end is looked up once more, Kafka may be away for the moment."""
+    monkeypatch.setattr("sowline.cluster.AGAIN_SECONDS", 0.0)
+    follower = follower_of(loaded, monkeypatch)
+    follower._cluster = Cluster(KafkaError._TIMED_OUT, times=2)  # type: ignore[assignment]
+    follower._loading[PLACE] = Aim(1, long_ago(follower))
+    read(follower, message(0, progress(3)))
+    assert (loaded, follower._loading[PLACE].end) == ([], BEHIND)
+
+
+def test_how_far_behind_the_end_it_is() -> None:
+    """By what Kafka said of the ends when something was fetched."""
+    topic = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    follower = Follower({}, [topic], lambda batches: None, lambda places: None, lambda error: None)
+    follower._assigned = [TopicPartition(*PLACE, 0)]
+    follower._look_at_ends(cast(Any, Consumer()))
+    assert follower.lags == {PLACE: BEHIND}

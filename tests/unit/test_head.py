@@ -34,6 +34,8 @@ counts = st.integers(0, 2**62)
         ),
         counts,
         counts,
+        st.none() | st.tuples(counts, counts),
+        st.text(max_size=5),
     )
 )
 def test_every_head_reads_back(head: Head) -> None:
@@ -56,7 +58,7 @@ def test_a_new_era_keeps_the_state_and_begins_its_own_log() -> None:
     """The last change stays the old era's, the time does not run back, the old log's offsets mean nothing."""
     old = Head(Position(1, 50, 2), Position(1, 49), 1234, {1: 30}, "d", "old", 99, complete=False)
     new = old.new_era("new", 5)
-    assert new == Head(Position(2, 4), Position(1, 49), 1234, {}, "d", "new", 99, complete=True)
+    assert new == Head(Position(2, 4), Position(1, 49), 1234, {}, "d", "new", 99, complete=True, begin=None)
     assert new.next_offset == 5
     assert new.position > old.position
 

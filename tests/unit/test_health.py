@@ -1,17 +1,30 @@
-"""The port of a service: the one that it was given, or a sentence that says why not."""
+"""The port of a service, or a sentence that says why not; and what services answer there of themselves."""
 
+import http.client
 import socket
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 from urllib.request import urlopen
 
+import httpx2
 import pytest
 from prometheus_client.metrics_core import Metric
+from starlette.applications import Starlette
 
+from fanout.service import FanoutService
+from materializer.service import Materializer
+from materializer.worker import Counts, WorkerStatistics
+from query_service.service import QueryService
 from sowline.errors import SowlineError
-from sowline.health import HealthServer
+from sowline.health import HealthServer, health_routes
 from sowline.process import listener
+from sowline.settings import Settings
 from sowline.stack import _free_port
+from sowline.topics import parse_topics
 
 HOST = "127.0.0.1"
 
@@ -59,3 +72,118 @@ def test_a_service_answers_at_its_port() -> None:
         with urlopen(f"http://{HOST}:{port}/readyz", timeout=10) as answer:
             assert answer.status == 200
         server.stop()
+
+
+class Full(Well):
+    """A service that has started and can't work."""
+
+    def not_ready(self) -> str | None:
+        """Say why."""
+        return "the disk is full"
+
+
+@pytest.mark.parametrize(("service", "status", "ready"), [(Well(), 200, "1.0"), (Full(), 503, "0.0")])
+def test_readiness_is_a_metric_too(service: Well, status: int, ready: str) -> None:
+    """Who reads metrics sees what `/readyz` answers."""
+    port = _free_port(HOST)
+    server = HealthServer(service, HOST, port)
+    server.start()
+    try:
+        answers = {}
+        for path in ("readyz", "metrics"):
+            with closing(http.client.HTTPConnection(HOST, port, timeout=10)) as connection:
+                connection.request("GET", f"/{path}")
+                answer = connection.getresponse()
+                answers[path] = answer.status, answer.read().decode()
+    finally:
+        server.stop()
+    assert answers["readyz"][0] == status
+    assert f"sowline_ready {ready}\n" in answers["metrics"][1]
+
+
+class Service(Well):
+    """A service that says of each question whether it is so."""
+
+    def __init__(self, *so: bool) -> None:
+        self._started, self._ready, self._alive = so
+
+    def not_started(self) -> str | None:
+        """Say so."""
+        return None if self._started else "it loads"
+
+    def not_ready(self) -> str | None:
+        """Say so."""
+        return None if self._ready else "it is full"
+
+    def not_alive(self) -> str | None:
+        """Say so."""
+        return None if self._alive else "it is broken"
+
+
+@pytest.mark.parametrize(
+    ("so", "answers"),
+    [
+        ((True, True, True), (200, 200, 200)),
+        ((False, True, True), (503, 503, 200)),
+        ((True, False, True), (200, 503, 200)),
+        ((True, True, False), (200, 200, 503)),
+    ],
+)
+async def test_three_questions_have_three_answers(
+    so: tuple[bool, bool, bool], answers: tuple[int, int, int]
+) -> None:
+    """Whether it has begun, should get work, and can go on; only who has not begun should get no work for that."""
+    app = Starlette(routes=health_routes(Service(*so)))
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://service") as client:
+        found = [(await client.get(f"/{path}")).status_code for path in ("startupz", "readyz", "healthz")]
+    assert tuple(found) == answers
+
+
+TOPICS = parse_topics("topics: [{name: orders, key: /id}]\nfanouts: [{name: late, topic: orders}]\n")
+
+
+def said(service: Any) -> tuple[str | None, str | None, str | None]:
+    """Return what a service answers to the three questions."""
+    started = service.not_started()
+    return started, started or service.not_ready(), service.not_alive()
+
+
+def test_a_materializer_has_begun_when_its_partitions_are_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later it is not ready while it opens others; nothing is mended by beginning it again."""
+    service = Materializer(Settings(), TOPICS, threading.Event())
+    waits = "waiting for partitions from the group"
+    assert said(service) == (waits, waits, None)
+    look = WorkerStatistics(Counts(), {}, {}, {}, [("orders", 0), ("orders", 1)])
+    worker = SimpleNamespace(assigned=False, statistics=lambda: look)
+    monkeypatch.setattr(service, "_worker", worker)
+    opens = "recovering orders [0], orders [1]"
+    assert said(service) == (opens, opens, None)
+    worker.assigned = True
+    assert said(service) == (None, opens, None)
+    look.opening.clear()
+    assert said(service) == (None, None, None)
+    look.stopped["orders", 0] = "records are gone"
+    assert said(service) == (None, "orders [0]: records are gone", None)
+
+
+def test_a_query_service_has_begun_when_its_topics_are_loaded() -> None:
+    """One whose replica is broken gets no work, and is mended by beginning it again."""
+    service = QueryService(Settings(), TOPICS)
+    assert said(service) == ("loading orders", "loading orders", None)
+    for topic in service._state.topics.values():
+        for partition in topic.partitions:
+            partition.loaded()
+    assert said(service) == (None, None, None)
+    service._state.broken = "a change is missing"
+    assert said(service) == (None, "a change is missing", "a change is missing")
+
+
+def test_a_fanout_service_has_begun_when_each_has_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that stopped is not waited for; it makes the service unready, and stays so after a new start."""
+    service = FanoutService(Settings(), TOPICS, threading.Event())
+    waits = "waiting for partitions: late"
+    assert said(service) == (waits, waits, None)
+    service._runners["late"] = SimpleNamespace(assigned=True)  # type: ignore[assignment]
+    assert said(service) == (None, None, None)
+    service._stopped["late"] = "what follows is gone"
+    assert said(service) == (None, "late: what follows is gone", None)

@@ -14,7 +14,7 @@ from query_service.history import (
     joined,
     time_text,
 )
-from query_service.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rows
+from query_service.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
 from sowline import topics
 from sowline.change import Change
 from sowline.position import Position, before_the_log
@@ -112,7 +112,7 @@ def test_when_a_record_had_changed_last() -> None:
     assert since is not None
     former = since.former
     assert (former.offsets.tolist(), former.times.tolist()) == ([0, 1, 2], [10, 20, 30])
-    assert former.correlations == {0: "why", 2: "because"}
+    assert former.rare == {0: Rare("why"), 2: Rare("because")}
     assert (former.eras.tolist(), former.nths.tolist()) == ([0, 0, 0], [0, 0, 0])
 
 
@@ -161,7 +161,7 @@ def test_what_goes_is_not_counted_any_more() -> None:
         kept.drop_oldest()
     assert kept.states == 0
     kept.sweep()
-    assert (kept.nbytes, kept.states, kept._correlations) == (0, 0, {})
+    assert (kept.nbytes, kept.states, kept._rare) == (0, 0, {})
 
 
 def test_log_time_that_goes_on_lets_states_go() -> None:
@@ -272,7 +272,7 @@ def test_states_of_several_partitions_stand_together() -> None:
     both = joined(found)
     assert (both.keys, both.bodies) == ([b"a", b"a", b"b", b"b"], [b"10", b"20", b"10", b"20"])
     assert both.times.tolist() == [10, 20, 10, 20]
-    assert both.correlations == {0: "a", 1: "a", 2: "b", 3: "b"}
+    assert [(at, rare.correlation) for at, rare in both.rare.items()] == list(enumerate("aabb"))
     nothing: list[Former] = []
     assert len(joined(nothing)) == 0
     assert joined(nothing).times.tolist() == []

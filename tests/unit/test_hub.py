@@ -5,6 +5,7 @@ import json
 from fanout.subscription import Subscription
 from query_service.active import Active
 from query_service.outbox import Outbox
+from query_service.query import Selection
 from sowline.filter import compile_filter
 from sowline.options import Options
 from sowline.position import Position
@@ -14,7 +15,7 @@ from tests.unit.sessions import Server
 def live(server: Server, outbox: Outbox, sub_id: str, text: str = "") -> Active:
     """Return a live subscription."""
     engine = Subscription(compile_filter(text), oof=True)
-    active = Active(outbox, sub_id, server.topic, engine, Options(oof=True))
+    active = Active(outbox, sub_id, server.topic, engine, Selection(options=Options(oof=True)))
     server.hub.add(active)
     return active
 
@@ -27,6 +28,7 @@ async def test_clients_get_their_own_messages() -> None:
     server.put({"id": 1, "a": 1})
     assert [len(box._messages) for box in boxes] == [1, 1, 0]
     assert (server.hub.live, server.hub.messages_sent) == (3, 2)
+    assert (server.hub.live_in("orders"), server.hub.live_in("others")) == (3, 0)
     assert json.loads((await boxes[1].take())[0])["sids"] == ["s"]
 
 

@@ -95,6 +95,22 @@ def test_a_small_topic_is_indexed_at_once() -> None:
     assert topic.found("/a = 1") == topic.expected("/a = 1")
 
 
+def test_what_is_told_of_indexes() -> None:
+    """The kind of each, its fields, its memory, and how many queries it has led or sorted."""
+    topic = filled(10, ", hash_indexes: [[/b]]")
+    assert topic.indexes.statistics() == []
+    assert topic.indexes.at_hand(A, parse_order("/b"))
+    topic.indexes.road(A, ())
+    topic.indexes.road(A, ())
+    topic.indexes.sorting(parse_order("/b"), 10)
+    told = {one["fields"]: one for one in topic.indexes.statistics()}
+    assert {fields: (one["kind"], one["uses"]) for fields, one in told.items()} == {
+        "/a": ("memo index", 2),
+        "/b": ("memo index", 1),
+    }
+    assert all(one["bytes"] > 0 for one in told.values())
+
+
 def test_an_empty_topic_is_indexed_at_once() -> None:
     """And what comes later is found."""
     topic = Topic()

@@ -186,6 +186,6 @@ def test_help(clone: Path) -> None:
     """Plain `make` lists the commands and does nothing."""
     result = make(clone)
     assert {line.split()[1] for line in result.stdout.splitlines()} == {
-        "help", "demo", "test", "simulate", "lint", "bench", "clean",
+        "help", "demo", "test", "simulate", "lint", "docs", "bench", "clean",
     }  # fmt: skip
     assert steps(clone) == []

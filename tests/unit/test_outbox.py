@@ -2,7 +2,7 @@
 
 import asyncio
 
-from query_service.outbox import FRAME_BYTES, FRAME_MESSAGES_MAX, Outbox
+from query_service.outbox import BACKLOG_BYTES_MIN, FRAME_BYTES, FRAME_MESSAGES_MAX, Backlogs, Outbox
 
 
 async def test_messages_go_out_in_order() -> None:
@@ -66,4 +66,16 @@ async def test_the_limit_itself_is_not_full() -> None:
     outbox.put(b"")
     assert not outbox.full
     outbox.put(b"x")
+    assert outbox.full
+
+
+async def test_many_outboxes_share_what_there_is() -> None:
+    """Each has its own limit while there is enough for all, then an equal share, but never less than a frame."""
+    backlogs = Backlogs(100 * FRAME_BYTES)
+    outbox = Outbox(20 * FRAME_BYTES, backlogs=backlogs)
+    limits = []
+    for backlogs.outboxes in (0, 1, 5, 10, 100, 10_000):
+        limits.append(outbox.bytes_max)
+    assert limits == [20 * FRAME_BYTES] * 3 + [10 * FRAME_BYTES, FRAME_BYTES, BACKLOG_BYTES_MIN]
+    outbox.put(b"x" * (FRAME_BYTES + 1))
     assert outbox.full

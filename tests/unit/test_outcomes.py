@@ -1,6 +1,7 @@
 """What events say of commands that somebody waits for."""
 
 import pytest
+from msgspec.structs import replace
 
 from query_service.outcomes import Outcome, Outcomes
 from query_service.replica import Placed
@@ -31,7 +32,7 @@ def delete(offset: int, nth: int = 0, **more: object) -> Change:
     """The removal of one record."""
     position = Position(0, offset, nth)
     made = Change(b"1", None, b"{}", position, Position(0, offset - 1), DELETE, 0, reason=DELETED)
-    return made._replace(**more)
+    return replace(made, **more)
 
 
 def progress(offset: int, outcomes: dict[str, str], origins: dict[int, int] | None = None) -> Progress:

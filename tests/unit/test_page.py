@@ -19,6 +19,7 @@ class Kept(NamedTuple):
     """What the tests keep of a record."""
 
     body: bytes
+    known: None = None
 
 
 def record(number: int, **fields: object) -> Kept:

@@ -229,7 +229,7 @@ def test_spoiled_keys_are_written_again(partition: Partition) -> None:
     """The newest event of each is written once more, then where the partition stands; and that only once."""
     events = run(partition, record(0, b'{"id":1}'), record(1, b'{"id":1,"a":1}'), record(2, b"{"))
     key = events[0].sow_key if isinstance(events[0], Change) else b""
-    partition.spoil({key, PROGRESS_KEY})
+    partition.spoil({key, PROGRESS_KEY}, 0)
     again, progress = put_right(partition)
     assert isinstance(again, Change)
     assert (again.op, again.body, again.position, again.after) == (
@@ -245,7 +245,7 @@ def test_spoiled_keys_are_written_again(partition: Partition) -> None:
 
 def test_what_is_spoiled_outlives_its_owner(partition: Partition, store: MemoryStore) -> None:
     """Until it is put right, it is committed with the state, and the next owner knows."""
-    partition.spoil({b"1"})
+    partition.spoil({b"1"}, 0)
     run(partition, record(0, b'{"id":1}'), changes_end=5)
     again, _ = put_right(Partition(DEFINITION, 0, opened(store)))
     assert isinstance(again, Change)
@@ -276,7 +276,7 @@ def test_a_deletion_written_again_loads_by_itself(
     """After compaction only the event written again is left, without a previous body: it is enough."""
     number = {"publisher": "p", "sequence": "1"} if numbered else {}
     run(partition, record(0, b'{"id":7}', **number), record(1, b'{"id":7}', command="sow_delete"))
-    partition.spoil([sow_key(b"orders\0", "7")])
+    partition.spoil([sow_key(b"orders\0", "7")], 0)
     loaded = MemoryStore()
     loader = Loader(loaded, DEFINITION)
     loader.load(put_right(partition))
@@ -293,7 +293,7 @@ def test_everything_can_be_written_again(partition: Partition, store: MemoryStor
         record(5, b'{"id":3}', command="sow_delete"),
         record(6, b"{", origin="2@9"),
     )
-    partition.spoil({EVERYTHING})
+    partition.spoil({EVERYTHING}, 0)
     batches = list(partition.put_right(7, 2))
     assert [len(batch) for batch in batches] == [2, 2, 1, 1]
     loaded = MemoryStore()
@@ -308,7 +308,7 @@ def test_everything_can_be_written_again(partition: Partition, store: MemoryStor
 
 def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) -> None:
     """Up to where the changes partition is right is part of the state."""
-    partition.spoil({b"1"})
+    partition.spoil({b"1"}, 0)
     partition.is_right(42)
     data = store.head()
     assert data is not None
@@ -318,7 +318,7 @@ def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) 
 
 def test_what_others_wrote_amid_that_is_spoiled_still(partition: Partition, store: MemoryStore) -> None:
     """Their events may be the last of their keys: the next time puts those right."""
-    partition.spoil({b"1"})
+    partition.spoil({b"1"}, 0)
     partition.is_right(42, {b"2"})
     data = store.head()
     assert data is not None

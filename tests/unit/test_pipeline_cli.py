@@ -57,6 +57,36 @@ def test_problems_as_json(file: str) -> None:
     assert problems[0]["reason"].startswith("expected a name of up to 100")
 
 
+def test_what_a_pipeline_does_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For programs; without it the same as lines for a person."""
+    told = {
+        "pipeline": "shop",
+        "publishers": ["shop/a/<partition>", "shop/b/<partition>"],
+        "log": "orders",
+        "dead": "orders.dead",
+        "checkpoint": "var/shop",
+        "rows": {"id": "string", "qty": "bigint"},
+    }
+    plan = {"plan": "== Physical Plan =="}
+    monkeypatch.setattr(
+        "ingest.explain.explain", lambda file, *, with_plan: told | (plan if with_plan else {})
+    )
+    done = CliRunner().invoke(main, ["explain", "any.yaml", "--json"])
+    assert json.loads(done.stdout) == told
+    done = CliRunner().invoke(main, ["explain", "any.yaml", "--plan"])
+    assert done.stdout.splitlines() == [
+        "pipeline   shop",
+        "publisher  shop/a/<partition>, shop/b/<partition>",
+        "log        orders",
+        "dead       orders.dead",
+        "checkpoint var/shop",
+        "rows",
+        "  id string",
+        "  qty bigint",
+        "== Physical Plan ==",
+    ]
+
+
 def test_a_missing_file_is_said_to_be_missing(file: str) -> None:
     """Like every other failure of a command."""
     done = CliRunner().invoke(main, ["validate", "other.yaml"])

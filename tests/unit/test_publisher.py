@@ -87,6 +87,71 @@ def test_a_lifetime_goes_with_the_command(publisher: Publisher, producer: FakePr
     assert len(producer.produced) == 3
 
 
+REVIEWS = TopicDefinition(name="reviews", key=("/id",), documents=True, record_bytes_max=100)
+
+
+def test_deltas_go_to_the_log_as_they_were_written(producer: FakeProducer) -> None:
+    """Named by the key text, numbered like all commands, with tags and the id of the change."""
+    publisher = Publisher({}, Topics(topics=(REVIEWS,)), publisher="p")
+    publisher.delta("reviews", "k", '{..,"a" :1}', tags=["b", "a"], change_id="c", correlation="x")
+    publisher.deltas("reviews", "k", "~ {}", tags="t", expiration=2)
+    publisher.publish("reviews", {"id": 1}, tags=["t"])
+    publisher.sow_delete("reviews", filter="1=1", tags=["t"], change_id="d")
+    assert [(value, key) for _, value, key, _ in producer.produced] == [
+        (b'{..,"a" :1}', b"k"),
+        (b"~", b"k"),
+        (b"{}", b"k"),
+        (b'{"id":1}', b"1"),
+        (None, None),
+    ]
+    commands = [command for *_, command in producer.produced]
+    assert [command.command for command in commands] == ["delta"] * 3 + ["publish", "sow_delete"]
+    assert [command.sequence for command in commands] == [(n, 0) for n in range(1, 6)]
+    assert [command.tags for command in commands] == [("a", "b"), *[("t",)] * 4]
+    assert [command.change_id for command in commands] == ["c", None, None, None, "d"]
+    assert (commands[0].correlation, commands[1].expiration) == ("x", 2)
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "delta", "about", "reason"),
+    [
+        ("reviews", "", "~", {}, "key missing"),
+        ("reviews", "\ud800", "~", {}, "bad key"),
+        ("reviews", "k", "~~", {}, "bad delta"),
+        ("reviews", "k", "[1]", {}, "not an object"),
+        ("reviews", "k", '{"a":"%s"}' % ("x" * 100), {}, "too large"),
+        ("reviews", "k", "~", {"tags": ["a,b"]}, "bad header"),
+        ("reviews", "k", "~", {"tags": ["a" * 101]}, "bad header"),
+        ("reviews", "k", "~", {"change_id": "c" * 251}, "bad header"),
+        ("orders", "k", "~", {}, "no documents"),
+    ],
+)
+def test_a_delta_that_would_be_refused_is_not_written(
+    producer: FakeProducer, topic: str, key: str, delta: str, about: Any, reason: str
+) -> None:
+    """Nor any other of its stream."""
+    orders = TopicDefinition(name="orders", key=("/id",))
+    publisher = Publisher({}, Topics(topics=(REVIEWS, orders)))
+    for write in (publisher.delta, publisher.deltas):
+        with pytest.raises(SowlineError) as error:
+            write(topic, key, delta, **about)
+        assert error.value.reason == reason
+    with pytest.raises(SowlineError):
+        publisher.deltas(topic, key, f"[{{}},{delta}]", **about)
+    assert producer.produced == []
+
+
+def test_tags_are_for_documents(publisher: Publisher, producer: FakeProducer) -> None:
+    """A topic of other records has no use for them, and several deltas none for one id."""
+    with pytest.raises(SowlineError, match="for tags and change_id") as error:
+        publisher.publish("eu/orders", {"id": 1}, tags=["t"])
+    assert error.value.reason == "no documents"
+    documents = Publisher({}, Topics(topics=(REVIEWS,)))
+    with pytest.raises(SowlineError, match="one delta with a change_id, got 2"):
+        documents.deltas("reviews", "k", "~ ~", change_id="c")
+    assert producer.produced == []
+
+
 COALESCED = ["COALESCE(/id, CONCAT(/region, '-', /number)) AS /id"]
 KNOWN = ["CONCAT(TOPIC_NAME(), ' ', MESSAGE_SIZE(), ' ', COALESCE(CORRELATION_ID(), 'none')) AS /id"]
 

@@ -1,11 +1,15 @@
 """Opening a partition: the three roads, and the eras; over a Kafka and a disk in memory."""
 
+import dataclasses
+import itertools
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from materializer.head import EVERYTHING, Head
 from materializer.partition import Partition
@@ -14,6 +18,7 @@ from materializer.store import MemoryStore
 from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
 from sowline.command import Origin
 from sowline.errors import SowlineError
+from sowline.key import sow_key
 from sowline.position import Position
 from sowline.topics import TopicDefinition
 from tests.property.world import World, dump
@@ -53,6 +58,7 @@ def recover(world: World, accept_loss: bool = False, **found: Any) -> Opened:
         "log_end": len(world.logs[0]),
         "changes_start": changes.held[0].at if changes.held else changes.end,
         "changes_end": changes.end,
+        "changes_id": f"changes {changes.since}",
     }
     return Recovery({}, world.definition, 0, PATH, Extent(**(extent | found)), accept_loss).open()
 
@@ -132,6 +138,67 @@ def test_a_changes_topic_that_was_replaced_is_filled_again(worked: World) -> Non
     assert state(recover(worked)) == expected
 
 
+def test_a_changes_topic_that_has_grown_again_is_noticed(worked: World) -> None:
+    """Its id tells that it is another one, however long it is; what it alone holds is to be told gone."""
+    replayed = [message.event for message in worked.changes[0].history]
+    worked.changes[0].replace()
+    for event in [*replayed[:3], *replayed[:3], *replayed[:3]]:
+        worked.changes[0].append(event)
+    opened = recover(worked)
+    deleted = sow_key(b"orders\0", "2")
+    assert opened.head.spoiled == {EVERYTHING, PROGRESS_KEY, deleted}
+    assert opened.head.changes_id == f"changes {len(replayed)}"
+    worked.owner(0)
+    worked.crash(0)
+    expected = state(recover(worked))
+    worked.disk.clear()
+    assert state(recover(worked)) == expected
+
+
+def test_a_head_without_an_id_takes_the_topic_as_it_is(worked: World) -> None:
+    """It was written before the id was kept."""
+    head = Head.decode(worked.disk[PATH]["_head"])
+    worked.disk[PATH]["_head"] = dataclasses.replace(head, changes_id="").encode()
+    opened = recover(worked)
+    assert (opened.head.changes_id, opened.head.spoiled) == ("changes 0", frozenset())
+
+
+def test_a_load_that_takes_long_goes_on(worked: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compaction may have taken what was below the end for what is behind it: that is read, too."""
+    expected = state(recover(worked))
+    changes, clock = worked.changes[0], itertools.count(0, 10_000)
+    end = changes.end - 1
+    changes.compact(lambda: False)
+    worked.disk.clear()
+    monkeypatch.setattr("materializer.recovery.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    extents = [Extent("log", 0, len(worked.logs[0]), 0, at, "changes 0") for at in (end, changes.end)]
+    recovery = Recovery({}, worked.definition, 0, PATH, extents[0], ask=lambda: extents[1])
+    opened = recovery.open()
+    assert state(opened) == expected
+    assert opened.head.changes_end == changes.end
+
+
+class Broken(Exception):
+    """Kafka does not answer."""
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_what_fails_leaves_no_store_open(worked: World, lost: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next worker of the process could not open it."""
+    if lost:
+        worked.disk.clear()
+    closed: list[object] = []
+    monkeypatch.setattr(MemoryStore, "close", lambda self: closed.append(self))
+
+    def read_range(*_: object) -> Iterator[object]:
+        raise Broken
+
+    monkeypatch.setattr("materializer.recovery.read_range", read_range)
+    with pytest.raises(Broken):
+        recover(worked)
+    assert len(closed) == 1
+
+
 def test_what_was_emitted_but_not_committed_is_not_emitted_again(worked: World) -> None:
     """The floor is the newest position in the tail of the changes."""
     worked.write(0, b'{"id":9}', None, [])
@@ -149,6 +216,15 @@ def test_foreign_events_in_the_tail_are_noted(worked: World) -> None:
     opened = recover(worked)
     assert opened.head.spoiled == {old.sow_key}
     assert opened.floor == opened.head.position
+
+
+def test_the_word_of_another_topic_in_the_tail_is_noted(worked: World) -> None:
+    """An owner that does not know that the topic was made again: nothing up to there was emitted into this one."""
+    place = Position(0, 99)
+    word = Progress(place, place, 0, {}, DEFINITION.digest, "log", 100, {}, changes_id="old")
+    worked.changes[0].append(word)
+    opened = recover(worked)
+    assert (opened.floor, opened.head.spoiled) == (opened.head.position, {PROGRESS_KEY})
 
 
 def test_foreign_events_in_a_load_are_noted(worked: World) -> None:
@@ -253,10 +329,10 @@ def progress(offset: int, era: int = 0, origins: dict[int, int] | None = None) -
     return Progress(place, place, 0, origins or {}, DEFINITION.digest, "log", 100 + offset, {})
 
 
-def load(*events: Event) -> tuple[MemoryStore, Loader]:
+def load(*events: Event, topic_id: str = "") -> tuple[MemoryStore, Loader]:
     """Load events, each in a batch of its own."""
     store = MemoryStore()
-    loader = Loader(store, DEFINITION)
+    loader = Loader(store, DEFINITION, topic_id)
     for event in events:
         loader.load([event])
     return store, loader
@@ -294,7 +370,7 @@ def test_a_deletion_is_newer_than_what_it_deletes() -> None:
 
 def test_an_event_written_again_heals_its_key() -> None:
     """Once the newest event stands behind the stale one, nothing is spoiled."""
-    _, loader = load(progress(-1), change(5), change(3), change(5)._replace(op=AGAIN))
+    _, loader = load(progress(-1), change(5), change(3), replace(change(5), op=AGAIN))
     assert loader.spoiled == set()
 
 
@@ -304,8 +380,22 @@ def test_what_comes_late_from_an_ended_era_counts_nothing() -> None:
     assert loaded_positions(store) == [5]
     assert loader.spoiled == {b"1", b"2"}
     assert loader.head(0).last_change == progress(-1, 1).after
-    _, loader = load(progress(-1), change(5), progress(-1, 1), change(7), change(5)._replace(op=AGAIN))
+    _, loader = load(progress(-1), change(5), progress(-1, 1), change(7), put_right(5))
     assert loader.spoiled == set()
+
+
+def put_right(offset: int) -> Change:
+    """Return a change of the first era that was written again in the second."""
+    return replace(change(offset), op=AGAIN, said_in=1)
+
+
+@pytest.mark.parametrize("events", [(change(7), put_right(5)), (put_right(5), change(7))])
+def test_what_was_said_in_the_later_era_counts(events: tuple[Event, ...]) -> None:
+    """Compaction may have taken the event with which an era began; what its owner has put right counts still."""
+    store, _ = load(*events, progress(4, 1))
+    assert loaded_positions(store) == [5]
+    store, _ = load(*events, change(2, era=1), progress(4, 1))
+    assert loaded_positions(store) == [2]
 
 
 def test_a_record_cut_short_is_next_again() -> None:
@@ -321,6 +411,13 @@ def test_the_newest_progress_event_counts() -> None:
     _, loader = load(progress(8), change(3), progress(4))
     head = loader.head(0)
     assert (head.position, head.last_change, head.time) == (Position(0, 8), Position(0, 8), 108)
+
+
+def test_the_word_of_an_owner_that_knows_another_topic_counts_nothing() -> None:
+    """What it has written up to there is in the topic that is no more."""
+    old = progress(9)._replace(changes_id="old", origins={1: 4})
+    _, loader = load(progress(3)._replace(changes_id="this"), old, topic_id="this")
+    assert (loader.head(2).position, loader.head(2).origins, loader.is_whole) == (Position(0, 3), {}, True)
 
 
 def test_origins_come_from_changes_and_progress_events() -> None:
@@ -355,7 +452,7 @@ class Busy:
 
     def topic_id(self, name: str) -> str:
         """Return the id of a topic."""
-        return name
+        return f"id of {name}"
 
     def starts(self, topic: str, partitions: list[int]) -> dict[int, int]:
         """Return where partitions begin."""

@@ -250,14 +250,12 @@ async def test_a_page_in_place_of_a_page(server: Server) -> None:
 
 
 async def test_groups_in_place_of_a_page(server: Server) -> None:
-    """The records leave; all groups are sent, and nothing is kept of the page."""
+    """All groups are sent as a reset, nothing of the records, and nothing is kept of the page."""
     client = await begun(server, **PAGE)
     replace(client, options=GROUPS)
     messages = await client.read()
-    assert [(m["data"]["id"], m["reason"]) for m in messages if m["command"] == "oof"] == [
-        (0, "match"),
-        (1, "match"),
-    ]
+    assert [m["command"] for m in messages] == ["group_begin", "sow", "sow", "group_end"]
+    assert messages[0]["reset"]
     groups = [record["data"] for m in messages if m["command"] == "sow" for record in m["records"]]
     assert sorted(group["g"] for group in groups) == [0, 1]
     assert len(server.hub._views["orders"]) == 1

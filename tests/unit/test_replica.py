@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from query_service.history import History
 from query_service.replica import (
@@ -16,7 +17,7 @@ from query_service.replica import (
     Placed,
     whole_records,
 )
-from query_service.rows import Rows
+from query_service.rows import Rare, Rows
 from sowline import topics
 from sowline.change import AGAIN, Change, Event, Progress
 from sowline.position import Position, before_the_log
@@ -61,9 +62,18 @@ def held(replica: PartitionReplica) -> dict[bytes, int]:
 def test_a_load_takes_nothing_late_from_an_ended_era() -> None:
     """An owner that did not know wrote it after the next era had begun; what is written again counts."""
     begun = progress(-1)._replace(position=Position(1, -1))
-    again = change(9, 3)._replace(op=AGAIN)
+    again = replace(change(9, 3), op=AGAIN, said_in=1)
     replica = replica_of(change(5), begun, change(7), change(8, 2), again)
     assert held(replica) == {b"1": 5, b"3": 9}
+
+
+def test_a_load_goes_by_what_was_said_in_the_later_era() -> None:
+    """Compaction may have taken the event with which an era began; what its owner has put right counts still."""
+    stale, again = change(7), replace(change(5), op=AGAIN, said_in=1)
+    end = progress(-1)._replace(position=Position(1, 4))
+    assert held(replica_of(stale, again, end)) == held(replica_of(again, stale, end)) == {b"1": 5}
+    later = replace(change(2), position=Position(1, 2))
+    assert held(replica_of(again, later, stale, end)) == {b"1": 2}
 
 
 def test_a_load_takes_the_newest_of_each_key() -> None:
@@ -78,7 +88,7 @@ def test_a_record_is_its_body_position_and_time() -> None:
     rows = replica_of(change(5, body=b'{ "a": 1.0}', correlation="c"))._rows
     held = rows.capture(rows.all())
     assert (held.keys, held.bodies, held.position(0)) == ([b"1"], [b'{ "a": 1.0}'], Position(0, 5))
-    assert (held.times.tolist(), held.partitions.tolist(), held.correlations) == ([1005], [3], {0: "c"})
+    assert (held.times.tolist(), held.partitions.tolist(), held.rare) == ([1005], [3], {0: Rare("c")})
 
 
 def test_a_stale_event_does_not_bring_back_a_deleted_record() -> None:
@@ -156,7 +166,7 @@ def test_the_ring_says_where_it_does_not_reach() -> None:
 
 def sized(offset: int, size: int) -> Change:
     """Return a change whose bodies, before and after, have so many bytes together."""
-    return change(offset, body=b"n" * (size - size // 3))._replace(previous=b"p" * (size // 3))
+    return replace(change(offset, body=b"n" * (size - size // 3)), previous=b"p" * (size // 3))
 
 
 def test_the_ring_has_so_many_bytes_at_most() -> None:
@@ -339,3 +349,13 @@ def test_a_stale_event_amid_a_record_does_not_end_it() -> None:
     assert whole_records(events)[0] == events[:1]
     events = placed([change(1), change(5, last=False), change(3, 2), change(5, nth=1)])
     assert whole_records(events) == (events, [])
+
+
+@pytest.mark.parametrize("offset", [0, 1, INDEX_STEP - 1, INDEX_STEP, INDEX_STEP + 1, 2 * INDEX_STEP + 100])
+def test_places_lie_between_the_offsets_that_are_said_of_them(offset: int) -> None:
+    """Nothing newer is before the one, and nothing that is not newer from the other on."""
+    count = 2 * INDEX_STEP + 101
+    replica = replica_of(*(change(number) for number in range(count)))
+    place = Position(0, offset)
+    assert offset - INDEX_STEP <= replica.offset_for(place) <= min(offset + 1, count)
+    assert offset + 1 <= replica.offset_behind(place) <= min(offset + INDEX_STEP, count)

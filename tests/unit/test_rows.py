@@ -4,7 +4,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from query_service.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rows
+from query_service.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
 from sowline.position import Position, before_the_log
 
 
@@ -95,9 +95,9 @@ def test_correlations_live_as_long_as_the_update() -> None:
     """The next update without one ends it, and so does the record's end."""
     rows = filled(2)
     rows.put(b"0", b"{}", 0, Position(1, 50), 0, "c")
-    assert rows.capture(rows.all()).correlations == {0: "c"}
+    assert rows.capture(rows.all()).rare == {0: Rare("c")}
     rows.put(b"0", b"{}", 0, Position(1, 51), 0)
-    assert rows.capture(rows.all()).correlations == {}
+    assert rows.capture(rows.all()).rare == {}
 
 
 def test_changed_rows_are_noted_once_somebody_asks() -> None:

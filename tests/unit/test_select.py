@@ -229,3 +229,12 @@ def test_what_either_sends(
     for names in [*first, *second]:
         path = Path(names)
         assert either.keeps(path) is (one.keeps(path) or other.keeps(path))
+
+
+@given(selects, selects, bodies)
+def test_what_both_send(
+    first: dict[tuple[str, ...], bool], second: dict[tuple[str, ...], bool], body: Any
+) -> None:
+    """What is selected is what one list selects of what the other one does."""
+    one, other, text = Select(first), Select(second), json.dumps(body).encode()
+    assert json.loads((one & other).apply(text)) == json.loads(other.apply(one.apply(text)))

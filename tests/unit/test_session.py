@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from query_service.query import Limits
+from query_service.session import QUERIES_MAX
 from sowline.change import Change
 from sowline.key import sow_key
 from sowline.position import Position
@@ -96,6 +97,24 @@ async def test_options_change_what_is_sent(server: Server) -> None:
         "data": {"id": 1},
         "timestamp": "1970-01-01T00:00:01.000000Z",
     }
+
+
+async def test_what_takes_long_to_understand_is_understood_aside(server: Server) -> None:
+    """Others get turns meanwhile; what it leads to is the same, refusals too."""
+    server.put({"id": 1})
+    client = server.connect()
+    for filter, expected in [("/id = 1" + " OR /id = 2" * 200, "group_end"), ("/id = 1 OR " * 200, "ack")]:
+        text = json.dumps({"command": "sow", "command_id": "1", "topic": "orders", "filter": filter})
+        waiting = client.session.receive_one(text.encode())
+        assert waiting is not None
+        await waiting
+        messages = await client.read()
+        assert (messages[-1]["command"], messages[-1].get("reason")) == (
+            expected,
+            "bad filter" if expected == "ack" else None,
+        )
+    small = b'{"command": "sow", "command_id": "1", "topic": "orders", "filter": "/id = 1"}'
+    assert client.session.receive_one(small) is None
 
 
 async def test_a_result_has_a_largest_size() -> None:
@@ -510,3 +529,18 @@ async def test_without_a_sow_there_are_no_records_to_ask_for(
     client.ask("subscribe", sub_id="s")
     client.ask("heartbeat", sub_id="s")
     assert [message["reason"] for message in await client.read()] == ["no sow", "no sow"]
+
+
+async def test_queries_of_a_connection_have_a_limit() -> None:
+    """One more than may run is refused as busy; those before it are answered, and then there is room again."""
+    server = Server().loaded()
+    server.put({"id": 1})
+    client = server.connect()
+    for number in range(QUERIES_MAX + 1):
+        client.ask("sow", command_id=str(number))
+    messages = await client.read()
+    refused = [m for m in messages if m["command"] == "ack"]
+    assert [(m["command_id"], m["reason"]) for m in refused] == [(str(QUERIES_MAX), "busy")]
+    assert sum(m["command"] == "group_end" for m in messages) == QUERIES_MAX
+    client.ask("sow", command_id="again")
+    assert [m["command"] for m in await client.read()] == ["group_begin", "sow", "group_end"]

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from sowline.change import Change
+from sowline.change import Change, Progress
 from sowline.errors import SowlineError
 from sowline.position import Position
 from tests.unit.sessions import Server
@@ -106,3 +106,27 @@ def test_the_past_goes_back_as_far_as_all_partitions_do() -> None:
     assert past.partitions.tolist() == [0] * 5
     now = server.topic.past(2000)
     assert (now.positions, now.records, len(now.former)) == (server.topic.positions, 2, 0)
+
+
+def test_how_far_behind_kafka_a_topic_is() -> None:
+    """The sum over its partitions, once that is known of all of them."""
+    server = Server(partitions=2)
+    assert server.state.lag(server.topic) is None
+    server.state.lags = {("orders.changes", 0): 3}
+    assert server.state.lag(server.topic) is None
+    server.state.lags = {("orders.changes", 0): 3, ("orders.changes", 1): 4}
+    assert server.state.lag(server.topic) == 7
+
+
+def test_when_the_newest_change_was() -> None:
+    """By the log's time, whether it was loaded or followed; no matter when something went on without one."""
+    server = Server()
+    (partition,) = server.topic.partitions
+    assert partition.changed_time == 0
+    server.put({"id": 1})
+    assert partition.changed_time == 1000
+    server.loaded()
+    server.put({"id": 1})
+    assert partition.changed_time == 1001
+    server.take(Progress(Position(0, 5), Position(0, 1), 6, {}, "", "", 5000, {}))
+    assert (partition.time, partition.changed_time) == (5000, 1001)

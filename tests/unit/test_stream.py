@@ -503,3 +503,57 @@ async def test_a_pause_outlives_the_connection() -> None:
     assert begun.going_on().options == "oof"
     assert stream.aside("pause") == {"command": "pause", "command_id": "1.pause", "sub_id": "1"}
     assert stream.aside("proof") == {"command": "heartbeat", "command_id": "1.proof", "sub_id": "1"}
+
+
+RESET = {"command": "group_begin", "bookmark": "orders:0@9", "reset": True}
+
+
+@pytest.mark.parametrize(
+    ("ask", "command"),
+    [
+        (OPEN, "sow_and_subscribe"),
+        (replace(OPEN, command="delta_subscribe", bookmark="orders:0@1"), "sow_and_delta_subscribe"),
+    ],
+)
+async def test_a_connection_lost_within_a_reset(ask: Ask, command: str) -> None:
+    """What the caller held is void, and the group is not whole: all of it comes again, marked so again."""
+    stream = Stream("1", ask)
+    await give(stream, processed("orders:0@1"), *(group("orders:0@1") if ask is OPEN else []), change(2))
+    await take(stream, 3 if ask is OPEN else 1)
+    await give(stream, RESET, group("orders:0@9", 1)[1])
+    assert await take(stream, 2) == ["group_begin", "sow"]
+    assert stream.bookmark is None
+    for _ in range(2):
+        again = stream.resumed()
+        assert again is not None
+        assert (again.command, again.bookmark, again.options) == (command, "", "oof")
+    await give(stream, processed("orders:0@12"), *group("orders:0@12", 1), change(13))
+    assert (await anext(stream)).reset
+    assert await take(stream, 3) == ["sow", "group_end", "publish"]
+    assert stream.bookmark == "orders:0@13"
+    again = stream.resumed()
+    assert again is not None
+    assert (again.command, again.bookmark) == (command.removeprefix("sow_and_"), "orders:0@13")
+
+
+async def test_a_reset_that_the_caller_was_not_given_is_none() -> None:
+    """It holds what it held: the server finds again that it can't go on from there."""
+    stream = Stream("1", OPEN)
+    await give(stream, processed(), *group("orders:0@1"), RESET)
+    await take(stream, 2)
+    again = stream.resumed()
+    assert again is not None
+    assert (again.command, again.bookmark) == ("subscribe", "orders:0@1")
+
+
+async def test_a_subscription_replaced_within_a_reset() -> None:
+    """Its caller holds nothing that the changes of the new one could go on from."""
+    stream = Stream("1", OPEN)
+    await give(stream, processed(), *group("orders:0@1"), RESET)
+    await take(stream, 3)
+    stream.replace(filter="/a = 2")
+    assert stream.next_request() is not None
+    await give(stream, {**processed(), "command_id": "1.1"})
+    again = stream.resumed()
+    assert again is not None
+    assert (again.command, again.bookmark, again.filter) == ("sow_and_subscribe", "", "/a = 2")

@@ -181,6 +181,16 @@ def test_a_fanout_is_refused_what_it_can_not_do(options: str, said: str) -> None
     assert said in error.value.message
 
 
+@pytest.mark.parametrize("option", ["intrinsics", "no_redundant"])
+def test_a_fanout_tells_of_documents_where_there_are_some(option: str) -> None:
+    """Its options are looked at together with its topic."""
+    text = "topics: [{{name: a, key: /id, documents: {}}}]\nfanouts: [{{name: f, topic: a, options: {}}}]"
+    (fanout,) = parse_topics(text.format("true", option)).fanouts
+    assert getattr(fanout.reading, option)
+    with pytest.raises(SowlineError, match="fanout 'f' has options of documents, but topic 'a' has none"):
+        parse_topics(text.format("false", option))
+
+
 def test_a_fanout_s_filter_is_looked_at() -> None:
     """What is wrong with it is told with its line, before a service starts."""
     text = "topics: [{name: a, key: /id}]\nfanouts:\n  - {name: late, topic: a, filter: '/a ='}\n"

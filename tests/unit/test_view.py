@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from materializer.cache import Cache
 from materializer.record import Record, encode_record
 from materializer.recovery import walk
 from materializer.store import MemoryStore, Tally
@@ -29,37 +30,42 @@ def store_of(entries: dict[bytes, str]) -> MemoryStore:
     for key, kind in entries.items():
         view.get(key)
         view.put(key, record(kind, 1))
-    writes = view.writes()
-    dues = view.dues(writes)
-    store.commit(writes, view.tally_after(Tally(), writes, dues), b"h", dues)
+    commit(store, view)
     return store
 
 
-@given(st.dictionaries(keys, kinds), st.lists(st.tuples(keys, kinds)))
+def commit(store: MemoryStore, view: View, cache: Cache | None = None) -> None:
+    """Commit what the view leaves, and let the cache know."""
+    written = view.written(store.tally())
+    store.commit(written.entries, written.tally, b"h", written.dues)
+    if cache is not None:
+        cache.keep(written.records, written.bytes)
+
+
+@given(
+    st.dictionaries(keys, kinds),
+    st.lists(st.lists(st.tuples(keys, kinds), max_size=5), max_size=5),
+    st.sampled_from([0, 3000, 10_000]),
+)
 def test_a_view_is_the_store_with_the_batch_laid_over_it(
-    before: dict[bytes, str], batch: list[tuple[bytes, str]]
+    before: dict[bytes, str], batches: list[list[tuple[bytes, str]]], cache_bytes: int
 ) -> None:
     """Reads, the scan, the writes and the tally are those of a store to which the batch was applied."""
     store, expected = store_of(before), {key: record(kind, 1) for key, kind in before.items()}
-    view = View(store)
-    for offset, (key, kind) in enumerate(batch, 2):
-        assert view.get(key) == expected.get(key)
-        view.put(key, record(kind, offset))
-        expected[key] = record(kind, offset)
-    live = [
-        (key, kept) for key, kept in sorted(expected.items()) if kept is not None and kept.body is not None
-    ]
-    assert list(view.scan()) == live
-    writes = view.writes()
-    dues = view.dues(writes)
-    store.commit(writes, view.tally_after(store.tally(), writes, dues), b"h", dues)
-    assert list(store.dues()) == sorted(
-        due_entry(kept.expires, key) for key, kept in expected.items() if kept and kept.expires is not None
-    )
-    assert dict(store.scan()) == {
-        key: encode_record(kept) for key, kept in expected.items() if kept is not None
-    }
-    assert walk(store) == store.tally()
+    cache = Cache(lambda: cache_bytes)
+    for number, batch in enumerate(batches):
+        view = View(store, cache)
+        for offset, (key, kind) in enumerate(batch, 10 * number + 2):
+            assert view.get(key) == expected.get(key)
+            view.put(key, record(kind, offset))
+            expected[key] = record(kind, offset)
+        kept = {key: found for key, found in sorted(expected.items()) if found is not None}
+        assert list(view.scan()) == [(key, found) for key, found in kept.items() if found.body is not None]
+        commit(store, view, cache)
+        dues = [due_entry(found.expires, key) for key, found in kept.items() if found.expires is not None]
+        assert list(store.dues()) == sorted(dues)
+        assert dict(store.scan()) == {key: encode_record(found) for key, found in kept.items()}
+        assert walk(store) == store.tally()
 
 
 def test_several_updates_of_a_record_are_one_read_and_one_write() -> None:
@@ -76,7 +82,7 @@ def test_several_updates_of_a_record_are_one_read_and_one_write() -> None:
         view.get(b"1")
         view.put(b"1", record("live", offset))
     assert reads == [b"1"]
-    assert list(view.writes()) == [b"1"]
+    assert list(view.written(Tally()).entries) == [b"1"]
 
 
 def test_a_record_is_read_before_it_is_written() -> None:

@@ -10,7 +10,7 @@ import pytest
 from materializer.recovery import walk
 from materializer.step import Step
 from sowline.change import Change
-from sowline.cluster import _kafka_topics, _serves
+from sowline.cluster import kafka_topics, serves
 from sowline.errors import SowlineError
 from sowline.limits import Limits, define_value
 from sowline.position import Position
@@ -61,6 +61,9 @@ UNFIT = {
     "records_max": 5,
     "repeat_window": "1d",
     "history": {"window": "1h"},
+    "documents": True,
+    "template": {"type": "x"},
+    "history_ttl": "1d",
     "indexes": ["/a"],
     "hash_indexes": [["/a"]],
 }
@@ -75,16 +78,16 @@ def test_what_is_about_records_is_refused_beside_it(name: str) -> None:
 
 def test_its_changes_are_not_compacted() -> None:
     """There is no newest of a key: what is older than the window goes."""
-    partitions, config = _kafka_topics(WITHOUT)["ticks.changes"]
+    partitions, config = kafka_topics(WITHOUT)["ticks.changes"]
     assert (partitions, config["cleanup.policy"], config["retention.ms"]) == (2, "delete", "3600000")
     assert "min.compaction.lag.ms" not in config
     short = TopicDefinition.model_validate({"name": "ticks", "sow": False, "resume_window": "1s"})
-    assert _kafka_topics(short)["ticks.changes"][1]["retention.ms"] == "600000"
+    assert kafka_topics(short)["ticks.changes"][1]["retention.ms"] == "600000"
 
 
 def test_a_longer_retention_serves() -> None:
     """A shorter one is raised."""
-    assert [_serves("retention.ms", found, "600000") for found in ("-1", "600000", "599999")] == [
+    assert [serves("retention.ms", found, "600000") for found in ("-1", "600000", "599999")] == [
         True,
         True,
         False,

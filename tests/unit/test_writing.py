@@ -2,6 +2,7 @@
 
 import pytest
 
+from query_service.rights import EVERYTHING
 from query_service.state import State
 from query_service.writing import posted_writes, writes_of
 from sowline.errors import SowlineError
@@ -19,14 +20,14 @@ def state() -> State:
 
 def test_only_records_are_deleted(state: State) -> None:
     """Of a topic without any nothing is, by neither door; of a pattern of topics, those with a SOW are meant."""
-    [posted] = posted_writes(state, "^.*", "sow_delete", {"filter": "1=1"}, ())
+    [posted] = posted_writes(state, "^.*", "sow_delete", {"filter": "1=1"}, (), EVERYTHING)
     assert posted.topic.definition.name == "orders"
     with pytest.raises(SowlineError, match="got ticks") as error:
-        posted_writes(state, "^t.*", "sow_delete", {"filter": "1=1"}, ())
+        posted_writes(state, "^t.*", "sow_delete", {"filter": "1=1"}, (), EVERYTHING)
     assert error.value.reason == "no sow"
     request = read_request(b'{"command": "sow_delete", "command_id": "1", "topic": "ticks", "filter": "1=1"}')
     with pytest.raises(SowlineError, match="got ticks"):
-        writes_of(state, request)
+        writes_of(state, request, EVERYTHING)
 
 
 @pytest.mark.parametrize(
@@ -41,5 +42,5 @@ def test_only_records_are_deleted(state: State) -> None:
 def test_headers_that_can_t_be_are_refused(state: State, given: dict[str, str]) -> None:
     """The materializer would; but who does not wait for it would not hear of that."""
     with pytest.raises(SowlineError, match="expected") as error:
-        posted_writes(state, "orders", "publish", given, [b'{"id": 1}'])
+        posted_writes(state, "orders", "publish", given, [b'{"id": 1}'], EVERYTHING)
     assert error.value.reason == "bad header"

@@ -10,11 +10,29 @@
 {{- end }}
 
 {{- define "sowline.labels" -}}
-helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/name: {{ .Chart.Name }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+{{- $labels := dict
+  "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version)
+  "app.kubernetes.io/version" .root.Chart.AppVersion
+  "app.kubernetes.io/managed-by" .root.Release.Service
+  "app.kubernetes.io/name" .root.Chart.Name
+  "app.kubernetes.io/instance" .root.Release.Name
+-}}
+{{- with .name }}{{ $_ := set $labels "app.kubernetes.io/component" . }}{{ end -}}
+{{- merge $labels (.labels | default dict) .root.Values.commonLabels | toYaml -}}
+{{- end }}
+
+{{/*
+The metadata of an object, from a dict of root (the chart's scope) and, if it has them: name (of its component), objectName
+(in place of the usual one), labels and annotations (beside those of all objects).
+*/}}
+{{- define "sowline.metadata" -}}
+name: {{ .objectName | default (list (include "sowline.name" .root) .name | compact | join "-") }}
+labels:
+  {{- include "sowline.labels" . | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 
 {{/*
@@ -28,17 +46,9 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .name }}
 {{- end }}
 
-{{- define "sowline.metadata" -}}
-name: {{ include "sowline.name" .root }}-{{ .name }}
-labels:
-  {{- include "sowline.labels" .root | nindent 2 }}
-  app.kubernetes.io/component: {{ .name }}
-{{- end }}
-
 {{- define "sowline.podMetadata" -}}
 labels:
-  {{- include "sowline.labels" .root | nindent 2 }}
-  app.kubernetes.io/component: {{ .name }}
+  {{- include "sowline.labels" (merge (dict "labels" .values.podLabels) .) | nindent 2 }}
 annotations:
   {{- /* Services read their topics when they start, pipelines their file. */}}
   checksum/config: {{ .file | default (.root.Values.config | toYaml) | sha256sum }}
@@ -57,6 +67,9 @@ imagePullSecrets:
   {{- range . }}
   - name: {{ . }}
   {{- end }}
+{{- end }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
 {{- end }}
 terminationGracePeriodSeconds: {{ .values.terminationGracePeriodSeconds }}
 securityContext:
@@ -79,12 +92,45 @@ tolerations:
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .values.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  - {{- toYaml . | nindent 4 }}
+    {{- if not .labelSelector }}
+    labelSelector:
+      matchLabels:
+        {{- include "sowline.selector" $ | nindent 8 }}
+    {{- end }}
+  {{- end }}
+{{- end }}
 volumes:
   - name: config
     configMap:
       name: {{ include "sowline.name" .root }}{{ if .file }}-{{ .name }}{{ end }}
   - name: tmp
     emptyDir: {}
+  {{- with .root.Values.kafka.filesSecret }}
+  - name: kafka
+    secret:
+      secretName: {{ . }}
+  {{- end }}
+  {{- with .values.access }}
+  {{- if or .secret .configMap }}
+  - name: access
+    {{- if .secret }}
+    secret:
+      secretName: {{ .secret }}
+    {{- else }}
+    configMap:
+      name: {{ .configMap }}
+    {{- end }}
+  {{- end }}
+  {{- end }}
+  {{- if dig "tls" "secret" "" .values }}
+  - name: tls
+    secret:
+      secretName: {{ .values.tls.secret }}
+  {{- end }}
   {{- if .file }}
   - name: data
     persistentVolumeClaim:
@@ -103,7 +149,7 @@ containers:
     {{- else }}
     args: [{{ .name }}]
     ports:
-      - name: http
+      - name: {{ include "sowline.scheme" . }}
         containerPort: {{ .values.port }}
     {{- include "sowline.probes" . | nindent 4 }}
     {{- end }}
@@ -115,6 +161,11 @@ containers:
       - secretRef:
           name: {{ . }}
       {{- end }}
+    {{- end }}
+    {{- with .values.preStopSeconds }}
+    lifecycle:
+      preStop:
+        exec: {command: [sleep, {{ . | quote }}]}
     {{- end }}
     resources:
       {{- toYaml .values.resources | nindent 6 }}
@@ -129,6 +180,23 @@ containers:
         readOnly: true
       - name: tmp
         mountPath: /tmp
+      {{- if .root.Values.kafka.filesSecret }}
+      - name: kafka
+        mountPath: /etc/sowline-kafka
+        readOnly: true
+      {{- end }}
+      {{- with .values.access }}
+      {{- if or .secret .configMap }}
+      - name: access
+        mountPath: /etc/sowline-access
+        readOnly: true
+      {{- end }}
+      {{- end }}
+      {{- if dig "tls" "secret" "" .values }}
+      - name: tls
+        mountPath: /etc/sowline-tls
+        readOnly: true
+      {{- end }}
       {{- if .data }}
       - name: data
         mountPath: /var/lib/sowline
@@ -151,6 +219,14 @@ containers:
 - name: SOWLINE_PORT
   value: {{ .values.port | quote }}
 {{- end }}
+{{- if and .root.Values.traces.endpoint (not .file) }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ .root.Values.traces.endpoint | quote }}
+{{- end }}
+{{- if .values.standby }}
+- name: SOWLINE_STANDBY
+  value: "true"
+{{- end }}
 {{- with .root.Values.kafka.optionsSecret }}
 {{- if .name }}
 - name: SOWLINE_KAFKA_OPTIONS
@@ -160,25 +236,53 @@ containers:
       key: {{ .key }}
 {{- end }}
 {{- end }}
+{{- with .values.access }}
+{{- if or .secret .configMap }}
+- name: SOWLINE_ACCESS
+  value: /etc/sowline-access/{{ .key }}
+{{- end }}
+{{- end }}
+{{- with .values.tls }}
+{{- if .secret }}
+- name: SOWLINE_TLS_CERT
+  value: /etc/sowline-tls/tls.crt
+- name: SOWLINE_TLS_KEY
+  value: /etc/sowline-tls/tls.key
+{{- if .clientCa }}
+- name: SOWLINE_TLS_CLIENT_CA
+  value: /etc/sowline-tls/{{ .clientCa }}
+- name: SOWLINE_TLS_CLIENT_REQUIRED
+  value: {{ .clientRequired | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- range $name, $value := .root.Values.settings }}
 - name: SOWLINE_{{ $name | upper }}
   {{- /* YAML's large numbers are floats here, which would be written 1e+06. */}}
-  value: {{ kindIs "float64" $value | ternary ($value | int64 | toString) ($value | toString) | quote }}
+  {{- $isWhole := and (kindIs "float64" $value) (eq (toString (floor $value)) (toString $value)) }}
+  value: {{ $isWhole | ternary ($value | int64 | toString) ($value | toString) | quote }}
 {{- end }}
 {{- end }}
 
+{{/* The name of a component's port: how it is spoken to there. */}}
+{{- define "sowline.scheme" -}}
+{{- dig "tls" "secret" "" .values | empty | ternary "http" "https" -}}
+{{- end }}
+
 {{- define "sowline.probes" -}}
+{{- $scheme := include "sowline.scheme" . -}}
+{{- $at := printf "port: %s, scheme: %s" $scheme ($scheme | upper) -}}
 startupProbe:
-  httpGet: {path: /startupz, port: http}
+  httpGet: {path: /startupz, {{ $at }}}
   periodSeconds: 5
   timeoutSeconds: 3
   failureThreshold: {{ divf .values.startupSecondsMax 5 | ceil }}
 readinessProbe:
-  httpGet: {path: /readyz, port: http}
+  httpGet: {path: /readyz, {{ $at }}}
   periodSeconds: 5
   timeoutSeconds: 3
 livenessProbe:
-  httpGet: {path: /healthz, port: http}
+  httpGet: {path: /healthz, {{ $at }}}
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 6
@@ -191,7 +295,154 @@ metadata:
   {{- include "sowline.metadata" . | nindent 2 }}
 spec:
   maxUnavailable: {{ .values.maxUnavailable }}
+  {{- if semverCompare ">=1.27-0" .root.Capabilities.KubeVersion.Version }}
+  # One that is not ready has nothing to lose, and must not hold up the maintenance of its node.
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  {{- end }}
   selector:
     matchLabels:
       {{- include "sowline.selector" . | nindent 6 }}
+{{- end }}
+
+{{/* Refuses what the schema can't: values that do not go together. */}}
+{{- define "sowline.check" -}}
+{{- if ge (.values.preStopSeconds | int) (.values.terminationGracePeriodSeconds | int) -}}
+{{- fail (printf "%s: expected preStopSeconds below terminationGracePeriodSeconds, got %v and %v" .name .values.preStopSeconds .values.terminationGracePeriodSeconds) -}}
+{{- end -}}
+{{- with .values.access -}}
+{{- if and .secret .configMap -}}
+{{- fail (printf "%s: expected access.secret or access.configMap, got %s and %s" $.name .secret .configMap) -}}
+{{- end -}}
+{{- end -}}
+{{- with .values.tls -}}
+{{- if and .clientCa (not .secret) -}}
+{{- fail (printf "%s: expected tls.secret, in which tls.clientCa is a key, got none" $.name) -}}
+{{- end -}}
+{{- if and .clientRequired (not .clientCa) -}}
+{{- fail (printf "%s: expected tls.clientCa where tls.clientRequired is true, got none" $.name) -}}
+{{- end -}}
+{{- end -}}
+{{- $scaling := .values.autoscaling | default dict -}}
+{{- if $scaling.enabled -}}
+{{- if gt ($scaling.minReplicas | int) ($scaling.maxReplicas | int) -}}
+{{- fail (printf "%s: expected autoscaling.minReplicas of at most maxReplicas, got %v and %v" .name $scaling.minReplicas $scaling.maxReplicas) -}}
+{{- end -}}
+{{- if not (or $scaling.cpuPercent $scaling.external.metric) -}}
+{{- fail (printf "%s: expected autoscaling.cpuPercent above 0 or the name of autoscaling.external.metric, got neither" .name) -}}
+{{- end -}}
+{{- if and $scaling.cpuPercent (not (dig "requests" "cpu" "" .values.resources)) -}}
+{{- fail (printf "%s: expected resources.requests.cpu, of which autoscaling.cpuPercent is a share, got none" .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{- define "sowline.autoscaler" -}}
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  {{- include "sowline.metadata" . | nindent 2 }}
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    name: {{ include "sowline.name" .root }}-{{ .name }}
+  minReplicas: {{ .values.autoscaling.minReplicas }}
+  maxReplicas: {{ .values.autoscaling.maxReplicas }}
+  metrics:
+    {{- with .values.autoscaling.cpuPercent }}
+    - type: Resource
+      resource:
+        name: cpu
+        target:
+          type: Utilization
+          averageUtilization: {{ . }}
+    {{- end }}
+    {{- with .values.autoscaling.external }}
+    {{- if .metric }}
+    - type: External
+      external:
+        metric:
+          name: {{ .metric }}
+          {{- with .selector }}
+          selector:
+            matchLabels:
+              {{- toYaml . | nindent 14 }}
+          {{- end }}
+        target:
+          type: AverageValue
+          averageValue: {{ .averageValue | quote }}
+    {{- end }}
+    {{- end }}
+  # A pod that goes sends its clients, or its partitions, to the others: one at a time, and not for a short lull.
+  behavior:
+    scaleDown:
+      stabilizationWindowSeconds: 600
+      policies:
+        - {type: Pods, value: 1, periodSeconds: 120}
+{{- end }}
+
+{{- define "sowline.networkPolicy" -}}
+{{- $rules := .root.Values.networkPolicy -}}
+{{- $isDoor := eq .name "query-service" -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  {{- include "sowline.metadata" . | nindent 2 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "sowline.selector" . | nindent 6 }}
+  policyTypes: [Ingress{{ if not .file }}, Egress{{ end }}]
+  {{- if and (not .file) (or $isDoor $rules.monitoring) }}
+  ingress:
+    - ports:
+        - {protocol: TCP, port: {{ .values.port }}}
+      {{- if and $isDoor $rules.clients }}
+      from:
+        {{- toYaml (concat $rules.clients $rules.monitoring) | nindent 8 }}
+      {{- else if not $isDoor }}
+      from:
+        {{- toYaml $rules.monitoring | nindent 8 }}
+      {{- end }}
+  {{- else }}
+  ingress: []
+  {{- end }}
+  {{- if not .file }}
+  egress:
+    - ports:
+        - {protocol: UDP, port: 53}
+        - {protocol: TCP, port: 53}
+      {{- with $rules.dns }}
+      to:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    - ports:
+        {{- range $rules.kafka.ports | default (regexFindAll ":\\d+" .root.Values.kafka.bootstrap -1 | uniq) }}
+        - {protocol: TCP, port: {{ . | toString | trimPrefix ":" }}}
+        {{- end }}
+      {{- with $rules.kafka.peers }}
+      to:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    {{- with $rules.egress }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- end }}
+{{- end }}
+
+{{/* The objects that go with a component's pods. */}}
+{{- define "sowline.extras" -}}
+{{- include "sowline.check" . -}}
+{{- if dig "autoscaling" "enabled" false .values }}
+---
+{{ include "sowline.autoscaler" . }}
+{{- end }}
+{{- if not .file }}
+---
+{{ include "sowline.disruptionBudget" . }}
+{{- end }}
+{{- if .root.Values.networkPolicy.enabled }}
+---
+{{ include "sowline.networkPolicy" . }}
+{{- end }}
 {{- end }}

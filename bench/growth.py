@@ -1,0 +1,346 @@
+"""What things cost as there are more of them: records, subscriptions, partitions.
+
+Records: what the materializer's partition and the query service's state do, in a process of their own for each size,
+without Kafka: a store that holds so many records, updates of them by chance through the very code that applies a log,
+the store opened and checked as after a restart, and queries of a state in memory. Subscriptions: in-process matching.
+Partitions: whole materializers and the whole system, with Kafka.
+"""
+
+import asyncio
+import gc
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import orjson
+
+from bench.broker import broker
+from bench.materialize import materializer
+from bench.merging import Entrant, measure, new_load
+from bench.queries import asked
+from bench.relay import RATE, TOPICS, relay, subscribe
+from bench.relay import measure as measure_lags
+from bench.service import running, until
+from bench.table import table
+from bench.traffic import system
+from bench.usage import usage
+from fanout.matching import LiveSubscriptions
+from fanout.subscription import Sighting, Subscription
+from materializer.head import Head
+from materializer.partition import Partition
+from materializer.record import Record, encode_record
+from materializer.recovery import Opened, checked_head
+from materializer.store import RocksStore, Tally
+from materializer.view import entry_hash
+from query_service.state import State
+from sowline.change import Change
+from sowline.command import LogRecord, command_headers
+from sowline.filter import compile_filter
+from sowline.key import sow_key
+from sowline.position import Position
+from sowline.process import spare_the_collector
+from sowline.topics import TopicDefinition, parse_topics
+
+BATCH = 1000
+UPDATES = 100_000
+LOOKUPS = 200
+COUNTS = 5
+CONDITION = "/ticker = 'T042' AND /qty > 5000"
+SUBSCRIPTIONS = (1, 100, 10_000)
+CHANGES = 2_000
+PARTITIONS = (1, 8, 64)
+LIVE_SECONDS = 5
+DEFINITION = TopicDefinition(name="orders", key=("/order",), partitions=1)
+Figure = TypeVar("Figure")
+DELTA = command_headers("delta_publish")
+
+
+def run(records: int, runs: int) -> str:
+    """Measure sizes of a hundredth of `records`, of so many and of ten times as many; return three tables."""
+    return "\n\n".join((_of_records(records), _of_subscriptions(runs), _of_partitions(records // 5)))
+
+
+# records
+
+
+class Stored(NamedTuple):
+    """What a partition of so many records costs."""
+
+    apply_cpu_us: float
+    headers_cpu_us: float
+    commit_cpu_us: float
+    disk_bytes: float
+    check_seconds: float
+
+
+class Queried(NamedTuple):
+    """What a query service's state of so many records costs."""
+
+    rss_bytes: float
+    key_us: float
+    number_us: float
+    first_count_seconds: float
+    count_ms: float
+
+
+def _of_records(records: int) -> str:
+    sizes = (records // 100, records, records * 10)
+    figures = []
+    for size in sizes:
+        stored, queried = _apart(_stored, size), _apart(_queried, size)
+        print(f"{size:,} records: {stored}, {queried}", flush=True)
+        figures.append((stored, queried))
+    rows = [
+        ("an update is applied, µs CPU", *(f"{stored.apply_cpu_us:.1f}" for stored, _ in figures)),
+        ("the headers of its change, µs CPU", *(f"{stored.headers_cpu_us:.1f}" for stored, _ in figures)),
+        ("it is committed, µs CPU", *(f"{stored.commit_cpu_us:.1f}" for stored, _ in figures)),
+        ("the store on disk, bytes a record", *(f"{stored.disk_bytes:,.0f}" for stored, _ in figures)),
+        ("recovery from the local state, s", *(f"{stored.check_seconds:.2f}" for stored, _ in figures)),
+        ("replica in memory, bytes a record", *(f"{queried.rss_bytes:,.0f}" for _, queried in figures)),
+        ("query of one record by its key as text, µs", *(f"{queried.key_us:.0f}" for _, queried in figures)),
+        ("query of one record by a number, µs", *(f"{queried.number_us:.0f}" for _, queried in figures)),
+        (
+            "count by a filter, first time, s",
+            *(f"{queried.first_count_seconds:.2f}" for _, queried in figures),
+        ),
+        ("count by the filter, indexed, ms", *(f"{queried.count_ms:.2f}" for _, queried in figures)),
+    ]
+    return table(("records", *(f"{size:,}" for size in sizes)), rows)
+
+
+def _apart(task: Callable[[int], Figure], size: int) -> Figure:
+    """Do a task in a process of its own, which gives its memory back."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(task, size).result()
+
+
+def _body(number: int) -> bytes:
+    """An order of about 170 bytes."""
+    mixed = number * 2_654_435_761 % (1 << 32)
+    values = (number, mixed % 5000, mixed % 200, (b"buy", b"sell")[mixed & 1], mixed % 10_000, mixed % 500)
+    return (
+        b'{"order":%d,"customer":"customer-%05d","ticker":"T%03d","side":"%b","status":"new","qty":%d,"price":%d.25,'
+        b'"note":"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"}' % values
+    )
+
+
+def _stored(size: int) -> Stored:
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name) / "0"
+        store = RocksStore(path, create=True)
+        head = _fill(store, size)
+        partition = Partition(DEFINITION, 0, Opened(store, head, head.position))
+        spare_the_collector()
+        updates = _applied(partition, _updates(size))
+        store.mark_finished()
+        partition.close()
+        disk = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+        began = time.perf_counter()
+        store = RocksStore(path, create=False)
+        assert checked_head(store).records == size
+        seconds = time.perf_counter() - began
+        store.close()
+    applying, heading, committing = (cpu / UPDATES * 1e6 for cpu in updates)
+    return Stored(applying, heading, committing, disk / size, seconds)
+
+
+def _fill(store: RocksStore, size: int) -> Head:
+    """Write a record for each of so many log records, and the head behind them."""
+    end = Position(0, size - 1)
+    head = Head(
+        position=end, last_change=end, definition=DEFINITION.digest, limits=DEFINITION.limits, records=size
+    )
+    for start in range(0, size, BATCH):
+        entries: dict[bytes, bytes | None] = {}
+        count, checksum = store.tally()
+        for number in range(start, min(start + BATCH, size)):
+            text = str(number)
+            key = sow_key(DEFINITION.domain_prefix, text)
+            data = entries[key] = encode_record(Record(_body(number), text, Position(0, number), number))
+            checksum += entry_hash(key, data)
+        tally = Tally(count + len(entries), checksum & 0xFFFFFFFFFFFFFFFF)
+        store.commit(entries, tally, head.encode())
+    store.mark_finished()
+    return head
+
+
+def _updates(size: int) -> Iterator[LogRecord]:
+    """Updates of records by chance, half of them deltas."""
+    chance = random.Random(7)
+    for offset in range(size, size + UPDATES):
+        number = chance.randrange(size)
+        if offset % 2:
+            yield LogRecord(offset, offset, b"%d" % number, _body(number))
+        else:
+            yield LogRecord(
+                offset, offset, b"%d" % number, b'{"order":%d,"qty":%d}' % (number, offset), DELTA
+            )
+
+
+def _applied(partition: Partition, records: Iterator[LogRecord]) -> tuple[float, float, float]:
+    """Apply records batch by batch, make the headers of their changes, and commit: the CPU seconds of each.
+
+    RocksDB's own threads are in it.
+    """
+    applying = heading = committing = 0.0
+    while batch := list(islice(records, BATCH)):
+        end = batch[-1].offset + 1
+        began = time.process_time()
+        prepared = partition.prepare(batch, end)
+        applied = time.process_time()
+        for event in prepared.events:
+            if isinstance(event, Change):
+                event.headers()
+        headed = time.process_time()
+        partition.commit(prepared, end)
+        applying += applied - began
+        heading += headed - applied
+        committing += time.process_time() - headed
+    return applying, heading, committing
+
+
+def _queried(size: int) -> Queried:
+    before = _rss_bytes()
+    state = State(parse_topics("topics: [{name: orders, key: /order}]"), ring_changes_max=1000)
+    topic = state.topics["orders"]
+    domain = topic.definition.domain_prefix
+    for number in range(size):
+        topic.rows.put(sow_key(domain, str(number)), _body(number), 0, Position(0, number), number)
+    for partition in topic.partitions:
+        partition.loaded()
+    held = _rss_bytes() - before
+    gc.collect()
+    spare_the_collector()
+    return Queried(held / size, *asyncio.run(_ask(state, size)))
+
+
+async def _ask(state: State, size: int) -> tuple[float, float, float, float]:
+    orders = [number * size // LOOKUPS for number in range(LOOKUPS)]
+    by_key = [await _seconds(state, f"/order = '{order}'", top_n=None) for order in orders]
+    by_number = [await _seconds(state, f"/order = {order}", top_n=None) for order in orders]
+    first = await _seconds(state, CONDITION)
+    counts = [await _seconds(state, CONDITION) for _ in range(COUNTS)]
+    micros = [statistics.median(seconds) * 1e6 for seconds in (by_key, by_number)]
+    return micros[0], micros[1], first, statistics.median(counts) * 1e3
+
+
+async def _seconds(state: State, filter: str, top_n: int | None = 0) -> float:
+    began = time.perf_counter()
+    await asked(state, filter, top_n=top_n)
+    return time.perf_counter() - began
+
+
+def _rss_bytes() -> int:
+    return usage([os.getpid()]).rss_bytes_max
+
+
+# subscriptions
+
+
+def _of_subscriptions(runs: int) -> str:
+    """What a change costs that matches none of the subscriptions, or one."""
+    rows = []
+    for matches in (0, 1):
+        micros = []
+        for count in SUBSCRIPTIONS:
+            live = _subscribed(count)
+            changes = list(_changes(count, matches))
+            micros.append(statistics.median(_matched(live, changes, matches) for _ in range(runs)))
+        rows.append((f"a change that matches {matches}, µs CPU", *(f"{micro:.1f}" for micro in micros)))
+    return table(("subscriptions", *(f"{count:,}" for count in SUBSCRIPTIONS)), rows)
+
+
+def _subscribed(count: int) -> LiveSubscriptions[int]:
+    live: LiveSubscriptions[int] = LiveSubscriptions()
+    for number in range(count):
+        filter = compile_filter(f"/customer = 'customer-{number:05d}' AND /price > {number % 100}")
+        live.add(number, Subscription(filter, oof=False))
+    return live
+
+
+def _changes(count: int, matches: int) -> Iterator[Change]:
+    """Changes of orders of customers that a subscription asks for, or of one that none does."""
+    chance = random.Random(11)
+    for number in range(CHANGES):
+        customer = f"customer-{chance.randrange(count):05d}" if matches else "nobody"
+        order = orjson.loads(_body(number)) | {"customer": customer, "price": 100 + number}
+        previous, body = orjson.dumps(order), orjson.dumps(order | {"qty": number})
+        place, after = Position(0, number + 1), Position(0, number)
+        yield Change(b"%d" % number, body, previous, place, after, "publish", 0)
+
+
+def _matched(live: LiveSubscriptions[int], changes: list[Change], matches: int) -> float:
+    began = time.process_time()
+    deliveries = sum(len(live.on_change(Sighting(change))) for change in changes)
+    micros = (time.process_time() - began) / len(changes) * 1e6
+    assert deliveries == matches * len(changes), f"expected {matches} deliveries a change, got {deliveries}"
+    return micros
+
+
+# partitions
+
+
+def _of_partitions(records: int) -> str:
+    """What a record costs one materializer, and how long it takes to a subscriber, by the number of partitions."""
+    with broker() as kafka:
+        services = [_of_services(kafka, records, partitions) for partitions in PARTITIONS]
+        lags = [_of_system(kafka, records, partitions) for partitions in PARTITIONS]
+        bare = [_of_relay(kafka, records, partitions) for partitions in PARTITIONS]
+    rows = [
+        ("one materializer, µs CPU a record", *(f"{applied:.1f}" for applied, _ in services)),
+        ("one query service that loads, µs CPU a change", *(f"{loaded:.1f}" for _, loaded in services)),
+        (f"publish to subscriber at {RATE:,}/s, p50 in ms", *(f"{lag:.1f}" for lag in lags)),
+        ("through a bare relay of as many partitions", *(f"{lag:.1f}" for lag in bare)),
+    ]
+    return table(("partitions", *map(str, PARTITIONS)), rows)
+
+
+def _of_services(kafka: str, records: int, partitions: int) -> tuple[float, float]:
+    """The CPU microseconds of a record in a materializer, and those of a change in a query service that loads it."""
+    load, empty = new_load(kafka, records, partitions), new_load(kafka, 0, partitions)
+    with materializer(load) as entrant:
+        applied = measure(load, entrant).cpu_us
+        loading = _load_seconds(entrant)
+    with materializer(empty) as entrant:
+        loaded = (loading - _load_seconds(entrant)) / records * 1e6
+    print(f"{partitions} partitions: {applied:.1f} µs CPU applied, {loaded:.1f} loaded", flush=True)
+    return applied, loaded
+
+
+def _load_seconds(entrant: Entrant) -> float:
+    """The CPU seconds of a query service from its start until it has loaded all changes."""
+    ((_, settings),) = entrant.processes
+    elsewhere = {name: value for name, value in settings.items() if name != "SOWLINE_PORT"}
+    with running("query_service", elsewhere) as service:
+        until(service.has_started)
+        return service.usage().cpu_seconds
+
+
+def _of_system(kafka: str, records: int, partitions: int) -> float:
+    name = f"live-{partitions}"
+    topics = TOPICS.format(name, partitions)
+    with tempfile.TemporaryDirectory() as directory, system(kafka, Path(directory), topics) as url:
+        count = min(records, RATE * LIVE_SECONDS)
+        reader = partial(subscribe, url, name)
+        measure_lags(kafka, name, reader, min(count, RATE))  # until all partitions are open
+        lags = measure_lags(kafka, name, reader, count)
+    print(f"{partitions} partitions: {lags}", flush=True)
+    return lags.p50
+
+
+def _of_relay(kafka: str, records: int, partitions: int) -> float:
+    count = min(records, RATE * LIVE_SECONDS)
+    with relay(kafka, partitions) as bare:
+        measure_lags(kafka, bare.source, bare.read, min(count, RATE))
+        lags = measure_lags(kafka, bare.source, bare.read, count)
+    print(f"{partitions} partitions, bare: {lags}", flush=True)
+    return lags.p50

@@ -1,0 +1,240 @@
+"""The job that materializers are measured on, and how a run of it is measured from outside.
+
+The job: orders over RECORDS / 10 keys. Every key is published once; of the rest half are full publishes of about
+170 bytes and half are deltas of one or two fields. Each record leads to one output with the merged body.
+"""
+
+import os
+import random
+import statistics
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO
+
+import orjson
+from confluent_kafka import Producer
+
+from bench.usage import Usage, usage
+from sowline.change import PROGRESS_KEY
+from sowline.cluster import Cluster
+from sowline.command import command_headers
+from sowline.kafka import exact_producer, kafka_config, read_range
+from sowline.topics import TopicDefinition
+
+PARTITIONS = 2
+SECONDS_MAX = 300.0
+HELD_SECONDS_MAX = 600
+LOOK_SECONDS = 0.02
+TOLD_CHARACTERS_MAX = 2000
+"""Of what the processes of an entrant have said, where they failed."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """A log with so many records of the job."""
+
+    bootstrap: str
+    definition: TopicDefinition
+    records: int
+    cluster: Cluster
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions the log has, and the topics made of it."""
+        return self.definition.partitions
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured run: records a second, CPU microseconds a record without start-up and with it, peak memory."""
+
+    rate: float
+    cpu_us: float
+    whole_cpu_us: float
+    rss_mb: float
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """What does the job: its processes, each a command with its environment, and the topic that they write to.
+
+    `ready` is called when they run. It returns once there is a load, with how much they have written besides.
+    """
+
+    processes: Sequence[tuple[Sequence[str], Mapping[str, str]]]
+    output: str
+    ready: Callable[[], int] = field(default=lambda: 0)
+
+
+def new_load(bootstrap: str, records: int, partitions: int = PARTITIONS) -> Load:
+    """Write a log of the job, the same every time, under a name of its own."""
+    load = _new_log(bootstrap, records, partitions)
+    producer = exact_producer(kafka_config(bootstrap))
+    _fill(producer, load)
+    producer.flush()
+    return load
+
+
+def held_load(bootstrap: str, records: int) -> tuple[Load, Callable[[], None]]:
+    """Write a log that nobody sees before the function is called that is returned with it."""
+    load = _new_log(bootstrap, records, PARTITIONS)
+    transaction = {
+        "transactional.id": load.definition.name,
+        "transaction.timeout.ms": str(HELD_SECONDS_MAX * 1000),
+    }
+    producer = exact_producer(kafka_config(bootstrap) | transaction)
+    producer.init_transactions()
+    producer.begin_transaction()
+    _fill(producer, load)
+    producer.flush()
+    return load, producer.commit_transaction
+
+
+def _new_log(bootstrap: str, records: int, partitions: int) -> Load:
+    definition = TopicDefinition(name=f"bench-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=partitions)
+    cluster = Cluster(kafka_config(bootstrap))
+    cluster.ensure_topic(definition)
+    return Load(bootstrap, definition, records, cluster)
+
+
+def _fill(producer: Producer, load: Load) -> None:
+    delta = command_headers("delta_publish")
+    for number, (body, is_delta) in enumerate(_commands(load.records)):
+        headers = delta if is_delta else None
+        producer.produce(load.definition.log, orjson.dumps(body), str(body["order"]), headers=headers)  # type: ignore[arg-type]
+        if number % 10_000 == 0:
+            producer.poll(0)
+
+
+def _commands(records: int) -> Iterator[tuple[dict[str, object], bool]]:
+    """Yield bodies, and whether each is a delta."""
+    chance = random.Random(7)
+    keys = max(1, records // 10)
+    for number in range(records):
+        key = number if number < keys else chance.randrange(keys)
+        is_delta = number >= keys and chance.random() < 0.5
+        yield _delta(chance, key) if is_delta else order_of(chance, key), is_delta
+
+
+def order_of(chance: random.Random, key: int) -> dict[str, object]:
+    """An order of about 170 bytes."""
+    return {
+        "order": key,
+        "customer": f"customer-{chance.randrange(5000):05d}",
+        "ticker": chance.choice(("MSFT", "IBM", "ORCL", "SAP", "AMZN")),
+        "side": chance.choice(("buy", "sell")),
+        "status": "new",
+        "qty": chance.randrange(1, 10_000),
+        "price": round(chance.uniform(1, 500), 2),
+        "note": "x" * 40,
+    }
+
+
+def _delta(chance: random.Random, key: int) -> dict[str, object]:
+    delta: dict[str, object] = {"order": key, "qty": chance.randrange(1, 10_000)}
+    return delta | ({"status": "filled"} if chance.random() < 0.5 else {})
+
+
+def measure(load: Load, entrant: Entrant) -> Figure:
+    """Run an entrant until it has written an output for each record.
+
+    Rate and CPU count from the first output that is seen, so that start-up is in neither; the whole CPU has it.
+    """
+    cluster = load.cluster
+    with _running(entrant) as processes:
+        besides, deadline = entrant.ready(), time.monotonic() + SECONDS_MAX
+
+        def written() -> int:
+            processes.look(deadline)
+            return sum(cluster.ends(entrant.output, range(load.partitions)).values()) - besides
+
+        while (first := written()) <= 0:
+            time.sleep(LOOK_SECONDS)
+        began, before = time.monotonic(), processes.usage().cpu_seconds
+        while written() < load.records:
+            time.sleep(LOOK_SECONDS)
+        ended, after = time.monotonic(), processes.usage()
+    left = load.records - first
+    return Figure(
+        left / (ended - began),
+        (after.cpu_seconds - before) / left * 1e6,
+        after.cpu_seconds / load.records * 1e6,
+        after.rss_bytes_max / 1e6,
+    )
+
+
+class Processes:
+    """The processes of an entrant, while they run."""
+
+    def __init__(self, entrant: Entrant, told: IO[bytes]) -> None:
+        self._told = told
+        self._processes = [
+            subprocess.Popen(command, env=os.environ | environment, stdout=told, stderr=told)
+            for command, environment in entrant.processes
+        ]
+
+    def usage(self) -> Usage:
+        """What they have taken so far."""
+        return usage(process.pid for process in self._processes)
+
+    def look(self, deadline: float) -> None:
+        """Raise if one has ended, or the time is up."""
+        if time.monotonic() > deadline or any(process.poll() is not None for process in self._processes):
+            self._told.seek(0)
+            tail = self._told.read().decode(errors="replace")[-TOLD_CHARACTERS_MAX:]
+            raise RuntimeError(f"expected all outputs within {SECONDS_MAX:g} s; the processes said: {tail}")
+
+    def end(self) -> None:
+        """End them, and wait until they have."""
+        for process in self._processes:
+            process.terminate()
+        for process in self._processes:
+            process.wait()
+
+
+@contextmanager
+def _running(entrant: Entrant) -> Iterator[Processes]:
+    with tempfile.TemporaryFile() as told:
+        processes = Processes(entrant, told)
+        try:
+            yield processes
+        finally:
+            processes.end()
+
+
+def check(load: Load, entrant: Entrant) -> None:
+    """Raise unless the last output of each key is the record that its commands make."""
+    expected: dict[object, dict[str, object]] = {}
+    for body, is_delta in _commands(load.records):
+        key = body["order"]
+        expected[key] = {**expected[key], **body} if is_delta else body
+    last: dict[bytes, bytes] = {}
+    for number, end in load.cluster.ends(entrant.output, range(load.partitions)).items():
+        for batch in read_range(kafka_config(load.bootstrap), entrant.output, number, 0, end):
+            last.update((message.key(), message.value()) for message in batch)  # type: ignore[misc]
+    last.pop(PROGRESS_KEY, None)
+    made = {order["order"]: order for order in map(orjson.loads, last.values())}
+    wrong = sum(made.get(key) != order for key, order in expected.items())
+    if wrong or len(made) != len(expected):
+        raise AssertionError(
+            f"expected {len(expected):,} merged orders in {entrant.output}, {wrong:,} are wrong"
+        )
+
+
+def median(figures: Sequence[Figure]) -> Figure:
+    """The median of each field."""
+    names = ("rate", "cpu_us", "whole_cpu_us", "rss_mb")
+    return Figure(*(statistics.median(getattr(figure, name) for figure in figures) for name in names))
+
+
+def line(name: str, figure: Figure) -> str:
+    """A line to print."""
+    return (
+        f"  {name:34} {figure.rate:>9,.0f} records/s {figure.cpu_us:6.1f} µs CPU a record"
+        f" ({figure.whole_cpu_us:6.1f} with start-up) {figure.rss_mb:6,.0f} MB"
+    )

@@ -1,0 +1,99 @@
+"""The materializer beside others on the same job: a raw loop, Kafka Streams and Quix Streams.
+
+The job is that of `bench.merging`: for each command on a log of two partitions, the merged record to a topic. All get
+the same log with the headers of commands, and the same broker, by turns; the last output of each key is checked. The
+raw loop merges nothing: it is the measure of all Python on Kafka.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
+
+from bench.broker import broker
+from bench.materialize import materializer, materializers, raw_loop
+from bench.merging import PARTITIONS, Entrant, Figure, Load, check, line, measure, median, new_load
+from bench.peers.kafka_streams import kafka_streams
+from bench.peers.quix import quix
+from bench.table import table
+from sowline.topics import TopicDefinition
+
+RAW, STREAMS, QUIX = "raw loop: copies, merges nothing", "Kafka Streams 4.3.1", "Quix Streams 3.28.1"
+ONE, TWO = "materializer, one process", "materializer, a process for each partition"
+
+
+class Contestant(NamedTuple):
+    """Who takes part: its name, what it runs over a load, and whether it merges."""
+
+    name: str
+    enter: Callable[[Load], AbstractContextManager[Entrant]]
+    merges: bool = True
+
+
+def _with_output(
+    enter: Callable[[Load, str], AbstractContextManager[Entrant]],
+) -> Callable[[Load], AbstractContextManager[Entrant]]:
+    """Give an entrant a topic for its outputs."""
+
+    @contextmanager
+    def entered(load: Load) -> Iterator[Entrant]:
+        merged = TopicDefinition(
+            name=f"merged-{uuid.uuid4().hex[:8]}", key=("/order",), partitions=PARTITIONS
+        )
+        load.cluster.ensure_topic(merged)
+        with enter(load, merged.log) as entrant:
+            yield entrant
+
+    return entered
+
+
+CONTESTANTS = (
+    Contestant(RAW, raw_loop, merges=False),
+    Contestant(STREAMS, _with_output(kafka_streams)),
+    Contestant(QUIX, _with_output(quix)),
+    Contestant(ONE, materializer),
+    Contestant(TWO, materializers),
+)
+
+
+def run(records: int, runs: int) -> str:
+    """Measure all by turns; return a table of medians and ratios."""
+    with broker() as bootstrap:
+        load = new_load(bootstrap, records)
+        figures: dict[str, list[Figure]] = {contestant.name: [] for contestant in CONTESTANTS}
+        for number in range(runs):
+            for contestant in CONTESTANTS:
+                figures[contestant.name].append(_measured(contestant, load, checked=not number))
+                print(line(contestant.name, figures[contestant.name][-1]), flush=True)
+    return report(records, runs, {name: median(some) for name, some in figures.items()})
+
+
+def _measured(contestant: Contestant, load: Load, checked: bool) -> Figure:
+    with contestant.enter(load) as entrant:
+        figure = measure(load, entrant)
+        if checked and contestant.merges:
+            check(load, entrant)
+    return figure
+
+
+def report(records: int, runs: int, figures: dict[str, Figure]) -> str:
+    """Return the table of medians, and the ratios that are asked for."""
+    rows = [
+        (name, f"{one.rate:,.0f}", f"{one.cpu_us:.1f}", f"{one.whole_cpu_us:.1f}", f"{one.rss_mb:,.0f}")
+        for name, one in figures.items()
+    ]
+    head = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
+    ours, two = figures[ONE], figures[TWO]
+    ratios = [
+        (
+            f"one process beside {name}",
+            f"{ours.rate / figures[name].rate:.1f} times its records/s",
+            f"{figures[name].cpu_us / ours.cpu_us:.1f} times less CPU",
+            f"{figures[name].whole_cpu_us / ours.whole_cpu_us:.1f} times",
+            f"{ours.rss_mb / figures[name].rss_mb:.2f} of its memory",
+        )
+        for name in (STREAMS, QUIX)
+    ]
+    both = ("two processes beside one", f"{two.rate / ours.rate:.2f} times its records/s", "", "", "")
+    caption = f"{records:,} records of {records // 10:,} keys in {PARTITIONS} partitions, medians of {runs}."
+    return f"{caption}\n\n{table(head, [*rows, *ratios, both])}"

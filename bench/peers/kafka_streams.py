@@ -1,0 +1,68 @@
+"""Kafka Streams as an entrant: `Merge.java`, compiled for the run, over jars that are fetched once per user."""
+
+import os
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.merging import Entrant, Load
+from bench.service import until
+from sowline.jars import JarSet, retrieve
+from sowline.java import find_java
+
+JARS = JarSet(
+    "kafka-streams-4.3.1",
+    (("org.apache.kafka", "kafka-streams", "4.3.1"), ("org.slf4j", "slf4j-nop", "1.7.36")),
+)
+SOURCE = Path(__file__).parent / "Merge.java"
+
+
+@contextmanager
+def kafka_streams(load: Load, output: str) -> Iterator[Entrant]:
+    """One process of two threads, at least once, with an empty store."""
+    with compiled() as java, tempfile.TemporaryDirectory() as state:
+        command = Application(java, load.bootstrap, load.definition.log, output, Path(state)).command
+        yield Entrant([(command, {})], output)
+
+
+@contextmanager
+def compiled() -> Iterator[list[str]]:
+    """Lend the command that runs a class of the compiled source."""
+    java = find_java()
+    with tempfile.TemporaryDirectory() as classes:
+        jars = os.pathsep.join(map(str, retrieve(JARS)))
+        subprocess.run([java.with_name("javac"), "-cp", jars, "-d", classes, SOURCE], check=True)
+        yield [str(java), "-Xmx2g", "-cp", os.pathsep.join((classes, jars))]
+
+
+class Application:
+    """A Kafka Streams application that does the job between two topics, with its state in a directory."""
+
+    def __init__(self, java: Sequence[str], bootstrap: str, log: str, output: str, state: Path) -> None:
+        self.state = state
+        name = f"streams-{uuid.uuid4().hex}"
+        self.command = [*java, "Merge", bootstrap, log, output, str(state), name]
+
+    def start(self, is_done: Callable[[], bool] = lambda: True) -> tuple[float, int]:
+        """Run it until it has its state and then until it is done, and stop it in order: it commits.
+
+        Return the seconds until it had its state, and how many records of that came from the changelog.
+        """
+        began, restored = time.monotonic(), 0
+        with subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                word, *number = line.split()
+                restored += int(number[0]) if word == "RESTORED" else 0
+                if word == "RUNNING":
+                    break
+            seconds = time.monotonic() - began
+            if process.poll() is None:
+                until(is_done)
+            process.terminate()
+            process.communicate()
+        return seconds, restored

@@ -1,0 +1,169 @@
+"""How long a publish takes to a subscriber over WebSocket, beside a bare relay of two hops in Python.
+
+Both take the same records at the same steady rate from a producer with the same settings. The way through the system
+is producer, log, materializer, changes topic, query service, client library; the bare one is producer, topic, a
+process that consumes and produces, topic, consumer. Each reader is a process of its own.
+"""
+
+import multiprocessing
+import random
+import statistics
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+from confluent_kafka import TopicPartition
+
+from bench import raw_loop
+from bench.broker import broker
+from bench.merging import order_of
+from bench.table import table
+from bench.traffic import system
+from sowline.client import Client
+from sowline.cluster import Cluster
+from sowline.kafka import exact_producer, kafka_config, plain_consumer, poll_batch
+from sowline.topics import TopicDefinition
+
+RATE = 2000
+"""Records a second."""
+SECONDS = 10
+WARM_SHARE = 5
+"""The first of so many parts of the messages is left out."""
+KEYS = 500
+PARTITIONS = 2
+LATE_SECONDS_MAX = 60.0
+TOPICS = "topics: [{{name: {}, key: /order, partitions: {}}}]\n"
+
+Reader = Callable[[int, Connection], None]
+"""Says that it is ready, takes so many messages, and returns their lags in milliseconds over the pipe."""
+
+SYSTEM, BARE = "publish to subscriber over WebSocket", "bare relay: two hops of Kafka, no state"
+
+
+class Lags(NamedTuple):
+    """Milliseconds from a record's producing to its receipt."""
+
+    p50: float
+    p99: float
+
+
+def run(records: int, runs: int) -> str:
+    """Measure both by turns, 10 seconds each at most; return a table of medians and ratios."""
+    count = min(records, RATE * SECONDS)
+    lags: dict[str, list[Lags]] = {SYSTEM: [], BARE: []}
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        broker() as kafka,
+        system(kafka, Path(directory), TOPICS.format("orders", PARTITIONS)) as url,
+        relay(kafka, PARTITIONS) as bare,
+    ):
+        measure(kafka, "orders", partial(subscribe, url, "orders"), min(count, RATE))  # until all is open
+        for _ in range(runs):
+            lags[SYSTEM].append(measure(kafka, "orders", partial(subscribe, url, "orders"), count))
+            lags[BARE].append(measure(kafka, bare.source, bare.read, count))
+            print(", ".join(f"{name}: {some[-1]}" for name, some in lags.items()), flush=True)
+    return _report(count, runs, lags)
+
+
+class Relay(NamedTuple):
+    """A bare relay that runs: the topic that it reads, and a reader of the one that it writes."""
+
+    source: str
+    read: Reader
+
+
+@contextmanager
+def relay(kafka: str, partitions: int) -> Iterator[Relay]:
+    """Run the bare relay between topics of its own."""
+    cluster = Cluster(kafka_config(kafka))
+    source, target = (
+        TopicDefinition(name=f"{name}-{partitions}", key=("/order",), partitions=partitions)
+        for name in ("relay-from", "relay-to")
+    )
+    for definition in (source, target):
+        cluster.ensure_topic(definition)
+    arguments = (kafka, source.log, target.log, str(partitions))
+    process = multiprocessing.get_context("spawn").Process(target=raw_loop.main, args=arguments, daemon=True)
+    process.start()
+    try:
+        yield Relay(source.log, partial(_consume, kafka, target))
+    finally:
+        process.terminate()
+        process.join()
+
+
+def measure(kafka: str, topic: str, reader: Reader, count: int) -> Lags:
+    """Send so many records at the steady rate while a reader takes them."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=reader, args=(count, theirs), daemon=True)
+    process.start()
+    ours.recv()
+    _send(kafka, topic, count)
+    if not ours.poll(LATE_SECONDS_MAX):
+        raise RuntimeError(f"expected {count:,} messages of {topic} within {LATE_SECONDS_MAX:g} s")
+    lags = sorted(ours.recv()[count // WARM_SHARE :])
+    process.join()
+    return Lags(statistics.median(lags), lags[len(lags) * 99 // 100])
+
+
+def _send(kafka: str, topic: str, count: int) -> None:
+    chance = random.Random(7)
+    orders = [order_of(chance, key) for key in range(KEYS)]
+    producer = exact_producer(kafka_config(kafka))
+    began, sent = time.monotonic(), 0
+    while sent < count:
+        due = min(count, int((time.monotonic() - began) * RATE))
+        for number in range(sent, due):
+            order = orders[number % KEYS] | {"qty": number, "at": time.time()}
+            producer.produce(topic, orjson.dumps(order), str(order["order"]))
+        sent = due
+        producer.poll(0.001)
+    producer.flush()
+
+
+def subscribe(url: str, topic: str, count: int, pipe: Connection) -> None:
+    """Read as a subscriber of everything, with the client library."""
+    with Client(url) as client:
+        stream = client.subscribe(topic)
+        pipe.send(True)
+        publishes = (message for message in stream if message.command == "publish")
+        pipe.send([_lag(message.data) for message in islice(publishes, count)])
+
+
+def _consume(kafka: str, topic: TopicDefinition, count: int, pipe: Connection) -> None:
+    ends = Cluster(kafka_config(kafka)).ends(topic.log, range(topic.partitions))
+    consumer = plain_consumer(kafka_config(kafka), group=uuid.uuid4().hex)
+    consumer.assign([TopicPartition(topic.log, number, end) for number, end in ends.items()])
+    pipe.send(True)
+    lags: list[float] = []
+    while len(lags) < count:
+        lags += [_lag(orjson.loads(message.value() or b"")) for message in poll_batch(consumer, 1000, 0.2)]
+    consumer.close()
+    pipe.send(lags)
+
+
+def _lag(order: dict[str, float]) -> float:
+    return (time.time() - order["at"]) * 1000
+
+
+def _report(count: int, runs: int, lags: dict[str, list[Lags]]) -> str:
+    medians = {
+        name: Lags(statistics.median(one.p50 for one in some), statistics.median(one.p99 for one in some))
+        for name, some in lags.items()
+    }
+    rows = [(name, f"{one.p50:.1f}", f"{one.p99:.1f}") for name, one in medians.items()]
+    ours, bare = medians[SYSTEM], medians[BARE]
+    ratio = ("ratio", f"{ours.p50 / bare.p50:.2f}", f"{ours.p99 / bare.p99:.2f}")
+    caption = (
+        f"{RATE:,} records/s of {KEYS} keys in {PARTITIONS} partitions, {count:,} records, medians of {runs}."
+    )
+    return f"{caption}\n\n{table(('milliseconds', 'p50', 'p99'), [*rows, ratio])}"

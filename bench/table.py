@@ -1,0 +1,22 @@
+"""Tables in Markdown, and the pages that they are written into."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = (head, ["---"] * len(head), *rows)
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def write_into(pages: Sequence[Path], name: str, text: str) -> None:
+    """Put a text between the two marker lines of its name, in place of what is there; raises if no page has them."""
+    begin, end = f"<!-- bench {name} -->\n", f"<!-- end of bench {name} -->\n"
+    for page in pages:
+        before, found, rest = page.read_text().partition(begin)
+        _, ended, after = rest.partition(end)
+        if found and ended:
+            page.write_text(f"{before}{begin}\n{text}\n\n{end}{after}")
+            return
+    raise ValueError(f"expected the lines {begin.strip()} and {end.strip()} in {', '.join(map(str, pages))}")

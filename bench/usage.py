@@ -1,0 +1,50 @@
+"""What processes and all their children have taken so far, as /proc tells: CPU seconds and peak memory."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+_AFTER_NAME = 11
+"""Where utime, stime, cutime and cstime begin in `/proc/<pid>/stat`, counted behind the name in brackets."""
+
+
+class Usage(NamedTuple):
+    """CPU seconds, of user and system, of all threads; the sum of each process's peak resident memory."""
+
+    cpu_seconds: float
+    rss_bytes_max: int
+
+
+def usage(pids: Iterable[int]) -> Usage:
+    """Return what these processes and their children have taken; children that were waited for count by their CPU."""
+    family = [process for pid in pids for process in _family(pid)]
+    return Usage(sum(map(_cpu_seconds, family)), sum(map(_rss_bytes_max, family)))
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in _text(task).split():
+            yield from _family(int(child))
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = _text(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
+    return sum(map(int, fields[_AFTER_NAME : _AFTER_NAME + 4])) / _TICKS_A_SECOND
+
+
+def _rss_bytes_max(pid: int) -> int:
+    for line in _text(Path(f"/proc/{pid}/status")).splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def _text(path: Path) -> str:
+    """Return what a file of /proc holds: nothing once its process or thread is gone."""
+    try:
+        return path.read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

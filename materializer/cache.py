@@ -1,0 +1,38 @@
+"""The records that a partition wrote last, decoded: one that is updated again soon is not read from disk again."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from materializer.record import Record
+
+Stored = tuple[Record, int]
+"""A record as the store holds it, and its part in the store's checksum."""
+
+ENTRY_BYTES: Final = 450
+"""What an entry takes beside its record's body, about."""
+
+
+class Cache:
+    """Keeps what was written last, in two halves: when the younger one is full, the older one goes."""
+
+    def __init__(self, bytes_max: Callable[[], int] = lambda: 0) -> None:
+        self._bytes_max = bytes_max
+        self._young: dict[bytes, Stored | None] = {}
+        self._old: dict[bytes, Stored | None] = {}
+        self._young_bytes = 0
+
+    def get(self, key: bytes) -> Stored | None:
+        """Return what the store holds under the SOW key, if that was written lately."""
+        young = self._young
+        return young[key] if key in young else self._old.get(key)
+
+    def keep(self, written: Mapping[bytes, Stored | None], bytes_written: int) -> None:
+        """Take in what was just committed to the store, None for what went; a record written twice counts twice."""
+        half, more = self._bytes_max() // 2, bytes_written + ENTRY_BYTES * len(written)
+        if self._young_bytes + more > half:
+            self._old, self._young, self._young_bytes = self._young, {}, 0
+        if more > half:
+            self._old = {}
+        else:
+            self._young.update(written)
+            self._young_bytes += more

@@ -1,0 +1,231 @@
+"""`python -m materializer dump` and its like: a topic's state looked at, checked, kept and made anew."""
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+from confluent_kafka import KafkaException
+
+from materializer.aside import Aside, Copy
+from materializer.backup import back_up, open_backup
+from materializer.damage import DiskFull, StoreDamaged
+from materializer.dump import dump_lines
+from materializer.head import Head
+from materializer.rebuild import rebuild as rebuild_state
+from materializer.restore import restore as restore_backup
+from materializer.verify import sentences
+from materializer.verify import verify as verify_partition
+from materializer.worker import group_of, partition_path
+from sowline.cli import Group
+from sowline.cli.output import Output
+from sowline.cli.teller import Teller
+from sowline.errors import SowlineError
+from sowline.settings import Settings, read_settings
+from sowline.topics import TopicDefinition, load_topics
+
+PATH = click.Path(path_type=Path)
+
+Command = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class Operated:
+    """A topic that something is done with, and a temporary directory for that."""
+
+    settings: Settings
+    definition: TopicDefinition
+    directory: Path
+
+    def asides(self, partition: int | None = None, *, keep: bool = False) -> Iterator[Aside]:
+        """Yield what makes copies of each partition, or of the one that is asked for.
+
+        Unless it is to `keep` them, a partition's copies are gone when the next one is asked for.
+        """
+        partitions = range(self.definition.partitions)
+        if partition is not None and partition not in partitions:
+            raise SowlineError(
+                "bad request",
+                f"expected a partition of {self.definition.name} (0 to {partitions[-1]}), got {partition}",
+            )
+        for number in partitions if partition is None else (partition,):
+            directory = self.directory / str(number)
+            yield Aside(self.settings.kafka_client, self.definition, number, directory, Teller())
+            if not keep:
+                shutil.rmtree(directory, ignore_errors=True)
+
+    def path(self, partition: int) -> Path:
+        """Return where a partition's store lies on this machine, if it does."""
+        return partition_path(self.settings.data_dir, self.definition, partition)
+
+
+@contextmanager
+def operating(
+    topic: str, kafka: str | None, config: Path | None, data_dir: Path | None
+) -> Iterator[Operated]:
+    """Lend a topic to operate on, with the command's options in the place of the settings."""
+    given: dict[str, Any] = {"kafka": kafka, "config": config, "data_dir": data_dir}
+    try:
+        settings = read_settings(**{name: value for name, value in given.items() if value is not None})
+        definition = load_topics(settings.config).named(topic)
+        with tempfile.TemporaryDirectory(prefix="sowline-") as directory:
+            yield Operated(settings, definition, Path(directory))
+    except KafkaException as error:
+        raise SowlineError(
+            "no kafka", f"Kafka at {settings.kafka} did not do what was asked: {error}"
+        ) from error
+    except DiskFull as full:
+        raise SowlineError(
+            "disk full",
+            f"expected room in {tempfile.gettempdir()} for the topic's largest partition, up to three times: {full}. "
+            "Name another directory in TMPDIR",
+        ) from full
+    except StoreDamaged as damage:
+        raise SowlineError(
+            "state damaged", f"{damage}. Whoever opens it next makes it again: from the changes, or the log"
+        ) from damage
+
+
+def _on_topic(command: Command) -> Command:
+    for option in (
+        click.option("--data-dir", type=PATH, help="Where the materializer keeps state (SOWLINE_DATA_DIR)."),
+        click.option("--config", type=PATH, help="The file of topics (SOWLINE_CONFIG)."),
+        click.option("--kafka", "-k", help="Kafka's bootstrap servers (SOWLINE_KAFKA)."),
+    ):
+        command = option(command)
+    return click.argument("topic")(command)
+
+
+_partition = click.option("--partition", type=click.IntRange(0), help="Only this one.")
+
+
+@click.command()
+@_on_topic
+@_partition
+@click.option(
+    "--from",
+    "road",
+    type=click.Choice(["store", "changes", "log"]),
+    default="store",
+    show_default=True,
+    help="The local state, the changes topic, or the log, applied aside.",
+)
+def dump(topic: str, partition: int | None, road: str, **where: Any) -> None:
+    """Print the state of TOPIC, a line of JSON each: of every partition the head, then its records by SOW key.
+
+    Services may run meanwhile. The three roads print the same, once they have come equally far.
+    """
+    output = Output(sys.stdout.fileno())
+    with operating(topic, **where) as operated:
+        for aside in operated.asides(partition):
+            copy = _copied(aside, road, operated.path(aside.partition))
+            for line in dump_lines(operated.definition, aside.partition, copy):
+                output.put(line)
+            output.write()
+
+
+def _copied(aside: Aside, road: str, path: Path) -> Copy:
+    if road == "store":
+        return require_store(aside, path)
+    extent = aside.extent()
+    if road == "changes":
+        return aside.from_changes(extent)
+    known = extent.changes_start < extent.changes_end
+    of = (
+        aside.from_changes(extent).head
+        if known
+        else Head(log_id=extent.log_id, limits=aside.definition.limits)
+    )
+    return aside.lead_on(aside.from_log(extent, of), of.position._replace(offset=extent.log_end - 1))
+
+
+def require_store(aside: Aside, path: Path) -> Copy:
+    """Return the local state, or say where else there is one."""
+    copy = aside.from_store(path)
+    if copy is None:
+        raise SowlineError(
+            "state missing",
+            f"expected the state of {aside.name} in {path}, found none: another machine has it. Give its --data-dir, "
+            "or take it --from changes",
+        )
+    return copy
+
+
+@click.command()
+@_on_topic
+@_partition
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each partition.")
+def verify(topic: str, partition: int | None, as_json: bool, **where: Any) -> None:
+    """Check the state of TOPIC: apply the log aside, and compare what it makes with the changes and the local state.
+
+    Services may run meanwhile. Exits with 1 if anything differs, or nothing could be compared.
+    """
+    equal = True
+    with operating(topic, **where) as operated:
+        for aside in operated.asides(partition):
+            verdict = verify_partition(aside, operated.path(aside.partition))
+            equal = equal and verdict.equal
+            lines = [orjson.dumps(verdict.fields()).decode()] if as_json else sentences(verdict)
+            click.echo("\n".join(lines))
+    sys.exit(not equal)
+
+
+@click.command()
+@_on_topic
+@click.argument("directory", type=PATH)
+def backup(topic: str, directory: Path, **where: Any) -> None:
+    """Write the state of TOPIC into a new DIRECTORY; needs only Kafka, and everything may run meanwhile.
+
+    Prints a line of JSON: how many records it has, and where each partition stands.
+    """
+    with operating(topic, **where) as operated:
+        made = back_up(operated.definition, operated.asides(), directory)
+    click.echo(orjson.dumps(made.summary))
+
+
+@click.command()
+@_on_topic
+@click.argument("directory", type=PATH)
+def restore(topic: str, directory: Path, **where: Any) -> None:
+    """Write the backup in DIRECTORY into the empty changes topic of TOPIC; no materializer may run meanwhile.
+
+    Materializers and replicas load it when they start. Prints a line of JSON as backup does.
+    """
+    with operating(topic, **where) as operated:
+        found, settings = open_backup(directory), operated.settings
+        restore_backup(
+            settings.kafka_client, group_of(settings), operated.definition, found, operated.asides()
+        )
+    click.echo(orjson.dumps(found.summary | {"topic": topic}))
+
+
+@click.command()
+@_on_topic
+@click.option("--accept-loss", is_flag=True, help="Make it of what is left of the log, if that is not all.")
+def rebuild(topic: str, accept_loss: bool, **where: Any) -> None:
+    """Let the state of TOPIC be made anew from the log's begin, after a change of its definition.
+
+    No materializer may run meanwhile; those that start then apply the log. Prints a line of JSON.
+    """
+    with operating(topic, **where) as operated:
+        settings = operated.settings
+        group, loss = group_of(settings), accept_loss or settings.accept_loss
+        said = rebuild_state(
+            settings.kafka_client, group, operated.definition, operated.asides(keep=True), loss
+        )
+    click.echo(orjson.dumps(said))
+
+
+@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+def operate() -> None:
+    """Do something with the state of a topic."""
+
+
+for command in (dump, verify, backup, restore, rebuild):
+    operate.add_command(command)

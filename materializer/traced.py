@@ -1,0 +1,85 @@
+"""The spans of a batch: one for each log record that carries a sampled `traceparent`, handed on to its changes."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from msgspec.structs import replace as with_fields
+
+from materializer.partition import Partition, Prepared
+from materializer.step import Step
+from sowline.change import Change
+from sowline.command import LogRecord
+from sowline.traceparent import traceparent_of
+from sowline.tracing import Attributes, Span, begin, is_on
+
+
+class Became(NamedTuple):
+    """What became of a log record: attributes of its span, and why it was refused if it was."""
+
+    about: Attributes
+    refused: str | None = None
+
+
+FORWARDED = Became({"outcome": "forwarded"})
+
+
+class Applying:
+    """What is traced of the batch that a worker applies now."""
+
+    def __init__(self) -> None:
+        self._spans: list[tuple[Span, Became]] = []
+
+    def traced(
+        self, partition: Partition, records: Sequence[LogRecord], prepared: Prepared, began_ns: int
+    ) -> Prepared:
+        """Begin the spans of a partition's records, and let their changes carry on where those stand in a trace.
+
+        What was emitted before, by an owner that did not commit it, has had its spans.
+        """
+        carried = {
+            record.offset: parent
+            for record in records[len(records) - prepared.records :]
+            if record.headers and (parent := traceparent_of(record.headers)) is not None
+        }
+        if not carried:
+            return prepared
+        if is_on():
+            became = _became(prepared.step)
+            for offset, parent in carried.items():
+                if not partition.was_told(offset):
+                    carried[offset] = self._begun(partition, offset, parent, became, began_ns)
+        events = [
+            with_fields(event, traceparent=carried.get(event.position.offset))
+            if isinstance(event, Change)
+            else event
+            for event in prepared.events
+        ]
+        return replace(prepared, events=events)
+
+    def _begun(
+        self, partition: Partition, offset: int, parent: str, became: Mapping[int, Became], began_ns: int
+    ) -> str:
+        """Begin the span of a record; return what its changes carry on."""
+        span = begin("apply", partition.definition.name, parent, (partition.number, str(offset)), began_ns)
+        if span is None:
+            return parent
+        self._spans.append((span, became.get(offset, FORWARDED)))
+        return span.traceparent
+
+    def end(self) -> None:
+        """Say that Kafka has all that the batch leads to."""
+        for span, became in self._spans:
+            span.end(became.about, became.refused)
+        self._spans.clear()
+
+
+def _became(step: Step) -> dict[int, Became]:
+    """Return what became of the records of a step by their offsets, but for those that were forwarded."""
+    changes = Counter(change.position.offset for change in step.changes)
+    became = {offset: Became({"outcome": "applied", "changes": count}) for offset, count in changes.items()}
+    became |= {int(offset): Became({"outcome": outcome}) for offset, outcome in step.outcomes.items()}
+    for letter in step.dead:
+        became[letter.record.offset] = Became({"outcome": f"dead:{letter.reason}"}, letter.message)
+    return became

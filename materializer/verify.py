@@ -1,0 +1,158 @@
+"""Holding a partition's state against its ground: the local store and the changes against the log, applied aside."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from materializer.aside import Aside, Copy
+from materializer.dump import head_fields, record_fields
+from materializer.record import Record
+from sowline.errors import SowlineError
+
+DIFFERENCES_MAX = 10
+"""Records that are named of those that differ; all are counted."""
+
+LOG, STORE, CHANGES = "log", "store", "changes"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two roads to one position of a partition, and how far their states are equal."""
+
+    left: str
+    right: str
+    position: str
+    records: int
+    differ: int
+    first: list[dict[str, Any]]
+    head: dict[str, Any] | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether both lead to one state."""
+        return not self.differ and self.head is None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What came of a partition: its comparisons, and why the log or the local state was left out, if it was."""
+
+    topic: str
+    partition: int
+    comparisons: list[Comparison]
+    notes: list[str]
+
+    @property
+    def equal(self) -> bool:
+        """Whether something was compared, and nothing differs."""
+        return bool(self.comparisons) and all(one.equal for one in self.comparisons)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the verdict as JSON has it."""
+        return {**asdict(self), "equal": self.equal}
+
+
+def verify(aside: Aside, path: Path) -> Verdict:
+    """Compare what there is of a partition's state; services may run meanwhile.
+
+    The local store at `path` is looked at before the changes: what it holds, those have told.
+    """
+    notes: list[str] = []
+    store = aside.from_store(path)
+    extent = aside.extent()
+    changes = aside.from_changes(extent)
+    _require_definition(aside, changes)
+    if (why := _unfit(store, changes)) is not None:
+        notes.append(f"the local store in {path} is not compared: {why}")
+        store = None
+    comparisons: list[Comparison] = []
+    try:
+        log = aside.from_log(extent, changes.head)
+    except SowlineError as error:
+        notes.append(f"can't be verified from the log: {error.message}")
+        if store is not None:
+            led = aside.lead_on(aside.twin(store), changes.head.position)
+            comparisons.append(compare(aside, (STORE, led), (CHANGES, changes)))
+    else:
+        if store is not None:
+            log = aside.lead_on(log, store.head.position)
+            comparisons.append(compare(aside, (LOG, log), (STORE, store)))
+        log = aside.lead_on(log, changes.head.position)
+        comparisons.append(compare(aside, (LOG, log), (CHANGES, changes)))
+    return Verdict(aside.definition.name, aside.partition, comparisons, notes)
+
+
+def _unfit(store: Copy | None, changes: Copy) -> str | None:
+    """Say why a local store is not to be compared with anything; None if it is."""
+    if store is None:
+        return "there is none"
+    if store.head.position.era != changes.head.position.era:
+        return "it is of an era that has ended"
+    return None if store.head.complete else "it is amid a recovery"
+
+
+def _require_definition(aside: Aside, copy: Copy) -> None:
+    if copy.head.definition != aside.definition.digest:
+        raise SowlineError(
+            "definition changed",
+            f"topic {aside.definition.name} was defined otherwise when the state of {aside.name} was made. "
+            "Restore topics.yaml, or run sowline rebuild",
+        )
+
+
+def compare(aside: Aside, left: tuple[str, Copy], right: tuple[str, Copy]) -> Comparison:
+    """Compare two copies by all that a dump shows of them."""
+    heads = [head_fields(aside.definition, aside.partition, copy.head) for _, copy in (left, right)]
+    records, differ, first = 0, 0, []
+    for key, one, other in merged(left[1], right[1]):
+        records += 1
+        if one != other:
+            differ += 1
+            if differ <= DIFFERENCES_MAX:
+                first.append({"sow_key": key.decode(), left[0]: _side(key, one), right[0]: _side(key, other)})
+    names = [name for name in heads[0] if heads[0][name] != heads[1][name]]
+    head = {name: {left[0]: heads[0][name], right[0]: heads[1][name]} for name in names} or None
+    return Comparison(left[0], right[0], str(right[1].head.position), records, differ, first, head)
+
+
+def _side(key: bytes, record: Record | None) -> dict[str, Any] | None:
+    """Return a record as a difference shows it: the body as text, for one byte may be all that differs."""
+    if record is None:
+        return None
+    fields = record_fields(key, record)
+    fields.pop("data", None)
+    return fields | ({} if record.body is None else {"data": record.body.decode(errors="replace")})
+
+
+def merged(left: Copy, right: Copy) -> Iterator[tuple[bytes, Record | None, Record | None]]:
+    """Yield the SOW keys of two copies, in order, with what each has under them."""
+    lefts, rights = left.records(), right.records()
+    one, other = next(lefts, None), next(rights, None)
+    while one is not None or other is not None:
+        key = min(entry[0] for entry in (one, other) if entry is not None)
+        here = one[1] if one is not None and one[0] == key else None
+        there = other[1] if other is not None and other[0] == key else None
+        yield key, here, there
+        one = next(lefts, None) if here is not None else one
+        other = next(rights, None) if there is not None else other
+
+
+def sentences(verdict: Verdict) -> Iterator[str]:
+    """Yield a verdict as lines for a person."""
+    name = f"{verdict.topic} [{verdict.partition}]"
+    for note in verdict.notes:
+        yield f"{name}: {note}"
+    for one in verdict.comparisons:
+        what = f"{name}: {one.left} and {one.right} at {one.position}"
+        if one.equal:
+            yield f"{what} are equal: {one.records:,} records"
+            continue
+        yield f"{what} differ: {one.differ:,} of {one.records:,} records"
+        for field, sides in (one.head or {}).items():
+            yield f"  {field}: {one.left} has {sides[one.left]}, {one.right} has {sides[one.right]}"
+        for record in one.first:
+            yield f"  SOW key {record['sow_key']}:"
+            yield from (f"    {side}: {record[side]}" for side in (one.left, one.right))
+    if not verdict.comparisons:
+        yield f"{name}: nothing could be compared"

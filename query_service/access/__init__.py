@@ -1,0 +1,1 @@
+"""Who comes in at the doors of the query service, and what that one may do."""

@@ -1,0 +1,93 @@
+"""A JSON Web Token to what it proves: the signature, the claims that must be there, the user, the roles. No I/O."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import jwt
+
+from query_service.access.file import Jwt
+from query_service.access.identity import Proof
+
+_WHY: tuple[tuple[type[Exception], str], ...] = (
+    (jwt.ExpiredSignatureError, "expired"),
+    (jwt.ImmatureSignatureError, "not yet valid"),
+    (jwt.InvalidIssuedAtError, "not yet valid"),
+    (jwt.InvalidAudienceError, "wrong audience"),
+    (jwt.InvalidIssuerError, "wrong issuer"),
+    (jwt.MissingRequiredClaimError, "claim missing"),
+    (jwt.InvalidSignatureError, "wrong signature"),
+    (jwt.InvalidAlgorithmError, "wrong algorithm"),
+    (jwt.InvalidKeyError, "wrong key"),
+    (TypeError, "wrong key"),
+)
+
+
+class NotProved(Exception):
+    """A token that proves nothing here; the text says why, in two words from a short list."""
+
+
+class Signed(NamedTuple):
+    """What a token's header says of its signature; nobody has verified it."""
+
+    algorithm: str
+    key_id: str
+
+
+def signed_by(token: str, rules: Jwt) -> Signed:
+    """Return by what a token says that it is signed; raises NotProved where that can't count here."""
+    try:
+        header = jwt.get_unverified_header(token)
+    except jwt.InvalidTokenError:
+        raise NotProved("malformed") from None
+    algorithm, key_id = header.get("alg"), header.get("kid", "")
+    if algorithm not in rules.algorithms:
+        raise NotProved("wrong algorithm")
+    return Signed(algorithm, key_id if isinstance(key_id, str) else "")
+
+
+def proof_of(token: str, rules: Jwt, algorithm: str, keys: Iterable[Any]) -> Proof:
+    """Return what a token proves that one of the keys has signed; raises NotProved."""
+    why = "unknown key"
+    for key in keys:
+        try:
+            return _proof(_claims(token, rules, algorithm, key), rules)
+        except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError, ValueError, OverflowError) as error:
+            why = next((said for kind, said in _WHY if isinstance(error, kind)), "malformed")
+    raise NotProved(why)
+
+
+def _claims(token: str, rules: Jwt, algorithm: str, key: Any) -> Mapping[str, Any]:
+    claims: dict[str, Any] = jwt.decode(
+        token,
+        key,
+        algorithms=[algorithm],
+        audience=rules.audience,
+        issuer=rules.issuer,
+        leeway=rules.leeway,
+        options={"require": ["exp", "iss", "aud"]},
+    )
+    return claims
+
+
+def _proof(claims: Mapping[str, Any], rules: Jwt) -> Proof:
+    user, end = claim(claims, rules.user), float(claims["exp"])
+    if not isinstance(user, str) or not user or not math.isfinite(end):
+        raise NotProved("claim missing")
+    return Proof("jwt", user, _roles(claim(claims, rules.roles)), rules.issuer, end + rules.leeway)
+
+
+def claim(claims: Mapping[str, Any], name: str) -> Any:
+    """Return a claim by its name, or by the path of one within others, with dots; None where there is none."""
+    if name in claims:
+        return claims[name]
+    found: Any = claims
+    for step in name.split("."):
+        found = found.get(step) if isinstance(found, Mapping) else None
+    return found
+
+
+def _roles(given: Any) -> tuple[str, ...]:
+    """Return the roles that a claim lists, or has as one text with blanks between; other values name none."""
+    listed = given.split() if isinstance(given, str) else given if isinstance(given, list) else ()
+    return tuple(role for role in listed if isinstance(role, str))

@@ -1,0 +1,90 @@
+"""The door that all requests come through: who it is stands in the request's state before anything is looked at.
+
+What is not under `/v1` holds nothing of records, and is open: health, metrics and the console's own files.
+"""
+
+import time
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from query_service.access.guard import Credentials, Guard
+from query_service.access.rates import Rates
+from query_service.answers import refused
+from sowline.errors import SowlineError
+
+GUARDED = "/v1"
+
+_BEARER = "bearer "
+_TOO_FAST = SowlineError("busy", "expected fewer commands a second (SOWLINE_COMMANDS_PER_SECOND_MAX)")
+
+
+class Door:
+    """An application around another: who may not come in is answered here."""
+
+    def __init__(
+        self, app: ASGIApp, guard: Guard, rates: Rates, *, certificate_required: bool = False
+    ) -> None:
+        self._app = app
+        self._guard = guard
+        self._rates = rates
+        self._certificate_required = certificate_required
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request in, or refuse it."""
+        if scope["type"] in ("http", "websocket") and is_guarded(scope["path"]):
+            credentials = credentials_of(scope)
+            scope.setdefault("state", {})["credentials"] = credentials
+            try:
+                self._check_certificate(credentials)
+                scope["state"]["identity"] = await self._guard.identify(credentials)
+            except SowlineError as error:
+                if scope["type"] == "http" or not _may_log_on_later(credentials, error):
+                    await refuse(refused(error), scope, receive, send)
+                    return
+                scope["state"]["identity"] = None
+            if scope["type"] == "http" and (owed := self._rates.owed(payer_of(scope), time.monotonic())):
+                await refuse(refused(_TOO_FAST, retry_seconds=owed), scope, receive, send)
+                return
+            if scope["type"] == "http":
+                self._rates.take(payer_of(scope), 1, time.monotonic())
+        await self._app(scope, receive, send)
+
+    def _check_certificate(self, given: Credentials) -> None:
+        if self._certificate_required and given.certificate is None:
+            raise SowlineError("auth failure", "expected a client certificate, got none")
+
+
+def payer_of(scope: Scope) -> str:
+    """Return to whose rate a request counts: the user's, or the address's where nobody has said who it is."""
+    identity, credentials = scope["state"]["identity"], scope["state"]["credentials"]
+    return identity.user or f"\0{credentials.address}"
+
+
+def is_guarded(path: str) -> bool:
+    """Tell whether a path leads to anything of records."""
+    return path == GUARDED or path.startswith(f"{GUARDED}/")
+
+
+def _may_log_on_later(given: Credentials, error: SowlineError) -> bool:
+    """Whether a WebSocket that brings nothing may bring it with its first command: browsers can't send it before."""
+    return given.token is None and error.reason == "logon required"
+
+
+def credentials_of(scope: Scope) -> Credentials:
+    """Return what a request brings."""
+    told = Headers(scope=scope).get("authorization")
+    token = told[len(_BEARER) :].strip() if told and told.lower().startswith(_BEARER) else told
+    client = scope.get("client")
+    certificate = scope.get("state", {}).get("certificate")
+    return Credentials(token, certificate, "" if client is None else str(client[0]))
+
+
+async def refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer in place of what was asked for; a handshake is answered over HTTP as well."""
+    if scope["type"] == "websocket":
+        await WebSocket(scope, receive, send).send_denial_response(answer)
+    else:
+        await answer(scope, receive, send)

@@ -1,0 +1,151 @@
+"""The access file: who is let in at the doors, by what, and with which roles. Read without touching anything else."""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from hmac import compare_digest
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from query_service.access.identity import Identity, Proof
+from query_service.rights import Rights, Role, rights_of
+from sowline.declared import Declaration
+from sowline.errors import SowlineError
+
+Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+"""Signatures by a key pair: what verifies them is no secret."""
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+def _hash(text: str) -> str:
+    if not _SHA256.fullmatch(text):
+        raise ValueError("expected a SHA-256 as 64 hexadecimal digits: `sowline token` writes the line")
+    return text
+
+
+def _several(given: Any) -> Any:
+    """Accept one text in place of a list of one."""
+    return [given] if isinstance(given, str) else given
+
+
+def _source(text: str) -> str:
+    """Accept an https URL or a path; http only on this machine: who can change the keys can be anybody."""
+    url = urlsplit(text)
+    if "@" in url.netloc:
+        raise ValueError("expected a URL without a name and a password: keys are public")
+    if url.scheme == "http" and url.hostname not in LOOPBACK:
+        raise ValueError("expected an https URL or the path of a file")
+    if not text or (url.scheme not in ("", "http", "https") and "://" in text):
+        raise ValueError("expected an https URL or the path of a file")
+    return text
+
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Names = tuple[Name, ...]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Token(_Section):
+    """A token that somebody holds, as its hash."""
+
+    user: Name
+    sha256: Annotated[str, AfterValidator(_hash)]
+    roles: Names = ()
+
+
+class Jwt(_Section):
+    """Whose JSON Web Tokens are good here, and what they must say."""
+
+    issuer: Name
+    audience: Annotated[Names, BeforeValidator(_several), Field(min_length=1)]
+    jwks: Annotated[str, AfterValidator(_source)]
+    ca_file: Path | None = None
+    algorithms: Annotated[tuple[Algorithm, ...], Field(min_length=1)] = ("RS256", "PS256", "ES256", "EdDSA")
+    user: Name = "sub"
+    roles: Name = "roles"
+    leeway: Annotated[float, Field(ge=0, le=300)] = 10.0
+
+
+class Certificates(_Section):
+    """What of a client's certificate names the user."""
+
+    user: Literal["common_name", "email", "dns", "uri"] = "common_name"
+
+
+class Access(_Section):
+    """All that an access file says."""
+
+    tokens: tuple[Token, ...] = ()
+    jwt: Jwt | None = None
+    certificates: Certificates | None = None
+    users: dict[Name, Names] = Field(default_factory=dict)
+    anonymous: Names = ()
+    roles: dict[Name, Role] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        named = {role for token in self.tokens for role in token.roles}
+        named |= {role for roles in self.users.values() for role in roles} | {*self.anonymous}
+        if unknown := sorted(named - self.roles.keys()):
+            raise ValueError(f"expected roles that are among `roles`, got {', '.join(unknown)}")
+        hashes = [token.sha256 for token in self.tokens]
+        if len({*hashes}) < len(hashes):
+            raise ValueError("expected a line for each token, got two of one token")
+        return self
+
+    def proof_of_token(self, sha256: str) -> Proof | None:
+        """Return what the token with this hash proves, if there is one; all are compared, however it ends."""
+        found = None
+        for token in self.tokens:
+            if compare_digest(token.sha256, sha256):
+                found = token
+        return None if found is None else Proof("token", found.user, found.roles, found.sha256)
+
+    def identity(self, proof: Proof) -> Identity:
+        """Return who somebody is who has proved this; raises `logon required` and `auth failure`."""
+        if proof.kind == "nothing":
+            return self._nobody(proof)
+        if not self._stands(proof):
+            raise SowlineError("auth failure", "what was good for coming in is so no longer: log on anew")
+        return self._with(proof, proof.user, (*proof.roles, *self.users.get(proof.user, ())))
+
+    def _nobody(self, proof: Proof) -> Identity:
+        if not self.anonymous:
+            ways = "a token (Authorization: Bearer …, or the command logon)"
+            if self.certificates is not None:
+                ways += " or a client certificate"
+            raise SowlineError("logon required", f"expected {ways}, got none")
+        return self._with(proof, "", self.anonymous)
+
+    def _stands(self, proof: Proof) -> bool:
+        """Tell whether what vouches for a proof is still in the file, and says the same."""
+        if proof.kind == "token":
+            return self.proof_of_token(proof.source) == proof
+        if proof.kind == "jwt":
+            return self.jwt is not None and self.jwt.issuer == proof.source
+        return self.certificates is not None
+
+    def _with(self, proof: Proof, user: str, roles: Iterable[str]) -> Identity:
+        named = {*roles}
+        held = tuple((name, role) for name, role in self.roles.items() if name in named)
+        return Identity(user, tuple(name for name, _ in held), _rights(held), proof)
+
+
+@lru_cache(maxsize=1000)
+def _rights(held: tuple[tuple[str, Role], ...]) -> Rights:
+    """Return what roles allow together, one object for all who have the same."""
+    return rights_of(dict(held), [name for name, _ in held])
+
+
+def parse_access(text: str, name: str = "access.yaml") -> Access:
+    """Read the text of an access file; raises `bad configuration` with the line of everything that is wrong."""
+    return Declaration(text, name).read(Access)

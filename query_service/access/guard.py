@@ -1,0 +1,136 @@
+"""The guard at the doors: tells who somebody is, lets nobody in without, and sends away whose rights have changed."""
+
+import asyncio
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from hashlib import sha256
+from typing import NamedTuple
+
+import structlog
+
+from query_service.access.certificates import Certificate
+from query_service.access.certificates import proof_of as proof_of_certificate
+from query_service.access.claims import NotProved, signed_by
+from query_service.access.claims import proof_of as proof_of_jwt
+from query_service.access.file import Access, Jwt
+from query_service.access.identity import ANYBODY, NOTHING, Identity, Proof
+from query_service.access.keys import Keys
+from query_service.access.slowing import Slowing
+from query_service.access.watched import WatchedFile
+from sowline.errors import SowlineError
+
+log = structlog.get_logger()
+
+TOKEN_CHARS_MAX = 16 * 1024
+PROOFS_MAX = 10_000
+"""Tokens that were good; they are looked at again when the access file or the keys were read anew, or they ended."""
+
+
+class Credentials(NamedTuple):
+    """What somebody brings to a door, and from which address."""
+
+    token: str | None = None
+    certificate: Certificate | None = None
+    address: str = ""
+
+
+class Guard:
+    """Identifies whoever comes in, by the access file as it is now; without one everybody may do everything."""
+
+    def __init__(self, file: WatchedFile | None = None) -> None:
+        self._file = file
+        self._keys: tuple[Jwt, Keys] | None = None
+        self._proofs: OrderedDict[bytes, Proof] = OrderedDict()
+        self._slowing = Slowing()
+        self.refused: Counter[str] = Counter()
+        """Logons refused, by why."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is no access file."""
+        return self._file is None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the access file has changed to something that can't be read."""
+        return self._file is not None and self._file.is_stale
+
+    async def watch(self, changed: Callable[[], object]) -> None:
+        """Take in what changes in the access file, and tell of it; returns where there is none."""
+
+        def take() -> None:
+            self._proofs.clear()
+            changed()
+
+        if self._file is not None:
+            await self._file.watch(take)
+
+    async def identify(self, given: Credentials) -> Identity:
+        """Return who somebody is; raises `logon required`, `auth failure` and `auth unavailable`."""
+        if self._file is None:
+            return ANYBODY
+        try:
+            proof = await self._prove(given, self._file.access)
+            return self._file.access.identity(proof)
+        except NotProved as error:
+            await self._refuse(str(error), given)
+        except SowlineError as error:
+            self.refused[error.reason] += 1
+            raise
+        raise SowlineError(
+            "auth failure",
+            "expected a token or a certificate that is good here: this one is unknown, has ended, or is meant for"
+            " something else; get a new one, or ask who runs this service",
+        )
+
+    def again(self, identity: Identity) -> Identity | None:
+        """Return who somebody is by the access file as it is now; None where that one may no longer come in."""
+        if self._file is None:
+            return ANYBODY
+        try:
+            return self._file.access.identity(identity.proof)
+        except SowlineError:
+            return None
+
+    async def _refuse(self, why: str, given: Credentials) -> None:
+        """Note why, which only the log and the metrics say, and wait where that address fails too often."""
+        self.refused[why] += 1
+        log.warning("logon refused", why=why, address=given.address)
+        await asyncio.sleep(self._slowing.failed(given.address, time.monotonic()))
+
+    async def _prove(self, given: Credentials, access: Access) -> Proof:
+        if given.token is not None:
+            return await self._prove_token(given.token, access)
+        if given.certificate is not None and access.certificates is not None:
+            if (proof := proof_of_certificate(given.certificate, access.certificates.user)) is None:
+                raise NotProved("no user")
+            return proof
+        return NOTHING
+
+    async def _prove_token(self, token: str, access: Access) -> Proof:
+        if len(token) > TOKEN_CHARS_MAX:
+            raise NotProved("malformed")
+        digest = sha256(token.encode("utf-8", "replace"))
+        proof = self._proofs.get(digest.digest()) or access.proof_of_token(digest.hexdigest())
+        if proof is None:
+            if access.jwt is None or token.count(".") != 2:
+                raise NotProved("unknown token")
+            proof = await self._prove_jwt(token, access.jwt)
+            if self._file is None or self._file.access is not access:
+                return proof
+        if proof.expires is not None and proof.expires <= time.time():
+            raise NotProved("expired")
+        if proof.kind == "jwt" and self._keys is not None:
+            self._keys[1].keep_fresh()
+        self._proofs[digest.digest()] = proof
+        if len(self._proofs) > PROOFS_MAX:
+            self._proofs.popitem(last=False)
+        return proof
+
+    async def _prove_jwt(self, token: str, rules: Jwt) -> Proof:
+        if self._keys is None or self._keys[0] != rules:
+            self._keys = rules, Keys(rules, self._proofs.clear)
+        signed = signed_by(token, rules)
+        keys = await self._keys[1].find(signed.key_id, signed.algorithm)
+        return proof_of_jwt(token, rules, signed.algorithm, keys)

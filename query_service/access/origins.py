@@ -1,0 +1,119 @@
+"""Which web pages may ask: those of the service itself, and those of the origins that are named.
+
+A browser sends a page's requests with what it has of the user, wherever the page is from, and says in `Origin` from
+where. And it believes whatever address a page's own name has by now (DNS rebinding): so a service for this machine
+alone answers to the names of this machine only.
+"""
+
+import ipaddress
+from collections.abc import Iterable
+from urllib.parse import SplitResult, urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from query_service.access.door import is_guarded, refuse
+from query_service.answers import refused
+from sowline.errors import SowlineError
+
+READING = ("GET", "HEAD")
+"""What changes nothing: a page from elsewhere can't see the answer."""
+
+_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
+
+
+class Origins:
+    """An application around another: what comes from pages that may not ask is refused here."""
+
+    def __init__(self, app: ASGIApp, allowed: Iterable[str], *, is_local: bool) -> None:
+        self._app = app
+        self._allowed = frozenset(allowed)
+        self._hosts = frozenset(urlsplit(origin).hostname for origin in self._allowed)
+        self._is_local = is_local
+        self.refused = 0
+        """Requests that were refused."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request on, or refuse it."""
+        if scope["type"] in ("http", "websocket") and is_guarded(scope["path"]):
+            headers = Headers(scope=scope)
+            host, origin = headers.get("host", ""), headers.get("origin")
+            reads = scope["type"] == "http" and scope["method"] in READING
+            if (error := self._check_host(host) or self._check_origin(host, origin, reads=reads)) is not None:
+                self.refused += 1
+                await refuse(refused(error), scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _check_host(self, host: str) -> SowlineError | None:
+        """Return what is wrong with the name that a request was sent to."""
+        asked = _split(f"//{host}")
+        name = (asked.hostname if asked is not None else None) or ""
+        if not self._is_local or is_loopback(name) or name in self._hosts:
+            return None
+        return _error(
+            f"expected a request to this machine by its own name (localhost), got one to {name[:100]!r}; name the"
+            " origin in SOWLINE_ORIGINS if it is yours"
+        )
+
+    def _check_origin(self, host: str, origin: str | None, *, reads: bool) -> SowlineError | None:
+        """Return what is wrong with the page that a request comes from."""
+        if origin is None or reads or origin in self._allowed or _is_same(origin, host):
+            return None
+        return _error(
+            f"expected a page of this service, or of SOWLINE_ORIGINS, to ask this, got one of {origin[:100]!r}"
+        )
+
+
+def _error(sentence: str) -> SowlineError:
+    return SowlineError("origin refused", sentence)
+
+
+def _is_same(origin: str, host: str) -> bool:
+    """Whether a page was served by who is asked: the same name and port, by whichever scheme a proxy was asked."""
+    page = _split(origin)
+    asked = _split(f"{page.scheme}://{host}") if page is not None else None
+    if page is None or asked is None or page.hostname is None:
+        return False
+    return (page.hostname, _port(page)) == (asked.hostname, _port(asked))
+
+
+def _split(url: str) -> SplitResult | None:
+    try:
+        found = urlsplit(url)
+        _ = found.port
+    except ValueError:
+        return None
+    return found
+
+
+def _port(url: SplitResult) -> int | None:
+    return url.port or _PORTS.get(url.scheme)
+
+
+def is_loopback(name: str) -> bool:
+    """Tell whether a name or an address is this machine's for itself, and nobody else's."""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def read_origins(text: str) -> tuple[str, ...]:
+    """Return the origins that a setting lists, with commas between; raises `bad configuration`."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    for origin in found:
+        url = _split(origin)
+        if (
+            url is None
+            or url.scheme not in ("http", "https")
+            or f"{url.scheme}://{url.netloc}" != origin
+            or "@" in origin
+        ):
+            raise SowlineError(
+                "bad configuration",
+                f"expected in SOWLINE_ORIGINS such as https://desk.example, with commas between, got {origin!r}",
+            )
+    return found

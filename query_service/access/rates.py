@@ -1,0 +1,58 @@
+"""How many commands a second each user may send: who sends more is read more slowly, or told to come back. Pure."""
+
+from collections import OrderedDict
+
+BURST_SECONDS = 1.0
+"""What was not used for so long may come at once."""
+
+USERS_MAX = 10_000
+
+
+class Rate:
+    """What one user has sent lately; times are of a monotonic clock, in seconds."""
+
+    def __init__(self, per_second: float, now: float) -> None:
+        self._per_second = per_second
+        self._free = per_second * BURST_SECONDS
+        self._at = now
+
+    def owed(self, now: float) -> float:
+        """Return after how many seconds the next command may come."""
+        self._free = min(self._per_second * BURST_SECONDS, self._free + (now - self._at) * self._per_second)
+        self._at = now
+        return max(0.0, -self._free / self._per_second)
+
+    def take(self, commands: int, now: float) -> float:
+        """Note commands that were sent; return after how many seconds the next may come."""
+        self.owed(now)
+        self._free -= commands
+        return self.owed(now)
+
+
+class Rates:
+    """The rates of all users. With 0 for `per_second` there is no limit, and nobody ever owes anything."""
+
+    def __init__(self, per_second: float) -> None:
+        self._per_second = per_second
+        self._rates: OrderedDict[str, Rate] = OrderedDict()
+        self.slowed = 0
+        """How often somebody had to wait."""
+
+    def take(self, user: str, commands: int, now: float) -> float:
+        """Note commands that a user has sent; return after how many seconds the next may come."""
+        if not self._per_second:
+            return 0.0
+        owed = self._of(user, now).take(commands, now)
+        self.slowed += owed > 0
+        return owed
+
+    def owed(self, user: str, now: float) -> float:
+        """Return after how many seconds the next command of a user may come."""
+        return self._of(user, now).owed(now) if self._per_second else 0.0
+
+    def _of(self, user: str, now: float) -> Rate:
+        rate = self._rates.pop(user, None) or Rate(self._per_second, now)
+        self._rates[user] = rate
+        if len(self._rates) > USERS_MAX:
+            self._rates.popitem(last=False)
+        return rate

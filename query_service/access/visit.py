@@ -1,0 +1,163 @@
+"""One client's time at the doors: who it is from its logon on, when that ends, and when it has to leave."""
+
+import asyncio
+import contextlib
+import time
+from collections import Counter
+from collections.abc import Iterator
+
+from query_service.access.guard import Credentials, Guard
+from query_service.access.identity import ANYBODY, Identity
+from sowline.errors import SowlineError
+
+STRANGERS_MAX = 1000
+"""Connections on which nobody has logged on yet: those who have are not kept out by them."""
+
+
+class Visit:
+    """A connection and its user. `identity` is None until somebody has logged on, where that is needed."""
+
+    def __init__(
+        self,
+        identity: Identity | None = ANYBODY,
+        visits: "Visits | None" = None,
+        credentials: Credentials = Credentials(),  # noqa: B008
+    ) -> None:
+        self._identity = identity
+        self._visits = visits
+        self._credentials = credentials
+        self._has_asked = False
+        self._leaving: SowlineError | None = None
+        self._changed = asyncio.Event()
+
+    @property
+    def identity(self) -> Identity:
+        """Who it is; raises `logon required`."""
+        if self._identity is None:
+            raise SowlineError("logon required", "expected the command logon with a token before any other")
+        return self._identity
+
+    @property
+    def user(self) -> str | None:
+        """The name of the user, empty where anybody may come in without one; None where nobody has logged on."""
+        return None if self._identity is None else self._identity.user
+
+    @property
+    def expires_in(self) -> float | None:
+        """Seconds until what was brought for the logon ends; None where it does not."""
+        expires = None if self._identity is None else self._identity.proof.expires
+        return None if expires is None else max(0.0, expires - time.time())
+
+    def ask(self) -> None:
+        """Note that something else than a logon is asked for; raises `logon required`."""
+        self._has_asked = self.identity is not None
+
+    async def log_on(self, token: str) -> Identity:
+        """Take a token for who this is, or for who this still is.
+
+        Raises `logon required`, `auth failure` and `auth unavailable`, `busy` where the user has too many
+        connections, and `rights changed` where a connection would have to become another one.
+        """
+        if self._visits is None:
+            return self.identity
+        given = self._credentials._replace(token=token) if token else self._credentials
+        found = await self._visits.guard.identify(given)
+        before = self._identity
+        if before is None or (self._credentials.token is None and not self._has_asked):
+            self._visits.move(before, found)
+            self._visits.strangers.discard(self)
+        elif not before.may_become(found):
+            raise SowlineError(
+                "rights changed",
+                "expected the user of this connection, who may do the same as before; as another one, come back"
+                " with a new connection",
+            )
+        self._credentials = given
+        self._identity = found
+        self._changed.set()
+        return found
+
+    def reconsider(self) -> None:
+        """Look who this is by the access file as it is now; whoever may do something else by it has to leave."""
+        if self._visits is None or self._identity is None:
+            return
+        now = self._visits.guard.again(self._identity)
+        if now is None or not self._identity.may_become(now):
+            self._leaving = SowlineError("rights changed", "what this user may do has changed: come back")
+            self._changed.set()
+        else:
+            self._identity = now
+
+    async def ended(self, logon_seconds_max: float) -> SowlineError:
+        """Wait until the client has to leave, and return why."""
+        deadline = time.monotonic() + logon_seconds_max
+        while self._leaving is None:
+            self._changed.clear()
+            left = self.expires_in if self._identity is not None else deadline - time.monotonic()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+                continue
+            if self._identity is None:
+                return SowlineError("logon required", f"nobody has logged on within {logon_seconds_max:g} s")
+            return SowlineError("logon expired", "what was brought for the logon has ended: log on anew")
+        return self._leaving
+
+
+class Visits:
+    """All connections that are there, and how many each user has."""
+
+    def __init__(self, guard: Guard, per_user_max: int = 0) -> None:
+        self.guard = guard
+        self._per_user_max = per_user_max
+        self._visits: set[Visit] = set()
+        self._of_user: Counter[str] = Counter()
+        self.strangers: set[Visit] = set()
+        """Connections on which nobody has logged on yet."""
+
+    @contextlib.contextmanager
+    def enter(self, identity: Identity | None, credentials: Credentials) -> Iterator[Visit]:
+        """Lend a visit for the time of a connection; raises `busy` where the user, or nobody, has too many."""
+        visit = Visit(identity, self, credentials)
+        self.move(None, identity)
+        if identity is None:
+            self._add_stranger(visit)
+        self._visits.add(visit)
+        visit.reconsider()
+        try:
+            yield visit
+        finally:
+            self._visits.discard(visit)
+            self.strangers.discard(visit)
+            self._leave(visit.user)
+
+    def _add_stranger(self, visit: Visit) -> None:
+        if len(self.strangers) >= STRANGERS_MAX:
+            raise SowlineError(
+                "busy",
+                f"expected at most {STRANGERS_MAX} connections without a logon, and so many are there; bring a token"
+                " with the handshake, or try again in a while",
+            )
+        self.strangers.add(visit)
+
+    def move(self, before: Identity | None, now: Identity | None) -> None:
+        """Count a connection for another user than before; raises `busy` where that one has too many."""
+        if now is not None and now.user:
+            if 0 < self._per_user_max <= self._of_user[now.user]:
+                raise SowlineError(
+                    "busy",
+                    f"expected at most {self._per_user_max} connections of a user, and so many are there; close one",
+                )
+            self._of_user[now.user] += 1
+        self._leave(None if before is None else before.user)
+
+    def _leave(self, user: str | None) -> None:
+        if user:
+            self._of_user[user] -= 1
+            if not self._of_user[user]:
+                del self._of_user[user]
+
+    def reconsider(self) -> None:
+        """Look at everybody by the access file as it is now."""
+        for visit in list(self._visits):
+            visit.reconsider()

@@ -1,0 +1,91 @@
+"""The access file as it is on disk: read at the start, and again when it has changed to one that can be read."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from query_service.access.file import Access, Jwt, parse_access
+from sowline.errors import SowlineError
+
+log = structlog.get_logger()
+
+LOOK_SECONDS = 2.0
+
+
+class Stamp(NamedTuple):
+    """What differs once a file has been written anew."""
+
+    inode: int
+    size: int
+    modified_ns: int
+
+
+class WatchedFile:
+    """The last access file that could be read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = stamp_of(path)
+        self.access = _read(path)
+        self.is_stale = False
+        """Whether the file has changed since, to something that can't be read."""
+
+    async def watch(self, changed: Callable[[], object]) -> None:
+        """Look again and again, and tell of each change that was taken; never ends by itself."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if await asyncio.to_thread(self.look):
+                changed()
+
+    def look(self) -> bool:
+        """Read the file if it has changed; return whether what it says was taken."""
+        try:
+            stamp = stamp_of(self._path)
+            if stamp == self._stamp:
+                return False
+            self._stamp = stamp
+            access = _read(self._path)
+        except SowlineError as error:
+            self._note_stale(error)
+            return False
+        self.is_stale = False
+        if access == self.access:
+            return False
+        self.access = access
+        log.info("access file taken", path=str(self._path))
+        return True
+
+    def _note_stale(self, error: SowlineError) -> None:
+        if not self.is_stale or error.reason != "bad configuration":
+            log.error("access file not taken", path=str(self._path), why=error.message)
+        self.is_stale = True
+
+
+def stamp_of(path: Path, what: str = "an access file") -> Stamp:
+    """Return a file's stamp; raises `bad configuration`, and says `what` was expected."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise SowlineError("bad configuration", f"expected {what} at {path}: {error.strerror}") from error
+    return Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
+
+
+def _read(path: Path) -> Access:
+    """Read the file; paths in it begin where it is."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SowlineError("bad configuration", f"expected an access file at {path}: {error}") from error
+    access = parse_access(text, str(path))
+    return (
+        access if access.jwt is None else access.model_copy(update={"jwt": _placed(access.jwt, path.parent)})
+    )
+
+
+def _placed(rules: Jwt, directory: Path) -> Jwt:
+    jwks = rules.jwks if "://" in rules.jwks else str(directory / rules.jwks)
+    ca_file = None if rules.ca_file is None else directory / rules.ca_file
+    return rules.model_copy(update={"jwks": jwks, "ca_file": ca_file})

@@ -1,0 +1,38 @@
+"""How the doors answer over HTTP where they refuse: the reason and the sentence as JSON, and the status that fits."""
+
+import math
+
+from starlette.responses import JSONResponse, Response
+
+from sowline.errors import SowlineError
+
+_STATUSES = {
+    "logon required": 401,
+    "auth failure": 401,
+    "origin refused": 403,
+    "not entitled": 403,
+    "invalid topic": 404,
+    "no record": 404,
+    "too large": 413,
+    "busy": 429,
+    "not ready": 503,
+    "behind": 503,
+    "not written": 503,
+    "auth unavailable": 503,
+}
+
+
+def unforeseen(what: str, error: Exception) -> SowlineError:
+    """Return what a client is told of a defect: not the error's text, which may quote what it may not see."""
+    return SowlineError(
+        "internal", f"{what}: {type(error).__name__}; the log of the query service has the rest"
+    )
+
+
+def refused(error: SowlineError, status: int | None = None, retry_seconds: float = 0.0) -> Response:
+    """Return the answer that an error is; it may say how a logon is brought, or when to come back."""
+    status = status or _STATUSES.get(error.reason, 400)
+    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+    if retry_seconds:
+        headers["Retry-After"] = str(math.ceil(retry_seconds))
+    return JSONResponse({"reason": error.reason, "message": error.message}, status, headers)

@@ -1,0 +1,104 @@
+"""Who is connected, for `GET /v1/clients`: what each client has asked for, and how far behind it is."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from query_service.session import Session
+from query_service.standing import Standing
+
+CLIENTS_TOLD_MAX = 500
+SUBSCRIPTIONS_TOLD_MAX = 50
+"""Of one client, and as many queries."""
+
+TEXT_TOLD_MAX = 500
+"""Characters of a filter or of options."""
+
+
+@dataclass(slots=True)
+class Connected:
+    """One connection."""
+
+    number: int
+    address: str
+    agent: str
+    session: Session
+    since: float = field(default_factory=time.time)
+    """In seconds since 1970."""
+
+
+class Clients:
+    """The connections of a query service, the oldest first."""
+
+    def __init__(self) -> None:
+        self._connected: dict[int, Connected] = {}
+        self._numbers = itertools.count(1)
+
+    @contextmanager
+    def with_(self, address: str, agent: str, session: Session) -> Iterator[None]:
+        """Know a client as long as it is connected; `agent` is what its program calls itself."""
+        number = next(self._numbers)
+        self._connected[number] = Connected(number, address, agent[:TEXT_TOLD_MAX], session)
+        try:
+            yield
+        finally:
+            del self._connected[number]
+
+    async def told(self) -> dict[str, Any]:
+        """Return how many there are, and what can be told of them; others in the event loop get turns."""
+        told = []
+        for one in list(itertools.islice(self._connected.values(), CLIENTS_TOLD_MAX)):
+            told.append(_about(one))
+            await asyncio.sleep(0)
+        return {"connected": len(self._connected), "clients": told}
+
+
+def _about(one: Connected) -> dict[str, Any]:
+    session = one.session
+    standings = itertools.islice(session.standings(), SUBSCRIPTIONS_TOLD_MAX)
+    queries = itertools.islice(session.queries(), SUBSCRIPTIONS_TOLD_MAX)
+    return {
+        "id": one.number,
+        "user": session.user,
+        "address": one.address,
+        "agent": one.agent,
+        "since": datetime.fromtimestamp(one.since, UTC).isoformat(timespec="milliseconds"),
+        "unsent_bytes": session.outbox.bytes,
+        "unsent_bytes_max": session.outbox.bytes_max,
+        "subscriptions_count": session.subscriptions_count,
+        "subscriptions": [_subscription(standing) for standing in standings],
+        "queries_count": session.queries_count,
+        "queries": [
+            {
+                "query_id": request.query_id or request.command_id,
+                "command": request.command,
+                "topic": request.topic,
+                "filter": _short(request.filter),
+            }
+            for request in queries
+        ],
+    }
+
+
+def _subscription(standing: Standing) -> dict[str, Any]:
+    request = standing.request
+    return {
+        "sub_id": request.id_of_subscription,
+        "command": request.command,
+        "topic": request.topic,
+        "filter": _short(request.filter),
+        "condition": _short(request.condition),
+        "options": _short(request.options),
+        "state": standing.state,
+        "behind_positions": standing.behind_positions,
+        "behind_seconds": round(standing.behind_seconds, 3),
+    }
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= TEXT_TOLD_MAX else text[: TEXT_TOLD_MAX - 1] + "…"

@@ -1,0 +1,35 @@
+// Bookmarks: a message's names one partition, and is laid over the whole.
+
+export class Bookmark {
+  #logs = new Map();
+
+  lay(text) {
+    for (const topic of text.split(";")) {
+      const [, log, parts] = /^(.*):([^:]*)$/s.exec(topic) ?? [];
+      if (log === undefined) continue;
+      const places = this.#logs.get(log) ?? new Map();
+      this.#logs.set(log, places);
+      for (const part of parts.split(",")) {
+        const at = part.indexOf("@");
+        places.set(Number(part.slice(0, at)), part.slice(at + 1));
+      }
+    }
+  }
+
+  replace(text) {
+    this.#logs.clear();
+    this.lay(text);
+  }
+
+  get isEmpty() {
+    return this.#logs.size === 0;
+  }
+
+  toString() {
+    const logs = [...this.#logs].map(([log, places]) => {
+      const parts = [...places].sort(([one], [other]) => one - other);
+      return `${log}:${parts.map(([number, place]) => `${number}@${place}`).join(",")}`;
+    });
+    return logs.join(";");
+  }
+}

@@ -1,0 +1,200 @@
+// One live subscription: its records, where it stands, and coming back to that place after a lost connection.
+import { Bookmark } from "./bookmark.js";
+import { merged, without } from "./fields.js";
+
+export const MESSAGES_MAX = 5000;
+
+export class Feed extends EventTarget {
+  #wire;
+  #topic;
+  #asked;
+  #id = "";
+  #number = 0;
+  #onWire = () => this.#wireMoved();
+  #resumable = false;
+  bookmark = new Bookmark();
+  records = new Map();
+  // Of documents: what is known of each beside its content.
+  known = new Map();
+  state = "beginning";
+  error = null;
+  // How many records matched at the begin, and how many live ones found no room.
+  matches = 0;
+  cut = 0;
+  messages = 0;
+
+  constructor(wire, topic, asked) {
+    super();
+    this.#wire = wire;
+    this.#topic = topic;
+    this.#asked = asked;
+    wire.addEventListener("state", this.#onWire);
+    this.#wireMoved();
+  }
+
+  // Whether what comes are groups of records.
+  get isGrouped() {
+    return this.#asked.options.some((option) => option.includes("grouping="));
+  }
+
+  // Ends it for good.
+  close() {
+    this.#wire.removeEventListener("state", this.#onWire);
+    this.#leave();
+    this.state = "closed";
+  }
+
+  #leave() {
+    if (!this.#id) return;
+    this.#wire.forget(this.#id);
+    this.#wire.send({ command: "unsubscribe", sub_id: this.#id });
+    this.#id = "";
+  }
+
+  #wireMoved() {
+    if (this.state === "failed" || this.state === "closed") return;
+    if (this.#wire.state === "open") {
+      this.#begin();
+    } else if (this.#id) {
+      this.#wire.forget(this.#id);
+      this.#id = "";
+      this.#become("reconnecting");
+    }
+  }
+
+  #begin() {
+    this.#leave();
+    const { filter, condition, options, limit } = this.#asked;
+    const isBack = this.#resumable && !this.bookmark.isEmpty;
+    if (!isBack) this.#clear();
+    this.#id = this.#wire.name("grid");
+    this.#wire.listen(this.#id, (message) => this.#take(message));
+    const hasSow = this.#topic.sow;
+    const isOfDocuments = this.#topic.documents && !this.isGrouped;
+    this.#wire.send({
+      command: hasSow ? "sow_and_delta_subscribe" : "subscribe",
+      command_id: this.#id,
+      topic: this.#topic.name,
+      filter,
+      condition,
+      options: [...(hasSow ? ["oof", "reset"] : []), ...(isOfDocuments ? ["intrinsics"] : []), ...options].join(","),
+      ack_type: hasSow ? "processed,completed,stats" : "processed",
+      ...(isBack ? { bookmark: this.bookmark.toString() } : hasSow ? { batch_size: 500, top_n: limit } : {}),
+    });
+  }
+
+  #clear() {
+    this.records.clear();
+    this.known.clear();
+    this.cut = 0;
+    this.matches = 0;
+    this.#resumable = false;
+    this.#tell("cleared");
+  }
+
+  #become(state) {
+    if (this.state === state) return;
+    this.state = state;
+    this.#tell("state");
+  }
+
+  #tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail }));
+  }
+
+  #take(message) {
+    const take = { ack: this.#ack, group_begin: this.#groupBegin, sow: this.#sow, group_end: this.#groupEnd, publish: this.#publish, oof: this.#oof, progress: this.#progress };
+    take[message.command]?.call(this, message);
+  }
+
+  #ack(message) {
+    if (message.status !== "success") {
+      this.error = message;
+      this.#wire.forget(this.#id);
+      this.#id = "";
+      this.#become("failed");
+    } else if (message.ack_type === "processed") {
+      this.#tell("accepted");
+      if (this.#resumable) this.#become("behind");
+      else if (!this.#topic.sow) this.#live(message.bookmark);
+      else this.#become("loading");
+    } else if (message.ack_type === "stats") {
+      this.matches = message.matches;
+      this.#tell("state");
+    } else if (message.ack_type === "completed" && this.#resumable) {
+      this.#become("live");
+    }
+  }
+
+  #live(bookmark) {
+    this.bookmark.replace(bookmark);
+    this.#resumable = true;
+    this.#become("live");
+  }
+
+  #groupBegin() {
+    this.#clear();
+    this.#become("loading");
+  }
+
+  #sow({ records }) {
+    for (const { sow_key, data, intrinsics } of records) this.#put(sow_key, data, intrinsics);
+    this.#tell("state");
+  }
+
+  #groupEnd({ bookmark }) {
+    this.#live(bookmark);
+  }
+
+  #publish({ sow_key, data, delta, removed, bookmark, intrinsics }) {
+    this.messages += 1;
+    this.bookmark.lay(bookmark);
+    if (!this.#topic.sow) {
+      this.#append(data);
+      return;
+    }
+    const held = this.records.get(sow_key);
+    if (delta) {
+      if (held === undefined) return;
+      this.#put(sow_key, (removed ?? []).reduce(without, merged(held, data)), intrinsics);
+    } else {
+      this.#put(sow_key, data, intrinsics);
+    }
+  }
+
+  // Messages of a topic without a SOW: the newest ones stay.
+  #append(data) {
+    this.#number += 1;
+    this.#put(`message ${this.#number}`, data);
+    if (this.records.size > MESSAGES_MAX) {
+      this.cut += 1;
+      this.#remove(this.records.keys().next().value);
+    }
+  }
+
+  #oof({ sow_key, bookmark }) {
+    this.messages += 1;
+    this.bookmark.lay(bookmark);
+    this.#remove(sow_key);
+  }
+
+  #progress({ bookmark }) {
+    this.bookmark.lay(bookmark);
+    if (this.state === "behind") this.#become("live");
+  }
+
+  #put(key, record, known) {
+    if (!this.records.has(key) && this.#topic.sow && this.records.size >= this.#asked.limit) {
+      this.cut += 1;
+      return;
+    }
+    this.records.set(key, record);
+    if (known) this.known.set(key, known);
+    this.#tell("put", key);
+  }
+
+  #remove(key) {
+    this.known.delete(key);
+    if (this.records.delete(key)) this.#tell("gone", key);
+  }
+}

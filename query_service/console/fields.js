@@ -1,0 +1,105 @@
+// Records as rows: nested fields become columns named by their paths, whose kind grows with what comes.
+
+export const COLUMNS_MAX = 300;
+export const KEY_COLUMN = "sow_key";
+
+const NAME = /^@?[\p{L}\p{N}_][\p{L}\p{N}_.:-]*$/u;
+const step = (name) => (NAME.test(name) ? `/${name}` : `[/${name}]`);
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+
+// Returns the columns of a record as [path, value] pairs: scalars as they are, arrays and empty objects as JSON.
+export function flatten(value, path = "", found = []) {
+  if (isObject(value) && Object.keys(value).length) {
+    for (const name of Object.keys(value)) flatten(value[name], path + step(name), found);
+  } else {
+    found.push([path || "/", value !== null && typeof value === "object" ? JSON.stringify(value) : value]);
+  }
+  return found;
+}
+
+const KNOWN = ["~id", "~version", "~lastUpdateAt", "~tags"];
+
+// The columns of a row: of a document first what is known of it, then its content.
+export function columnsOf(record, known) {
+  const pairs = flatten(record);
+  return known ? [...KNOWN.map((name) => [name, name === "~tags" ? known[name]?.join(", ") : known[name]]), ...pairs] : pairs;
+}
+
+function kindOf(value) {
+  if (typeof value === "boolean") return "boolean";
+  if (typeof value === "number") return Number.isInteger(value) && Math.abs(value) < 2 ** 31 ? "integer" : "float";
+  return "string";
+}
+
+const joined = (one, other) => {
+  if (one === undefined || one === other) return other;
+  return one !== "string" && other !== "string" && one !== "boolean" && other !== "boolean" ? "float" : "string";
+};
+
+// The columns of all that was seen so far. `take` tells whether they have grown.
+export class Schema {
+  kinds = new Map();
+  cut = 0;
+
+  take(pairs) {
+    let grew = false;
+    for (const [path, value] of pairs) {
+      if (value === null || value === undefined) {
+        if (!this.kinds.has(path)) this.kinds.set(path, undefined);
+        continue;
+      }
+      const before = this.kinds.get(path);
+      const kind = joined(before, kindOf(value));
+      if (kind !== before) {
+        this.kinds.set(path, kind);
+        grew = true;
+      }
+    }
+    return grew;
+  }
+
+  // The first columns that there is room for; a field that was only ever null is a string.
+  get columns() {
+    const all = [...this.kinds];
+    this.cut = Math.max(0, all.length - COLUMNS_MAX);
+    return new Map(all.slice(0, COLUMNS_MAX).map(([path, kind]) => [path, kind ?? "string"]));
+  }
+}
+
+export function asKind(value, kind) {
+  if (value === null || value === undefined) return null;
+  return kind === "string" && typeof value !== "string" ? String(value) : value;
+}
+
+// A delta laid over a record, as a `delta_publish` is: objects field by field, anything else replaced.
+export function merged(record, delta) {
+  if (!isObject(record) || !isObject(delta)) return delta;
+  const result = { ...record };
+  for (const [name, value] of Object.entries(delta)) {
+    result[name] = isObject(value) && isObject(result[name]) ? merged(result[name], value) : value;
+  }
+  return result;
+}
+
+export const stepsOf = (path) => [...path.matchAll(/\/([^/[]+)|\[\/([^\]]+)\]/g)].map(([, plain, bracketed]) => plain ?? bracketed);
+
+export function without(record, path) {
+  const [name, ...rest] = stepsOf(path);
+  return withoutSteps(record, name, rest);
+}
+
+function withoutSteps(record, name, rest) {
+  if (!isObject(record) || !(name in record)) return record;
+  const { [name]: value, ...others } = record;
+  return rest.length ? { ...record, [name]: withoutSteps(value, rest[0], rest.slice(1)) } : others;
+}
+
+export const at = (record, path) => stepsOf(path).reduce((value, name) => value?.[name], record);
+
+// The key text of a record: what its document is called, and what a deletion by key names.
+export function keyText(topic, record, sowKey, known) {
+  if (known) return known["~id"];
+  if (!topic.key.length) return sowKey;
+  const texts = topic.key.map((path) => String(at(record, path)));
+  return texts.length === 1 ? texts[0] : JSON.stringify(texts);
+}

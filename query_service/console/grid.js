@@ -1,0 +1,333 @@
+// The records of one topic, live: what is asked for, the viewer that shows them, and where it stands.
+import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
+import { Feed, MESSAGES_MAX } from "./feed.js";
+import { KEY_COLUMN, COLUMNS_MAX } from "./fields.js";
+import { Copy, RecordPanel } from "./record.js";
+import { Mistake, count, plural, rate } from "./text.js";
+import { Sheet, loadEngine } from "./sheet.js";
+import { WriteDialog } from "./write.js";
+import { go, readPlace } from "./place.js";
+
+const LIMIT = 100_000;
+const CONFLATIONS = ["none", "auto", "100ms", "250ms", "1s", "5s"];
+const CONFLATION = "250ms";
+const TABLE_ROWS = 100;
+const RATE_MS = 1000;
+
+const STATES = {
+  beginning: ["muted", "asking"],
+  loading: ["muted", "loading"],
+  live: ["ok", "live"],
+  behind: ["warn", "catching up"],
+  reconnecting: ["warn", "reconnecting"],
+  failed: ["bad", "refused"],
+  closed: ["muted", "closed"],
+};
+
+const askedOf = ({ filter = "", condition = "", options = "", conflation = CONFLATION, limit }) => ({
+  filter,
+  condition,
+  options: [...(conflation === "none" ? [] : [`conflation=${conflation}`]), ...(options ? [options] : [])],
+  limit: Number(limit) || LIMIT,
+});
+
+function layoutOf(text) {
+  try {
+    return text ? JSON.parse(text) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+// A feed of what the place asks for. What is refused leaves the one before as it is.
+function useFeed(wire, topic, place) {
+  const [feed, setFeed] = useState();
+  const [refused, setRefused] = useState();
+  const held = useRef();
+  const { filter, condition, options, conflation, limit } = place;
+  useEffect(() => {
+    const asked = askedOf(place);
+    const next = new Feed(wire, topic, asked);
+    const take = () => {
+      if (held.current === next) return;
+      held.current?.close();
+      held.current = next;
+      setFeed(next);
+      setRefused(undefined);
+    };
+    const look = () => {
+      if (next.state === "failed") setRefused({ ...next.error, asked });
+    };
+    next.addEventListener("accepted", take);
+    next.addEventListener("state", look);
+    return () => {
+      next.removeEventListener("accepted", take);
+      next.removeEventListener("state", look);
+      if (held.current !== next) next.close();
+    };
+  }, [wire, topic.name, filter, condition, options, conflation, limit]);
+  useEffect(() => () => held.current?.close(), []);
+  return [feed, refused];
+}
+
+// Draws anew when the feed says something, at most so many times a second.
+function useFeedNews(feed) {
+  const [, draw] = useState(0);
+  useEffect(() => {
+    if (!feed) return undefined;
+    let timer;
+    const due = () => {
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        draw((number) => number + 1);
+      }, 150);
+    };
+    for (const name of ["state", "put", "gone", "cleared"]) feed.addEventListener(name, due);
+    due();
+    return () => {
+      clearTimeout(timer);
+      for (const name of ["state", "put", "gone", "cleared"]) feed.removeEventListener(name, due);
+    };
+  }, [feed]);
+}
+
+function useRate(feed) {
+  const [now, setNow] = useState(0);
+  useEffect(() => {
+    let before = feed?.messages ?? 0;
+    let at = performance.now();
+    const timer = setInterval(() => {
+      const messages = feed?.messages ?? 0;
+      setNow((messages - before) / ((performance.now() - at) / 1000));
+      before = messages;
+      at = performance.now();
+    }, RATE_MS);
+    return () => clearInterval(timer);
+  }, [feed]);
+  return now;
+}
+
+function Ask({ topic, place, refused }) {
+  const [filter, setFilter] = useState(place.filter ?? "");
+  const [condition, setCondition] = useState(place.condition ?? "");
+  const [options, setOptions] = useState(place.options ?? "");
+  useEffect(() => {
+    setFilter(place.filter ?? "");
+    setCondition(place.condition ?? "");
+    setOptions(place.options ?? "");
+  }, [place.filter, place.condition, place.options]);
+  const change = (more) => go({ ...place, ...more });
+  const submit = (event) => {
+    event.preventDefault();
+    change({ filter: filter.trim() === "" ? "" : filter, condition: condition.trim() === "" ? "" : condition, options: options.trim() });
+  };
+  const isOfCondition = refused?.reason === "bad condition";
+  const key = topic.key[0] ?? "/field";
+  return html`
+    <form class="ask" onSubmit=${submit} role="search" aria-label="which records">
+      <div class="row">
+        <label class="field grow">Filter
+          <input id="filter" class="mono" value=${filter} placeholder=${`every record; for example ${key} IS NOT NULL AND …`} spellcheck="false" autocomplete="off" autocapitalize="off"
+            aria-invalid=${refused && !isOfCondition ? "true" : "false"} aria-describedby="filter-mistake" onInput=${(event) => setFilter(event.target.value)} /></label>
+        ${topic.documents && html`<label class="field grow">Condition
+          <input id="condition" class="mono" value=${condition} placeholder='{..,"status":"OPEN"}' spellcheck="false" autocomplete="off"
+            aria-invalid=${isOfCondition ? "true" : "false"} aria-describedby="filter-mistake" onInput=${(event) => setCondition(event.target.value)} /></label>`}
+        <button type="submit" class="primary">Show</button>
+      </div>
+      <div id="filter-mistake"><${Mistake} text=${refused && (isOfCondition ? refused.asked.condition : refused.asked.filter)} error=${refused} /></div>
+      <details class="more" open=${Boolean(place.options || place.limit || place.conflation)}>
+        <summary>Options</summary>
+        <div class="row">
+          <label class="field">At most rows <input type="number" min="1" max="1000000" value=${place.limit ?? LIMIT} onChange=${(event) => change({ limit: Number(event.target.value) === LIMIT ? "" : event.target.value })} /></label>
+          <label class="field">Conflation <select value=${place.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
+            ${CONFLATIONS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
+          <label class="field grow">Further options <input class="mono" value=${options} placeholder="select=[-/,+/id]" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
+        </div>
+      </details>
+    </form>
+  `;
+}
+
+function Standing({ feed, refused, sheet, limit, topic }) {
+  const now = useRate(feed);
+  const [tone, word] = STATES[feed?.state ?? (refused ? "failed" : "beginning")];
+  const rows = feed?.records.size ?? 0;
+  const missing = feed && topic.sow ? Math.max(0, feed.matches - limit) : 0;
+  const place = feed ? feed.bookmark.toString() : "";
+  return html`
+    <div class="standing">
+      <span class="chip ${tone}" role="status">${word}</span>
+      <span data-told="rows"><strong>${count(rows)}</strong> ${topic.sow ? (rows === 1 ? "row" : "rows") : "messages"}</span>
+      <span class="muted">${rate(now)} messages/s</span>
+      ${place && html`<span class="bookmark"><span class="muted">at</span> <code title=${place}>${place}</code> <${Copy} text=${place} what="the bookmark" /></span>`}
+      ${(missing > 0 || feed?.cut > 0) && topic.sow && html`<strong class="cut" role="alert">cut at ${count(limit)} rows${feed.matches > limit ? ` of ${count(feed.matches)}` : ""}: a filter, or more rows in the options, shows the others</strong>`}
+      ${!topic.sow && feed?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
+      ${sheet?.columnsCut > 0 && html`<strong class="cut">the first ${COLUMNS_MAX} columns; ${count(sheet.columnsCut)} are not shown</strong>`}
+    </div>
+  `;
+}
+
+function PlainTable({ viewer, version, onOpen, topic }) {
+  const [rows, setRows] = useState([]);
+  const [total, setTotal] = useState(0);
+  useEffect(() => {
+    let closed = false;
+    const look = async () => {
+      try {
+        const view = await viewer.getView();
+        if (closed) return;
+        const [found, size] = await Promise.all([view.to_json({ start_row: 0, end_row: TABLE_ROWS }), view.num_rows()]);
+        if (!closed) {
+          setRows(found);
+          setTotal(size);
+        }
+      } catch {
+        if (!closed) timer = setTimeout(look, 300); // the viewer makes a new view just now
+      }
+    };
+    let timer = setTimeout(look, 100);
+    return () => {
+      closed = true;
+      clearTimeout(timer);
+    };
+  }, [viewer, version]);
+  const columns = rows.length ? Object.keys(rows[0]).filter((name) => name !== KEY_COLUMN) : [];
+  return html`
+    <div class="card scroll plain" tabindex="0" role="region" aria-label="the records as a table">
+      <table class="list dense">
+        <caption>${total > rows.length ? `The first ${count(rows.length)} of ${plural(total, "row")}` : plural(total, "row")} of ${topic.name}, in the order of the grid</caption>
+        <thead><tr><th scope="col">Record</th>${columns.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead>
+        <tbody>${rows.map((row) => html`<tr key=${row[KEY_COLUMN]}>
+          <td>${row[KEY_COLUMN] && html`<button type="button" class="small" onClick=${() => onOpen(row[KEY_COLUMN])} aria-label=${`open record ${row[KEY_COLUMN]}`}>open</button>`}</td>
+          ${columns.map((name) => html`<td class=${typeof row[name] === "number" ? "number" : ""}>${row[name] === null ? html`<span class="muted">–</span>` : String(row[name])}</td>`)}
+        </tr>`)}</tbody>
+      </table>
+    </div>
+  `;
+}
+
+// The viewer itself is not Preact's: it is put into its place once.
+function useSheet(feed, topic, place, setVersion) {
+  const host = useRef();
+  const viewer = useRef();
+  const [sheet, setSheet] = useState();
+  const [failed, setFailed] = useState();
+  const current = useRef(place);
+  current.current = place;
+  useEffect(() => {
+    if (!feed) return undefined;
+    let closed = false;
+    let made;
+    const make = async () => {
+      try {
+        const client = await loadEngine();
+        if (closed) return;
+        if (!viewer.current) {
+          viewer.current = document.createElement("perspective-viewer");
+          host.current.append(viewer.current);
+        }
+        made = new Sheet(client, viewer.current, feed, topic.documents ? ["~id"] : topic.key, layoutOf(current.current.layout), () => setVersion((number) => number + 1));
+        setSheet(made);
+      } catch (error) {
+        console.error(error);
+        setFailed(error);
+      }
+    };
+    make();
+    return () => {
+      closed = true;
+      made?.close();
+    };
+  }, [feed]);
+  return { host, viewer, sheet, failed };
+}
+
+export function Grid({ wire, topic, place }) {
+  const [feed, refused] = useFeed(wire, topic, place);
+  const [version, setVersion] = useState(0);
+  const { host, viewer, sheet, failed } = useSheet(feed, topic, place, setVersion);
+  const [writing, setWriting] = useState();
+  const opener = useRef();
+  useFeedNews(feed);
+  const isPlain = place.show === "table";
+  const limit = askedOf(place).limit;
+  const selected = place.record;
+  const current = useRef(place);
+  current.current = place;
+
+  const open = (key) => {
+    opener.current = document.activeElement;
+    go({ ...current.current, record: key }, { quietly: Boolean(current.current.record) });
+  };
+  const close = () => {
+    go({ ...current.current, record: "" }, { quietly: true });
+    opener.current?.focus?.();
+  };
+
+  useEffect(() => {
+    const element = viewer.current;
+    if (!element || !sheet) return undefined;
+    const clicked = ({ detail }) => {
+      const key = detail?.row?.[KEY_COLUMN];
+      if (typeof key === "string" && feed.records.has(key)) open(key);
+    };
+    let timer;
+    const changed = () => {
+      clearTimeout(timer);
+      timer = setTimeout(async () => {
+        const layout = await sheet.layout();
+        const text = layout && Object.keys(layout).length ? JSON.stringify(layout) : "";
+        const there = readPlace();
+        if (there.view === "grid" && there.topic === topic.name) go({ ...there, layout: text }, { quietly: true });
+      }, 300);
+    };
+    const themed = ({ detail }) => element.restore({ theme: detail === "dark" ? "Pro Dark" : "Pro Light" });
+    element.addEventListener("perspective-click", clicked);
+    element.addEventListener("perspective-config-update", changed);
+    addEventListener("theme", themed);
+    return () => {
+      clearTimeout(timer);
+      element.removeEventListener("perspective-click", clicked);
+      element.removeEventListener("perspective-config-update", changed);
+      removeEventListener("theme", themed);
+    };
+  }, [sheet]);
+
+  useEffect(() => {
+    const keys = { w: () => setWriting({}), t: () => go({ ...current.current, show: current.current.show === "table" ? "" : "table" }, { quietly: true }), Escape: () => current.current.record && close() };
+    const press = ({ detail }) => keys[detail]?.();
+    addEventListener("shortcut", press);
+    return () => removeEventListener("shortcut", press);
+  }, []);
+
+  const panelVersion = useMemo(() => feed?.records.get(selected), [feed, selected, version, feed?.records.get(selected)]);
+
+  return html`
+    <section class="grid" aria-labelledby="grid-title">
+      <div class="title"><h1 id="grid-title">${topic.name}</h1>
+        <div class="actions">
+          <div class="switch" role="group" aria-label="how to show the records">
+            <button type="button" aria-pressed=${!isPlain} onClick=${() => go({ ...place, show: "" }, { quietly: true })}>Grid</button>
+            <button type="button" aria-pressed=${isPlain} onClick=${() => go({ ...place, show: "table" }, { quietly: true })}>Table</button>
+          </div>
+          <button type="button" disabled=${!sheet || isPlain} onClick=${() => viewer.current.toggleConfig()} title="group, sort, filter, columns and charts">Arrange</button>
+          <button type="button" onClick=${() => setWriting({})}>Write…</button>
+          ${topic.sow && html`<button type="button" onClick=${() => setWriting({ way: "sow_delete", filter: place.filter ?? "" })}>Delete…</button>`}
+        </div></div>
+      <${Ask} topic=${topic} place=${place} refused=${refused} />
+      <${Standing} feed=${feed} refused=${refused} sheet=${sheet} limit=${limit} topic=${topic} />
+      ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
+      <div class="body">
+        <div class="sheet">
+          <div class="viewer ${isPlain ? "behind" : ""}" ref=${host} role="group" inert=${isPlain} aria-label="grid of ${topic.name}; press t for a plain table"></div>
+          ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
+          ${!feed && refused && html`<p class="empty">Nothing is shown, because the query service refused what was asked for.</p>`}
+          ${feed?.state === "live" && feed.records.size === 0 && html`<p class="empty">${place.filter || place.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
+          ${(!feed || feed.state === "loading" || (!sheet && !failed)) && !refused && html`<p class="empty" role="status">${feed?.records.size ? `Loading ${count(feed.records.size)} of ${plural(feed.matches || feed.records.size, "record")}…` : "Loading…"}</p>`}
+        </div>
+        ${selected && feed && html`<${RecordPanel} key=${selected} wire=${wire} topic=${topic} feed=${feed} sowKey=${selected} version=${panelVersion} onClose=${close} onWrite=${setWriting} />`}
+      </div>
+      ${writing && html`<${WriteDialog} wire=${wire} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
+    </section>
+  `;
+}

@@ -1,0 +1,7 @@
+// What every part of the console is written with.
+import { h, render, Fragment } from "./vendor/preact-11.2.0/dist/preact.mjs";
+import htm from "./vendor/htm-3.1.1/dist/htm.module.js";
+
+export { render, Fragment };
+export { useCallback, useEffect, useId, useLayoutEffect, useMemo, useReducer, useRef, useState } from "./vendor/preact-11.2.0/hooks/dist/hooks.mjs";
+export const html = htm.bind(h);

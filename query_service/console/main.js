@@ -1,0 +1,197 @@
+// The console: where one is, the connection, keys, and what every view shares.
+import { html, render, useEffect, useRef, useState } from "./lib.js";
+import { Wire, askJson, token } from "./wire.js";
+import { Topics } from "./topics.js";
+import { Clients } from "./clients.js";
+import { Grid } from "./grid.js";
+import { go, usePlace, writePlace } from "./place.js";
+
+const KEYS = [
+  ["?", "these keys"],
+  ["g t", "topics"],
+  ["g c", "connections"],
+  ["/", "the filter"],
+  ["t", "grid or plain table"],
+  ["w", "write to the topic"],
+  ["d", "light or dark"],
+  ["Esc", "close the record or the dialog"],
+];
+const CONNECTION = { open: ["ok", "connected"], connecting: ["warn", "connecting"], waiting: ["bad", "reconnecting"], locked: ["bad", "not logged on"] };
+const THEMES = { auto: "System", light: "Light", dark: "Dark" };
+
+const wire = new Wire();
+// For the browser's own console, where somebody looks for what is wrong.
+window.sowlineWire = wire;
+
+const keysAreOn = () => localStorage.getItem("sowline.keys") !== "off";
+
+function isTyping({ target, ctrlKey, metaKey, altKey }) {
+  return ctrlKey || metaKey || altKey || target.closest?.("input, textarea, select, [contenteditable], perspective-viewer, dialog");
+}
+
+function useKeys(help) {
+  useEffect(() => {
+    let first = "";
+    const actions = {
+      "?": help,
+      "g t": () => go({ view: "topics" }),
+      "g c": () => go({ view: "connections" }),
+      "/": () => document.getElementById("filter")?.focus(),
+      d: () => theme.choose(theme.shown() === "dark" ? "light" : "dark"),
+    };
+    const press = (event) => {
+      if (event.defaultPrevented) return;
+      if (event.key === "Escape" && !event.target.closest?.("dialog")) dispatchEvent(new CustomEvent("shortcut", { detail: "Escape" }));
+      if (isTyping(event) || !keysAreOn()) return;
+      const keys = first === "g" ? `g ${event.key}` : event.key;
+      first = event.key;
+      if (actions[keys]) {
+        event.preventDefault();
+        actions[keys]();
+      } else {
+        dispatchEvent(new CustomEvent("shortcut", { detail: keys }));
+      }
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+}
+
+function Dialog({ title, onClose, children }) {
+  const dialog = useRef();
+  useEffect(() => {
+    dialog.current.showModal();
+  }, []);
+  return html`<dialog ref=${dialog} aria-label=${title} onClose=${onClose}>
+    <header><h2>${title}</h2><button type="button" class="quiet" onClick=${() => dialog.current.close()} aria-label="close">✕</button></header>
+    ${children}
+  </dialog>`;
+}
+
+function Help({ onClose }) {
+  const [on, setOn] = useState(keysAreOn());
+  const toggle = () => {
+    localStorage.setItem("sowline.keys", on ? "off" : "on");
+    setOn(!on);
+  };
+  return html`<${Dialog} title="Keys" onClose=${onClose}>
+    <dl class="help">${KEYS.map(([keys, meaning]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${meaning}</dd></div>`)}</dl>
+    <label class="check"><input type="checkbox" checked=${on} onChange=${toggle} /> single keys do this</label>
+  <//>`;
+}
+
+function TokenDialog({ why, onClose }) {
+  const [text, setText] = useState("");
+  const submit = (event) => {
+    event.preventDefault();
+    token.set(text.trim());
+    wire.reconnect();
+    dispatchEvent(new Event("token"));
+    onClose();
+  };
+  return html`<${Dialog} title="Who is there?" onClose=${onClose}>
+    <form onSubmit=${submit}>
+      <p class="notice">${why}</p>
+      <label class="field">Token <input type="password" class="mono" autocomplete="off" autofocus value=${text} onInput=${(event) => setText(event.target.value)} /></label>
+      <p class="muted">It is kept until this tab is closed.</p>
+      <footer><button type="submit" class="primary">Log on</button></footer>
+    </form>
+  <//>`;
+}
+
+function useWireState() {
+  const [state, setState] = useState(wire.state);
+  useEffect(() => {
+    const update = () => setState(wire.state);
+    wire.addEventListener("state", update);
+    update();
+    return () => wire.removeEventListener("state", update);
+  }, []);
+  return state;
+}
+
+// The topic of a grid: its definition, asked for when the grid is opened and whenever the service comes back.
+function TopicGrid({ place, state }) {
+  const [topics, setTopics] = useState();
+  const [error, setError] = useState();
+  useEffect(() => {
+    let closed = false;
+    const look = () =>
+      askJson("v1/topics").then(
+        ({ topics: found }) => {
+          if (closed) return;
+          setError(undefined);
+          setTopics((before) => (before && JSON.stringify(before.map(({ name }) => name)) === JSON.stringify(found.map(({ name }) => name)) ? before : found));
+        },
+        (problem) => !closed && setError(problem),
+      );
+    look();
+    addEventListener("token", look);
+    return () => {
+      closed = true;
+      removeEventListener("token", look);
+    };
+  }, [state]);
+  if (!topics) return error ? html`<p class="notice bad" role="alert">${error.message}</p>` : html`<p class="muted" role="status">Asking for the topics…</p>`;
+  const topic = topics.find(({ name }) => name === place.topic);
+  if (!topic) return html`<p class="notice bad" role="alert">There is no topic <code>${place.topic}</code>. <a href="#/topics">The topics</a> lists those that there are.</p>`;
+  return html`<${Grid} key=${topic.name} wire=${wire} topic=${topic} place=${place} />`;
+}
+
+function Link({ view, now, children }) {
+  return html`<a href=${writePlace({ view })} aria-current=${now === view ? "page" : undefined}>${children}</a>`;
+}
+
+function ThemeSwitch() {
+  const [chosen, setChosen] = useState(theme.chosen());
+  useEffect(() => {
+    const update = () => setChosen(theme.chosen());
+    addEventListener("theme", update);
+    return () => removeEventListener("theme", update);
+  }, []);
+  return html`<label class="theme"><span class="unseen">Colours</span><select value=${chosen} onChange=${(event) => theme.choose(event.target.value)}>
+    ${Object.entries(THEMES).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select></label>`;
+}
+
+function Console() {
+  const place = usePlace();
+  const state = useWireState();
+  const [shown, setShown] = useState();
+  const main = useRef();
+  const view = useRef(place.view);
+  useKeys(() => setShown("help"));
+  useEffect(() => {
+    const wanted = ({ detail }) => setShown({ why: detail || "This query service asks for a token." });
+    addEventListener("token-wanted", wanted);
+    wire.connect();
+    return () => removeEventListener("token-wanted", wanted);
+  }, []);
+  const titles = { topics: "Topics", connections: "Connections", grid: place.topic };
+  useEffect(() => {
+    document.title = `${titles[place.view] ?? "?"} – Sowline`;
+    if (view.current !== place.view) main.current.focus();
+    view.current = place.view;
+  }, [place.view, place.topic]);
+  const [tone, word] = CONNECTION[state];
+  return html`
+    <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the content</a>
+    <header class="bar">
+      <a class="brand" href="#/topics"><img src="icon.svg" alt="" width="24" height="24" />Sowline</a>
+      <nav aria-label="views"><${Link} view="topics" now=${place.view}>Topics<//><${Link} view="connections" now=${place.view}>Connections<//></nav>
+      <span class="grow"></span>
+      <span class="chip ${tone}" role="status" title=${wire.why}>${word}</span>
+      <${ThemeSwitch} />
+      <button type="button" class="quiet" onClick=${() => setShown("help")} aria-label="keys"><kbd>?</kbd></button>
+    </header>
+    <main id="main" tabindex="-1" ref=${main}>
+      ${place.view === "topics" && html`<${Topics} />`}
+      ${place.view === "connections" && html`<${Clients} />`}
+      ${place.view === "grid" && html`<${TopicGrid} place=${place} state=${state} />`}
+      ${!(place.view in titles) && html`<p class="notice bad" role="alert">There is nothing at this address. <a href="#/topics">Topics</a></p>`}
+    </main>
+    ${shown === "help" && html`<${Help} onClose=${() => setShown(undefined)} />`}
+    ${shown?.why && html`<${TokenDialog} why=${shown.why} onClose=${() => setShown(undefined)} />`}
+  `;
+}
+
+render(html`<${Console} />`, document.getElementById("console"));

@@ -1,0 +1,36 @@
+// Where one is in the console, as the URL's fragment says it: `#/grid/flights?filter=…`. A link is a view.
+import { useEffect, useState } from "./lib.js";
+
+export function readPlace(fragment = location.hash) {
+  const [path, query = ""] = fragment.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const [view, ...rest] = path.split("/");
+  return { view: view || "topics", topic: decodeURIComponent(rest.join("/")), ...Object.fromEntries(new URLSearchParams(query)) };
+}
+
+export function writePlace({ view, topic = "", ...more }) {
+  const given = Object.entries(more).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const query = new URLSearchParams(given).toString();
+  const path = topic ? `${view}/${encodeURIComponent(topic)}` : view;
+  return `#/${path}${query && `?${query}`}`;
+}
+
+// Goes there; `quietly` without a step that "back" would undo.
+export function go(place, { quietly = false } = {}) {
+  const fragment = writePlace(place);
+  if (fragment === location.hash) return;
+  if (quietly) history.replaceState(null, "", fragment);
+  else history.pushState(null, "", fragment);
+  dispatchEvent(new Event("place"));
+}
+
+export function usePlace() {
+  const [place, setPlace] = useState(readPlace());
+  useEffect(() => {
+    const update = () => setPlace(readPlace());
+    for (const name of ["place", "popstate", "hashchange"]) addEventListener(name, update);
+    return () => {
+      for (const name of ["place", "popstate", "hashchange"]) removeEventListener(name, update);
+    };
+  }, []);
+  return place;
+}

@@ -1,0 +1,222 @@
+// A feed's records in a table of Perspective's engine, some times a second, and the viewer that shows them.
+import { Schema, asKind, columnsOf, KEY_COLUMN } from "./fields.js";
+
+const EVERY_MS = 100;
+const CHUNK = 20_000;
+
+let engine;
+
+// Loads the engine and the viewer, once; they are large, and the other views don't need them.
+export function loadEngine() {
+  engine ??= begin();
+  return engine;
+}
+
+async function begin() {
+  const vendor = new URL("vendor/perspective-4.3.0/", document.baseURI);
+  const { default: perspective } = await import(new URL("client/dist/cdn/perspective.js", vendor));
+  await import(new URL("viewer/dist/cdn/perspective-viewer.js", vendor));
+  await Promise.all([
+    import(new URL("viewer-datagrid/dist/cdn/perspective-viewer-datagrid.js", vendor)),
+    import(new URL("viewer-d3fc/dist/cdn/perspective-viewer-d3fc.js", vendor)),
+  ]);
+  await customElements.whenDefined("perspective-viewer");
+  const worker = new Worker(new URL("client/dist/cdn/perspective-server.worker.js", vendor), { type: "module" });
+  return perspective.worker(Promise.resolve(worker));
+}
+
+// Whether two settings say the same, in whatever order their fields stand.
+const same = (one, other) => JSON.stringify(sorted(one)) === JSON.stringify(sorted(other));
+const sorted = (value) =>
+  value && typeof value === "object" && !Array.isArray(value)
+    ? Object.fromEntries(Object.keys(value).sort().map((name) => [name, sorted(value[name])]))
+    : value;
+
+export class Sheet {
+  #client;
+  #viewer;
+  #feed;
+  #keys;
+  #table;
+  #schema = new Schema();
+  #columns = new Map();
+  #outgrown = true;
+  #dirty = new Set();
+  #gone = new Set();
+  #timer;
+  #flushing;
+  #closed = false;
+  #layout;
+  #layoutColumns = [];
+  #onShown;
+  #listeners;
+
+  // `layout` is what the viewer was asked to show, or nothing; `onShown` is called after each flush.
+  constructor(client, viewer, feed, keys, layout, onShown) {
+    this.#client = client;
+    this.#viewer = viewer;
+    this.#feed = feed;
+    this.#keys = keys;
+    this.#layout = layout;
+    this.#onShown = onShown;
+    this.#listeners = {
+      put: ({ detail }) => this.#put(detail),
+      gone: ({ detail }) => this.#remove(detail),
+      cleared: () => this.#clear(),
+      state: () => this.#due(),
+    };
+    for (const [name, listener] of Object.entries(this.#listeners)) feed.addEventListener(name, listener);
+    for (const key of feed.records.keys()) this.#put(key);
+    this.#due();
+  }
+
+  get columnsCut() {
+    return this.#schema.cut;
+  }
+
+  get columns() {
+    return [...this.#columns.keys()];
+  }
+
+  async close() {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    for (const [name, listener] of Object.entries(this.#listeners)) this.#feed.removeEventListener(name, listener);
+    await this.#flushing?.catch(() => {});
+    const table = this.#table;
+    this.#table = undefined;
+    return table;
+  }
+
+  // What the viewer shows, as little as says it; columns only where they were chosen.
+  async layout() {
+    if (!this.#table) return this.#layout;
+    const saved = await this.#viewer.save();
+    const kept = {};
+    for (const name of ["plugin", "group_by", "split_by", "sort", "filter", "aggregates", "expressions", "columns_config", "plugin_config"]) {
+      const value = saved[name];
+      const isEmpty = value === null || value === undefined || (typeof value === "object" && !Object.keys(value).length);
+      if (!isEmpty && !(name === "plugin" && value === "Datagrid")) kept[name] = value;
+    }
+    if (same(kept.plugin_config, this.#plainConfig)) delete kept.plugin_config;
+    if (same(kept.columns_config, this.#defaultConfig())) delete kept.columns_config;
+    if (!same(saved.columns, this.#layoutColumns)) kept.columns = saved.columns;
+    this.#layout = kept;
+    return kept;
+  }
+
+  #plainConfig;
+
+  #put(key) {
+    if (this.#schema.take(this.#columnsOf(key))) this.#outgrown = true;
+    this.#gone.delete(key);
+    this.#dirty.add(key);
+    this.#due();
+  }
+
+  #columnsOf(key) {
+    return columnsOf(this.#feed.records.get(key) ?? null, this.#feed.known.get(key));
+  }
+
+  #remove(key) {
+    this.#dirty.delete(key);
+    this.#gone.add(key);
+    this.#due();
+  }
+
+  #clear() {
+    this.#dirty.clear();
+    this.#gone.clear();
+    this.#outgrown = true;
+    this.#due();
+  }
+
+  #due() {
+    if (this.#timer || this.#flushing || this.#closed) return;
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      this.#flushing = this.#flush().finally(() => {
+        this.#flushing = undefined;
+        if (this.#dirty.size || this.#gone.size) this.#due();
+      });
+    }, EVERY_MS);
+  }
+
+  async #flush() {
+    if (this.#closed || (this.#feed.state !== "live" && !this.#table)) return;
+    if (this.#outgrown && this.#feed.state === "loading") return;
+    if (this.#outgrown) {
+      await this.#rebuild();
+    } else if (this.#table) {
+      const gone = [...this.#gone];
+      const dirty = [...this.#dirty];
+      this.#gone.clear();
+      this.#dirty.clear();
+      if (gone.length) await this.#table.remove(gone);
+      await this.#update(this.#table, dirty);
+    }
+    this.#lock();
+    if (!this.#closed) await this.#onShown();
+  }
+
+  // Cells that can be typed into would look as if that were written.
+  #lock() {
+    const button = this.#viewer.querySelector("perspective-viewer-datagrid")?._edit_button;
+    if (button) button.style.display = "none";
+  }
+
+  async #update(table, keys) {
+    for (let start = 0; start < keys.length; start += CHUNK) {
+      const some = keys.slice(start, start + CHUNK);
+      const rows = some.map((key) => new Map(this.#columnsOf(key)));
+      const columns = { [KEY_COLUMN]: some };
+      for (const [path, kind] of this.#columns) columns[path] = rows.map((row) => asKind(row.get(path), kind));
+      await table.update(columns);
+    }
+  }
+
+  // Columns of a table are fixed: one that has outgrown them makes place for another.
+  async #rebuild() {
+    this.#outgrown = false;
+    this.#dirty.clear();
+    this.#gone.clear();
+    if (this.#table) await this.layout();
+    const columns = this.#schema.columns;
+    const keys = this.#keys.filter((path) => columns.has(path));
+    this.#columns = new Map([...keys, ...columns.keys()].map((path) => [path, columns.get(path)]));
+    const old = this.#table;
+    const schema = { ...Object.fromEntries(this.#columns), [KEY_COLUMN]: "string" };
+    const table = await this.#client.table(schema, { index: KEY_COLUMN });
+    await this.#update(table, [...this.#feed.records.keys()]);
+    if (this.#closed) {
+      await table.delete();
+      return;
+    }
+    this.#table = table;
+    await this.#viewer.load(table);
+    await this.#restore();
+    await old?.delete({ lazy: true });
+  }
+
+  #defaultConfig() {
+    const keys = this.#keys.filter((path) => ["integer", "float"].includes(this.#columns.get(path)));
+    return Object.fromEntries(keys.map((path) => [path, { number_format: { useGrouping: false, maximumFractionDigits: 0 } }]));
+  }
+
+  async #restore() {
+    this.#layoutColumns = [...this.#columns.keys(), KEY_COLUMN];
+    const known = new Set(this.#layoutColumns);
+    const { columns, ...layout } = this.#layout ?? {};
+    for (const name of Object.keys(layout.expressions ?? {})) known.add(name);
+    const chosen = columns?.filter((name) => name === null || known.has(name));
+    const theme = document.documentElement.dataset.theme === "dark" ? "Pro Dark" : "Pro Light";
+    const shown = { plugin: "Datagrid", columns_config: this.#defaultConfig(), ...layout, columns: chosen?.length ? chosen : this.#layoutColumns };
+    try {
+      await this.#viewer.restore({ ...shown, theme, settings: false });
+    } catch (error) {
+      console.warn("the view of the link does not fit these records", error);
+      await this.#viewer.restore({ plugin: "Datagrid", columns: this.#layoutColumns, group_by: [], split_by: [], sort: [], filter: [], theme, settings: false });
+    }
+    this.#plainConfig ??= (await this.#viewer.save()).plugin_config;
+  }
+}

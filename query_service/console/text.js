@@ -1,0 +1,67 @@
+// Texts as people read them: numbers, spans of time, JSON that keeps every digit.
+import { html } from "./lib.js";
+
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const tenths = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+
+export const count = (value) => (value === null || value === undefined ? "–" : whole.format(value));
+export const rate = (value) => (value === undefined ? "–" : value > 0 && value < 10 ? tenths.format(value) : whole.format(value));
+export const plural = (value, one, many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
+
+export function bytes(value) {
+  if (value < 1024) return `${count(value)} B`;
+  const unit = Math.min(4, Math.floor(Math.log2(value) / 10));
+  return `${tenths.format(value / 1024 ** unit)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
+}
+
+export function span(seconds) {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds < 1) return "now";
+  if (seconds < 120) return `${Math.floor(seconds)} s`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`;
+  if (seconds < 172_800) return `${Math.floor(seconds / 3600)} h`;
+  return `${Math.floor(seconds / 86_400)} days`;
+}
+
+export const clock = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 23)}` : "–");
+
+const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])|\s+/g;
+
+// JSON text, indented: tokens are laid out as they stand, so that no number is read and written again.
+export function laidOut(text) {
+  const found = [];
+  let depth = 0;
+  const line = () => found.push(["space", `\n${"  ".repeat(depth)}`]);
+  let before = "";
+  for (const [token, string, colon, number, word, mark] of text.matchAll(TOKEN)) {
+    if (!token.trim()) continue;
+    if (mark === "}" || mark === "]") {
+      depth -= 1;
+      if (before !== "{" && before !== "[") line();
+    } else if (before === "{" || before === "[" || before === ",") {
+      line();
+    }
+    if (string && colon) found.push(["name", string], ["mark", ": "]);
+    else found.push([string ? "string" : number ? "number" : word ? "word" : "mark", token]);
+    if (mark === "{" || mark === "[") depth += 1;
+    before = mark ?? "";
+  }
+  return found;
+}
+
+export const Json = ({ text, label }) => html`
+  <pre class="json" tabindex="0" role="region" aria-label=${label}>${laidOut(text).map(([kind, token]) => (kind === "space" || kind === "mark" ? token : html`<span class=${kind}>${token}</span>`))}</pre>
+`;
+
+// The text with the mistake marked under it, where the refusal says at which column that is.
+export function Mistake({ text, error }) {
+  if (!error) return null;
+  const column = error.column ?? /at column (\d+)/.exec(error.message)?.[1];
+  const at = Number(column);
+  return html`
+    <div class="mistake" role="alert">
+      ${column !== undefined && text && html`<pre class="pointer" aria-hidden="true">${text}${"\n"}${" ".repeat(Math.max(0, [...text].slice(0, at - 1).length))}<span class="caret" data-column=${at}>▲</span></pre>`}
+      <p><strong>${error.reason}</strong> ${error.message}</p>
+    </div>
+  `;
+}

@@ -1,0 +1,137 @@
+// The topics as they are now: how many records, how fast they change, how far this service is behind.
+import { html, useEffect, useRef, useState } from "./lib.js";
+import { askJson } from "./wire.js";
+import { bytes, count, plural, rate, span } from "./text.js";
+import { writePlace } from "./place.js";
+
+const EVERY_MS = 1000;
+const SECONDS_SHOWN = 60;
+const LAG_LATE = 10_000;
+
+// Asks again and again while the page is looked at; hands over what was answered and how that differs in time.
+export function usePolled(path, everyMs) {
+  const [answer, setAnswer] = useState();
+  const [error, setError] = useState();
+  useEffect(() => {
+    let timer;
+    let closed = false;
+    const look = async () => {
+      if (!document.hidden) {
+        try {
+          const said = await askJson(path);
+          if (closed) return;
+          setAnswer({ said, at: performance.now() });
+          setError(undefined);
+        } catch (problem) {
+          if (closed) return;
+          setError(problem);
+        }
+      }
+      timer = setTimeout(look, everyMs);
+    };
+    const now = () => {
+      clearTimeout(timer);
+      if (!document.hidden) look();
+    };
+    look();
+    document.addEventListener("visibilitychange", now);
+    addEventListener("token", now);
+    return () => {
+      closed = true;
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", now);
+      removeEventListener("token", now);
+    };
+  }, [path, everyMs]);
+  return [answer, error];
+}
+
+// Changes a second of each topic, from two counts and the time between them; and those of the last minute.
+function useRates(answer) {
+  const before = useRef();
+  const rates = useRef(new Map());
+  if (answer && answer !== before.current) {
+    const seconds = before.current && (answer.at - before.current.at) / 1000;
+    const counts = new Map(before.current?.said.topics.map(({ name, changes }) => [name, changes]));
+    for (const { name, changes } of answer.said.topics) {
+      if (!seconds || !counts.has(name) || changes < counts.get(name)) continue;
+      const told = rates.current.get(name) ?? [];
+      rates.current.set(name, [...told, (changes - counts.get(name)) / seconds].slice(-SECONDS_SHOWN));
+    }
+    before.current = answer;
+  }
+  return rates.current;
+}
+
+function Spark({ values = [], label }) {
+  const most = Math.max(1, ...values);
+  const width = SECONDS_SHOWN * 2;
+  const points = values.map((value, index) => `${width - (values.length - 1 - index) * 2},${22 - (value / most) * 20}`);
+  return html`
+    <svg class="spark" viewBox="0 0 ${width} 24" role="img" aria-label=${label}>
+      ${points.length > 1 && html`<polyline points=${points.join(" ")} />`}
+    </svg>
+  `;
+}
+
+function State({ topic, lag }) {
+  if (topic.loading) return html`<span class="chip warn">loading</span>`;
+  if (lag > LAG_LATE) return html`<span class="chip warn">behind</span>`;
+  return html`<span class="chip ok">${topic.sow ? "live" : "messages"}</span>`;
+}
+
+function Row({ topic, rates = [] }) {
+  const { indexes = [] } = topic;
+  const memory = indexes.reduce((sum, index) => sum + index.bytes, 0);
+  const now = rates.at(-1);
+  return html`
+    <tr>
+      <th scope="row"><a href=${writePlace({ view: "grid", topic: topic.name })}>${topic.name}</a>
+        ${topic.documents && html`<span class="tag">documents</span>`}</th>
+      <td data-label="State"><${State} topic=${topic} lag=${topic.lag} /></td>
+      <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
+      <td class="number" data-label="Changes a second">${rate(now)}<${Spark} values=${rates} label="changes a second in the last minute, now ${rate(now)}" /></td>
+      <td class="number" data-label="Newest change">${span(topic.newest_seconds)}</td>
+      <td class="number" data-label="Lag">${count(topic.lag)}</td>
+      <td class="number" data-label="Subscriptions">${count(topic.subscriptions)}</td>
+      <td class="number" data-label="Indexes">
+        ${indexes.length === 0
+          ? "–"
+          : html`<details class="indexes"><summary>${indexes.length} · ${bytes(memory)}</summary>
+              <ul>${indexes.map((index) => html`<li><span class="muted">${index.kind}</span> <code>${index.fields}</code> ${bytes(index.bytes)}, ${plural(index.uses, "use")}</li>`)}</ul>
+            </details>`}
+      </td>
+    </tr>
+  `;
+}
+
+export function Topics() {
+  const [answer, error] = usePolled("v1/topics", EVERY_MS);
+  const rates = useRates(answer);
+  const topics = answer?.said.topics ?? [];
+  return html`
+    <section aria-labelledby="topics-title">
+      <div class="title">
+        <h1 id="topics-title">Topics</h1>
+        ${answer && html`<p class="muted">${plural(topics.length, "topic")} · ${plural(topics.reduce((sum, { records }) => sum + records, 0), "record")} · Kafka at <code>${answer.said.kafka}</code></p>`}
+      </div>
+      ${error && html`<p class="notice bad" role="alert">${error.message}. Trying again.</p>`}
+      ${!answer && !error && html`<p class="muted" role="status">Asking for the topics…</p>`}
+      ${answer && html`
+        <div class="card scroll" tabindex="0" role="region" aria-label="list of topics">
+          <table class="list">
+            <thead><tr>
+              <th scope="col">Topic</th><th scope="col">State</th><th scope="col" class="number">Records</th>
+              <th scope="col" class="number">Changes/s</th>
+              <th scope="col" class="number" title="How long ago the newest change was made">Newest change</th>
+              <th scope="col" class="number" title="Changes that Kafka has and this service has not applied yet">Lag</th>
+              <th scope="col" class="number" title="Live subscriptions">Subscriptions</th><th scope="col" class="number">Indexes</th>
+            </tr></thead>
+            <tbody>${topics.map((topic) => html`<${Row} key=${topic.name} topic=${topic} rates=${rates.get(topic.name)} />`)}</tbody>
+          </table>
+        </div>
+        <p class="hint muted">Choose a topic to see its records live. <kbd>?</kbd> lists the keys.</p>
+      `}
+    </section>
+  `;
+}

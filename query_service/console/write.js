@@ -1,0 +1,135 @@
+// Writing: whole records, deltas, deltas of documents, and deletions, each with what became of it.
+import { html, useEffect, useRef, useState } from "./lib.js";
+import { Mistake, laidOut, plural } from "./text.js";
+import { Refusal } from "./wire.js";
+
+const WAYS = {
+  publish: { title: "Publish", hint: "The whole record. It replaces the one with the same key, or is a new one." },
+  delta_publish: { title: "Merge", hint: "The key fields and those that change. What is not named stays." },
+  delta: { title: "Delta", hint: 'A delta of the document, e.g. {..,"stars":5}. It may be of a document that is not there yet.' },
+  sow_delete: { title: "Delete", hint: "The records that match a filter, or have these SOW keys." },
+};
+
+const waysOf = (topic) => Object.keys(WAYS).filter((way) => (topic.documents || way !== "delta") && (topic.sow || way === "publish"));
+
+const pretty = (text) => laidOut(text).map(([, token]) => token).join("");
+
+function asJson(text) {
+  try {
+    JSON.parse(text);
+  } catch (error) {
+    throw new Refusal({ reason: "not json", message: `expected a record as JSON: ${error.message}` });
+  }
+  return text;
+}
+
+function Outcome({ outcome }) {
+  if (!outcome) return null;
+  return html`<p class="notice ok" role="status"><strong>${outcome.outcome}</strong> ${outcome.more} <code>${outcome.bookmark}</code></p>`;
+}
+
+export function WriteDialog({ wire, topic, begin, onClose }) {
+  const dialog = useRef();
+  const [way, setWay] = useState(begin.way ?? "publish");
+  const [body, setBody] = useState(begin.body ? pretty(begin.body) : "{\n  \n}");
+  const [delta, setDelta] = useState("{..}");
+  const [key, setKey] = useState(begin.key ?? "");
+  const [by, setBy] = useState(begin.sowKey ? "keys" : "filter");
+  const [filter, setFilter] = useState(begin.filter ?? "");
+  const [keys, setKeys] = useState(begin.sowKey ?? "");
+  const [expiration, setExpiration] = useState("");
+  const [asked, setAsked] = useState();
+  const [outcome, setOutcome] = useState();
+  const [error, setError] = useState();
+  const [busy, setBusy] = useState(false);
+
+  useEffect(() => {
+    dialog.current.showModal();
+  }, []);
+
+  const run = async (work) => {
+    setBusy(true);
+    setError(undefined);
+    setOutcome(undefined);
+    try {
+      await work();
+    } catch (problem) {
+      setError(problem);
+    } finally {
+      setBusy(false);
+    }
+  };
+
+  const selection = () => (by === "keys" ? { sow_keys: keys.split(",").map((one) => one.trim()).filter(Boolean) } : { filter });
+
+  const send = () => run(async () => {
+    const more = expiration === "" ? {} : { expiration: Number(expiration) };
+    const fields = { command: way, topic: topic.name, ...more };
+    const acks = way === "delta"
+      ? await wire.command({ ...fields, key, data: delta })
+      : await wire.command(fields, ["processed"], asJson(body));
+    const { outcome: became, bookmark } = acks.processed;
+    setOutcome({ outcome: became, more: "", bookmark });
+  });
+
+  // How many records a deletion would meet, before it is asked for.
+  const look = () => run(async () => {
+    const chosen = selection();
+    if (by === "keys" && !chosen.sow_keys.length) throw new Refusal({ reason: "key missing", message: "expected at least one SOW key" });
+    if (by === "filter" && !chosen.filter.trim()) throw new Refusal({ reason: "bad filter", message: "expected a filter; 1=1 is every record" });
+    const { stats } = await wire.command({ command: "sow", topic: topic.name, top_n: 0, ...chosen }, ["completed", "stats"]);
+    setAsked({ chosen, matches: stats.matches });
+  });
+
+  const remove = () => run(async () => {
+    const { processed, stats } = await wire.command({ command: "sow_delete", topic: topic.name, ...asked.chosen }, ["processed", "stats"]);
+    setAsked(undefined);
+    setOutcome({ outcome: `deleted ${stats.records_deleted}`, more: "in all partitions", bookmark: processed.bookmark });
+  });
+
+  const submit = (event) => {
+    event.preventDefault();
+    if (way !== "sow_delete") send();
+    else if (asked) remove();
+    else look();
+  };
+
+  const choose = (next) => {
+    setWay(next);
+    setAsked(undefined);
+    setError(undefined);
+    setOutcome(undefined);
+  };
+
+  return html`
+    <dialog ref=${dialog} class="write" aria-labelledby="write-title" onClose=${onClose}>
+      <form onSubmit=${submit}>
+        <header><h2 id="write-title">Write to ${topic.name}</h2>
+          <button type="button" class="quiet" onClick=${() => dialog.current.close()} aria-label="close">✕</button></header>
+        <div class="switch" role="group" aria-label="what to write">
+          ${waysOf(topic).map((name) => html`<button type="button" aria-pressed=${way === name} onClick=${() => choose(name)}>${WAYS[name].title}</button>`)}
+        </div>
+        <p class="muted">${WAYS[way].hint}</p>
+        ${(way === "publish" || way === "delta_publish") && html`
+          <label class="field">Record <textarea class="mono" rows="14" spellcheck="false" autofocus value=${body} onInput=${(event) => setBody(event.target.value)}></textarea></label>
+          <label class="field short">Lifetime in seconds <input type="number" min="0" step="any" value=${expiration} placeholder="the topic's" onInput=${(event) => setExpiration(event.target.value)} /></label>`}
+        ${way === "delta" && html`
+          <label class="field">Key <input class="mono" value=${key} required spellcheck="false" onInput=${(event) => setKey(event.target.value)} /></label>
+          <label class="field">Delta <textarea class="mono" rows="6" spellcheck="false" value=${delta} onInput=${(event) => setDelta(event.target.value)}></textarea></label>`}
+        ${way === "sow_delete" && html`
+          <div class="switch" role="group" aria-label="which records">
+            ${[["filter", "By filter"], ["keys", "By SOW keys"]].map(([name, title]) => html`<button type="button" aria-pressed=${by === name} onClick=${() => { setBy(name); setAsked(undefined); }}>${title}</button>`)}</div>
+          ${by === "filter"
+            ? html`<label class="field">Filter <input class="mono" value=${filter} spellcheck="false" onInput=${(event) => { setFilter(event.target.value); setAsked(undefined); }} /></label>`
+            : html`<label class="field">SOW keys, with commas <input class="mono" value=${keys} spellcheck="false" onInput=${(event) => { setKeys(event.target.value); setAsked(undefined); }} /></label>`}`}
+        <${Mistake} text=${way === "delta" ? delta : way === "sow_delete" && by === "filter" ? filter : ""} error=${error} />
+        ${asked && html`<p class="notice bad" role="alert">${asked.matches === 0 ? "No record matches; there is nothing to delete." : html`This deletes <strong>${plural(asked.matches, "record")}</strong> of ${topic.name}. It can't be undone.`}</p>`}
+        <${Outcome} outcome=${outcome} />
+        <footer>
+          <button type="button" class="quiet" onClick=${() => (asked ? setAsked(undefined) : dialog.current.close())}>${asked ? "Keep them" : "Close"}</button>
+          ${!(asked && asked.matches === 0) && html`<button type="submit" class=${asked ? "danger" : "primary"} disabled=${busy}>${way !== "sow_delete" ? WAYS[way].title : asked ? `Delete ${plural(asked.matches, "record")}` : "Delete…"}</button>`}
+        </footer>
+      </form>
+    </dialog>
+  `;
+}

@@ -1,0 +1,56 @@
+"""One record, by its key: of a document all that is known, also where it is deleted or was never written."""
+
+from typing import Any
+
+import numpy as np
+import orjson
+
+from query_service.asking import no_sow
+from query_service.part import Part
+from query_service.query import Selection
+from query_service.rights import Entitlement
+from query_service.state import TopicState
+from sowline.document import UNDEFINED
+from sowline.document.writes import Known, document_of
+from sowline.errors import SowlineError
+from sowline.filter import ALL
+from sowline.key import sow_key
+from sowline.select import Select
+from sowline.topics import TopicDefinition
+
+
+def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:
+    """Return the record with this key text as a JSON object; of a document with its intrinsics in it.
+
+    Raises `no sow`, and where a topic without documents has no such record, `no record`. One that may not be seen is
+    not there.
+    """
+    definition = topic.definition
+    if not definition.has_sow:
+        raise no_sow(topic)
+    wanted = sow_key(definition.domain_prefix, key)
+    part = Part.of(topic, Selection(sow_keys=(wanted,)))
+    captured = part.captured
+    part.note_reading(np.arange(len(captured)))
+    body = captured.bodies[0] if len(captured) else None
+    is_seen = entitlement.filter == ALL or (
+        body is not None and entitlement.filter.matches(orjson.loads(body))
+    )
+    select = entitlement.select
+    if definition.documents:
+        known = topic.rows.known(wanted) if is_seen else None
+        return _as_document(definition, key, body if is_seen else None, known, select)
+    if body is None or not is_seen:
+        raise SowlineError("no record", f"expected the key of a record of {definition.name}, got {key!r}")
+    return body if select is None else select.apply(body)
+
+
+def _as_document(
+    definition: TopicDefinition, key: str, body: bytes | None, known: Known | None, select: Select | None
+) -> bytes:
+    def fields(body: bytes) -> Any:
+        return orjson.loads(body if select is None else select.apply(body))
+
+    content: Any = UNDEFINED if body is None else fields(body)
+    document = document_of(definition.name, key, content, None if known is None else known.writes)
+    return orjson.dumps(document.read(fields(orjson.dumps(definition.template))))

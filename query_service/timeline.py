@@ -1,0 +1,168 @@
+"""Where the changes topic tells each write to a document, for as long as a topic's `history_ttl`. Pure.
+
+A timeline keeps of each write the offset of its change and its log time, in the order of the log, and the way back
+to the document's write before it; what a write was is read from Kafka when somebody asks. By the partition's log
+time, what is older than `history_ttl` goes, a few writes with each that comes. A load notes what compaction has left.
+"""
+
+from array import array
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from sowline.change import AGAIN, Change
+
+WRITE_BYTES = 40
+"""What a write takes in memory; docs/emodb.md has what was measured."""
+
+DOCUMENT_BYTES = 130
+"""What a document takes beside its writes."""
+
+PRUNED_A_STEP = 8
+"""Writes that go at the most when log time moves on: no batch brings a pause, and more go than come."""
+
+SLACK_MIN = 1024
+"""So many writes at the front may be gone before those behind them move up."""
+
+DROPPED_AT_ONCE = 1000
+
+
+class Noted(NamedTuple):
+    """The offset of a write in the changes topic, and its log time in ms since 1970."""
+
+    offset: int
+    time: int
+
+
+class Timeline:
+    """The writes to the documents of one partition. Changes are noted in the order of their positions, each once."""
+
+    def __init__(self, ttl: int) -> None:
+        self._ttl = ttl
+        self.floor = 0
+        """The log time, in ms since 1970, before which writes are told no more."""
+        self._last: dict[bytes, int] = {}
+        """By SOW key, the number of the document's last write that is kept."""
+        self._base = 0
+        """The number of the first entry of the columns; numbers stay when entries move up."""
+        self._gone = 0
+        """Entries at the front that are told no more."""
+        self._keys: list[bytes] = []
+        self._offsets, self._times = array("q"), array("q")
+        self._backs = array("I")
+        """How many entries before it the document's write before stands; 0 where there is none."""
+
+    @property
+    def writes(self) -> int:
+        """How many writes are kept."""
+        return len(self._keys) - self._gone
+
+    @property
+    def nbytes(self) -> int:
+        """What all of it takes in memory, by estimate."""
+        return self.writes * WRITE_BYTES + len(self._last) * DOCUMENT_BYTES
+
+    @property
+    def oldest(self) -> int | None:
+        """The log time of the oldest write that is kept, in ms since 1970; None if there is none."""
+        return self._times[self._gone] if self.writes else None
+
+    # what happens
+
+    def note(self, offset: int, change: Change) -> None:
+        """Take in the next change; of one that begins anew without the document, nothing before it is told."""
+        self.advance(change.time)
+        if change.op == AGAIN:
+            return
+        if change.writes is None:
+            self._last.pop(change.sow_key, None)
+            return
+        number, key = self._base + len(self._keys), change.sow_key
+        before = self._last.get(key)
+        if before is not None:
+            key = self._keys[before - self._base]
+        self._keys.append(key)
+        self._offsets.append(offset)
+        self._times.append(change.time)
+        self._backs.append(0 if before is None else number - before)
+        self._last[key] = number
+
+    def advance(self, time: int) -> None:
+        """Note that log time has come so far."""
+        self.floor = max(self.floor, time - self._ttl)
+        for _ in range(PRUNED_A_STEP):
+            oldest = self.oldest
+            if oldest is None or oldest >= self.floor:
+                break
+            self._drop()
+        self._move_up()
+
+    def drop_oldest(self, most: int) -> int:
+        """Let the oldest writes go before their time, those of one time together; return how many those are."""
+        before = self.writes
+        while before - self.writes < most and (oldest := self.oldest) is not None:
+            self.floor = max(self.floor, oldest + 1)
+            while (next_oldest := self.oldest) is not None and next_oldest < self.floor:
+                self._drop()
+        self._move_up()
+        return before - self.writes
+
+    def _drop(self) -> None:
+        key = self._keys[self._gone]
+        if self._last.get(key) == self._base + self._gone:
+            del self._last[key]
+        self._gone += 1
+
+    def _move_up(self) -> None:
+        gone = self._gone
+        if gone > SLACK_MIN and 4 * gone > len(self._keys):
+            del self._keys[:gone]
+            for column in (self._offsets, self._times, self._backs):
+                del column[:gone]
+            self._base += gone
+            self._gone = 0
+
+    # what was
+
+    def newest_first(self, key: bytes) -> Iterator[Noted]:
+        """Return the writes to a document up to now, newest first, though more may come meanwhile."""
+        return self._back_from(self._last.get(key))
+
+    def _back_from(self, number: int | None) -> Iterator[Noted]:
+        while number is not None:
+            at = number - self._base
+            if at < self._gone or self._times[at] < self.floor:
+                return
+            back = self._backs[at]
+            yield Noted(self._offsets[at], self._times[at])
+            number = number - back if back else None
+
+
+class Timelines:
+    """The timelines of all partitions, within one limit: beyond it the oldest writes go, whosever they are."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._all: list[Timeline] = []
+        self.dropped = 0
+        """Writes that have gone before their time, for want of room."""
+
+    def add(self, timeline: Timeline) -> None:
+        """Count what it takes."""
+        self._all.append(timeline)
+
+    @property
+    def nbytes(self) -> int:
+        """What all of them take in memory, by estimate."""
+        return sum(timeline.nbytes for timeline in self._all)
+
+    def keep_within(self) -> int:
+        """Let go what is beyond the limit; return how many writes that are."""
+        before = self.dropped
+        while self.nbytes > self._bytes_max:
+            oldest = min(
+                (one for one in self._all if one.writes), key=lambda one: one.oldest or 0, default=None
+            )
+            if oldest is None:
+                break
+            self.dropped += oldest.drop_oldest(DROPPED_AT_ONCE)
+        return self.dropped - before

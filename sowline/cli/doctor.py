@@ -1,0 +1,43 @@
+"""`sowline doctor`: looks at a set-up, tells what is wrong with it, and what to do about that."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from sowline.cli.doctor_finding import Finding, count
+from sowline.cli.door import Door, with_door
+
+PATH = click.Path(path_type=Path)
+_COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
+
+
+@click.command()
+@click.option("--config", type=PATH, help="The file of topics (SOWLINE_CONFIG).")
+@click.option("--kafka", "-k", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
+@click.option("--data-dir", type=PATH, help="Where the materializer keeps state (SOWLINE_DATA_DIR).")
+@click.option("--url", "-u", "urls", multiple=True, help="A service to look at, of any kind; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each finding.")
+@with_door
+def doctor(urls: tuple[str, ...], door: Door, as_json: bool, **given: Any) -> None:
+    """Look at a set-up: its topics, Kafka, state and services; say what is wrong, and what to do.
+
+    Nothing is written, and services may run meanwhile. Exits with 1 if there is an error.
+    """
+    from sowline.cli.doctor_examination import examined  # other commands need not wait for all that it needs
+
+    counted = dict.fromkeys(_COLORS, 0)
+    for finding in examined({name: value for name, value in given.items() if value is not None}, urls, door):
+        counted[finding.severity] += 1
+        click.echo(orjson.dumps(finding.fields()) if as_json else _line(finding))
+    if not as_json:
+        click.echo(", ".join(count(counted[severity], severity) for severity in ("error", "warning", "note")))
+    sys.exit(1 if counted["error"] else 0)
+
+
+def _line(finding: Finding) -> str:
+    severity = click.style(f"{finding.severity:8}", fg=_COLORS[finding.severity])
+    advice = f"\n{'':8}{finding.advice}" if finding.advice else ""
+    return f"{severity}{finding.code}: {finding.sentence()}{advice}"

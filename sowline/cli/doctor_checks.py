@@ -1,0 +1,188 @@
+"""From what was seen of a machine and of services to what is wrong with them: findings, each with what to do.
+
+Nothing in here asks anybody anything.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from sowline import __version__
+from sowline.bookmark import EPOCH, parse_bookmark
+from sowline.cli.doctor_facts import DirectoryFacts, KafkaFacts, ServiceFacts, TopicFacts
+from sowline.cli.doctor_finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding, Severity, count, few
+from sowline.topics import TopicDefinition, Topics
+
+ROOM_BYTES_MIN: Final = 64 << 20
+"""Room without which a materializer stops."""
+
+ROOM_BYTES_SCARCE: Final = 1 << 30
+
+
+def directory_findings(seen: DirectoryFacts, logs: Iterable[str]) -> Iterator[Finding]:
+    """Yield what there is to say of the directory in which a materializer keeps its state."""
+    if not seen.is_there:
+        yield Finding(
+            "state_none",
+            "note",
+            seen.path,
+            "the state of a materializer",
+            "no such directory",
+            "nothing, if materializers run elsewhere, or none ever ran; else give its --data-dir",
+        )
+        return
+    if not seen.is_writable:
+        yield Finding(
+            "state_unwritable",
+            "error",
+            seen.path,
+            f"a directory that {seen.me} may write to",
+            f"one of {seen.owner}",
+            f"run the materializer as {seen.owner}, or give the directory to who runs it (chown)",
+        )
+    if seen.free_bytes < ROOM_BYTES_SCARCE:
+        yield Finding(
+            "state_room",
+            "error" if seen.free_bytes < ROOM_BYTES_MIN else "warning",
+            seen.path,
+            f"at least {ROOM_BYTES_SCARCE >> 20} MiB of room",
+            f"{seen.free_bytes >> 20} MiB",
+            f"make room: with less than {ROOM_BYTES_MIN >> 20} MiB a materializer stands still",
+        )
+    if strange := sorted(set(seen.logs) - set(logs)):
+        yield Finding(
+            "state_strange",
+            "note",
+            seen.path,
+            "state of the logs in topics.yaml only",
+            f"that of {few(strange)}, too",
+            "nothing, if another set-up has those topics; else they are defined no more, and their state takes room",
+        )
+    if seen.is_writable and seen.free_bytes >= ROOM_BYTES_SCARCE:
+        state, room = f"state of {count(len(seen.logs), 'log')}", f"{seen.free_bytes >> 20:,} MiB of room"
+        found = f"{state}, {room}, owned by {seen.owner}"
+        yield Finding("state", "ok", seen.path, "a directory to write to", found)
+
+
+# services
+
+
+def service_findings(
+    seen: ServiceFacts, topics: Topics | None, kafka: KafkaFacts | None
+) -> Iterator[Finding]:
+    """Yield what there is to say of a service, and of the topics of a query service."""
+    if seen.away is not None:
+        advice = "start it, or say where it is"
+        yield Finding("service_away", "error", seen.url, "a service that answers", seen.away, advice)
+        return
+    complaints = list(_health_findings(seen))
+    yield from complaints
+    if seen.version is not None and seen.version != __version__:
+        yield Finding(
+            "version",
+            "warning",
+            seen.url,
+            f"version {__version__}, as this command",
+            seen.version,
+            "run the same version everywhere",
+        )
+    if seen.ahead_ms is not None and abs(seen.ahead_ms) > CLOCK_MS_MAX:
+        yield Finding(
+            "clock_differs",
+            "warning",
+            seen.url,
+            "the time of this machine",
+            f"{abs(seen.ahead_ms) / 1000:.0f} s {'more' if seen.ahead_ms > 0 else 'less'}",
+            "set both clocks (NTP)",
+        )
+    yield from _door_findings(seen)
+    if not complaints:
+        yield Finding(
+            "service", "ok", seen.url, "a healthy service", f"ready, version {seen.version or 'unknown'}"
+        )
+    if seen.topics is not None and topics is not None:
+        for topic in topics.topics:
+            yield from _served_findings(seen, topic, kafka)
+
+
+def _door_findings(seen: ServiceFacts) -> Iterator[Finding]:
+    """Yield what there is to say of who is let in."""
+    if seen.is_open:
+        yield Finding(
+            "door_open",
+            "warning",
+            seen.url,
+            "a logon before anything is told",
+            "that anybody who gets there may read and write",
+            "give the service an access file (SOWLINE_ACCESS; docs/security.md), or let it listen on loopback only",
+        )
+    if seen.refusal:
+        advice = "bring a token (--token-file, SOWLINE_TOKEN) or a client certificate: its topics were not looked at"
+        yield Finding("door_closed", "warning", seen.url, "to be let in", seen.refusal, advice)
+
+
+_HEALTH: Final[Mapping[str, tuple[str, Severity, str]]] = {
+    "healthz": ("service_dead", "error", "restart it, and keep its log"),
+    "startupz": ("service_starting", "warning", "wait: it is on its way; if it stays so, look at its log"),
+    "readyz": ("service_unready", "error", "put right what it says; it goes on by itself"),
+}
+"""By the question of health: code, severity where the answer is 503, and what to do. The first that is so is told."""
+
+
+def _health_findings(seen: ServiceFacts) -> Iterator[Finding]:
+    for question, (code, severity, advice) in _HEALTH.items():
+        status, sentence = seen.health.get(question, (404, "no such path: this is no service of Sowline"))
+        if status != 200:
+            yield Finding(code, severity, seen.url, f"200 at /{question}", f"{status}: {sentence}", advice)
+            return
+    if said := seen.health["readyz"][1]:
+        advice = "put right what it says; it goes on meanwhile"
+        yield Finding("service_says", "warning", seen.url, "nothing to complain of", said, advice)
+
+
+def _served_findings(
+    seen: ServiceFacts, topic: TopicDefinition, kafka: KafkaFacts | None
+) -> Iterator[Finding]:
+    served = next((one for one in seen.topics or () if one["name"] == topic.name), None)
+    where = f"{topic.name} at {seen.url}"
+    if served is None:
+        advice = "give it this topics.yaml (SOWLINE_CONFIG) and restart it"
+        yield Finding("topic_unserved", "error", where, "a topic that it serves", "none of that name", advice)
+        return
+    defined = {
+        "log": topic.log,
+        "key": list(topic.key),
+        "partitions": topic.partitions,
+        "sow": topic.has_sow,
+        "documents": topic.documents,
+    }
+    if wrong := {name: served.get(name) for name, value in defined.items() if served.get(name) != value}:
+        yield Finding(
+            "topic_differs",
+            "error",
+            where,
+            ", ".join(f"{name} {defined[name]}" for name in wrong) + ", as topics.yaml says",
+            ", ".join(f"{name} {value}" for name, value in wrong.items()),
+            "give it this topics.yaml (SOWLINE_CONFIG) and restart it, or the right one to this command",
+        )
+        return
+    log = kafka.topics.get(topic.log) if kafka is not None else None
+    if log is not None and not served["loading"]:
+        yield _bookmark_finding(where, topic, served["bookmark"], log)
+
+
+def _bookmark_finding(where: str, topic: TopicDefinition, bookmark: str, log: TopicFacts) -> Finding:
+    held = {} if bookmark == EPOCH else parse_bookmark(bookmark).get(topic.log, {})
+    behind = 0
+    for number, part in log.partitions.items():
+        stands = held[number].offset + 1 if number in held else 0
+        behind += max(0, part.end - max(part.start, stands)) if number < topic.partitions else 0
+    if behind > BEHIND_RECORDS_MAX:
+        return Finding(
+            "service_behind",
+            "warning",
+            where,
+            f"at most {count(BEHIND_RECORDS_MAX, 'record')} behind the log",
+            count(behind, "record"),
+            "see with `sowline top` who is slow: the materializers, or this replica",
+        )
+    return Finding("served", "ok", where, "the log's end", f"{count(behind, 'record')} behind the log")

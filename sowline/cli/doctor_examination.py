@@ -1,0 +1,142 @@
+"""The doctor's round: settings, topics, Kafka, the state directory and services are looked at in turn."""
+
+import getpass
+import os
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from sowline.cli.doctor_checks import directory_findings, service_findings
+from sowline.cli.doctor_facts import DirectoryFacts, KafkaFacts, ServiceFacts
+from sowline.cli.doctor_finding import Finding, count
+from sowline.cli.doctor_kafka import ask_kafka
+from sowline.cli.doctor_kafka_checks import kafka_findings, missing_kafka
+from sowline.cli.door import Door
+from sowline.cli.web import Answer, get, served_topics
+from sowline.declared import DeclarationError
+from sowline.errors import SowlineError
+from sowline.settings import SettingsError, read_settings
+from sowline.topics import Topics, load_topics
+
+HEALTH = ("healthz", "startupz", "readyz")
+
+
+def examined(given: dict[str, Any], urls: Iterable[str], door: Door) -> Iterator[Finding]:
+    """Look at everything in turn; what can't be looked at is a finding, and the rest goes on."""
+    try:
+        settings = read_settings(**given)
+    except SettingsError as error:
+        yield from _wrong_settings(error)
+        return
+    topics, kafka = None, None
+    try:
+        topics = load_topics(settings.config)
+        found = f"{count(len(topics.topics), 'topic')}, {count(len(topics.fanouts), 'fanout')}"
+        yield Finding("topics", "ok", str(settings.config), "a file of topics", found)
+    except SowlineError as error:
+        yield from _wrong_topics(str(settings.config), error)
+    if topics is not None:
+        try:
+            kafka = ask_kafka(settings, topics)
+            yield from kafka_findings(kafka, topics, settings)
+        except SowlineError as error:
+            yield missing_kafka(settings.kafka, error.message)
+        logs = [topic.log for topic in topics.topics]
+        yield from directory_findings(see_directory(settings.data_dir), logs)
+    yield from _services(urls, door, topics, kafka)
+
+
+def _services(
+    urls: Iterable[str], door: Door, topics: Topics | None, kafka: KafkaFacts | None
+) -> Iterator[Finding]:
+    for url in urls:
+        yield from service_findings(see_service(url.rstrip("/"), door), topics, kafka)
+
+
+def _wrong_settings(error: SettingsError) -> Iterator[Finding]:
+    for misfit in error.misfits:
+        advice = "docs/settings.md has every setting with its limits"
+        yield Finding(
+            "settings", "error", misfit.variable, misfit.expected, misfit.found or "another", advice
+        )
+
+
+def _wrong_topics(path: str, error: SowlineError) -> Iterator[Finding]:
+    advice = "put that right: no service starts with it"
+    if not isinstance(error, DeclarationError):
+        advice = "name the file with --config or SOWLINE_CONFIG"
+        yield Finding("topics_file", "error", path, "a file of topics", error.message, advice)
+        return
+    for problem in error.problems:
+        where = f"{problem.file}, line {problem.line}: {problem.where}"
+        yield Finding("topics_file", "error", where, "a definition that can be", problem.reason, advice)
+
+
+def see_directory(path: Path) -> DirectoryFacts:
+    """Look at a state directory; of all that `sowline up` keeps, at the part that is the materializer's."""
+    if (path / "kafka").is_dir() and (path / "sow").is_dir():
+        path = path / "sow"
+    if not path.is_dir():
+        return DirectoryFacts(str(path), is_there=False)
+    logs = tuple(sorted(filter(None, map(_log_in, path.iterdir())))) if os.access(path, os.R_OK) else ()
+    is_writable = os.access(path, os.W_OK | os.X_OK)
+    free = shutil.disk_usage(path).free
+    return DirectoryFacts(str(path), True, is_writable, _owner(path), getpass.getuser(), free, logs)
+
+
+def _log_in(directory: Path) -> str:
+    """Return the log whose state a directory is, one of numbered partitions; empty where it is none."""
+    if not directory.is_dir() or not os.access(directory, os.R_OK):
+        return ""
+    return directory.name if any(one.name.isdecimal() for one in directory.iterdir()) else ""
+
+
+def _owner(path: Path) -> str:
+    try:
+        return path.owner()
+    except KeyError:
+        return f"user {path.stat().st_uid}"
+
+
+def see_service(url: str, door: Door) -> ServiceFacts:
+    """Ask a service how it is; a query service also for its topics, and whether it tells them to anybody."""
+    try:
+        health = {question: get(f"{url}/{question}", door) for question in HEALTH}
+        ahead_ms = _ahead_ms(health["readyz"], time.time())
+        topics = get(f"{url}/v1/topics", door)
+    except SowlineError as error:
+        return ServiceFacts(url, away=error.message)
+    return ServiceFacts(
+        url,
+        health={question: (answer.status, answer.sentence) for question, answer in health.items()},
+        version=health["healthz"].headers.get("sowline-version"),
+        ahead_ms=ahead_ms,
+        topics=served_topics(topics),
+        refusal=topics.sentence if topics.status in (401, 403) else "",
+        is_open=not _is_loopback(url) and _tells_anybody(url, door),
+    )
+
+
+def _tells_anybody(url: str, door: Door) -> bool:
+    """Tell whether a service tells of its topics to whoever brings nothing."""
+    try:
+        return served_topics(get(f"{url}/v1/topics", Door(ca_file=door.ca_file))) is not None
+    except SowlineError:
+        return False
+
+
+def _is_loopback(url: str) -> bool:
+    host = urlsplit(url).hostname or ""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
+def _ahead_ms(answer: Answer, now: float) -> int | None:
+    """Return how much a service's clock is ahead, by the whole second in which it has answered."""
+    if "date" not in answer.headers:
+        return None
+    began = parsedate_to_datetime(answer.headers["date"]).timestamp()
+    return round(1000 * (began - now if began > now else min(0.0, began + 1 - now)))

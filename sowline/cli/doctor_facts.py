@@ -1,0 +1,97 @@
+"""What `sowline doctor` has seen of a set-up: plain values, from which `doctor_checks` tells what is wrong."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Place = tuple[str, int]
+"""A Kafka topic and the number of one of its partitions."""
+
+
+@dataclass(frozen=True)
+class PartitionFacts:
+    """A partition in Kafka: whether it has a leader, its replicas, those in sync, and the offsets it holds."""
+
+    has_leader: bool = True
+    replicas: int = 1
+    in_sync: int = 1
+    start: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True)
+class TopicFacts:
+    """A Kafka topic; `newest_ms` is the time of its newest record, None where it has none."""
+
+    partitions: Mapping[int, PartitionFacts]
+    settings: Mapping[str, str] = field(default_factory=dict)
+    newest_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class GroupFacts:
+    """A consumer group: how many members it has, and which partitions they have."""
+
+    members: int = 0
+    owned: frozenset[Place] = frozenset()
+
+
+@dataclass(frozen=True)
+class DeadFacts:
+    """Dead letters of a topic: how many wait; of the newest `read` of them, the reasons and the newest time."""
+
+    waiting: int
+    read: int
+    reasons: Mapping[str, int]
+    newest_ms: int
+
+
+@dataclass(frozen=True)
+class KafkaFacts:
+    """What a Kafka that answers says of the topics and groups that it was asked for.
+
+    `applied` is, by the changes, the last log offset of each log partition that a materializer has applied.
+    `session_min_ms` is the shortest session timeout that the brokers allow, None where they don't say.
+    `untold` has a sentence for each thing that Kafka did not tell.
+    """
+
+    brokers: int
+    asked_ms: int
+    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    groups: Mapping[str, GroupFacts] = field(default_factory=dict)
+    applied: Mapping[Place, int] = field(default_factory=dict)
+    dead: Mapping[str, DeadFacts] = field(default_factory=dict)
+    session_min_ms: int | None = None
+    untold: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class DirectoryFacts:
+    """A materializer's state directory: whose it is, who we are, its room, and the logs that it has state of."""
+
+    path: str
+    is_there: bool = True
+    is_writable: bool = True
+    owner: str = ""
+    me: str = ""
+    free_bytes: int = 0
+    logs: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ServiceFacts:
+    """A service at a URL: what it answers to each question of its health, as (status, sentence).
+
+    `away` says why it did not answer at all. `ahead_ms` is how much its clock is ahead of ours; `topics` is what a
+    query service says of its topics, None of any other service. `refusal` is why it does not say so, and `is_open`
+    whether it listens beyond its machine and says so to anybody.
+    """
+
+    url: str
+    away: str | None = None
+    health: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    version: str | None = None
+    ahead_ms: int | None = None
+    topics: tuple[Mapping[str, Any], ...] | None = None
+    refusal: str = ""
+    is_open: bool = False

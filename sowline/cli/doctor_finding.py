@@ -1,0 +1,44 @@
+"""A finding: one thing that `sowline doctor` has looked at, and what is to be said of it."""
+
+from dataclasses import asdict, dataclass
+from typing import Final, Literal
+
+Severity = Literal["ok", "note", "warning", "error"]
+
+BEHIND_RECORDS_MAX: Final = 10_000
+"""Records of a log that may wait without a word: about what is under way in a busy system."""
+
+CLOCK_MS_MAX: Final = 2_000
+"""How far clocks may be apart without a word."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: a stable code, how bad it is, where, what was expected and found, what to do."""
+
+    code: str
+    severity: Severity
+    where: str
+    expected: str
+    found: str
+    advice: str = ""
+
+    def fields(self) -> dict[str, str]:
+        """Return the fields by name."""
+        return asdict(self)
+
+    def sentence(self) -> str:
+        """Return what a person reads, beside the advice."""
+        if self.severity == "ok":
+            return f"{self.where}: {self.found}"
+        return f"{self.where}: expected {self.expected}, found {self.found}"
+
+
+def count(number: int, what: str) -> str:
+    """Name a number of things."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def few(names: list[str]) -> str:
+    """Name the first of many things."""
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,244 @@
+"""What `sowline doctor` asks of Kafka: each question has a limit in time, and nothing is written.
+
+A Kafka that does not answer is `no kafka` after seconds; what it refuses to tell is noted and left out.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigResource, OffsetSpec, ResourceType
+
+from sowline.change import Change, Progress, read_event
+from sowline.cli.doctor_facts import DeadFacts, GroupFacts, KafkaFacts, PartitionFacts, Place, TopicFacts
+from sowline.errors import SowlineError
+from sowline.kafka import REPORT_ENDS, KafkaConfig, consuming, poll_batch
+from sowline.settings import FANOUTS, WORKERS, Settings
+from sowline.topics import Topics
+
+ANSWER_SECONDS_MAX = 5.0
+
+READ_SECONDS_MAX = 10.0
+"""For the ends of all changes, and again for all dead letters."""
+
+CHANGES_READ_MAX = 100
+"""Events at the end of each changes partition, of which the newest says what has been applied."""
+
+DEAD_READ_MAX = 1000
+"""Newest dead letters of a topic whose reasons are counted."""
+
+Span = tuple[int, int]
+"""The first offset of what is read, and the one behind it."""
+
+
+class Asking:
+    """Asks one Kafka, and keeps a sentence for each thing that it does not tell."""
+
+    def __init__(self, kafka: KafkaConfig) -> None:
+        self._kafka = kafka
+        self._why = ""
+        """What the client was told last when it tried to connect."""
+        self._admin, self._metadata = self._connected()
+        self.untold: list[str] = []
+
+    def _connected(self) -> tuple[AdminClient, ClusterMetadata]:
+        """Return a client, and what the brokers say first; raises `no kafka` with the cause."""
+        try:
+            admin = AdminClient({**self._kafka, "error_cb": self._on_error})  # type: ignore[dict-item]
+        except KafkaException as error:
+            raise SowlineError("no kafka", error.args[0].str()) from error
+        try:
+            return admin, admin.list_topics(timeout=ANSWER_SECONDS_MAX)
+        except KafkaException as error:
+            admin.poll(0)
+            raise SowlineError("no kafka", self._why or error.args[0].str()) from error
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._why = error.str()
+
+    @property
+    def brokers(self) -> list[int]:
+        """The ids of the brokers that are there."""
+        return sorted(self._metadata.brokers)
+
+    def topics(self, names: Iterable[str]) -> dict[str, TopicFacts]:
+        """Return what there is of these topics; one that is missing is left out."""
+        there = [name for name in names if self._is_there(name)]
+        places = [(name, number) for name in there for number in self._metadata.topics[name].partitions]
+        starts = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        newest = self._offsets(places, OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call]
+        settings = self._settings([ConfigResource(ResourceType.TOPIC, name) for name in there])
+        found = {}
+        for name in there:
+            partitions = self._metadata.topics[name].partitions
+            times = [newest[name, n].timestamp for n in partitions if (name, n) in newest]
+            found[name] = TopicFacts(
+                {
+                    number: PartitionFacts(
+                        has_leader=about.leader >= 0,
+                        replicas=len(about.replicas),
+                        in_sync=len(about.isrs),
+                        start=_offset(starts, (name, number)),
+                        end=_offset(ends, (name, number)),
+                    )
+                    for number, about in partitions.items()
+                },
+                settings.get(name, {}),
+                max((time for time in times if time >= 0), default=None),
+            )
+        return found
+
+    def _is_there(self, name: str) -> bool:
+        found = self._metadata.topics.get(name)
+        return found is not None and found.error is None
+
+    def groups(self, names: list[str]) -> dict[str, GroupFacts]:
+        """Return what there is of consumer groups."""
+        found = {}
+        futures = self._admin.describe_consumer_groups(names, request_timeout=ANSWER_SECONDS_MAX)
+        for name, about in self._answers(futures, lambda name: f"consumer group {name}").items():
+            places = (p for member in about.members for p in member.assignment.topic_partitions)
+            found[name] = GroupFacts(len(about.members), frozenset((p.topic, p.partition) for p in places))
+        return found
+
+    def session_min_ms(self) -> int | None:
+        """Return the shortest session timeout that all brokers allow."""
+        found = self._settings([ConfigResource(ResourceType.BROKER, str(number)) for number in self.brokers])
+        least = [int(one["group.min.session.timeout.ms"]) for one in found.values()]
+        return max(least, default=None)
+
+    def _settings(self, resources: list[ConfigResource]) -> dict[str, dict[str, str]]:
+        """Return the settings of topics or brokers by name; of what Kafka refuses, nothing."""
+        if not resources:
+            return {}
+        futures = self._admin.describe_configs(resources, request_timeout=ANSWER_SECONDS_MAX)
+        answers = self._answers(futures, lambda one: f"the settings of {one.name}")
+        return {
+            one.name: {key: entry.value for key, entry in entries.items()} for one, entries in answers.items()
+        }
+
+    def _offsets(self, places: list[Place], spec: OffsetSpec) -> dict[Place, Any]:
+        if not places:
+            return {}
+        futures = self._admin.list_offsets(
+            {TopicPartition(*place): spec for place in places},
+            isolation_level=IsolationLevel.READ_COMMITTED,
+            request_timeout=ANSWER_SECONDS_MAX,
+        )
+        answers = self._answers(futures, lambda place: f"offsets of {place.topic} [{place.partition}]")
+        return {(place.topic, place.partition): answer for place, answer in answers.items()}
+
+    def _answers(self, futures: Mapping[Any, Any], what: Callable[[Any], str]) -> dict[Any, Any]:
+        """Return what came; note what was refused, and raise where nobody answers."""
+        answers = {}
+        for asked, future in futures.items():
+            try:
+                answers[asked] = future.result(2 * ANSWER_SECONDS_MAX)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+                    self.untold.append(f"{what(asked)}: {error.args[0].str()}")
+            except TimeoutError:
+                self.untold.append(f"{what(asked)}: no answer within {2 * ANSWER_SECONDS_MAX:g} s")
+        return answers
+
+    def tails(self, spans: Mapping[Place, Span]) -> Iterator[Message]:
+        """Yield what stands in these partitions between two offsets, as far as it comes in time."""
+        left = {place for place, (start, end) in spans.items() if start < end}
+        if not left:
+            return
+        try:
+            yield from self._tails(spans, left)
+        except KafkaException as error:
+            self.untold.append(f"records of {_named(left)}: {error.args[0].str()}")
+            return
+        if left:
+            self.untold.append(f"records of {_named(left)}: not all came within {READ_SECONDS_MAX:g} s")
+
+    def _tails(self, spans: Mapping[Place, Span], left: set[Place]) -> Iterator[Message]:
+        """Read, and take out of `left` what is read to its end."""
+        deadline = time.monotonic() + READ_SECONDS_MAX
+        with consuming(self._kafka, REPORT_ENDS) as consumer:
+            consumer.assign([TopicPartition(*place, spans[place][0]) for place in left])
+            while left and time.monotonic() < deadline:
+                for message in poll_batch(consumer, 1000, 0.1, lambda *at: left.discard((at[0], at[1]))):
+                    place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
+                    if offset < spans[place][1]:
+                        yield message
+                    if offset >= spans[place][1] - 1:
+                        left.discard(place)
+
+
+def _named(places: Iterable[Place]) -> str:
+    return ", ".join(f"{topic} [{number}]" for topic, number in sorted(places)[:5])
+
+
+def _offset(offsets: Mapping[Place, Any], place: Place) -> int:
+    return max(0, offsets[place].offset) if place in offsets else 0
+
+
+def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
+    """Ask Kafka all that a doctor wants to know of these topics; raises `no kafka` where nobody answers."""
+    asking = Asking(settings.kafka_client)
+    names = [name for topic in topics.topics for name in (topic.log, topic.changes, topic.dead)]
+    found = asking.topics([*names, *(fanout.output for fanout in topics.fanouts)])
+    groups = [settings.group + WORKERS, *(f"{settings.group}{FANOUTS}{one.name}" for one in topics.fanouts)]
+    logs = {topic.changes: topic.log for topic in topics.topics}
+    dead = [topic.dead for topic in topics.topics]
+    return KafkaFacts(
+        len(asking.brokers),
+        time.time_ns() // 1_000_000,
+        found,
+        asking.groups(groups),
+        _applied(asking, found, logs),
+        _dead(asking, found, dead),
+        asking.session_min_ms(),
+        tuple(asking.untold),
+    )
+
+
+def _spans(found: Mapping[str, TopicFacts], names: Iterable[str], records_max: int) -> dict[Place, Span]:
+    return {
+        (name, number): (max(part.start, part.end - records_max), part.end)
+        for name in names
+        if name in found
+        for number, part in found[name].partitions.items()
+        if part.has_leader
+    }
+
+
+def _applied(asking: Asking, found: Mapping[str, TopicFacts], logs: Mapping[str, str]) -> dict[Place, int]:
+    """Return, by log partition, the last offset that the newest changes say has been applied."""
+    newest: dict[Place, tuple[int, int]] = {}
+    for message in asking.tails(_spans(found, logs, CHANGES_READ_MAX)):
+        if (event := _event(message)) is not None:
+            place = logs[message.topic() or ""], message.partition() or 0
+            newest[place] = max(newest.get(place, (0, -1)), (event.position.era, event.position.offset))
+    return {place: offset for place, (_, offset) in newest.items()}
+
+
+def _event(message: Message) -> Change | Progress | None:
+    """Read an event; a stranger's record is none, and one of another format says nothing."""
+    try:
+        return read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+    except (ValueError, KeyError, SowlineError):
+        return None
+
+
+def _dead(asking: Asking, found: Mapping[str, TopicFacts], names: list[str]) -> dict[str, DeadFacts]:
+    reasons: dict[str, Counter[str]] = {}
+    newest: dict[str, int] = {}
+    for message in asking.tails(_spans(found, names, DEAD_READ_MAX)):
+        name = message.topic() or ""
+        headers = dict(message.headers() or ())
+        reason = headers.get("sow.reason") or b"no reason"
+        reasons.setdefault(name, Counter())[bytes(reason).decode(errors="replace")] += 1  # type: ignore[arg-type]
+        newest[name] = max(newest.get(name, 0), message.timestamp()[1])
+    waiting = {name: sum(p.end - p.start for p in found[name].partitions.values()) for name in reasons}
+    return {
+        name: DeadFacts(waiting[name], counted.total(), counted, newest[name])
+        for name, counted in reasons.items()
+    }

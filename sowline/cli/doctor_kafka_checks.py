@@ -1,0 +1,336 @@
+"""From what Kafka has said to what is wrong with it: findings, each with what to do about it.
+
+What a Kafka topic should be like is what the services themselves make it. Nothing in here asks anybody anything.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from sowline.cli.doctor_facts import DeadFacts, GroupFacts, KafkaFacts, TopicFacts
+from sowline.cli.doctor_finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding, Severity, count, few
+from sowline.cluster import kafka_topics, serves
+from sowline.settings import FANOUTS, WORKERS, Settings
+from sowline.topics import TopicDefinition, Topics
+
+
+def missing_kafka(servers: str, why: str) -> Finding:
+    """Return what is to be said of a Kafka that does not answer."""
+    return Finding(
+        "kafka_away",
+        "error",
+        servers,
+        "a Kafka that answers",
+        why,
+        "start it, or say where it is with --kafka (TLS and SASL: SOWLINE_KAFKA_OPTIONS)",
+    )
+
+
+def kafka_findings(kafka: KafkaFacts, topics: Topics, settings: Settings) -> Iterator[Finding]:
+    """Yield what there is to say of Kafka, of the topics in it, and of those who read them."""
+    found = f"{count(kafka.brokers, 'broker')} at {settings.kafka}"
+    yield Finding("kafka", "ok", "Kafka", "a Kafka that answers", found)
+    for sentence in kafka.untold:
+        yield Finding(
+            "untold", "note", "Kafka", "an answer", sentence, "let this client see it to have it checked"
+        )
+    yield from _session_findings(kafka, settings)
+    yield from _worker_findings(kafka, topics, settings.group + WORKERS)
+    for topic in topics.topics:
+        yield from _topic_findings(kafka, topic)
+        yield from _log_findings(kafka, topic, kafka.groups.get(settings.group + WORKERS, GroupFacts()))
+        if topic.dead in kafka.dead:
+            yield _dead_finding(topic, kafka.dead[topic.dead])
+    for fanout in topics.fanouts:
+        group = f"{settings.group}{FANOUTS}{fanout.name}"
+        changes = topics.named(fanout.topic).changes
+        yield from _owner_findings("fanout", kafka, f"fanout {fanout.name}", group, [changes])
+
+
+def _session_findings(kafka: KafkaFacts, settings: Settings) -> Iterator[Finding]:
+    least = kafka.session_min_ms
+    if least is not None and settings.session_timeout_ms < least:
+        yield Finding(
+            "session_timeout",
+            "error",
+            "SOWLINE_SESSION_TIMEOUT_MS",
+            f"at least {least}, what the brokers allow (group.min.session.timeout.ms)",
+            str(settings.session_timeout_ms),
+            "raise it, or lower what the brokers allow: materializers can't join their group",
+        )
+
+
+def _worker_findings(kafka: KafkaFacts, topics: Topics, group: str) -> Iterator[Finding]:
+    yield from _owner_findings("materializer", kafka, "materializers", group, [t.log for t in topics.topics])
+
+
+def _owner_findings(
+    service: str, kafka: KafkaFacts, where: str, name: str, logs: Iterable[str]
+) -> Iterator[Finding]:
+    group = kafka.groups.get(name, GroupFacts())
+    wanted = [(log, number) for log in logs if log in kafka.topics for number in kafka.topics[log].partitions]
+    left = [f"{log} [{number}]" for log, number in wanted if (log, number) not in group.owned]
+    if not group.members:
+        yield Finding(
+            f"{service}_none",
+            "error",
+            where,
+            f"members of the consumer group {name}",
+            "none",
+            f"start `sowline {service}` with the same SOWLINE_GROUP, or look at its log for why it ends",
+        )
+    elif left:
+        yield Finding(
+            "partitions_unowned",
+            "error",
+            where,
+            f"an owner for each of {count(len(wanted), 'partition')} in the consumer group {name}",
+            f"none for {few(left)}",
+            "ask again in a few seconds: while partitions move they have none; then restart its members",
+        )
+    else:
+        found = f"{count(group.members, 'member')} for {count(len(wanted), 'partition')}"
+        yield Finding(service, "ok", where, "an owner for each partition", found)
+
+
+# topics
+
+
+def _topic_findings(kafka: KafkaFacts, topic: TopicDefinition) -> Iterator[Finding]:
+    """Compare the three Kafka topics of one with what a service would make them."""
+    log = kafka.topics.get(topic.log)
+    for name, (partitions, wanted) in kafka_topics(topic).items():
+        found = kafka.topics.get(name)
+        if found is None:
+            yield _missing(name, topic, kafka.brokers)
+            continue
+        if name == topic.changes and log is not None:
+            partitions = max(partitions, len(log.partitions))
+        yield from _partition_findings(name, found, partitions, grows=name == topic.log)
+        yield from _replica_findings(name, found, topic, kafka.brokers)
+        if found.settings:
+            yield from _setting_findings(name, found, wanted, _role(name, topic))
+        if found.newest_ms is not None and found.newest_ms > kafka.asked_ms + CLOCK_MS_MAX:
+            yield _clock(name, found.newest_ms - kafka.asked_ms)
+
+
+def _missing(name: str, topic: TopicDefinition, brokers: int) -> Finding:
+    advice = "start a service: it makes it. If it was deleted, see what else is gone before you do"
+    if topic.replication > brokers:
+        advice = (
+            f"start more brokers, or lower replication: it is {topic.replication}, and there are {brokers}"
+        )
+    return Finding("topic_missing", "error", name, f"a Kafka topic of {topic.name}", "none", advice)
+
+
+def _partition_findings(name: str, found: TopicFacts, wanted: int, *, grows: bool) -> Iterator[Finding]:
+    number = len(found.partitions)
+    if number < wanted:
+        yield Finding(
+            "partitions_fewer",
+            "error",
+            name,
+            count(wanted, "partition"),
+            str(number),
+            "add partitions (kafka-topics --alter --partitions), or lower `partitions` before there are records",
+        )
+    elif number > wanted and grows:
+        yield Finding(
+            "partitions_more",
+            "note",
+            name,
+            f"{count(wanted, 'partition')}, as topics.yaml says",
+            str(number),
+            "nothing is lost, but what is in those beyond is forwarded; to really have more, define a new topic",
+        )
+
+
+def _replica_findings(
+    name: str, found: TopicFacts, topic: TopicDefinition, brokers: int
+) -> Iterator[Finding]:
+    parts = found.partitions
+    if lost := [f"[{number}]" for number, part in parts.items() if not part.has_leader]:
+        yield Finding(
+            "partition_offline",
+            "error",
+            name,
+            "a leader for each partition",
+            f"none for {few(lost)}",
+            "bring the brokers back that have it: nothing is written or read until then",
+        )
+        return
+    in_sync, replicas = (
+        min((getattr(p, of) for p in parts.values()), default=1) for of in ("in_sync", "replicas")
+    )
+    least = int(found.settings.get("min.insync.replicas", 1))
+    if in_sync < least:
+        yield Finding(
+            "replicas_too_few",
+            "error",
+            name,
+            f"at least {count(least, 'replica')} in sync (min.insync.replicas)",
+            str(in_sync),
+            "bring brokers back, or lower min.insync.replicas: nothing can be written until then",
+        )
+    elif in_sync < replicas:
+        yield Finding(
+            "replicas_behind",
+            "warning",
+            name,
+            f"{count(replicas, 'replica')} in sync",
+            str(in_sync),
+            "look at the brokers that are away or slow",
+        )
+    yield from _copy_findings(name, replicas, topic, brokers)
+
+
+def _copy_findings(name: str, replicas: int, topic: TopicDefinition, brokers: int) -> Iterator[Finding]:
+    if replicas < topic.replication:
+        yield Finding(
+            "replication_low",
+            "warning",
+            name,
+            f"{count(topic.replication, 'replica')}, as topics.yaml says",
+            str(replicas),
+            "reassign its partitions (kafka-reassign-partitions), or say in topics.yaml what is so",
+        )
+    elif replicas == 1 and brokers > 1 and name == topic.log:
+        yield Finding(
+            "replication_one",
+            "note",
+            name,
+            f"copies on several of the {brokers} brokers",
+            "one replica",
+            "set `replication` for topics that you make; a broker that is lost takes the log with it",
+        )
+
+
+Role = Literal["log", "changes", "dead"]
+
+
+def _role(name: str, topic: TopicDefinition) -> Role:
+    return "log" if name == topic.log else "changes" if name == topic.changes else "dead"
+
+
+_SETTINGS: Final[Mapping[tuple[Role, str], tuple[str, Severity, str]]] = {
+    ("log", "message.timestamp.type"): ("log_time", "error", "records expire, and are told of, by that time"),
+    ("log", "max.message.bytes"): ("message_bytes", "error", "records that are allowed do not fit"),
+    ("log", "retention.ms"): ("log_retention", "warning", "what is cut off can't be applied again"),
+    ("log", "retention.bytes"): ("log_retention", "warning", "what is cut off can't be applied again"),
+    ("changes", "cleanup.policy"): (
+        "changes_policy",
+        "error",
+        "the records can't be loaded from it otherwise",
+    ),
+    ("changes", "max.message.bytes"): (
+        "message_bytes",
+        "error",
+        "a change that does not fit stops its partition",
+    ),
+    ("changes", "min.compaction.lag.ms"): ("compaction_lag", "warning", "who comes back lacks changes"),
+    ("changes", "delete.retention.ms"): ("tombstones", "warning", "who loads may keep records that are gone"),
+    ("changes", "retention.ms"): ("changes_retention", "warning", "who comes back lacks messages"),
+    ("dead", "max.message.bytes"): ("message_bytes", "error", "refused records may not fit"),
+    ("dead", "retention.ms"): ("dead_retention", "note", "dead letters go unseen after that"),
+    ("dead", "retention.bytes"): ("dead_retention", "note", "dead letters go unseen beyond that"),
+}
+"""By role and setting: the code, how bad it is where it does not serve, and why."""
+
+
+def _setting_findings(
+    name: str, found: TopicFacts, wanted: Mapping[str, str], role: Role
+) -> Iterator[Finding]:
+    for key, value in wanted.items():
+        is_told = found.settings.get(key) is not None
+        if is_told and not serves(key, found.settings[key], value):
+            code, severity, why = _SETTINGS[role, key]
+            yield Finding(
+                code,
+                severity,
+                name,
+                f"{key}={value}{_or_more(key, value)}",
+                found.settings[key],
+                f"set it (kafka-configs --alter --entity-type topics --entity-name {name} --add-config …): {why}",
+            )
+    if role == "log" and "compact" in found.settings.get("cleanup.policy", ""):
+        yield Finding(
+            "log_compacted",
+            "error",
+            name,
+            "cleanup.policy=delete",
+            found.settings["cleanup.policy"],
+            "set it, and publish anew what compaction has taken: each command of a log counts",
+        )
+
+
+def _or_more(key: str, value: str) -> str:
+    return " or more" if value != "-1" and value.isdecimal() else ""
+
+
+def _clock(name: str, ahead_ms: int) -> Finding:
+    return Finding(
+        "clock_ahead",
+        "warning",
+        name,
+        "records from before now",
+        f"one that is {ahead_ms / 1000:.1f} s ahead of this machine's clock",
+        "set the clocks of the brokers, or of this machine (NTP): the log's time decides when records expire",
+    )
+
+
+# what is applied, and what is refused
+
+
+def _log_findings(kafka: KafkaFacts, topic: TopicDefinition, workers: GroupFacts) -> Iterator[Finding]:
+    log = kafka.topics.get(topic.log)
+    if log is None:
+        return
+    nexts = {number: kafka.applied.get((topic.log, number), -1) + 1 for number in log.partitions}
+    waiting = {n: max(0, part.end - max(part.start, nexts[n])) for n, part in log.partitions.items()}
+    behind = sum(waiting.values())
+    lost = [n for n, part in log.partitions.items() if 0 < nexts[n] < part.start]
+    if lost:
+        yield Finding(
+            "log_incomplete",
+            "warning",
+            topic.log,
+            "every record of the log, until it is applied",
+            f"that it begins behind what was applied of {few([f'[{n}]' for n in lost])}",
+            "publish anew what is lost, or begin without it (--accept-loss)",
+        )
+    unowned = any(records and (topic.log, n) not in workers.owned for n, records in waiting.items())
+    if unowned or behind > BEHIND_RECORDS_MAX:
+        yield Finding(
+            "behind",
+            "warning",
+            topic.log,
+            f"at most {count(BEHIND_RECORDS_MAX, 'record')} not yet applied"
+            if not unowned
+            else "all applied",
+            f"{count(behind, 'record')} that {'wait' if behind != 1 else 'waits'}",
+            "start a materializer"
+            if unowned
+            else "see with `sowline top` whether it grows: then add workers",
+        )
+    else:
+        yield Finding(
+            "applied",
+            "ok",
+            topic.log,
+            "all applied",
+            f"all applied but {behind}" if behind else "all applied",
+        )
+
+
+def _dead_finding(topic: TopicDefinition, dead: DeadFacts) -> Finding:
+    reasons = ", ".join(f"{n} {name}" for name, n in sorted(dead.reasons.items(), key=lambda one: -one[1]))
+    of = f" of the newest {dead.read}" if dead.read < dead.waiting else ""
+    newest = datetime.fromtimestamp(dead.newest_ms / 1000, UTC).isoformat(timespec="seconds")
+    return Finding(
+        "dead_letters",
+        "warning",
+        topic.dead,
+        "no dead letters",
+        f"{dead.waiting:,} ({reasons}{of}), the newest from {newest}",
+        "read them (sow.message says what is wrong), publish them put right, then delete them (kafka-delete-records)",
+    )

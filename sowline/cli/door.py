@@ -1,0 +1,112 @@
+"""How a command comes in at a query service: its URL, a token, and for TLS a CA file and a client certificate."""
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sowline.credentials import Credentials, Token, checked_token
+from sowline.errors import SowlineError
+
+USUAL_URL = "http://127.0.0.1:8080"
+
+Command = Callable[..., None]
+
+_FILE = click.Path(path_type=Path)
+
+
+@dataclass(frozen=True)
+class Door:
+    """What a command brings along. The token is no part of what this prints as."""
+
+    _token: str | None = None
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+    def __repr__(self) -> str:
+        return "Door(…)"
+
+    @property
+    def token(self) -> Token | None:
+        """The token, or who reads it from its file whenever one is needed."""
+        return self._token if self.token_file is None else self.read_token
+
+    def read_token(self) -> str:
+        """Return the token as it is now, empty if there is none; raises `bad request` where it can't be one."""
+        if self.token_file is None:
+            return checked_token(self._token) if self._token else ""
+        try:
+            return checked_token(self.token_file.read_text(encoding="ascii"))
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "no ASCII"
+            raise SowlineError("bad request", f"expected a token in {self.token_file}: {why}") from None
+
+    def for_client(self, url: str) -> dict[str, Any]:
+        """Return what a client is made with."""
+        files = {"ca_file": self.ca_file, "cert_file": self.cert_file, "key_file": self.key_file}
+        return {"url": url, "token": self.token, **files}
+
+    @cached_property
+    def tls(self) -> ssl.SSLContext:
+        """How services are known, and this command to them."""
+        return Credentials(None, self.ca_file, self.cert_file, self.key_file).tls()
+
+
+_OPTIONS = (
+    click.option(
+        "--token", "_token", envvar="SOWLINE_TOKEN", help="A token to log on with. Better in the environment."
+    ),
+    click.option(
+        "--token-file", envvar="SOWLINE_TOKEN_FILE", type=_FILE, help="A file that holds the token."
+    ),
+    click.option("--ca-file", envvar="SOWLINE_CA_FILE", type=_FILE, help="Whom to trust for https, as PEM."),
+    click.option("--cert-file", envvar="SOWLINE_CERT_FILE", type=_FILE, help="A client certificate, as PEM."),
+    click.option(
+        "--key-file", envvar="SOWLINE_KEY_FILE", type=_FILE, help="Its key, if in a file of its own."
+    ),
+)
+
+url_option = click.option(
+    "--url",
+    "-u",
+    envvar="SOWLINE_URL",
+    default=USUAL_URL,
+    show_default=True,
+    help="The query service.",
+)
+
+
+def door_of(given: Mapping[str, Any]) -> Door:
+    """Return the door that a command's options describe."""
+    if given.get("_token") and given.get("token_file"):
+        raise click.UsageError("expected a token, or a file that holds it, got both")
+    return Door(**{name: given.get(name) for name in Door.__dataclass_fields__})
+
+
+def with_door(command: Command) -> Command:
+    """Add the options of whoever asks services, and pass them on as `door`."""
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        mine = {name: given.pop(name) for name in Door.__dataclass_fields__}
+        command(door=door_of(mine), **given)
+
+    wrapped: Command = run
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def through_door(command: Command) -> Command:
+    """Add the options of whoever asks one query service, and pass them on as `door`: what a client is made with."""
+
+    def run(url: str, door: Door, **given: Any) -> None:
+        command(door=door.for_client(url), **given)
+
+    return url_option(with_door(wraps(command)(run)))

@@ -1,0 +1,27 @@
+"""Commands that operate on a topic's state: the materializer's, each with its own arguments."""
+
+import os
+import sys
+
+import click
+
+
+def _operation(name: str, what: str) -> click.Command:
+    @click.command(
+        name,
+        help=f"{what} `sowline {name} --help` lists its options.",
+        add_help_option=False,
+        context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    )
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def command(arguments: tuple[str, ...]) -> None:
+        os.execve(sys.executable, [sys.executable, "-m", "materializer", name, *arguments], os.environ)
+
+    return command
+
+
+dump = _operation("dump", "Print the state of a topic.")
+verify = _operation("verify", "Check the state of a topic against its log.")
+backup = _operation("backup", "Write the state of a topic into a directory.")
+restore = _operation("restore", "Write a backup into the changes of a topic.")
+rebuild = _operation("rebuild", "Let the state of a topic be made anew from its log.")

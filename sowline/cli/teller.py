@@ -1,0 +1,21 @@
+"""How far long work is, said on a terminal while it goes on."""
+
+import sys
+import time
+
+import click
+
+TELL_SECONDS = 1.0
+
+
+class Teller:
+    """Says on standard error how far long work is, once a second, if that is a terminal."""
+
+    def __init__(self) -> None:
+        self._next = time.monotonic() + TELL_SECONDS
+
+    def __call__(self, what: str, done: int, of: int | None = None) -> None:
+        """Take in how far it is, and of how much where that is known."""
+        if time.monotonic() >= self._next and sys.stderr.isatty():
+            self._next = time.monotonic() + TELL_SECONDS
+            click.echo(f"{what}: {done:,}" + ("" if of is None else f" of {of:,}"), err=True)

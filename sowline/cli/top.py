@@ -1,0 +1,140 @@
+"""`sowline top`: topics, partitions and services as they are now, each second anew."""
+
+import contextlib
+import os
+import select
+import shutil
+import sys
+import termios
+import time
+import tty
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
+
+import click
+import orjson
+
+from sowline.cli.door import USUAL_URL, Door, with_door
+from sowline.cli.top_table import SORTS, Look, Looks, lines, table
+from sowline.cli.web import get, read_metrics, served_topics
+from sowline.errors import SowlineError
+
+_ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
+"""The terminal's other screen, without a cursor, and back."""
+
+_HOME, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
+
+
+@click.command()
+@click.option(
+    "--url",
+    "-u",
+    "urls",
+    multiple=True,
+    envvar="SOWLINE_URL",
+    default=(USUAL_URL,),
+    show_default=True,
+    help="A service to look at, of any kind; repeatable.",
+)
+@click.option(
+    "--sort", type=click.Choice(SORTS), default="topic", show_default=True, help="By what topics are."
+)
+@click.option(
+    "--every", type=click.FloatRange(0.1, 60), default=1.0, show_default=True, help="Seconds between looks."
+)
+@click.option("--once", is_flag=True, help="Print one table, and end; so it is where there is no terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each look.")
+@with_door
+def top(urls: tuple[str, ...], door: Door, sort: str, every: float, once: bool, as_json: bool) -> None:
+    """Show topics, partitions and services as they are now; `q` ends it, `s` sorts by the next column.
+
+    Lag and owners of partitions are known where the materializers are among the services.
+    """
+    with ThreadPoolExecutor(len(urls)) as pool, contextlib.suppress(KeyboardInterrupt):
+        looks = _looks(pool, urls, door)
+        if as_json:
+            _print_json(looks, sort, every, once)
+        elif once or not (sys.stdin.isatty() and sys.stdout.isatty()):
+            before = next(looks)
+            time.sleep(every)
+            click.echo("\n".join(lines(table(before, next(looks), sort), 1000, sort)))
+        else:
+            _show(looks, sort, every)
+
+
+def _looks(pool: ThreadPoolExecutor, urls: tuple[str, ...], door: Door) -> Iterator[Looks]:
+    """Look at all services whenever it is asked for."""
+    while True:
+        taken = time.monotonic()
+        yield Looks(taken, tuple(pool.map(look_at, urls, repeat(door))))
+
+
+def look_at(url: str, door: Door) -> Look:
+    """Ask a service what it has to say for itself now."""
+    url = url.rstrip("/")
+    try:
+        paths = ("readyz", "metrics", "v1/topics")
+        ready, metrics, topics = (get(f"{url}/{path}", door) for path in paths)
+        if metrics.status != 200:
+            return Look(url, away=f"no service of Sowline: {metrics.status} at /metrics")
+        numbers = read_metrics(metrics.body.decode())
+        return Look(url, None, ready.sentence, numbers, served_topics(topics))
+    except SowlineError as error:
+        return Look(url, away=error.message)
+    except ValueError as error:
+        return Look(url, away=f"no service of Sowline: {error}")
+
+
+def _print_json(looks: Iterator[Looks], sort: str, every: float, once: bool) -> None:
+    before = next(looks)
+    while True:
+        time.sleep(every)
+        now = next(looks)
+        click.echo(orjson.dumps({"time": time.time(), **table(before, now, sort).fields()}))
+        before = now
+        if once:
+            return
+
+
+def _show(looks: Iterator[Looks], sort: str, every: float) -> None:
+    """Draw table after table on the terminal until `q`."""
+    with _screen():
+        before, now, drawn = None, next(looks), time.monotonic()
+        while True:
+            _draw(lines(table(before, now, sort), shutil.get_terminal_size().columns, sort))
+            key = _key(max(0.0, drawn + every - time.monotonic()))
+            if key == "q":
+                return
+            if key == "s":
+                sort = SORTS[(SORTS.index(sort) + 1) % len(SORTS)]
+            elif not key:
+                before, now, drawn = now, next(looks), time.monotonic()
+
+
+@contextlib.contextmanager
+def _screen() -> Iterator[None]:
+    """Take the terminal's other screen, and each key as it is pressed; give back what was."""
+    was = termios.tcgetattr(sys.stdin)
+    try:
+        tty.setcbreak(sys.stdin)
+        sys.stdout.write(_ENTER)
+        yield
+    finally:
+        sys.stdout.write(_LEAVE)
+        sys.stdout.flush()
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, was)
+
+
+def _draw(text: list[str]) -> None:
+    shown = text[: shutil.get_terminal_size().lines - 1]
+    drawn = "".join(f"{line}{_TO_LINE_END}\r\n" for line in shown)
+    sys.stdout.write(_HOME + drawn + _TO_END)
+    sys.stdout.flush()
+
+
+def _key(seconds: float) -> str:
+    """Return the key that is pressed within so many seconds, or nothing; `q` where there are no more keys."""
+    if not select.select([sys.stdin], [], [], seconds)[0]:
+        return ""
+    return os.read(sys.stdin.fileno(), 1).decode("latin-1") or "q"

@@ -1,0 +1,309 @@
+"""Two looks at services, one after the other, as the table that `sowline top` shows. Asks nobody anything.
+
+Each query service holds all records, so of several the one that is furthest counts; what clients have adds up.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Literal
+
+from sowline.bookmark import EPOCH, parse_bookmark
+from sowline.cli.web import Numbers
+
+Kind = Literal["query service", "materializer", "fanout"]
+
+SORTS: Final = ("topic", "records", "log", "changes", "lag", "subscriptions")
+"""What topics can be ordered by: the first from a to z, all others from the largest."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one service said at one time: `away` is why it did not answer, `complaint` what it says of itself."""
+
+    url: str
+    away: str | None = None
+    complaint: str = ""
+    numbers: Numbers | None = None
+    topics: tuple[Mapping[str, Any], ...] | None = None
+
+    @property
+    def kind(self) -> Kind | None:
+        """What service it is, by what it counts."""
+        if self.numbers is None:
+            return None
+        if self.topics is not None:
+            return "query service"
+        return "fanout" if "sowline_fanout_messages_total" in self.numbers else "materializer"
+
+    def number(self, name: str) -> float:
+        """Return a metric, added up over all of its labels; 0 where there is none."""
+        return sum((self.numbers or {}).get(name, {}).values())
+
+
+@dataclass(frozen=True)
+class Looks:
+    """What all services said at one time, in seconds of a clock that runs evenly."""
+
+    taken: float
+    services: tuple[Look, ...]
+
+
+@dataclass(frozen=True)
+class TopicRow:
+    """A topic; rates are per second, None where they, or the lag, are not known."""
+
+    topic: str
+    records: int
+    log_rate: float | None
+    change_rate: float | None
+    lag: int | None
+    subscriptions: int
+    loading: bool
+
+
+@dataclass(frozen=True)
+class PartitionRow:
+    """A partition of a log: where the furthest query service stands, the materializer that has it, what waits."""
+
+    log: str
+    partition: int
+    position: str | None
+    owner: str | None
+    lag: int | None
+
+
+@dataclass(frozen=True)
+class ServiceRow:
+    """A service: what it is, what it says of itself, its clients, what it sends them, and its memory in bytes.
+
+    `behind` are records of the log, or changes, that it has yet to take in; `delay_seconds` is from a record's
+    append to what the service made of it, on average since the look before. Each is None where it is not known.
+    """
+
+    url: str
+    kind: Kind | None
+    state: str
+    sessions: int
+    message_rate: float | None
+    memory: Mapping[str, int]
+    behind: int | None
+    delay_seconds: float | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """All of it."""
+
+    topics: tuple[TopicRow, ...]
+    partitions: tuple[PartitionRow, ...]
+    services: tuple[ServiceRow, ...]
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return asdict(self)
+
+
+def table(before: Looks | None, now: Looks, sort: str = "topic") -> Table:
+    """Return what two looks show, the topics in an order of `SORTS`."""
+    seconds = now.taken - before.taken if before is not None else 0.0
+    old = {look.url: look for look in before.services} if before is not None else {}
+    pairs = [(old.get(look.url, Look(look.url)), look) for look in now.services]
+    partitions = _partitions(now.services)
+    topics = sorted(_topics(pairs, partitions, seconds), key=lambda row: row.topic)
+    if sort != "topic":
+        topics.sort(key=_SORTED[sort], reverse=True)
+    return Table(tuple(topics), tuple(partitions), tuple(_service(*pair, seconds) for pair in pairs))
+
+
+_SORTED: Final[Mapping[str, Callable[[TopicRow], float]]] = {
+    "records": lambda row: row.records,
+    "log": lambda row: row.log_rate or 0,
+    "changes": lambda row: row.change_rate or 0,
+    "lag": lambda row: row.lag or 0,
+    "subscriptions": lambda row: row.subscriptions,
+}
+
+
+def _rate(before: float | None, now: float | None, seconds: float) -> float | None:
+    """Return how much was counted a second; None where a count is missing, or has begun anew."""
+    if before is None or now is None or seconds <= 0 or now < before:
+        return None
+    return (now - before) / seconds
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _positions(about: Mapping[str, Any]) -> dict[int, Any]:
+    text = about["bookmark"]
+    return {} if text == EPOCH else parse_bookmark(text).get(about["log"], {})
+
+
+def _about(look: Look, topic: str) -> Mapping[str, Any] | None:
+    return next((one for one in look.topics or () if one["name"] == topic), None)
+
+
+def _applied(look: Look, topic: str) -> float | None:
+    """Return how many offsets of a topic's log a query service has left behind, in all partitions."""
+    about = _about(look, topic)
+    return None if about is None else sum(at.offset + 1 for at in _positions(about).values())
+
+
+def _changes(look: Look, topic: str) -> float | None:
+    about = _about(look, topic)
+    return None if about is None else about["changes"]
+
+
+def _topics(
+    pairs: list[tuple[Look, Look]], partitions: list[PartitionRow], seconds: float
+) -> Iterable[TopicRow]:
+    served = {one["name"]: one["log"] for _, look in pairs for one in look.topics or ()}
+    for name, log in served.items():
+        abouts = [about for _, look in pairs if (about := _about(look, name)) is not None]
+        lags = [row.lag for row in partitions if row.log == log and row.lag is not None]
+        changes = [_rate(_changes(old, name), _changes(new, name), seconds) for old, new in pairs]
+        yield TopicRow(
+            name,
+            max(about["records"] for about in abouts),
+            _most(_rate(_applied(old, name), _applied(new, name), seconds) for old, new in pairs),
+            _most(changes),
+            sum(lags) if lags else None,
+            sum(about["subscriptions"] for about in abouts),
+            any(about["loading"] for about in abouts),
+        )
+
+
+def _partitions(looks: Iterable[Look]) -> list[PartitionRow]:
+    """Return the partitions that anybody knows of, by log and number."""
+    positions: dict[tuple[str, int], Any] = {}
+    owners: dict[tuple[str, int], tuple[str, int]] = {}
+    for look in looks:
+        for about in look.topics or ():
+            for number, position in _positions(about).items():
+                place = about["log"], number
+                positions[place] = max(positions.get(place, position), position)
+        for labels, behind in (look.numbers or {}).get("sowline_behind_records", {}).items():
+            where = dict(labels)
+            owners[where["topic"], int(where["partition"])] = look.url, int(behind)
+    return [
+        PartitionRow(
+            *place,
+            str(positions[place]) if place in positions else None,
+            *owners.get(place, (None, None)),
+        )
+        for place in sorted({*positions, *owners})
+    ]
+
+
+_MEMORY: Final = {
+    "indexes": "sowline_index_bytes",
+    "histories": "sowline_history_bytes",
+    "timelines": "sowline_timeline_bytes",
+}
+
+
+def _service(before: Look, now: Look, seconds: float) -> ServiceRow:
+    sent = {"query service": "sowline_messages_sent_total", "fanout": "sowline_fanout_messages_total"}
+    rate = None
+    if now.kind in sent and before.kind == now.kind:
+        name = sent[now.kind]
+        rate = _rate(before.number(name), now.number(name), seconds)
+    memory = {kind: int(now.number(name)) for kind, name in _MEMORY.items()} if now.topics is not None else {}
+    state = now.away or now.complaint or "ready"
+    sessions = int(now.number("sowline_sessions"))
+    return ServiceRow(
+        now.url, now.kind, state, sessions, rate, memory, _behind(now), _delay(before, now, seconds)
+    )
+
+
+_BEHIND: Final = {
+    "materializer": "sowline_behind_records",
+    "query service": "sowline_replica_behind_changes",
+    "fanout": "sowline_fanout_behind_changes",
+}
+_DELAY: Final = {
+    "materializer": "sowline_append_to_emit_seconds",
+    "query service": "sowline_append_to_delivery_seconds",
+}
+
+
+def _behind(now: Look) -> int | None:
+    known = now.kind is not None and (now.numbers or {}).get(_BEHIND[now.kind])
+    return int(sum(known.values())) if known else None
+
+
+def _delay(before: Look, now: Look, seconds: float) -> float | None:
+    if now.kind not in _DELAY or before.kind != now.kind:
+        return None
+    took, times = (
+        _rate(before.number(name), now.number(name), seconds)
+        for name in (f"{_DELAY[now.kind]}_sum", f"{_DELAY[now.kind]}_count")
+    )
+    return took / times if took is not None and times else None
+
+
+# text
+
+
+def lines(shown: Table, width: int, sort: str = "topic") -> list[str]:
+    """Return the table as lines of at most so many characters."""
+    return [line[:width].rstrip() for line in (*_head(shown, sort), *_body(shown))]
+
+
+def _head(shown: Table, sort: str) -> list[str]:
+    sessions = sum(service.sessions for service in shown.services)
+    rates = [service.message_rate for service in shown.services if service.message_rate is not None]
+    memory = {kind: sum(one.memory.get(kind, 0) for one in shown.services) for kind in _MEMORY}
+    return [
+        f"sessions {sessions:,}   messages/s {_number(sum(rates) if rates else None)}   by {sort}",
+        "memory   " + "   ".join(f"{kind} {nbytes / (1 << 20):,.1f} MiB" for kind, nbytes in memory.items()),
+        "",
+    ]
+
+
+def _body(shown: Table) -> list[str]:
+    topics = [
+        (
+            row.topic,
+            f"{row.records:,}{' (loading)' if row.loading else ''}",
+            _number(row.log_rate),
+            _number(row.change_rate),
+            _number(row.lag),
+            f"{row.subscriptions:,}",
+        )
+        for row in shown.topics
+    ]
+    partitions = [
+        (f"{row.log} [{row.partition}]", row.position or "-", _number(row.lag), row.owner or "-")
+        for row in shown.partitions
+    ]
+    services = [
+        (row.url, row.kind or "-", _number(row.behind), _milliseconds(row.delay_seconds), row.state)
+        for row in shown.services
+    ]
+    return [
+        *_columns(("TOPIC", "RECORDS", "LOG/S", "CHANGES/S", "LAG", "SUBSCRIPTIONS"), topics, "<>>>>>"),
+        "",
+        *_columns(("PARTITION", "POSITION", "LAG", "OWNER"), partitions, "<>><"),
+        "",
+        *_columns(("SERVICE", "KIND", "BEHIND", "DELAY MS", "STATE"), services, "<<>><"),
+    ]
+
+
+def _columns(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], sides: str) -> list[str]:
+    """Return rows below their heads, each column as wide as it must be."""
+    every = [heads, *rows]
+    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
+    return [
+        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
+        for row in every
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _milliseconds(seconds: float | None) -> str:
+    return _number(None if seconds is None else seconds * 1000)

@@ -1,0 +1,61 @@
+"""What a writer sends, looked at before it is written: a delta that no reader of the log would refuse, or many."""
+
+import re
+from collections.abc import Iterator
+
+from sowline.document.compiled import parse_delta
+from sowline.document.errors import BAD_DELTA, place
+from sowline.document.sanitise import sanitised
+from sowline.document.stream import Piece, pieces
+from sowline.errors import SowlineError
+
+DELTAS_MAX = 10_000
+"""Deltas of one stream."""
+
+_CONDITIONAL = re.compile(r"[\x01-\x20]*if")
+
+
+def check_delta(text: str) -> bytes:
+    """Return a delta's text as it goes to the log.
+
+    Raises `bad delta` for what is none, and `not an object` for one that could make no document.
+    """
+    sanitised(parse_delta(text))
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise SowlineError(BAD_DELTA, f"expected text that UTF-8 can hold: {error}") from None
+
+
+def check_deltas(text: str) -> list[bytes]:
+    """Return the texts of one delta, or of a stream's, as they go to the log, all of them checked.
+
+    What begins with `if` is one delta. Raises what `check_delta` does, saying of several which one it is and where
+    it begins, and `bad request` where there are none or too many.
+    """
+    found = list(_pieces(text))
+    if not found:
+        raise SowlineError(
+            "bad request", "expected a delta, or several in brackets or with blanks between them"
+        )
+    return [_check(text, piece, number, len(found)) for number, piece in enumerate(found, 1)]
+
+
+def _pieces(text: str) -> Iterator[Piece]:
+    if _CONDITIONAL.match(text):
+        yield Piece(text, 0)
+        return
+    for number, piece in enumerate(pieces(text)):
+        if number == DELTAS_MAX:
+            raise SowlineError("too large", f"expected at most {DELTAS_MAX} deltas, got more")
+        yield piece
+
+
+def _check(text: str, piece: Piece, number: int, of: int) -> bytes:
+    try:
+        return check_delta(piece.text)
+    except SowlineError as error:
+        if of == 1:
+            raise
+        where = f"delta {number} of {of}, from {place(text, piece.position)} on"
+        raise SowlineError(error.reason, f"{where}: {error.message}") from error

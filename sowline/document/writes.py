@@ -1,0 +1,83 @@
+"""What a partition keeps of a document beside its content, and tells with every change: the account of its writes."""
+
+from typing import NamedTuple, Self
+
+import msgspec
+import orjson
+
+from sowline.document.fold import Document, Folded, instant
+from sowline.document.intrinsics import Intrinsics
+from sowline.document.values import UNDEFINED, Json, Undefined
+
+
+class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The account of a document's writes up to one of them. Times are log times in ms since 1970.
+
+    `mutated` is when its content changed last, or first was written. Of the last write there are `tags`, sorted, the
+    `change_id` in hex, and whether it was `redundant`: neither content nor tags differ from the write's before.
+    """
+
+    version: int
+    signature: str
+    first: int
+    last: int
+    mutated: int
+    tags: tuple[str, ...] = ()
+    change_id: str = ""
+    redundant: bool = False
+
+    @classmethod
+    def of(cls, folded: Folded, change_id: bytes) -> Self:
+        """The account behind a write that was folded."""
+        document = folded.document
+        first, last, mutated = document.first_update_ms, document.last_update_ms, document.last_mutate_ms
+        assert first is not None, "it was written"
+        assert last is not None, "it was written"
+        assert mutated is not None, "it was written"
+        return cls(
+            document.version,
+            document.signature,
+            first,
+            last,
+            mutated,
+            tuple(sorted(document.tags)),
+            change_id.hex(),
+            folded.redundant,
+        )
+
+
+class Known(NamedTuple):
+    """What is known of a document beside its content: its id (the key text), and the account of its writes."""
+
+    id: str
+    writes: Writes
+
+
+def document_of(table: str, id: str, content: Json | Undefined, writes: Writes | None) -> Document:
+    """The document that has this content and this account of its writes; without one it was never written."""
+    if writes is None:
+        return Document(table, id, content=content)
+    return Document(
+        table,
+        id,
+        content=content,
+        version=writes.version,
+        signature=writes.signature,
+        first_update_ms=writes.first,
+        last_update_ms=writes.last,
+        last_mutate_ms=writes.mutated,
+        tags=frozenset(writes.tags),
+    )
+
+
+def intrinsics_of(table: str, id: str, writes: Writes) -> Intrinsics:
+    """What conditions may ask of a document that has content, with this account of its writes."""
+    times = instant(writes.first), instant(writes.last), instant(writes.mutated)
+    return Intrinsics(id, table, writes.signature, False, *times)
+
+
+def intrinsics_json(table: str, known: Known, *, deleted: bool) -> bytes:
+    """What a reader is told of a document beside its content, as a JSON object: `~id` and so on, `~tags` if any."""
+    document = document_of(table, known.id, UNDEFINED if deleted else {}, known.writes)
+    tags = {"~tags": known.writes.tags} if known.writes.tags else {}
+    return orjson.dumps(document.read() | tags)

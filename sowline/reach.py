@@ -1,0 +1,90 @@
+"""Whether Kafka answers: asked again and again, in a thread of its own, for a service's health."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+
+from sowline.kafka import KafkaConfig
+
+log = structlog.get_logger()
+
+ASK_SECONDS = 1.0
+"""Between an answer and the next question."""
+
+ANSWER_SECONDS_MAX = 2.0
+
+
+class Reach:
+    """Knows since when a Kafka does not answer; a question is what its client asks of one `topic`."""
+
+    def __init__(self, kafka: KafkaConfig, topic: str) -> None:
+        self._kafka = kafka
+        self._topic = topic
+        self._away_since: float | None = None
+        self._why = ""
+        """What the client was told last when it tried to connect."""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reach", daemon=True)
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        client = AdminClient({**self._kafka, "error_cb": self._on_error})  # type: ignore[dict-item]
+        while not self._stop.is_set():
+            asked = time.monotonic()
+            try:
+                client.list_topics(self._topic, ANSWER_SECONDS_MAX)
+            except KafkaException as error:
+                client.poll(0)
+                self.note(asked, self._why or error.args[0].str())
+            else:
+                self.note(asked)
+            self._stop.wait(ASK_SECONDS)
+
+    def _on_error(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._why = error.str()
+
+    def note(self, asked: float, failure: str = "") -> None:
+        """Take in how a question went that was asked at that time of the monotonic clock."""
+        if failure and self._away_since is None:
+            self._away_since = asked
+            log.warning("Kafka does not answer", why=failure)
+        elif not failure and self._away_since is not None:
+            log.info("Kafka answers again", after_seconds=round(self.away_seconds, 1))
+            self._away_since = None
+
+    @property
+    def away_seconds(self) -> float:
+        """How long Kafka has not answered by now; 0 if it does."""
+        since = self._away_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def lost(self) -> str | None:
+        """Say that Kafka does not answer, and since when; None if it does."""
+        if self._away_since is None:
+            return None
+        where = self._kafka["bootstrap.servers"]
+        return (
+            f"Kafka at {where} has not answered for {self.away_seconds:.0f} s: waiting for it, nothing is lost;"
+            " what was going on goes on by itself"
+        )
+
+    def metrics(self) -> Iterator[Metric]:
+        """Yield how long it has been away."""
+        yield GaugeMetricFamily(
+            "sowline_kafka_away_seconds",
+            "How long Kafka has not answered; 0 while it does",
+            value=self.away_seconds,
+        )

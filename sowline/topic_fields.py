@@ -1,0 +1,97 @@
+"""What the single fields of `topics.yaml` may hold: names, paths, lifetimes, computed fields."""
+
+import re
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from sowline.bookmark import EPOCH, NOW, read_time
+from sowline.duration import parse_duration_ms
+from sowline.enrichment import ComputedField, EnrichmentError, parse_enrichment, parse_preprocessing
+from sowline.errors import SowlineError
+from sowline.limits import DISABLED, ENABLED, LIFETIME_MS_MAX, Expiration
+from sowline.path import PathError, parse_path
+
+INDEX_FIELDS_MAX = 16
+
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
+_KAFKA_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
+
+
+def topic_name(name: str) -> str:
+    """Return the name if a topic can have it; raises ValueError."""
+    if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
+        raise ValueError(f"expected a name of up to 200 letters, digits and . _ - /, got {name!r}")
+    return name
+
+
+def _kafka_name(name: str) -> str:
+    if name and (not _KAFKA_NAME.fullmatch(name) or name in {".", ".."}):
+        raise ValueError(f"expected a Kafka topic of up to 200 letters, digits and . _ -, got {name!r}")
+    return name
+
+
+def _key_path(path: str) -> str:
+    if not _KEY_PATH.fullmatch(path):
+        raise ValueError(f"expected the path of a key field, such as /orderId or /client/id, got {path!r}")
+    return path
+
+
+def _field_path(text: str) -> str:
+    try:
+        return str(parse_path(text))
+    except PathError as error:
+        raise ValueError(error.message) from None
+
+
+def _expiration(text: Any) -> Expiration:
+    if text in (DISABLED, ENABLED):
+        return ENABLED if text == ENABLED else DISABLED
+    try:
+        lifetime = parse_duration_ms(text)
+    except ValueError:
+        raise ValueError(
+            f"expected disabled, enabled or a lifetime such as 30s or 5m, got {text!r}"
+        ) from None
+    if not 0 < lifetime <= LIFETIME_MS_MAX:
+        raise ValueError(f"expected a lifetime of 1ms to {LIFETIME_MS_MAX // 86_400_000}d, got {text!r}")
+    return lifetime
+
+
+def _recovery_point(text: str) -> str:
+    try:
+        is_one = text in (EPOCH, NOW) or read_time(text) is not None
+    except SowlineError:
+        is_one = False
+    if not is_one:
+        raise ValueError(f"expected epoch, now or a time such as 20261121T120000Z, got {text!r}")
+    return text
+
+
+def _preprocessing_text(text: str) -> str:
+    return _canonical(text, parse_preprocessing)
+
+
+def _enrichment_text(text: str) -> str:
+    return _canonical(text, parse_enrichment)
+
+
+def _canonical(text: str, parse: Callable[[str], ComputedField]) -> str:
+    try:
+        return parse(text).text
+    except EnrichmentError as error:
+        raise ValueError(error.message) from None
+
+
+TopicName = Annotated[str, AfterValidator(topic_name)]
+KafkaName = Annotated[str, AfterValidator(_kafka_name)]
+KeyPath = Annotated[str, AfterValidator(_key_path)]
+FieldPath = Annotated[str, AfterValidator(_field_path)]
+Preprocessing = Annotated[str, AfterValidator(_preprocessing_text)]
+Enrichment = Annotated[str, AfterValidator(_enrichment_text)]
+HashIndex = Annotated[tuple[FieldPath, ...], Field(min_length=1, max_length=INDEX_FIELDS_MAX)]
+RecoveryPoint = Annotated[str, AfterValidator(_recovery_point)]
+DurationMs = Annotated[int, BeforeValidator(parse_duration_ms)]
+Lifetime = Annotated[Expiration, BeforeValidator(_expiration)]

@@ -1,0 +1,89 @@
+"""A page of the console in a real browser, and what is seen there."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Route, expect, sync_playwright
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+SECONDS_MAX = 60
+KNOWN_NOISE = "Setting plugin-advised rollup mode"
+"""What the grid says, as an error, whenever a chart is chosen."""
+
+expect.set_options(timeout=SECONDS_MAX * 1000)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Lend Debian's Chromium."""
+    with sync_playwright() as playwright:
+        begun = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        yield begun
+        begun.close()
+
+
+class Console:
+    """One page, which may ask nobody but the query service; what goes wrong in it is kept in `complaints`."""
+
+    def __init__(self, page: Page, url: str) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self._url = url
+        page.set_default_timeout(SECONDS_MAX * 1000)
+        page.on("console", self._note)
+        page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        page.route(lambda asked: urlsplit(asked).netloc != urlsplit(url).netloc, self._beyond)
+
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning") and KNOWN_NOISE not in message.text:
+            self.complaints.append(f"{message.type}: {message.text}")
+
+    def _beyond(self, route: Route) -> None:
+        if urlsplit(route.request.url).scheme in ("http", "https", "ws", "wss"):
+            self.complaints.append(f"asked {route.request.url}")
+            route.abort()
+        else:
+            route.continue_()
+
+    def go(self, view: str, **given: str) -> None:
+        """Go to a view; another one is left, so that nothing of what it showed stays."""
+        query = f"?{urlencode(given)}" if given else ""
+        if not self.page.url.startswith(self._url):
+            self.page.goto(f"{self._url}/console/#/nowhere")
+        self.page.evaluate("location.hash = '#/nowhere'")
+        expect(self.page.get_by_role("alert")).to_contain_text("nothing at this address")
+        self.page.evaluate("place => { location.hash = place }", f"#/{quote(view)}{query}")
+
+    def leave(self) -> None:
+        """Leave the console: it is loaded anew by whoever goes to it then."""
+        self.page.goto("about:blank")
+
+    def enter(self) -> None:
+        """Load the console as somebody does who knows only the service's address."""
+        self.leave()
+        self.page.goto(f"{self._url}/")
+
+    def grid(self, topic: str, **given: str) -> None:
+        """Load the grid of a topic, and wait until it is live and drawn."""
+        self.go(f"grid/{topic}", **given)
+        expect(self.page.locator("perspective-viewer-datagrid")).to_be_visible()
+        expect(self.page.locator(".standing .chip")).to_have_text("live")
+
+    def rows(self, count: int) -> None:
+        """Wait until there are so many rows."""
+        expect(self.page.locator("[data-told=rows] strong")).to_have_text(f"{count:,}")
+
+    def cells(self, text: str) -> Locator:
+        """The cells of the grid with this text, and no other."""
+        exactly = re.compile(rf"^\s*{re.escape(text)}\s*$")
+        return self.page.locator("perspective-viewer regular-table td", has_text=exactly)
+
+    def button(self, name: str, **more: Any) -> Locator:
+        """A button by what it says."""
+        return self.page.get_by_role("button", name=name, **more)

@@ -1,0 +1,379 @@
+"""The web console in a real browser, over real services and a real Kafka."""
+
+import json
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+pytest.importorskip("playwright", reason="needs the package playwright")
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from sowline.publisher import Publisher
+from tests.browser.seen import CHROMIUM, Console, browser
+from tests.integration.served import Served, ServedTopic, serve
+from tests.integration.wire import Json
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian's package of that name)")
+
+COLOURS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+TOPICS: dict[str, Json] = {
+    "flights": {"key": ["/carrier", "/flight"], "partitions": 2, "indexes": ["/status"]},
+    "papers": {"key": ["/id"], "documents": True},
+    "news": {"sow": False},
+}
+
+
+@pytest.fixture(scope="module")
+def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A materializer and a query service."""
+    with serve(kafka, tmp_path_factory.mktemp("console"), TOPICS, progress_seconds=0.2) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One browser for all."""
+    with browser() as begun:
+        yield begun
+
+
+@pytest.fixture(scope="module")
+def window(chromium: Browser, served: Served) -> Iterator[Console]:
+    """One page for all: its engine is loaded once."""
+    with chromium.new_context() as context:
+        yield Console(context.new_page(), served.query.url)
+
+
+@pytest.fixture
+def console(window: Console) -> Iterator[Console]:
+    """The page as it is for most tests; whatever it has complained of fails the test."""
+    window.complaints.clear()
+    window.page.set_viewport_size({"width": 1280, "height": 800})
+    window.page.emulate_media(color_scheme="light", reduced_motion="no-preference")
+    yield window
+    assert window.complaints == []
+
+
+@pytest.fixture
+def flights(served: Served) -> ServedTopic:
+    """Three flights, of which two are late."""
+    topic = served["flights"]
+    topic.clear()
+    topic.write(
+        flight("UA", 1, "late"), flight("B6", 2, "late", delay={"dep": 20}), flight("AA", 3, "landed")
+    )
+    return topic
+
+
+def flight(carrier: str, number: int, status: str, **more: object) -> Json:
+    """A record."""
+    return {"carrier": carrier, "flight": number, "status": status, **more}
+
+
+def test_a_grid_follows_its_topic(console: Console, flights: ServedTopic) -> None:
+    """What is published appears, what is merged changes in place, what is deleted leaves; new fields are columns."""
+    console.grid(flights.name)
+    console.rows(3)
+    expect(console.cells("landed")).to_have_count(1)
+    flights.write(flight("DL", 4, "scheduled", gate={"name": "B4"}))
+    console.rows(4)
+    expect(console.cells("B4")).to_have_count(1)
+    expect(console.page.locator("regular-table th", has_text="/gate/name")).to_have_count(1)
+    flights.merge(flight("AA", 3, "at the gate"))
+    expect(console.cells("at the gate")).to_have_count(1)
+    expect(console.cells("landed")).to_have_count(0)
+    flights.delete({"carrier": "AA", "flight": 3})
+    console.rows(3)
+    expect(console.cells("at the gate")).to_have_count(0)
+
+
+def test_a_filter_lets_go_what_stops_to_match(console: Console, flights: ServedTopic) -> None:
+    """A record that goes out of focus leaves the grid, one that comes into it appears; the filter is in the URL."""
+    console.grid(flights.name)
+    console.page.get_by_label("Filter").fill("/status = 'late'")
+    console.page.keyboard.press("Enter")
+    console.rows(2)
+    assert "filter=%2Fstatus+%3D+%27late%27" in console.page.url
+    flights.merge(flight("UA", 1, "departed"))
+    console.rows(1)
+    expect(console.cells("UA")).to_have_count(0)
+    flights.merge(flight("AA", 3, "late"))
+    console.rows(2)
+    expect(console.cells("AA")).to_have_count(1)
+
+
+def test_a_number_becomes_a_text(console: Console, flights: ServedTopic) -> None:
+    """A field of another kind, and an integer that no double holds, break nothing and lose no digit."""
+    console.grid(flights.name)
+    flights.write(flight("UA", 1, "late", delay={"dep": "unknown"}, serial=12345678901234567891))
+    expect(console.cells("unknown")).to_have_count(1)
+    expect(console.cells("12345678901234567891")).to_have_count(1)
+    expect(console.cells("20")).to_have_count(1)
+
+
+def test_a_mistake_is_marked_at_its_column(console: Console, flights: ServedTopic) -> None:
+    """The sentence stands below the text, with the place; the grid stays as it was."""
+    console.grid(flights.name)
+    console.page.get_by_label("Filter").fill("/status = 'late' AND AND")
+    console.button("Show").click()
+    mistake = console.page.get_by_role("alert")
+    expect(mistake).to_contain_text("bad filter")
+    expect(mistake.locator(".caret")).to_have_attribute("data-column", "22")
+    text, caret = mistake.locator(".pointer").inner_text().splitlines()
+    assert text[caret.index("▲") :] == "AND"
+    console.rows(3)
+
+
+def test_rows_beyond_the_limit_are_counted(console: Console, flights: ServedTopic) -> None:
+    """A grid that does not show everything says so."""
+    console.grid(flights.name, limit="2")
+    console.rows(2)
+    expect(console.page.locator(".cut")).to_contain_text("cut at 2 rows of 3")
+
+
+def test_it_comes_back_after_a_lost_connection(console: Console, flights: ServedTopic) -> None:
+    """It says that it is not up to date, and goes on from its bookmark without loading anew."""
+    sent: list[str] = []
+    console.leave()
+    console.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
+    console.grid(flights.name)
+    console.rows(3)
+    console.page.evaluate("window.sowlineWire.drop()")
+    flights.write(flight("NK", 9, "boarding"))
+    expect(console.cells("boarding")).to_have_count(1)
+    console.rows(4)
+    asked = [json.loads(text) for text in sent if "sow_and_delta_subscribe" in text]
+    assert [bool(request.get("bookmark")) for request in asked] == [False, True]
+
+
+def test_a_link_is_a_view(console: Console, flights: ServedTopic) -> None:
+    """Arrangement, filter and the open record come back with the address."""
+    console.grid(flights.name, filter="/status = 'late'")
+    console.rows(2)
+    console.page.evaluate(
+        "document.querySelector('perspective-viewer').restore({group_by: ['/status'], columns: ['/flight']})"
+    )
+    console.page.wait_for_url("**layout=**")
+    address = console.page.url
+    console.leave()
+    console.page.goto(address)
+    expect(console.page.locator("regular-table th", has_text="late")).to_have_count(1)
+    console.rows(2)
+    console.page.evaluate("document.querySelector('perspective-viewer').restore({plugin: 'Y Bar'})")
+    console.page.wait_for_url("**Y+Bar**")
+    expect(console.page.locator("perspective-viewer-d3fc-ybar svg").first).to_be_attached()
+
+
+def test_a_record_and_what_has_happened_to_it(console: Console, flights: ServedTopic) -> None:
+    """A row that is clicked opens, stays up to date, and has a timeline of its changes."""
+    console.grid(flights.name)
+    console.cells("B6").click()
+    panel = console.page.get_by_role("complementary")
+    expect(panel.get_by_role("heading")).to_have_text('["B6","2"]')
+    expect(panel.locator(".json")).to_contain_text('"dep": 20')
+    flights.merge(flight("B6", 2, "departed late"))
+    expect(panel.locator(".json")).to_contain_text("departed late")
+    panel.get_by_role("button", name="Timeline").click()
+    newest = panel.locator(".write").first
+    expect(newest.locator("del")).to_have_text("late")
+    expect(newest.locator("ins")).to_have_text("departed late")
+
+
+def test_the_timeline_of_a_document(console: Console, served: Served) -> None:
+    """Each write with its delta, its outcome and its effect."""
+    papers = served["papers"]
+    console.grid(papers.name)
+    console.button("Write…").click()
+    for delta, outcome in [
+        ('{..,"stars":4}', "applied"),
+        ('{..,"stars":5}', "applied"),
+        ('if {..,"stars":1} then ~ end', "condition_false"),
+    ]:
+        dialog = console.page.get_by_role("dialog")
+        dialog.get_by_role("group", name="what to write").get_by_role("button", name="Delta").click()
+        dialog.get_by_label("Key").fill("p1")
+        dialog.get_by_label("Delta", exact=True).fill(delta)
+        dialog.locator("footer").get_by_role("button", name="Delta").click()
+        expect(dialog.get_by_role("status")).to_contain_text(outcome)
+    console.page.keyboard.press("Escape")
+    console.cells("p1").first.click()
+    panel = console.page.get_by_role("complementary")
+    panel.get_by_role("button", name="Timeline").click()
+    writes = panel.locator(".write")
+    expect(writes).to_have_count(3)
+    expect(writes.nth(0)).to_contain_text("condition_false")
+    expect(writes.nth(1).locator(".effect")).to_contain_text("/stars 4 5")
+    expect(writes.nth(2).locator(".delta")).to_have_text('{..,"stars":4}')
+
+
+def test_publishing_and_deleting(console: Console, flights: ServedTopic) -> None:
+    """A form says what became of a command; a deletion asks first, and says of how many."""
+    console.grid(flights.name)
+    console.button("Write…").click()
+    dialog = console.page.get_by_role("dialog")
+    dialog.get_by_label("Record").fill(
+        '{"carrier": "WN", "flight": 7, "status": "new", "big": 12345678901234567891}'
+    )
+    dialog.locator("footer").get_by_role("button", name="Publish").click()
+    expect(dialog.get_by_role("status")).to_contain_text("applied")
+    console.rows(4)
+    expect(console.cells("12345678901234567891")).to_have_count(1)
+    dialog.get_by_role("group", name="what to write").get_by_role("button", name="Delete").click()
+    dialog.get_by_label("Filter").fill("/status = 'late'")
+    dialog.get_by_role("button", name="Delete…").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("This deletes 2 records")
+    console.rows(4)
+    dialog.get_by_role("button", name="Delete 2 records").click()
+    expect(dialog.get_by_role("status")).to_contain_text("deleted 2")
+    console.rows(2)
+
+
+def test_what_is_refused_is_said(console: Console, flights: ServedTopic) -> None:
+    """Of a record that is none, and of one that lacks its key."""
+    console.grid(flights.name)
+    console.button("Write…").click()
+    dialog = console.page.get_by_role("dialog")
+    for text, reason in [("{", "not json"), ('{"carrier": "UA"}', "key missing")]:
+        dialog.get_by_label("Record").fill(text)
+        dialog.locator("footer").get_by_role("button", name="Publish").click()
+        expect(dialog.get_by_role("alert")).to_contain_text(reason)
+
+
+def test_messages_of_a_topic_without_a_sow(console: Console, served: Served, flights: ServedTopic) -> None:
+    """They pass by, the newest are shown."""
+    console.grid(served["news"].name)
+    publisher: Publisher = served.system.publisher()
+    publisher.publish(served["news"].name, {"text": "gate change"})
+    publisher.flush()
+    expect(console.cells("gate change")).to_have_count(1)
+
+
+def test_topics_and_connections(console: Console, flights: ServedTopic, served: Served) -> None:
+    """The topics keep themselves up to date; who is connected stands there with what it asked for."""
+    console.go("topics")
+    row = console.page.get_by_role("row", name=flights.name)
+    expect(row.locator("[data-label=Records]")).to_have_text("3")
+    expect(row.locator("[data-label=Lag]")).to_have_text("0")
+    expect(row.locator("[data-label=Indexes]")).to_contain_text("memo index")
+    flights.write(flight("DL", 4, "late"))
+    expect(row.locator("[data-label=Records]")).to_have_text("4")
+    row.get_by_role("link").click()
+    console.rows(4)
+    console.page.keyboard.press("g")
+    console.page.keyboard.press("c")
+    expect(console.page.get_by_role("heading", name="Connections")).to_be_visible()
+    with console.page.context.new_page() as other:
+        seen = Console(other, served.query.url)
+        seen.grid(flights.name, filter="/status = 'late'")
+        client = console.page.locator(".client", has_text="/status = 'late'")
+        expect(client).to_contain_text("sow_and_delta_subscribe")
+        expect(client).to_contain_text("live")
+        assert seen.complaints == []
+    expect(client).to_have_count(0)
+
+
+def test_who_has_to_log_on(chromium: Browser, served: Served, flights: ServedTopic, tmp_path: Path) -> None:
+    """Where tokens are asked for, the console asks for one; what its user may not do is said."""
+    tokens = {"ada": ("sow_desk", "desk"), "bob": ("sow_reader", "reader")}
+    read = [{"topics": "^.*"}]
+    access = {
+        "tokens": [
+            {"user": user, "sha256": sha256(token.encode()).hexdigest(), "roles": [role]}
+            for user, (token, role) in tokens.items()
+        ],
+        "roles": {"desk": {"admin": True, "read": read}, "reader": {"read": read}},
+    }
+    (tmp_path / "access.yaml").write_text(json.dumps(access))
+    guarded = served.system.service("query_service", access=tmp_path / "access.yaml").start().wait_ready()
+    with chromium.new_context() as context:
+        console = Console(context.new_page(), guarded.url)
+        page, log_on = console.page, console.page.get_by_role("dialog", name="Who is there?")
+        console.enter()
+        log_on.get_by_label("Token").fill("sow_other")
+        log_on.get_by_role("button", name="Log on").click()
+        expect(log_on).to_contain_text("this one is unknown")
+        log_on.get_by_label("Token").fill("sow_desk")
+        log_on.get_by_role("button", name="Log on").click()
+        page.get_by_role("link", name=flights.name).click()
+        console.rows(3)
+        console.go("connections")
+        expect(page.get_by_role("heading", name="ada")).to_be_visible()
+        page.evaluate("sessionStorage.setItem('sowline.token', 'sow_reader')")
+        page.reload()
+        expect(page.get_by_role("alert")).to_contain_text("not entitled")
+        assert [said for said in console.complaints if "status of 40" not in said] == []
+    guarded.close()
+
+
+def test_by_keyboard_alone(console: Console, flights: ServedTopic) -> None:
+    """From the topics to a record and back, with visible focus, without a mouse."""
+    page = console.page
+    console.enter()
+    expect(page.get_by_role("link", name=flights.name)).to_be_visible()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    link = page.get_by_role("link", name=flights.name)
+    while not link.evaluate("link => link === document.activeElement"):
+        page.keyboard.press("Tab")
+    assert link.evaluate("link => getComputedStyle(link).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    console.rows(3)
+    page.keyboard.press("/")
+    expect(page.get_by_label("Filter")).to_be_focused()
+    page.keyboard.type("/carrier = 'B6'")
+    page.keyboard.press("Enter")
+    console.rows(1)
+    page.keyboard.press("Tab")
+    page.keyboard.press("t")
+    opener = page.get_by_role("button", name="open record")
+    expect(opener).to_have_count(1)
+    while not opener.evaluate("button => button === document.activeElement"):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    panel = page.get_by_role("complementary")
+    expect(panel).to_contain_text('"B6"')
+    expect(panel.get_by_role("heading")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("complementary")).to_have_count(0)
+    expect(opener).to_be_focused()
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_nothing_stands_in_anybodys_way(console: Console, flights: ServedTopic) -> None:
+    """Every view, in both colours, on a small screen too, passes axe and needs no scrolling sideways."""
+    page = console.page
+    console.go("topics")
+    expect(page.get_by_role("link", name=flights.name)).to_be_visible()
+    check_in_all_looks(page)
+    console.go("connections")
+    expect(page.locator(".client").first).to_be_visible()
+    check_in_all_looks(page)
+    console.go(f"grid/{flights.name}", show="table")
+    page.get_by_role("button", name="open record").first.click()
+    expect(page.locator("aside .json")).to_be_visible()
+    check_in_all_looks(page)
+    console.button("Write…").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    check_in_all_looks(page)
+
+
+def check_in_all_looks(page: Page) -> None:
+    """Look for what axe knows to be in the way; colours follow the system at once."""
+    for width in (1280, 360):
+        page.set_viewport_size({"width": width, "height": 800})
+        for colours in COLOURS:
+            page.emulate_media(color_scheme=colours, reduced_motion="reduce")
+            expect(page.locator("html")).to_have_attribute("data-theme", colours)
+            found = Axe().run(page, options={"resultTypes": ["violations"]})
+            assert found.violations_count == 0, found.generate_report()
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

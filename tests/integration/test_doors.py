@@ -1,0 +1,527 @@
+"""The doors of a query service that has an access file: who comes in, by what, until when, and who does not."""
+
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import connect
+
+from sowline import Client
+from sowline.cli import main
+from sowline.credentials import Credentials
+from sowline.errors import SowlineError
+from sowline.tether import tether
+from tests.docs.pages import blocks_of
+from tests.integration.certificates import Authority
+from tests.integration.issuer import AUDIENCE, Issuer, issuer
+from tests.integration.services import (
+    ROOT,
+    SECONDS_MAX,
+    Service,
+    System,
+    http_refusal,
+    http_text,
+    system,
+    wait_for,
+)
+from tests.integration.wire import Wire
+
+LOGON_SECONDS = 1.0
+PAGE = "https://desk.example"
+TOKENS = {name: f"sow_{name}_{uuid.uuid4().hex}" for name in ("ada", "bob", "root")}
+ROLES: dict[str, Any] = {
+    "desk": {"read": [{"topics": "^t.*", "filter": "/desk = 'a'"}]},
+    "all": {"read": [{"topics": "^.*"}], "write": [{"topics": "^.*"}], "admin": True},
+}
+
+
+class House:
+    """A materializer and a query service with an access file, which tests write anew, and an issuer of tokens."""
+
+    def __init__(self, made: System, query: Service, access: Path, topic: str, issuer: Issuer) -> None:
+        self.system = made
+        self.query = query
+        self.topic = topic
+        self.issuer = issuer
+        self._access = access
+
+    def write(self, roles: Mapping[str, Any] = ROLES, **sections: Any) -> None:
+        """Write the access file."""
+        write_access(self._access, self.issuer, roles, **sections)
+
+    def client(self, token: Any) -> Client:
+        """Return a client that brings this token."""
+        return Client(self.query.url, token=token, kafka=self.system.kafka)
+
+    @contextmanager
+    def wire(self, token: str | None = None, **headers: str) -> Iterator[Wire]:
+        """Lend a raw connection, with a token in its handshake or without."""
+        headers |= {} if token is None else {"Authorization": f"Bearer {token}"}
+        url = self.query.url.replace("http", "ws") + "/v1"
+        with connect(url, additional_headers=headers, max_size=None) as connection:
+            yield Wire(connection)
+
+    def ask(self, path: str, token: str | None = None, body: bytes | None = None, **headers: str) -> Any:
+        """Ask over HTTP; return the status and the answer."""
+        return ask(f"{self.query.url}{path}", token, body, **headers)
+
+
+def ask(
+    url: str,
+    token: str | None = None,
+    body: bytes | None = None,
+    context: ssl.SSLContext | None = None,
+    **headers: str,
+) -> Any:
+    """Ask over HTTP; return the status and the answer, of a refusal as JSON."""
+    given = headers | ({} if token is None else {"Authorization": f"Bearer {token}"})
+    try:
+        with urlopen(Request(url, body, given), timeout=SECONDS_MAX, context=context) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def write_access(path: Path, issuer: Issuer, roles: Mapping[str, Any] = ROLES, **sections: Any) -> None:
+    """Write an access file in one step, as whoever operates it should."""
+    held = {"ada": ["desk"], "bob": ["desk"], "root": ["all"]}
+    tokens = [
+        {"user": user, "sha256": sha256(TOKENS[user].encode()).hexdigest(), "roles": mine}
+        for user, mine in held.items()
+    ]
+    jwt = {"issuer": issuer.url, "audience": AUDIENCE, "jwks": f"{issuer.url}/keys", "leeway": 0}
+    new = path.with_suffix(".new")
+    new.write_text(yaml.safe_dump({"tokens": tokens, "jwt": jwt, "roles": dict(roles), **sections}))
+    os.replace(new, path)
+
+
+class Secured(NamedTuple):
+    """A query service with TLS: where it is, the authority of all certificates, and the files that it reads."""
+
+    url: str
+    query: Service
+    authority: Authority
+    certificate: Path
+
+    @property
+    def trusted(self) -> ssl.SSLContext:
+        """What a client of it goes by."""
+        return Credentials(None, self.authority.file).tls()
+
+    def client(self, user: str, **more: Any) -> Client:
+        """Return a client that brings somebody's certificate."""
+        file = self.authority.vouch(user)
+        return Client(self.url, ca_file=self.authority.file, cert_file=file, key_file=file, **more)
+
+
+@pytest.fixture(scope="module")
+def secured(house: House, tmp_path_factory: pytest.TempPathFactory) -> Secured:
+    """One over the same topic, to which a certificate is what a token is to the other."""
+    directory = tmp_path_factory.mktemp("tls")
+    authority, access = Authority(directory / "pki"), directory / "access.yaml"
+    certificate = authority.vouch("service")
+    write_access(access, house.issuer, certificates={}, users={"ada": ["desk"], "root": ["all"]})
+    files = {"tls_cert": certificate, "tls_client_ca": authority.file, "access": access}
+    query = house.system.service("query_service", **files, origins=PAGE, commands_per_second_max=20).start()
+    url = query.url.replace("http", "https")
+    trusted = Credentials(None, authority.file).tls()
+
+    def is_ready() -> bool:
+        try:
+            with urlopen(f"{url}/readyz", timeout=5, context=trusted) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            assert query.running, query.log
+            return False
+
+    wait_for(is_ready, "the query service to be ready")
+    return Secured(url, query, authority, certificate)
+
+
+@pytest.fixture(scope="module")
+def house(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """One with two records, of two desks."""
+    directory, topic = tmp_path_factory.mktemp("doors"), f"t{uuid.uuid4().hex[:12]}-doors"
+    access = directory / "access.yaml"
+    with issuer() as issues, system(kafka, directory, [{"name": topic, "key": "/id"}]) as made:
+        write_access(access, issues)
+        limits = {"access": access, "logon_seconds_max": LOGON_SECONDS}
+        services = [made.service("materializer").start(), made.service("query_service", **limits).start()]
+        made.write(topic, {"id": 1, "desk": "a"}, {"id": 2, "desk": "b"})
+        for service in services:
+            service.wait_ready()
+        one = House(made, services[1], access, topic, issues)
+        with one.client(TOKENS["root"]) as client:
+            wait_for(lambda: len(records(client, topic)) == 2, "the records to be there")
+        yield one
+
+
+def records(client: Client, topic: str) -> list[int]:
+    """Return the ids of the records that somebody finds."""
+    return sorted(message.data["id"] for message in client.sow(topic) if message.command == "sow")
+
+
+def test_http_asks_for_a_token(house: House) -> None:
+    """Where records are; health and metrics are open."""
+    assert house.ask("/readyz")[0] == house.ask("/metrics")[0] == 200
+    status, said = house.ask("/v1/topics")
+    assert (status, said["reason"]) == (401, "logon required")
+    for wrong in ("guess", "a.b.c", house.issuer.token("ada", aud="others")):
+        status, said = house.ask("/v1/topics", wrong)
+        assert (status, said["reason"]) == (401, "auth failure")
+        assert wrong not in said["message"]
+    assert house.ask("/v1/topics", TOKENS["ada"])[0] == 200
+    for why in ("unknown token", "malformed", "wrong audience"):
+        assert house.query.metric(f'sowline_logons_refused_total{{why="{why}"}}') >= 1
+    assert '"why": "wrong audience"' in house.query.log
+
+
+def test_a_handshake_brings_a_token(house: House) -> None:
+    """A wrong one is refused before there is a connection; the answer to a right one tells of the user."""
+    with pytest.raises(InvalidStatus) as error, house.wire("guess"):
+        pass
+    assert error.value.response.status_code == 401
+    with pytest.raises(SowlineError) as refused, house.client("guess"):
+        pass
+    assert refused.value.reason == "auth failure"
+    with house.client(TOKENS["ada"]) as client:
+        assert client.rights is not None
+        assert records(client, house.topic)
+
+
+def test_a_logon_by_the_first_command(house: House) -> None:
+    """As browsers do; what is asked before is refused, and who never logs on is sent away."""
+    with house.wire() as wire:
+        assert wire.fail("sow", topic=house.topic)["reason"] == "logon required"
+        wire.send("logon", token="guess")
+        assert wire.receive()["reason"] == "auth failure"
+        wire.send("logon", token=TOKENS["ada"])
+        said = wire.receive()
+        assert (said["status"], said["user"], said["roles"]) == ("success", "ada", ["desk"])
+        wire.send("sow", topic=house.topic)
+        assert wire.group()
+        wire.send("logon", token=TOKENS["root"])
+        assert wire.receive()["reason"] == "rights changed"
+    with house.wire() as wire, pytest.raises(ConnectionClosed) as closed:
+        wire.receive()
+    assert closed.value.rcvd is not None
+    assert (closed.value.rcvd.code, closed.value.rcvd.reason[:14]) == (1008, "logon required")
+
+
+def test_tokens_of_an_issuer(house: House) -> None:
+    """Its keys are fetched once, and again when a token names a new one."""
+    with house.client(house.issuer.token("eve", "desk", "unknown")) as client:
+        assert records(client, house.topic)
+    asked = house.issuer.asked
+    house.issuer.rotate()
+    with house.client(house.issuer.token("eve", "desk")) as client:
+        assert records(client, house.topic)
+    assert house.issuer.asked == asked + 1
+
+
+def test_a_connection_ends_with_its_token(house: House) -> None:
+    """Unless it is renewed: a client whose token is a function does that, over the same connection."""
+    given: list[str] = []
+
+    def token() -> str:
+        given.append(house.issuer.token("eve", "desk", seconds=3))
+        return given[-1]
+
+    before = house.query.metric("sowline_logons_refused_total")
+    with house.client(token) as client, house.wire(given[0]) as wire:
+        messages = client.subscribe(house.topic)
+        with pytest.raises(ConnectionClosed) as closed:
+            wire.receive()
+        assert closed.value.rcvd is not None
+        assert (closed.value.rcvd.code, closed.value.rcvd.reason[:13]) == (1008, "logon expired")
+        assert len(given) == 2
+        house.system.write(house.topic, {"id": 1, "desk": "a", "n": 1})
+        assert next(messages).data["n"] == 1
+        assert len(given) == 2
+    assert house.query.metric("sowline_logons_refused_total") == before
+
+
+def test_other_rights_begin_afresh(house: House) -> None:
+    """Whose rights change comes back by itself, and what may no longer be read leaves its view; others stay."""
+    gone: list[str] = []
+
+    def remember(key: str, record: dict[str, Any], reason: str) -> None:
+        gone.append(record["desk"])
+
+    with house.client(TOKENS["root"]) as other, house.client(TOKENS["ada"]) as client:
+        others = other.subscribe(house.topic)
+        with client.local_view(house.topic, on_remove=remember) as view:
+            assert {record["desk"] for record in view.values()} == {"a"}
+            before = client.rights
+            house.write(ROLES | {"desk": {"read": [{"topics": "^.*", "filter": "/desk = 'b'"}]}})
+            wait_for(lambda: {record["desk"] for record in view.values()} == {"b"}, "the other desk's record")
+            assert (gone, client.rights != before) == (["a"], True)
+        house.system.write(house.topic, {"id": 3, "desk": "c"})
+        first = next(others)
+        assert (first.command, first.data["id"]) == ("publish", 3)
+    house.write()
+
+
+def test_what_may_not_be_seen_never_comes(house: House) -> None:
+    """Of another desk's records; one that goes to it leaves as it was. Nor may they be written."""
+    house.write()
+    path = f"/v1/topics/{house.topic}"
+    wait_for(lambda: house.ask(f"{path}/records/2", TOKENS["ada"])[0] == 404, "the access file to be taken")
+    with house.wire(TOKENS["ada"]) as ada:
+        ada.send("sow_and_subscribe", topic=house.topic, options="oof", sub_id="s")
+        ada.group()
+        for record in (
+            {"id": 7, "desk": "b", "n": 1},
+            {"id": 8, "desk": "a", "n": 1},
+            {"id": 8, "desk": "b", "n": 2},
+        ):
+            status, _ = house.ask(
+                f"{path}/publish?ack=processed", TOKENS["root"], json.dumps(record).encode()
+            )
+            assert status == 200
+        told = [ada.receive() for _ in range(2)]
+        assert [(m["command"], m.get("reason"), m["data"]) for m in told] == [
+            ("publish", None, {"id": 8, "desk": "a", "n": 1}),
+            ("oof", "entitlement", {"id": 8, "desk": "a", "n": 1}),
+        ]
+    assert house.ask(f"{path}/records/1", TOKENS["ada"])[0] == 200
+    for asked, body, reason in [
+        (f"{path}/records/8", None, "no record"),
+        (f"{path}/publish", b'{"id":9,"desk":"a"}', "not entitled"),
+        ("/v1/topics/other/sow", b"{}", "not entitled"),
+        ("/v1/clients", None, "not entitled"),
+    ]:
+        status, said = house.ask(asked, TOKENS["ada"], body)
+        assert (status, said["reason"]) == (404 if reason == "no record" else 403, reason)
+    house.ask(f"{path}/sow_delete?filter=/id+IN+(7,8)&ack=processed", TOKENS["root"], b"")
+
+
+def test_the_command_line(house: House, tmp_path: Path) -> None:
+    """Brings a token from the environment or a file; without one it says so in one sentence."""
+    (tmp_path / "token").write_text(TOKENS["root"] + "\n")
+    run = CliRunner().invoke
+    url = ["--url", house.query.url]
+    refused = run(main, ["topics", *url])
+    assert (refused.exit_code, refused.output.partition(":")[0]) == (1, "logon required")
+    table = run(main, ["top", "--once", "--every", "0.1", *url], env={"SOWLINE_TOKEN": TOKENS["root"]})
+    assert house.topic in table.output
+    given = [*url, "--token-file", str(tmp_path / "token")]
+    done = subprocess.run(
+        [sys.executable, "-m", "sowline", "topics", *given], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (json.loads(done.stdout)["name"], done.stderr) == (house.topic, "")
+
+
+def test_a_certificate_is_a_logon(house: House, secured: Secured) -> None:
+    """Over TLS, by WebSocket and HTTP; without one, or with one of a stranger, there is none."""
+    with secured.client("root") as client:
+        assert records(client, house.topic)
+        assert client.topics()["topics"]
+    with pytest.raises(SowlineError) as error, Client(secured.url, ca_file=secured.authority.file) as client:
+        client.topics()
+    assert error.value.reason == "logon required"
+    with pytest.raises(SowlineError) as error, Client(secured.url):
+        pass
+    assert (error.value.reason, "CERTIFICATE_VERIFY_FAILED" in error.value.message) == ("not connected", True)
+    pem = str(secured.authority.vouch("root"))
+    options = ["--ca-file", str(secured.authority.file), "--cert-file", pem, "--key-file", pem]
+    table = CliRunner().invoke(main, ["top", "--once", "--every", "0.1", "--url", secured.url, *options])
+    assert house.topic in table.output
+
+
+def test_a_new_certificate_is_taken(house: House, secured: Secured) -> None:
+    """By the next connection; those that are there go on."""
+
+    def serial() -> str:
+        plain = socket.create_connection(("127.0.0.1", secured.query.port))
+        with plain, secured.trusted.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+            return str((connection.getpeercert() or {})["serialNumber"])
+
+    with secured.client("root") as client:
+        messages, before = client.subscribe(house.topic), serial()
+        secured.authority.vouch("service")
+        wait_for(lambda: serial() != before, "the new certificate")
+        house.system.write(house.topic, {"id": 4, "desk": "a"})
+        assert next(messages).data["id"] == 4
+        assert "certificate taken" in secured.query.log
+
+
+def test_pages_from_elsewhere(house: House, secured: Secured) -> None:
+    """Do not get a connection; those of a named origin do."""
+    with pytest.raises(InvalidStatus) as error, house.wire(TOKENS["root"], Origin="https://evil.example"):
+        pass
+    assert error.value.response.status_code == 403
+    own = house.query.url
+    with house.wire(TOKENS["root"], Origin=own) as wire:
+        assert wire.heartbeat() == []
+    path = f"/v1/topics/{house.topic}/publish"
+    status, said = house.ask(path, TOKENS["root"], b'{"id": 9}', Origin="null")
+    assert (status, said["reason"]) == (403, "origin refused")
+    assert house.query.metric("sowline_origins_refused_total") == 2
+    headers = {"Authorization": f"Bearer {TOKENS['root']}", "Origin": PAGE}
+    url = secured.url.replace("https", "wss") + "/v1"
+    with connect(url, ssl=secured.trusted, additional_headers=headers) as connection:
+        assert Wire(connection).heartbeat() == []
+
+
+def test_too_many_commands(house: House, secured: Secured) -> None:
+    """Are read more slowly, and all done: of one frame with more than a second's worth too."""
+    headers = {"Authorization": f"Bearer {TOKENS['bob']}"}
+    with connect(
+        secured.url.replace("https", "wss") + "/v1", ssl=secured.trusted, additional_headers=headers
+    ) as connection:
+        wire = Wire(connection)
+        wire.send_text(json.dumps([{"command": "heartbeat", "command_id": str(n)} for n in range(25)]))
+        assert wire.heartbeat()[-1]["command_id"] == "24"
+    assert (
+        "sowline_commands_slowed_total 0.0" not in ask(f"{secured.url}/metrics", context=secured.trusted)[1]
+    )
+
+
+def test_the_pages(
+    house: House,
+    secured: Secured,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """What security.md, client.md and wire.md show of logging on does as they show."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "token"
+    file.write_text(TOKENS["ada"])
+    Path("ca.pem").write_bytes(secured.authority.file.read_bytes())
+    here = {"https://sow.example:8080": secured.url, "~/.config/sowline/token": str(file)}
+    here |= {"/run/secrets/token": str(file), "$ sowline": f"$ {sys.executable} -m sowline"}
+
+    def shown(page: str) -> list[str]:
+        texts = [one.text for one in blocks_of(f"docs/{page}") if one.elsewhere.endswith("::test_the_pages")]
+        for there, instead in here.items():
+            texts = [text.replace(there, instead) for text in texts]
+        return texts
+
+    given = {"PYTHONPATH": str(ROOT), "SOWLINE_URL": house.query.url}
+    for text, token in zip(shown("security.md"), ({}, {"SOWLINE_TOKEN": TOKENS["ada"]}), strict=True):
+        script = re.sub(r"^\$ ", "", text, flags=re.MULTILINE)
+        done = subprocess.run(
+            ["sh", "-ec", script], env={**os.environ, **given, **token}, capture_output=True
+        )
+        assert house.topic in done.stdout.decode(), done.stderr
+    (script,) = shown("client.md")
+    exec(script, {"Client": Client})
+    assert re.fullmatch("[0-9a-f]{16}\n", capfd.readouterr().out)
+    (messages,) = shown("wire.md")
+    said, answer = (json.loads("{" + text) for text in f"\n{messages}".split("\n{")[1:])
+    with house.wire() as wire:
+        wire.send_text(json.dumps(said | {"token": house.issuer.token("ada", "desk")}))
+        came = wire.receive()
+    assert came.keys() == answer.keys()
+    assert {**came, "rights": "", "expires_in": 0} == {**answer, "rights": "", "expires_in": 0}
+
+
+PASSWORD = "a password of Kafka's"
+
+
+def failures(house: House, secured: Secured) -> Iterator[str]:
+    """Let everything fail that can, with secrets in hand; yield all that is said about it."""
+    token, trusted, own = TOKENS["root"], secured.trusted, secured.certificate.read_text()
+    options = (
+        f"security.protocol=SASL_PLAINTEXT,sasl.mechanism=PLAIN,sasl.username=u,sasl.password={PASSWORD}"
+    )
+    kafka = {"SOWLINE_KAFKA_OPTIONS": options, "SOWLINE_KAFKA": house.system.kafka}
+    lost = house.system.service("query_service", kafka_options=options).start()
+    broken = {"SOWLINE_KAFKA_OPTIONS": f'{{"sasl.password": "{PASSWORD}"'}
+    pasted = {"SOWLINE_TLS_CERT": str(secured.certificate), "SOWLINE_TLS_KEY": own}
+    config = {"SOWLINE_CONFIG": str(house.system.config)}
+    ended = [started(given | config) for given in (broken, pasted)]
+    topics, sow = f"{secured.url}/v1/topics", f"{secured.url}/v1/topics/{house.topic}/sow?token={token}"
+    for wrong in (house.issuer.token("eve", seconds=-60), house.issuer.token("eve", aud=token)):
+        yield str(ask(topics, wrong, context=trusted))
+    with (
+        pytest.raises(SowlineError) as refused,
+        Client(secured.url, token=f"{token}x", ca_file=secured.authority.file),
+    ):
+        pass
+    yield repr(refused.value)
+    yield str(ask(topics, context=trusted, Authorization=f"Basic {token}"))
+    yield str(ask(sow, body=token.encode(), context=trusted))
+    yield str(ask(sow, token, token.encode(), context=trusted))
+    headers = {"Authorization": f"Bearer {TOKENS['ada']}"}
+    url = secured.url.replace("https", "wss") + "/v1"
+    with connect(url, ssl=trusted, additional_headers=headers) as connection:
+        wire = Wire(connection)
+        for text in (
+            f'{{"command": "logon", "token": ["{token}"]}}',
+            f'{{"command": "logon", "token": "{token}"',
+            f'{{"command": "logon", "token": "{token}"}}',
+            f'{{"command": "logon", "token": "{token}x"}}',
+            f'{{"command": "sow", "token": "{token}", "top_n": -1}}',
+        ):
+            wire.send_text(text)
+            said = wire.receive()
+            assert said["status"] == "failure"
+            yield str(said)
+
+    log = len(house.query.log)
+    house.write(roles={"desk": {"token": token}})
+    wait_for(lambda: "access file not taken" in house.query.log[log:], "the file to be refused")
+    house.write()
+    secured.certificate.write_text(own[: len(own) // 3])
+    wait_for(lambda: "certificate not taken" in secured.query.log, "the certificate to be refused")
+
+    options = (
+        f"security.protocol=SASL_PLAINTEXT,sasl.mechanism=PLAIN,sasl.username=u,sasl.password={PASSWORD}"
+    )
+    kafka = {"SOWLINE_KAFKA_OPTIONS": options, "SOWLINE_KAFKA": house.system.kafka}
+    lost = house.system.service("query_service", kafka_options=options).start()
+    wait_for(lambda: "Kafka does not answer" in lost.log, "Kafka to refuse the password")
+    yield lost.log + http_text(f"{lost.url}/metrics") + http_refusal(f"{lost.url}/readyz")
+    for more in ({"SOWLINE_TOKEN": f"{token}\n{token}"}, {"SOWLINE_TOKEN": f"{token}x"}):
+        doctor = ["doctor", "--url", house.query.url, "--url", lost.url, "--config", str(house.system.config)]
+        done = CliRunner().invoke(main, doctor, env=kafka | more)
+        yield done.output + repr(done.exception)
+    for process in ended:
+        yield process.communicate(timeout=SECONDS_MAX)[0]
+        assert process.returncode == 1
+
+
+def started(environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+    """Start a query service; all that it says goes to its output."""
+    return subprocess.Popen(
+        tether([sys.executable, "-m", "query_service"]),
+        env={**os.environ, **environment},
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def test_no_secret_comes_out(house: House, secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In no log, answer, metric, error or finding, whatever failed; the tests above have had their share of that."""
+    monkeypatch.setattr("sowline.cli.doctor_kafka.ANSWER_SECONDS_MAX", 1.0)
+    key = [line for line in secured.certificate.read_text().splitlines() if not line.startswith("-")][:2]
+    said = [*failures(house, secured)]
+    said.append(str(ask(f"{secured.url}/metrics", context=secured.trusted)))
+    said += [http_text(f"{house.query.url}/metrics"), house.query.log, secured.query.log]
+    signatures = [token.rpartition(".")[2] for token in house.issuer.given]
+    secrets = [*TOKENS.values(), *signatures, PASSWORD, *key]
+    assert len(secrets) > 7
+    told = [(secret, text) for text in said for secret in secrets if secret in text]
+    assert told == []

@@ -1,0 +1,102 @@
+"""A Kafka with TLS and passwords: every service and client comes in with its options, and no secret comes out."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from sowline import Client
+from sowline.errors import SowlineError
+from sowline.kafka import kafka_config
+from sowline.publisher import Publisher
+from sowline.topics import parse_topics
+from tests.integration.secured import PASSWORD, Secured, secured_broker
+from tests.integration.services import ROOT, Service, http_text, wait_for
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+
+
+class Served:
+    """A materializer and a query service over a secured Kafka."""
+
+    def __init__(self, kafka: Secured, directory: Path) -> None:
+        self.kafka = kafka
+        self.topic = f"t{uuid.uuid4().hex[:12]}-secured"
+        config = directory / "topics.yaml"
+        config.write_text(f"topics: [{{name: {self.topic}, key: /id}}]")
+        self.common = {
+            "kafka": kafka.bootstrap,
+            "kafka_options": json.dumps(kafka.options),
+            "config": config,
+            "data_dir": directory / "state",
+            "group": self.topic,
+        }
+        self.worker = Service("materializer", directory, **self.common)
+        self.query = Service("query_service", directory, **self.common)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The services, ready."""
+    with secured_broker() as kafka:
+        made = Served(kafka, tmp_path_factory.mktemp("secured"))
+        with closing(made.worker.start()), closing(made.query.start()):
+            made.query.wait_ready()
+            yield made
+
+
+def test_services_and_clients_come_in(served: Served) -> None:
+    """With the same options, and each with its own."""
+    with Client(served.query.url, kafka_options=served.kafka.options) as client:
+        client.publish(served.topic, {"id": 1, "qty": 2})
+        client.flush()
+        wait_for(lambda: any(m.command == "sow" for m in client.sow(served.topic)), "the record to be there")
+
+
+def test_the_command_line_comes_in(served: Served) -> None:
+    """With the options of the environment, as a service has them."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sowline", "publish", served.topic, '{"id":2}', "--url", served.query.url],
+        env=os.environ | {"SOWLINE_KAFKA_OPTIONS": json.dumps(served.kafka.options)},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nobody_comes_in_without(served: Served) -> None:
+    """And is told so, without the password that was tried."""
+    wrong = served.kafka.options | {"sasl.password": "another secret"}
+    topics = parse_topics(f"topics: [{{name: {served.topic}, key: /id}}]")
+    publisher = Publisher(kafka_config(served.kafka.bootstrap, wrong), topics)
+    publisher.publish(served.topic, {"id": 3})
+    with pytest.raises(SowlineError) as error:
+        publisher.flush(3)
+    assert error.value.reason == "not written"
+    assert "another secret" not in error.value.message
+
+
+def test_no_secret_comes_out(served: Served) -> None:
+    """Neither in a log, nor in an answer, a metric or a command's complaint."""
+    pages = [http_text(f"{served.query.url}{path}") for path in ("/metrics", "/v1/topics", "/readyz")]
+    said = [served.worker.log, served.query.log, *pages]
+    for broken in ('{"sasl.password": "%s"', "sasl.password=%s,no option"):
+        done = subprocess.run(
+            [sys.executable, "-m", "materializer"],
+            env=os.environ | {"SOWLINE_KAFKA_OPTIONS": broken % PASSWORD},
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 1
+        assert "SOWLINE_KAFKA_OPTIONS" in done.stdout + done.stderr
+        said.append(done.stdout + done.stderr)
+    assert not any(PASSWORD in text for text in said)

@@ -1,0 +1,60 @@
+"""Subscribers that stay, whatever happens to their services, and write down what they are told."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from sowline.async_client import AsyncClient
+from sowline.stream import Stream
+from tests.integration.load import SELECTIONS, Life, subscribed
+from tests.integration.model import Position
+from tests.integration.services import SECONDS_MAX
+
+
+@asynccontextmanager
+async def watching(url: str, topic: str, *filters: str) -> AsyncIterator["Watchers"]:
+    """Lend subscribers, one for each filter, that read all the time; without filters for all of `SELECTIONS`."""
+    async with AsyncExitStack() as stack:
+        watchers = Watchers()
+        for filter in filters or SELECTIONS:
+            client = await stack.enter_async_context(AsyncClient(url))
+            life = Life(filter, oof=True)
+            stream = await stack.enter_async_context(subscribed(client, topic, life))
+            watchers.add(life, stream)
+        try:
+            yield watchers
+        finally:
+            watchers.stop()
+
+
+class Watchers:
+    """Subscribers that never go away by themselves."""
+
+    def __init__(self) -> None:
+        self.lives: list[Life] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def add(self, life: Life, stream: Stream) -> None:
+        """Begin to read a stream for ever."""
+        self.lives.append(life)
+        self._tasks.append(asyncio.create_task(self._read(life, stream)))
+
+    @staticmethod
+    async def _read(life: Life, stream: Stream) -> None:
+        while True:
+            for message in await stream.next_batch():
+                life.take(message)
+
+    async def wait_for(self, marks: dict[int, Position]) -> None:
+        """Wait until everyone has seen the last record of every partition."""
+        async with asyncio.timeout(SECONDS_MAX):
+            while any(life.position(p) < mark for life in self.lives for p, mark in marks.items()):
+                for task in self._tasks:
+                    if task.done():
+                        task.result()
+                await asyncio.sleep(0.02)
+
+    def stop(self) -> None:
+        """Read no more."""
+        for task in self._tasks:
+            task.cancel()

@@ -1,0 +1,117 @@
+"""Warm copies in the world of the models: beside each owner another worker with a disk of its own."""
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from materializer.damage import StoreDamaged
+from materializer.head import Head
+from materializer.partition_copy import PartitionCopy, Written
+from materializer.recovery import Extent, Recovery, walk
+from materializer.store import MemoryStore
+from sowline.topics import TopicDefinition
+from tests.property.world import Disk, World, rocks_in_memory
+
+
+class CopyInMemory(PartitionCopy):
+    """A copy whose files are on a disk in memory."""
+
+    disk: Disk
+
+    def _replace(self) -> None:
+        self.disk[self._path] = self.disk.pop(self._beside)
+
+
+class CopiedWorld(World):
+    """A world in which a second worker keeps copies, and takes partitions over; then the two have changed places."""
+
+    def __init__(self, definition: TopicDefinition, knows_ids: bool = True) -> None:
+        super().__init__(definition)
+        self.knows_ids = knows_ids
+        self.other: Disk = {}
+        self.copies: dict[int, CopyInMemory] = {}
+        self.taken: dict[int, Any] = {}
+        self.takeovers = 0
+
+    def patched(self) -> list[AbstractContextManager[Any]]:
+        """Return what must be entered for recoveries and copies to read this world."""
+        quiet = patch("materializer.partition_copy.log.info", lambda *_, **__: None)
+        return [
+            *super().patched(),
+            patch("materializer.partition_copy.RocksStore", rocks_in_memory(self.other)),
+            quiet,
+        ]
+
+    def copy(self, number: int) -> CopyInMemory:
+        """Return the copy of a partition, begun if it is not."""
+        if number not in self.copies:
+            self.copies[number] = self._begun(number)
+        return self.copies[number]
+
+    def _begun(self, number: int, anew: bool = False) -> CopyInMemory:
+        copy = CopyInMemory(
+            self.definition, number, Path(str(number)), lambda topic: self._changes_id(number)
+        )
+        copy.disk = self.other
+        try:
+            copy.begin(anew)
+            while copy.reads_from is None:
+                copy.check(2)
+        except StoreDamaged:
+            assert not anew
+            return self._begun(number, anew=True)
+        return copy
+
+    def _changes_id(self, number: int) -> str:
+        return f"since {self.changes[number].since}" if self.knows_ids else ""
+
+    def follow(self, number: int, count: int) -> bool:
+        """Let the copy take in some changes, as its consumer would; returns whether it has had all of them."""
+        copy, changes = self.copy(number), self.changes[number]
+        if not copy.is_of(self._changes_id(number)):
+            copy.reload("replaced")
+        new = [message for message in changes.held if message.at >= copy.next_offset][:count]
+        if new:
+            copy.take([Written(one.at, one.event) for one in new], changes.end)
+        else:
+            copy.ended(changes.end)
+        while copy.reads_from is None:
+            copy.check(2)
+        if copy.is_warm:
+            store = copy._store
+            assert store is not None
+            assert walk(store) == store.tally()
+            assert Head.decode(store.head() or b"").changes_end == copy.next_offset
+        return not new
+
+    def catch_up(self, number: int) -> MemoryStore | None:
+        """Let the copy take in all there is; returns its store, if there was enough to make one of it."""
+        while not self.follow(number, 3):
+            pass
+        copy = self.copy(number)
+        return copy._store if copy.is_warm else None  # type: ignore[return-value]
+
+    def move(self, number: int, cold: bool) -> None:
+        """The worker with the copy becomes the owner, and the owner keeps a copy from now on."""
+        store = self.copy(number).hand_over()
+        del self.copies[number]
+        self.crash(number)
+        path = Path(str(number))
+        mine, others = self.disk.pop(path, None), self.other.pop(path, None)
+        if others is not None:
+            self.disk[path] = others
+        if mine is not None:
+            self.other[path] = mine
+        if store is not None and not cold:
+            self.taken[number] = store
+            self.takeovers += 1
+        self.owner(number)
+
+    def _recovery(self, number: int, anew: bool = False) -> Recovery:
+        changes = self.changes[number]
+        start = changes.held[0].at if changes.held else changes.end
+        extent = Extent("log", 0, len(self.logs[number]), start, changes.end, self._changes_id(number))
+        copy = self.taken.pop(number, None)
+        path = Path(str(number))
+        return Recovery({}, self.definition, number, path, extent, begins_anew=anew, copy=copy)

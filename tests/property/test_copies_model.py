@@ -1,0 +1,95 @@
+"""Warm copies against the models: whatever happens, a copy is what its owner has, and may take its place."""
+
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+
+from materializer.head import Head
+from materializer.store import MemoryStore
+from tests.property.copied import CopiedWorld
+from tests.property.test_core_model import CoreAgainstModel, limits, numbers
+from tests.property.test_transient_model import Transient, same
+from tests.property.world import dump
+
+
+class CopiesAgainstModel(CoreAgainstModel):
+    """All that can happen to partitions, while another worker keeps copies of them and takes them over."""
+
+    @initialize(partitions=st.integers(1, 3), limits=limits, skew=st.sampled_from([0, 7, -7, 100]))
+    def begin(self, partitions: int, limits: dict[str, Any], skew: int) -> None:
+        """Define the topic."""
+        self.partitions = partitions
+        self.definition = self.first = self._defined(limits)
+        self.world = self.copied = CopiedWorld(self.definition)
+        self.world.skew = skew
+        for entered in self.world.patched():
+            self.stack.enter_context(entered)
+
+    @rule(place=numbers, count=st.integers(1, 12))
+    def follow(self, place: int, count: int) -> None:
+        """A copy takes in some changes."""
+        self.copied.follow(place % self.partitions, count)
+
+    @rule(place=numbers, behind=st.integers(0, 6), cold=st.booleans())
+    def move(self, place: int, behind: int, cold: bool) -> None:
+        """A partition moves to the worker that has a copy, which is some changes behind."""
+        number = place % self.partitions
+        self.copied.owner(number)
+        while self.copied.copy(number).next_offset < self.copied.changes[number].end - behind:
+            self.copied.follow(number, 1)
+        self.copied.move(number, cold)
+
+    def _same(self, number: int, store: MemoryStore, head: Head) -> None:
+        super()._same(number, store, replace(head, changes_id=self.world.owner(number).head.changes_id))
+
+    def _check(self, number: int) -> None:
+        store = self.copied.catch_up(number)
+        assert store is not None
+        follower = self.copied.copy(number)._follower
+        assert follower is not None
+        self._same(number, store, follower.head)
+        super()._check(number)
+
+
+class TransientCopies(Transient):
+    """A transient topic that begins anew, while another worker keeps a copy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stack.close()
+        self.world = self.copied = CopiedWorld(self.world.definition, knows_ids=False)
+        for entered in self.world.patched():
+            self.stack.enter_context(entered)
+        self.world.owner(0)
+
+    @rule(count=st.integers(1, 12))
+    def follow(self, count: int) -> None:
+        """The copy takes in some changes."""
+        self.copied.follow(0, count)
+
+    @rule(cold=st.booleans())
+    def move(self, cold: bool) -> None:
+        """The partition moves to the worker that has the copy."""
+        self.copied.owner(0)
+        self.copied.move(0, cold)
+
+    def teardown(self) -> None:
+        """The copy is the owner's state, too."""
+        self.settle()
+        store, partition = self.copied.catch_up(0), self.copied.owner(0)
+        follower = self.copied.copy(0)._follower
+        assert store is not None
+        assert follower is not None
+        since = partition.head.remembered_since
+        assert dump(store, since, 0) == dump(self.copied.store(0), since, 0)
+        assert same(follower.head) == same(partition.head)
+        super().teardown()
+
+
+CopiesAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCopiesAgainstModel = CopiesAgainstModel.TestCase
+TransientCopies.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestTransientCopies = TransientCopies.TestCase

@@ -1,0 +1,123 @@
+"""Documents by every road: compaction after any prefix, and a copy that follows, change nothing of any of them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from materializer.core import Applier
+from materializer.following import Follower
+from materializer.head import Head
+from materializer.partition import Partition, progress_of
+from materializer.record import Record, decode_record
+from materializer.recovery import Loader, Opened
+from materializer.store import MemoryStore
+from materializer.view import View
+from sowline.change import Change, Event, read_event
+from sowline.command import LogRecord
+from sowline.position import Position
+from sowline.topics import TopicDefinition
+
+DEFINITION = TopicDefinition.model_validate(
+    {
+        "name": "reviews",
+        "key": "/id",
+        "documents": True,
+        "template": {"type": "review"},
+        "repeat_window": "1s",
+    }
+)
+START = Position(0, -1)
+DELTAS = (
+    '{"n":1}',
+    '{..,"n":2}',
+    '{..,"tags":(..,"x")}',
+    "~",
+    "..",
+    'if intrinsic("~deleted":true) then {"back":1} end',
+    'if {..,"n":1} then {..,"n":~}? end',
+    "[1]",
+)
+
+write = st.tuples(st.sampled_from("abc"), st.sampled_from(DELTAS), st.sampled_from(("", "t", "t,u")))
+delete = st.tuples(st.sampled_from("abc"), st.none(), st.none())
+
+
+def log_of(writes: list[tuple[str, str | None, str | None]]) -> list[LogRecord]:
+    """Return the records that these writes are on the log, a second from each other; None deletes."""
+    return [
+        LogRecord(
+            offset,
+            offset * 1000,
+            key.encode(),
+            None if text is None else text.encode(),
+            [
+                ("sow.command", b"sow_delete" if text is None else b"delta"),
+                *([("sow.tags", tags.encode())] if tags else []),
+                ("sow.publisher", b"P"),
+                ("sow.sequence", b"%d" % offset),
+            ],
+        )
+        for offset, (key, text, tags) in enumerate(writes)
+    ]
+
+
+def apply(store: MemoryStore, head: Head, records: list[LogRecord]) -> tuple[Head, list[Event]]:
+    """Apply records to a store, and return what is emitted, as it is read from Kafka."""
+    view = View(store)
+    step = Applier(DEFINITION, 0, head, view).apply(records)
+    written = view.written(store.tally())
+    store.commit(written.entries, written.tally, step.head.encode(), written.dues)
+    events: list[Event] = [read_event(c.sow_key, c.value, c.headers()) for c in step.changes]
+    return step.head, [*events, progress_of(step.head, 0, {})]
+
+
+def documents(store: MemoryStore) -> dict[bytes, Record]:
+    """Return what is kept of each document."""
+    return {key: decode_record(data) for key, data in store.scan()}
+
+
+def compacted(events: list[Event]) -> list[Event]:
+    """Return the last event of each key."""
+    last = {event.sow_key if isinstance(event, Change) else b"": at for at, event in enumerate(events)}
+    return [event for at, event in enumerate(events) if at in last.values()]
+
+
+@given(st.lists(st.one_of(write, delete), max_size=12), st.integers(0, 12))
+def test_compaction_after_any_prefix_changes_nothing(
+    writes: list[tuple[str, str | None, str | None]], prefix: int
+) -> None:
+    """What was loaded from what compaction leaves goes on as if it had seen every write."""
+    records, empty = log_of(writes), Head(START, START, limits=DEFINITION.limits)
+    straight = MemoryStore()
+    apply(straight, empty, records)
+    _, events = apply(MemoryStore(), empty, records[:prefix])
+    loaded = MemoryStore()
+    loader = Loader(loaded, DEFINITION)
+    loader.load(compacted(events))
+    assert loader.is_whole
+    apply(loaded, loader.head(0), records[prefix:])
+    assert documents(loaded) == documents(straight)
+
+
+@given(st.lists(st.one_of(write, delete), max_size=12), st.integers(1, 5))
+def test_a_copy_follows(writes: list[tuple[str, str | None, str | None]], portion: int) -> None:
+    """Portion by portion, it is what its owner is."""
+    owner, copy = MemoryStore(), MemoryStore()
+    empty = Head(START, START, limits=DEFINITION.limits)
+    _, events = apply(owner, empty, log_of(writes))
+    follower = Follower(DEFINITION, copy, empty, [])
+    for start in range(0, len(events), portion):
+        follower.follow(events[start : start + portion], start)
+    assert documents(copy) == documents(owner)
+
+
+@given(st.lists(st.one_of(write, delete), max_size=12))
+def test_what_is_written_again_tells_everything(writes: list[tuple[str, str | None, str | None]]) -> None:
+    """Where a changes topic is filled again, or a backup is restored, nothing of a document is lost."""
+    owner, loaded = MemoryStore(), MemoryStore()
+    head, _ = apply(owner, Head(START, START, limits=DEFINITION.limits), log_of(writes))
+    partition = Partition(DEFINITION, 0, Opened(owner, head, head.position))  # type: ignore[arg-type]
+    events = partition.again(documents(owner))
+    loader = Loader(loaded, DEFINITION)
+    loader.load([*(read_event(c.sow_key, c.value, c.headers()) for c in events), progress_of(head, 0, {})])
+    assert documents(loaded) == documents(owner)
+    assert loader.head(0).records == head.records

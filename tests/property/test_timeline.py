@@ -1,0 +1,86 @@
+"""A document's timeline is its story: folded from its first write, it leads to the document."""
+
+import orjson
+from hypothesis import given
+from hypothesis import strategies as st
+
+from materializer.documents import literal
+from materializer.head import Head
+from materializer.store import MemoryStore
+from query_service.replica import PartitionReplica, Placed
+from query_service.rows import Rows
+from query_service.timeline import Timeline
+from sowline.change import Change, Event
+from sowline.document import UNDEFINED, Delta, parse_delta
+from sowline.document.fold import Document, Write, fold
+from sowline.document.writes import Writes, document_of
+from sowline.key import sow_key
+from tests.property.test_documents import DEFINITION, START, apply, compacted, delete, log_of, write
+
+TTL = 5000
+
+
+def replica_of(loaded: list[Placed], followed: list[Placed]) -> PartitionReplica:
+    """Return a replica that has read these events, with a timeline."""
+    replica = PartitionReplica(0, Rows(), 100, timeline=Timeline(TTL))
+    replica.load(loaded)
+    replica.loaded()
+    replica.apply(followed)
+    return replica
+
+
+def story(replica: PartitionReplica, key: bytes, events: dict[int, Event]) -> list[Change]:
+    """Return the changes that the timeline tells of a document, oldest first."""
+    assert replica.timeline is not None
+    told = [events[noted.offset] for noted in replica.timeline.newest_first(key)]
+    return [event for event in reversed(told) if isinstance(event, Change)]
+
+
+def document(key: str, body: bytes | None, writes: Writes | None) -> Document:
+    """Return the document with this body and this account."""
+    return document_of("reviews", key, UNDEFINED if body is None else orjson.loads(body), writes)
+
+
+def delta_of(change: Change) -> Delta:
+    """Return what a write does."""
+    if change.text is not None:
+        return parse_delta(change.text.decode())
+    return parse_delta("~") if change.body is None else literal(orjson.loads(change.body))
+
+
+@given(st.lists(st.one_of(write, delete), max_size=20), st.integers(0, 20), st.booleans())
+def test_folded_from_its_first_write_it_leads_to_the_document(
+    writes: list[tuple[str, str | None, str | None]], split: int, is_compacted: bool
+) -> None:
+    """Content, version and signature, after a load of any part; within the window no write is lacking."""
+    _, events = apply(MemoryStore(), Head(START, START, limits=DEFINITION.limits), log_of(writes))
+    split = min(split, len(events))
+    left = compacted(events[:split]) if is_compacted else events[:split]
+    placed = [Placed(2 * offset, event) for offset, event in enumerate(events)]
+    replica = replica_of([one for one in placed[:split] if one.event in left], placed[split:])
+    by_offset = {one.offset: one.event for one in placed}
+    assert replica.timeline is not None
+    for text in "abc":
+        key = sow_key(DEFINITION.domain_prefix, text)
+        told = story(replica, key, by_offset)
+        since = [
+            event
+            for event in (left + events[split:])
+            if isinstance(event, Change) and event.sow_key == key and event.time >= replica.timeline.floor
+        ]
+        assert told == since
+        if not told:
+            continue
+        if not is_compacted:
+            folded = document(text, told[0].previous, told[0].writes_before)
+            for change in told:
+                assert change.writes is not None
+                change_id = bytes.fromhex(change.writes.change_id)
+                tags = frozenset(change.writes.tags)
+                step = Write(delta_of(change), change_id, change.time, tags)
+                folded = fold(folded, step, DEFINITION.template).document
+                assert folded == document(text, change.body, change.writes)
+        row = replica._rows.numbers.get(key)
+        known = replica._rows.deleted[key] if row is None else replica._rows.rare[row].known
+        assert known is not None
+        assert (told[-1].body, told[-1].writes) == (replica._rows.body(key), known.writes)

@@ -1,0 +1,56 @@
+"""Many runs at once: a process for each core, which keeps to it, for the threads of a run take turns."""
+
+import gc
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from multiprocessing.sharedctypes import Synchronized
+
+from tests.simulation.mutations import FAULTS_OF, FOUND_BY, mistaken
+from tests.simulation.run import STEPS, simulate
+
+RUNS_A_COLLECTION = 10
+"""Runs between two garbage collections: what one leaves behind is little, and to look through all of it is dear."""
+
+
+def pool() -> ProcessPoolExecutor:
+    """Return as many processes as there are cores."""
+    context = get_context("spawn")
+    return ProcessPoolExecutor(os.cpu_count(), context, _begin, (context.Value("i", 0),))
+
+
+def _begin(begun: "Synchronized[int]") -> None:
+    with begun.get_lock():
+        number = begun.value
+        begun.value += 1
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+
+
+def failures(seeds: Sequence[int], steps: int = STEPS) -> list[str]:
+    """Run seeds, one after the other, and return what the failed ones say."""
+    found = []
+    for number, seed in enumerate(seeds, 1):
+        outcome = simulate(seed, steps)
+        if outcome.error is not None:
+            found.append(f"python -m tests.simulation {seed}\n{outcome}")
+        if number % RUNS_A_COLLECTION == 0:
+            gc.collect()
+    return found
+
+
+def finds(mistake: str, seeds: Sequence[int]) -> bool:
+    """Tell whether one of the seeds, run with a mistake in the services, fails."""
+    in_turn = sorted(seeds, key=lambda seed: seed != FOUND_BY.get(mistake))
+    with mistaken(mistake):
+        for number, seed in enumerate(in_turn, 1):
+            if simulate(seed, STEPS, FAULTS_OF.get(mistake)).error is not None:
+                return True
+            if number % RUNS_A_COLLECTION == 0:
+                gc.collect()
+    return False

@@ -1,0 +1,155 @@
+"""Which web pages may ask, by which names a service for one machine answers, and how fast anybody may ask."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import httpx2
+import pytest
+
+from query_service.access.origins import is_loopback, read_origins
+from query_service.access.rates import Rates
+from query_service.backend import Backend
+from query_service.server import Server as Doors
+from sowline.errors import SowlineError
+from sowline.settings import Settings
+from tests.unit.sessions import Server
+
+DESK = "https://desk.example"
+
+
+def doors(**settings: Any) -> Doors:
+    """Return the doors of a server without Kafka."""
+    server = Server().loaded()
+    backend = Backend(server.state, server.hub, {}, server.limits)
+    return Doors(Settings(**settings), backend, cast(Any, SimpleNamespace()))
+
+
+async def ask(
+    made: Doors, host: str, origin: str | None, method: str = "POST", **headers: str
+) -> httpx2.Response:
+    """Ask for the records."""
+    transport = httpx2.ASGITransport(app=made.app)
+    given = headers | ({} if origin is None else {"origin": origin})
+    async with httpx2.AsyncClient(transport=transport, base_url=f"http://{host}") as client:
+        return await client.request(method, "/v1/topics/orders/sow", headers=given)
+
+
+@pytest.mark.parametrize("host", ["[::1", "localhost:99999999", "localhost:x", ""])
+async def test_a_name_that_is_none(host: str) -> None:
+    """It is refused as any other that is not this machine's."""
+    transport = httpx2.ASGITransport(app=doors().app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.get("/v1/topics", headers={"host": host})
+    assert (answer.status_code, answer.json()["reason"]) == (403, "origin refused")
+
+
+@pytest.mark.parametrize(
+    ("host", "origin", "status"),
+    [
+        ("localhost:8080", None, 200),
+        ("127.0.0.1:8080", "http://127.0.0.1:8080", 200),
+        ("[::1]:8080", "http://[::1]:8080", 200),
+        ("localhost", "https://localhost", 200),
+        ("localhost:8080", "http://localhost:9090", 403),
+        ("localhost:8080", "https://evil.example", 403),
+        ("localhost:8080", "null", 403),
+        ("localhost:8080", "http://[", 403),
+        ("evil.example:8080", None, 403),
+        ("evil.example:8080", "http://evil.example:8080", 403),
+        ("desk.example", DESK, 200),
+        ("localhost:8080", DESK, 200),
+    ],
+)
+async def test_on_this_machine_only(host: str, origin: str | None, status: int) -> None:
+    """Its own names, its own pages, and those of the origins that are named."""
+    made = doors(origins=DESK)
+    answer = await ask(made, host, origin)
+    assert answer.status_code == status
+    assert made.app.refused == (status == 403)
+    if status == 403:
+        assert answer.json()["reason"] == "origin refused"
+
+
+async def test_on_a_network() -> None:
+    """By any name; what only reads is not refused, but a page from elsewhere can't see the answer."""
+    made = doors(host="0.0.0.0", origins=DESK)
+    assert (await ask(made, "sow.example", "https://sow.example")).status_code == 200
+    assert (await ask(made, "sow.example", "https://evil.example")).status_code == 403
+    read = await ask(made, "sow.example", "https://evil.example", "GET")
+    assert (read.status_code, read.headers.get("access-control-allow-origin")) == (405, None)
+
+
+async def test_pages_of_an_allowed_origin_are_told() -> None:
+    """What they may ask with, and the headers of an answer that they may read."""
+    made = doors(origins=f"{DESK}, http://other.example:81")
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
+    before = await ask(made, "localhost", DESK, "OPTIONS", **asked)
+    assert (before.status_code, before.headers["access-control-allow-origin"]) == (200, DESK)
+    assert "authorization" in before.headers["access-control-allow-headers"].lower()
+    answer = await ask(made, "localhost", DESK)
+    assert answer.headers["access-control-allow-origin"] == DESK
+    assert answer.headers["access-control-expose-headers"] == "sowline-bookmark"
+    assert (await ask(made, "localhost", "https://evil.example", "OPTIONS", **asked)).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "text", ["*", "desk.example", "https://desk.example/", "ftp://a", "https://a:b", "null"]
+)
+def test_what_is_no_origin(text: str) -> None:
+    """Stops the service at its start."""
+    with pytest.raises(SowlineError) as error:
+        read_origins(f"{DESK},{text}")
+    assert error.value.reason == "bad configuration"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("localhost", True),
+        ("a.localhost", True),
+        ("127.9.9.9", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("", False),
+    ],
+)
+def test_names_of_this_machine(name: str, is_one: bool) -> None:
+    """And no others."""
+    assert is_loopback(name) is is_one
+
+
+def test_rates() -> None:
+    """A second's worth may come at once; what is beyond has to wait, each user for itself."""
+    rates = Rates(10.0)
+    assert rates.take("ada", 10, 100.0) == 0
+    assert rates.take("ada", 5, 100.0) == pytest.approx(0.5)
+    assert rates.take("bob", 1, 100.0) == 0
+    assert rates.owed("ada", 100.4) == pytest.approx(0.1)
+    assert rates.owed("ada", 100.6) == 0
+    assert rates.take("ada", 10, 200.0) == 0
+    assert rates.slowed == 1
+    assert Rates(0).take("ada", 1_000_000, 0.0) == 0
+
+
+async def test_too_fast_over_http() -> None:
+    """Says when to come back."""
+    made = doors(commands_per_second_max=0.01)
+    assert [(await ask(made, "localhost", None)).status_code for _ in range(2)] == [200, 429]
+    late = await ask(made, "localhost", None)
+    assert late.json()["reason"] == "busy"
+    assert 1 < int(late.headers["retry-after"]) <= 100
+
+
+@pytest.mark.parametrize(("certificate", "status"), [(None, 401), ({"subject": ()}, 200)])
+async def test_a_certificate_that_is_required(certificate: Any, status: int) -> None:
+    """Whoever brings none gets nowhere but to health and metrics, whatever comes along."""
+    made = doors(tls_client_required=True)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await made.app({**scope, "state": {"certificate": certificate}}, receive, send)
+
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        bearer = {"authorization": "Bearer anything"}
+        assert (await client.post("/v1/topics/orders/sow", headers=bearer)).status_code == status
+        assert (await client.get("/v1-is-something-else")).status_code == 404

@@ -1,0 +1,162 @@
+"""The files of a backup: what is read back, and what is found to be wrong with them."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from materializer.aside import Copy
+from materializer.backup import MANIFEST, Backup, back_up, open_backup, read_entries
+from materializer.head import EVERYTHING, Head
+from materializer.record import decode_record
+from sowline.errors import SowlineError
+from tests.unit.test_dump import DEFINITION, HEAD, RECORDS, copy_of
+
+
+class Played:
+    """What makes copies of a partition, without a Kafka."""
+
+    definition = DEFINITION
+
+    def __init__(self, partition: int, copy: Copy | None) -> None:
+        self.partition = partition
+        self.name = f"orders [{partition}]"
+        self._copy = copy
+
+    def extent(self) -> None:
+        """Return nothing: there is no Kafka."""
+
+    def from_changes(self, extent: None) -> Copy:
+        """Return the copy, or fail amid the work."""
+        if self._copy is None:
+            raise SowlineError("changes incomplete", "no rest")
+        return self._copy
+
+
+def made(directory: Path, *copies: Copy | None) -> Backup:
+    """Write a backup of partitions with these states."""
+    asides: Any = [Played(number, copy) for number, copy in enumerate(copies)]
+    return back_up(DEFINITION, asides, directory)
+
+
+@pytest.fixture
+def backup(tmp_path: Path) -> Backup:
+    """A backup of two partitions."""
+    empty = copy_of({}, HEAD.new_era("log", 10))
+    digest = DEFINITION.digest
+    copies = [Copy(one.store, _of(one, digest)) for one in (copy_of(RECORDS), empty)]
+    return made(tmp_path / "b", *copies)
+
+
+def _of(copy: Copy, digest: str) -> Head:
+    live = sum(record.body is not None for _, record in copy.records())
+    return replace(copy.head, definition=digest, records=live)
+
+
+def test_a_backup_reads_back(backup: Backup) -> None:
+    """Records and heads are what they were; all is to be written anew; what counts no more is left out."""
+    read = open_backup(backup.directory)
+    first, second = read.parts
+    entries = {key: decode_record(data) for key, data in read_entries(read, first)}
+    assert entries == {key: record for key, record in RECORDS.items() if key != b"4"}
+    assert list(read_entries(read, second)) == []
+    for part, was in zip(read.parts, backup.parts, strict=True):
+        assert part.head.spoiled == {EVERYTHING}
+        for name in (
+            "position",
+            "last_change",
+            "time",
+            "origins",
+            "log_id",
+            "limits",
+            "numbers_since",
+            "begin",
+        ):
+            assert getattr(part.head, name) == getattr(was.head, name)
+    assert read.summary == {
+        "topic": "orders",
+        "directory": str(backup.directory),
+        "records": 2,
+        "positions": {"0": "1/9", "1": "2/9"},
+    }
+
+
+def test_a_backup_that_fails_leaves_nothing(backup: Backup, tmp_path: Path) -> None:
+    """Neither by its name nor by another: half a backup is none."""
+    whole = copy_of(RECORDS)
+    with pytest.raises(SowlineError, match="no rest"):
+        made(tmp_path / "half", Copy(whole.store, _of(whole, DEFINITION.digest)), None)
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_a_backup_takes_no_others_place(backup: Backup) -> None:
+    """What lies there stays."""
+    with pytest.raises(SowlineError) as error:
+        made(backup.directory, None)
+    assert error.value.reason == "directory taken"
+    assert open_backup(backup.directory).parts
+
+
+def test_state_of_another_definition_is_not_kept(tmp_path: Path) -> None:
+    """It could not be restored under the definition that the manifest names."""
+    with pytest.raises(SowlineError) as error:
+        made(tmp_path / "b", copy_of(RECORDS))
+    assert error.value.reason == "definition changed"
+
+
+def flip(file: Path) -> None:
+    """Change one byte in the middle."""
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(bytes(data))
+
+
+def cut(file: Path) -> None:
+    """Let the end be gone."""
+    file.write_bytes(file.read_bytes()[:-5])
+
+
+def change_position(file: Path) -> None:
+    """Change one number of the manifest, and leave it readable."""
+    file.write_text(file.read_text().replace('"1/9"', '"1/8"'))
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("0.records.gz", flip),
+        ("0.records.gz", cut),
+        ("1.records.gz", Path.unlink),
+        (MANIFEST, cut),
+        (MANIFEST, change_position),
+    ],
+)
+def test_damage_is_found(backup: Backup, file: str, damage: Callable[[Path], None]) -> None:
+    """In whichever file, before anything is restored."""
+    damage(backup.directory / file)
+    with pytest.raises(SowlineError) as error:
+        open_backup(backup.directory)
+    assert error.value.reason == "backup damaged"
+
+
+def test_a_backup_of_an_unknown_format_is_refused(backup: Backup) -> None:
+    """It says which version wrote it, whatever else is in it."""
+    manifest = backup.directory / MANIFEST
+    whole = json.loads(manifest.read_text())
+    whole["manifest"] = {"format": 3, "by": "4.5"}
+    manifest.write_text(json.dumps(whole))
+    with pytest.raises(
+        SowlineError, match=r"expected a backup of format 1, got one of format 3.*Sowline 4\.5"
+    ) as error:
+        open_backup(backup.directory)
+    assert error.value.reason == "unknown format"
+
+
+def test_what_is_no_backup_is_none(tmp_path: Path) -> None:
+    """The sentence names what was looked for."""
+    with pytest.raises(SowlineError, match=r"no manifest\.json") as error:
+        open_backup(tmp_path)
+    assert error.value.reason == "no backup"

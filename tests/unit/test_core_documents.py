@@ -1,0 +1,228 @@
+"""Documents in the pure core: what each command writes, and what is told of it."""
+
+from typing import Any
+
+import orjson
+import pytest
+
+from materializer.core import Applier
+from materializer.head import Head
+from materializer.record import Record, decode_record, encode_record
+from materializer.step import Step
+from materializer.store import MemoryStore
+from materializer.view import View
+from sowline.change import Change, read_event
+from sowline.command import LogRecord
+from sowline.document.fold import NEVER_WRITTEN
+from sowline.position import Position
+from sowline.topics import TopicDefinition
+
+GIVEN: dict[str, Any] = {"name": "reviews", "key": "/id", "documents": True}
+START = Position(0, -1)
+
+
+class Log:
+    """A partition of documents, written to record by record."""
+
+    def __init__(self, **more: Any) -> None:
+        self.definition = TopicDefinition.model_validate({**GIVEN, **more})
+        self.head = Head(START, START, limits=self.definition.limits)
+        self.store = MemoryStore()
+
+    def write(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> Step:
+        """Apply one log record, a second after the one before, and keep what it makes."""
+        view = View(self.store)
+        named = [(f"sow.{name}", text.encode()) for name, text in headers.items()]
+        offset = self.head.next_offset
+        record = LogRecord(offset, offset * 1000, key, value, named)
+        step = Applier(self.definition, 0, self.head, view).apply([record])
+        written = view.written(self.store.tally())
+        self.store.commit(written.entries, written.tally, step.head.encode(), written.dues)
+        self.head = step.head
+        return step
+
+    def change(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> Change:
+        """Write, and return the one change that it makes, as readers of Kafka get it."""
+        (change,) = self.write(value, key, **headers).changes
+        assert read_event(change.sow_key, change.value, change.headers()) == change
+        return change
+
+    def delta(self, text: str, key: bytes | None = b"a", **headers: str) -> Change:
+        """Write a delta."""
+        return self.change(text.encode(), key, command="delta", **headers)
+
+    def refused(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> str:
+        """Write what is refused, and return why."""
+        step = self.write(value, key, **headers)
+        assert step.changes == []
+        return step.dead[0].reason
+
+
+@pytest.fixture
+def log() -> Log:
+    """An empty partition."""
+    return Log()
+
+
+def test_a_delta_is_a_change_with_its_account_and_its_text(log: Log) -> None:
+    """Version and signature come from the writes before; what was before stands beside."""
+    first = log.delta('{..,"n":1}', tags="new,big")
+    second = log.delta('{..,"n":2}')
+    assert first.writes is not None
+    assert second.writes is not None
+    assert (first.body, first.previous, first.text) == (b'{"n":1}', None, b'{..,"n":1}')
+    assert (second.body, second.previous) == (b'{"n":2}', b'{"n":1}')
+    assert (first.writes.version, first.writes.tags, first.writes_before) == (1, ("big", "new"), None)
+    assert (second.writes.version, second.writes_before) == (2, first.writes)
+    assert NEVER_WRITTEN != first.writes.signature != second.writes.signature
+    assert (second.writes.first, second.writes.last, second.writes.mutated) == (0, 1000, 1000)
+    assert (second.key_text, second.outcome, second.op) == ("a", None, "delta")
+
+
+def test_a_delta_that_changes_nothing_is_a_change(log: Log) -> None:
+    """With its outcome, and redundant where the tags are the same too."""
+    log.delta('{"n":1}')
+    same, other, tagged = log.delta(".."), log.delta("if ~ then {} end"), log.delta("..", tags="x")
+    assert [change.outcome for change in (same, other, tagged)] == ["noop", "condition_false", "noop"]
+    assert [change.body for change in (same, other, tagged)] == [b'{"n":1}'] * 3
+    accounts = [change.writes for change in (same, other, tagged)]
+    assert [(of.version, of.mutated, of.redundant) for of in accounts if of] == [
+        (2, 0, True),
+        (3, 0, True),
+        (4, 0, False),
+    ]
+
+
+def test_the_account_outlives_a_deletion(log: Log) -> None:
+    """The change's value is empty, not null, so that compaction keeps it; a re-created document goes on from it."""
+    log.delta('{"n":1}')
+    gone = log.delta("~")
+    assert (gone.body, gone.value, gone.previous, gone.reason) == (None, b"", b'{"n":1}', "deleted")
+    again = log.delta('{"n":2}')
+    assert again.writes is not None
+    assert (again.writes.version, again.writes.first, again.writes_before) == (3, 0, gone.writes)
+    assert (again.previous, log.head.records) == (None, 1)
+
+
+def test_deletes_publishes_and_merges_are_writes(log: Log) -> None:
+    """Whatever command makes them."""
+    log.change(b'{"id":"a","n":1}')
+    merged = log.change(b'{"id":"a","m":2}', command="delta_publish")
+    gone = log.change(None, command="sow_delete")
+    assert merged.writes is not None
+    assert gone.writes is not None
+    assert orjson.loads(merged.body or b"") == {"id": "a", "n": 1, "m": 2}
+    assert (gone.writes.version, gone.outcome, gone.op) == (3, "deleted 1", "delete")
+    assert log.write(None, command="sow_delete").outcomes == {"3": "deleted 0"}
+
+
+def test_every_record_that_a_delete_selects_is_written(log: Log) -> None:
+    """Each has an account of its own, and the last says how many."""
+    log.delta('{"n":1}')
+    log.delta('{"n":1}', b"b")
+    changes = log.write(None, None, command="sow_delete", filter="/n = 1").changes
+    assert [(c.writes.version if c.writes else 0, c.last, c.outcome) for c in changes] == [
+        (2, False, None),
+        (2, True, "deleted 2"),
+    ]
+
+
+def test_a_delete_selects_by_what_is_known_of_documents(log: Log) -> None:
+    """Their ids, signatures and tags."""
+    log.delta('{"n":1}', tags="old")
+    log.delta('{"n":1}', b"b")
+    by_tag = """CONDITION('{..,"~tags":contains("old")}')"""
+    (gone,) = log.write(None, None, command="sow_delete", filter=by_tag).changes
+    (other,) = log.write(
+        None, None, command="sow_delete", filter="""CONDITION('intrinsic("~id":"b")')"""
+    ).changes
+    assert (gone.key_text, other.key_text) == ("a", "b")
+
+
+def test_the_fields_of_a_template_are_in_every_document() -> None:
+    """Conditions see them, and nobody's delta changes them."""
+    log = Log(template={"type": "review", "rank": {"of": 1}})
+    made = log.delta('{"n":1,"type":"mine"}')
+    assert orjson.loads(made.body or b"") == {"n": 1, "type": "review", "rank": {"of": 1}}
+    assert log.delta('{..,"type":~}').outcome == "noop"
+    assert log.delta('if {..,"type":"review"} then {..,"n":2} end').outcome is None
+    assert log.delta("~").body is None
+
+
+def test_intrinsics_are_those_from_before_the_write(log: Log) -> None:
+    """So a writer that has read the signature learns whether somebody else was faster."""
+    first = log.delta('{"n":1}')
+    assert first.writes is not None
+    text = f'if intrinsic("~signature":"{first.writes.signature}") then {{..,"n":2}} end'
+    assert [log.delta(text).outcome, log.delta(text).outcome] == [None, "condition_false"]
+    assert log.delta('if intrinsic("~id":"a") then {..,"n":3} end').outcome is None
+
+
+def test_the_writer_names_its_change(log: Log) -> None:
+    """Then the signature comes from that, wherever the write stands on the log."""
+    one, other = Log(), Log()
+    other.write(b'{"id":"b"}', b"b")
+    id = "2d3f5a60-0000-11ee-8000-000000000000"
+    accounts = [each.delta('{"n":1}', change_id=id).writes for each in (one, other)]
+    assert accounts[0] is not None
+    assert accounts[1] is not None
+    assert accounts[0].signature == accounts[1].signature
+    assert accounts[0].change_id == id.replace("-", "")
+
+
+@pytest.mark.parametrize(
+    ("value", "key", "headers", "reason"),
+    [
+        (b"{..,", b"a", {"command": "delta"}, "bad delta"),
+        (b"\xff", b"a", {"command": "delta"}, "bad delta"),
+        (None, b"a", {"command": "delta"}, "bad delta"),
+        (b"[1]", b"a", {"command": "delta"}, "not an object"),
+        (b"{}", None, {"command": "delta"}, "key missing"),
+        (b"{}", b"k" * 5000, {"command": "delta"}, "bad key"),
+        (b'{"id":"b"}', b"a", {"command": "delta"}, "key changed"),
+        (b'{"id":[1]}', b"a", {"command": "delta"}, "bad key"),
+        (b"{}", b"a", {"command": "delta", "tags": "x" * 101}, "bad header"),
+        (b'{"id":"a","n":' + b"[" * 300 + b"]" * 300 + b"}", b"a", {}, "too deep"),
+        (b'{"n":"\\ud800"}', b"a", {"command": "delta"}, "bad delta"),
+        (b'{"n":"' + b"x" * 600_000 + b'"}', b"a", {"command": "delta"}, "too large"),
+    ],
+)
+def test_what_is_refused(
+    value: bytes | None, key: bytes | None, headers: dict[str, str], reason: str
+) -> None:
+    """The document stays as it was, and so does its account."""
+    log = Log(record_bytes_max=500_000)
+    log.delta('{"n":1}')
+    assert log.refused(value, key, **headers) == reason
+    after = log.delta("..").writes
+    assert after is not None
+    assert after.version == 2
+
+
+def test_a_delta_needs_documents() -> None:
+    """The language is theirs."""
+    assert Log(documents=False).refused(b"{}", command="delta") == "no documents"
+
+
+def test_a_document_that_expires_is_deleted() -> None:
+    """By a write like any other."""
+    log = Log(expiration="enabled")
+    made = log.delta('{"n":1}', expiration="1")
+    log.delta("..", b"b")
+    log.delta("..", b"b")
+    gone = log.change(None, command="expire", guard=str(made.position))
+    assert gone.writes is not None
+    assert (gone.reason, gone.writes.version, gone.value) == ("expired", 2, b"")
+
+
+def test_a_repeat_writes_nothing(log: Log) -> None:
+    """Nor does it count."""
+    log.delta('{"n":1}', publisher="P", sequence="1")
+    assert log.write(b"~", command="delta", publisher="P", sequence="1").outcomes == {"1": "repeat"}
+
+
+def test_a_record_keeps_its_account(log: Log) -> None:
+    """In the store."""
+    writes = log.delta('{"n":1}', tags="x").writes
+    record = Record(None, "a", Position(0, 1), 5, None, None, None, writes)
+    assert decode_record(encode_record(record)) == record

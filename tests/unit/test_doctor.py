@@ -1,0 +1,427 @@
+"""What `sowline doctor` finds in a set-up: from facts to findings, and its command where nobody answers."""
+
+import socket
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from sowline import __version__
+from sowline.cli import doctor_kafka, main
+from sowline.cli.doctor_checks import ROOM_BYTES_MIN, ROOM_BYTES_SCARCE, directory_findings, service_findings
+from sowline.cli.doctor_examination import see_directory
+from sowline.cli.doctor_facts import (
+    DeadFacts,
+    DirectoryFacts,
+    GroupFacts,
+    KafkaFacts,
+    PartitionFacts,
+    ServiceFacts,
+    TopicFacts,
+)
+from sowline.cli.doctor_finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding
+from sowline.cli.doctor_kafka_checks import kafka_findings
+from sowline.cluster import kafka_topics
+from sowline.settings import Settings
+from sowline.topics import Topics, parse_topics
+
+NOW = 1_790_000_000_000
+TOPICS = parse_topics(
+    "{topics: [{name: orders, key: /id, partitions: 2, replication: 2}],"
+    " fanouts: [{name: late, topic: orders}]}"
+)
+ORDERS = TOPICS.named("orders")
+SETTINGS = Settings(group="g", session_timeout_ms=6000)
+GROUPS = {
+    "g-materializer": GroupFacts(1, frozenset({("orders", 0), ("orders", 1)})),
+    "g-fanout-late": GroupFacts(1, frozenset({("orders.changes", 0), ("orders.changes", 1)})),
+}
+PART = PartitionFacts(replicas=2, in_sync=2, start=0, end=10)
+
+
+def sound_topics(topics: Topics = TOPICS) -> dict[str, TopicFacts]:
+    """Return Kafka topics as the services make them."""
+    return {
+        name: TopicFacts(dict.fromkeys(range(partitions), PART), settings, NOW)
+        for topic in topics.topics
+        for name, (partitions, settings) in kafka_topics(topic).items()
+    }
+
+
+SOUND = KafkaFacts(3, NOW, sound_topics(), GROUPS, {("orders", 0): 9, ("orders", 1): 9}, session_min_ms=6000)
+
+
+def wrong(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
+    """Return code, severity and place of all that is not in order."""
+    return [(one.code, one.severity, one.where) for one in findings if one.severity != "ok"]
+
+
+def of_kafka(
+    kafka: KafkaFacts, settings: Settings = SETTINGS, topics: Topics = TOPICS
+) -> list[tuple[str, str, str]]:
+    """Return what is not in order of a Kafka."""
+    return wrong(kafka_findings(kafka, topics, settings))
+
+
+def with_topic(name: str, **changed: Any) -> KafkaFacts:
+    """Return a sound Kafka, but for one topic."""
+    return replace(SOUND, topics={**SOUND.topics, name: replace(SOUND.topics[name], **changed)})
+
+
+def with_settings(name: str, **settings: str) -> KafkaFacts:
+    """Return a sound Kafka, but for some settings of one topic."""
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    return with_topic(name, settings={**SOUND.topics[name].settings, **given})
+
+
+def with_parts(name: str, *parts: PartitionFacts) -> KafkaFacts:
+    """Return a sound Kafka, but for the partitions of one topic."""
+    return with_topic(name, partitions=dict(enumerate(parts)))
+
+
+def test_a_sound_kafka_has_nothing_wrong() -> None:
+    """Each thing that was looked at says so."""
+    assert of_kafka(SOUND) == []
+    codes = [one.code for one in kafka_findings(SOUND, TOPICS, SETTINGS)]
+    assert codes == ["kafka", "materializer", "applied", "fanout"]
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "code", "severity"),
+    [
+        ("orders", {"message_timestamp_type": "CreateTime"}, "log_time", "error"),
+        ("orders", {"max_message_bytes": "1048588"}, "message_bytes", "error"),
+        ("orders", {"retention_ms": "604800000"}, "log_retention", "warning"),
+        ("orders", {"retention_bytes": "1000000"}, "log_retention", "warning"),
+        ("orders", {"cleanup_policy": "compact,delete"}, "log_compacted", "error"),
+        ("orders", {"min_insync_replicas": "3"}, "replicas_too_few", "error"),
+        ("orders.changes", {"cleanup_policy": "delete"}, "changes_policy", "error"),
+        ("orders.changes", {"max_message_bytes": "1048588"}, "message_bytes", "error"),
+        ("orders.changes", {"min_compaction_lag_ms": "0"}, "compaction_lag", "warning"),
+        ("orders.changes", {"delete_retention_ms": "1000"}, "tombstones", "warning"),
+        ("orders.dead", {"max_message_bytes": "1048588"}, "message_bytes", "error"),
+        ("orders.dead", {"retention_ms": "604800000"}, "dead_retention", "note"),
+    ],
+)
+def test_a_setting_that_does_not_serve(name: str, settings: dict[str, str], code: str, severity: str) -> None:
+    """It is found, with its code, on the topic that has it."""
+    assert of_kafka(with_settings(name, **settings)) == [(code, severity, name)]
+
+
+def test_a_limit_that_is_larger_serves() -> None:
+    """Sowline sets minima: who gives more has no finding; nor has a topic whose settings Kafka does not tell."""
+    assert (
+        of_kafka(
+            with_settings("orders.changes", max_message_bytes="99999999", min_compaction_lag_ms="99999999")
+        )
+        == []
+    )
+    assert of_kafka(with_topic("orders", settings={})) == []
+
+
+def test_changes_of_a_topic_without_a_sow() -> None:
+    """They are kept for a time, not compacted."""
+    topics = parse_topics("topics: [{name: ticks, sow: false}]")
+    kafka = replace(SOUND, brokers=1, topics=sound_topics(topics), applied={("ticks", 0): 9})
+    kafka = replace(kafka, groups={"g-materializer": GroupFacts(1, frozenset({("ticks", 0)}))})
+    assert of_kafka(kafka, topics=topics) == []
+    changes = kafka.topics["ticks.changes"]
+    short = replace(changes, settings={**changes.settings, "retention.ms": "1000"})
+    kafka = replace(kafka, topics={**kafka.topics, "ticks.changes": short})
+    assert of_kafka(kafka, topics=topics) == [("changes_retention", "warning", "ticks.changes")]
+
+
+@pytest.mark.parametrize(
+    ("kafka", "expected"),
+    [
+        (with_parts("orders.changes", PART), ("partitions_fewer", "error", "orders.changes")),
+        (with_parts("orders.dead", PART, PART), None),
+        (
+            with_parts("orders", PART, replace(PART, has_leader=False, in_sync=0)),
+            ("partition_offline", "error", "orders"),
+        ),
+        (with_parts("orders", PART, replace(PART, in_sync=1)), ("replicas_behind", "warning", "orders")),
+        (
+            with_parts("orders.dead", replace(PART, replicas=1, in_sync=1)),
+            ("replication_low", "warning", "orders.dead"),
+        ),
+        (with_topic("orders", newest_ms=NOW + CLOCK_MS_MAX + 1), ("clock_ahead", "warning", "orders")),
+        (with_topic("orders", newest_ms=NOW + CLOCK_MS_MAX), None),
+        (with_topic("orders", newest_ms=None), None),
+        (replace(SOUND, untold=("no",)), ("untold", "note", "Kafka")),
+        (replace(SOUND, session_min_ms=6001), ("session_timeout", "error", "SOWLINE_SESSION_TIMEOUT_MS")),
+        (replace(SOUND, session_min_ms=None), None),
+        (
+            replace(SOUND, dead={"orders.dead": DeadFacts(3, 3, {"not json": 2, "bad key": 1}, NOW)}),
+            ("dead_letters", "warning", "orders.dead"),
+        ),
+        (
+            with_parts("orders", PART, replace(PART, start=11, end=11)),
+            ("log_incomplete", "warning", "orders"),
+        ),
+    ],
+)
+def test_what_else_kafka_may_lack(kafka: KafkaFacts, expected: tuple[str, str, str] | None) -> None:
+    """Partitions, replicas, clocks, dead letters: one thing is wrong, and one thing is found."""
+    assert of_kafka(kafka) == ([] if expected is None else [expected])
+
+
+def test_partitions_beyond_the_definition() -> None:
+    """The log may have more, and then so must the changes."""
+    kafka = with_parts("orders", PART, PART, PART)
+    assert of_kafka(kafka) == [
+        ("partitions_unowned", "error", "materializers"),
+        ("partitions_more", "note", "orders"),
+        ("partitions_fewer", "error", "orders.changes"),
+        ("behind", "warning", "orders"),
+    ]
+
+
+def test_missing_topics() -> None:
+    """The advice tells brokers that are too few from topics that nobody has made."""
+    kafka = replace(SOUND, topics={})
+    missing = [one for one in kafka_findings(kafka, TOPICS, SETTINGS) if one.code == "topic_missing"]
+    assert [one.where for one in missing] == ["orders", "orders.changes", "orders.dead"]
+    assert all(one.severity == "error" and "start a service" in one.advice for one in missing)
+    few = next(
+        one
+        for one in kafka_findings(replace(kafka, brokers=1), TOPICS, SETTINGS)
+        if one.code == "topic_missing"
+    )
+    assert "it is 2, and there are 1" in few.advice
+
+
+def test_one_replica_among_many_brokers() -> None:
+    """It is said of the log, where the definition does not ask for more."""
+    topics = parse_topics("topics: [{name: orders, key: /id, partitions: 2}]")
+    one = replace(PART, replicas=1, in_sync=1)
+    made = {
+        name: replace(of, partitions=dict.fromkeys(of.partitions, one)) for name, of in SOUND.topics.items()
+    }
+    assert of_kafka(replace(SOUND, topics=made), topics=topics) == [("replication_one", "note", "orders")]
+    assert of_kafka(replace(SOUND, topics=made, brokers=1), topics=topics) == []
+
+
+@pytest.mark.parametrize(
+    ("groups", "applied", "expected"),
+    [
+        (
+            {},
+            (9, 9),
+            [("materializer_none", "error", "materializers"), ("fanout_none", "error", "fanout late")],
+        ),
+        (
+            {**GROUPS, "g-materializer": GroupFacts()},
+            (9, 4),
+            [("materializer_none", "error", "materializers"), ("behind", "warning", "orders")],
+        ),
+        (
+            {**GROUPS, "g-materializer": GroupFacts(2, frozenset({("orders", 0)}))},
+            (0, 9),
+            [("partitions_unowned", "error", "materializers")],
+        ),
+        (
+            {**GROUPS, "g-materializer": GroupFacts(2, frozenset({("orders", 0)}))},
+            (9, 0),
+            [("partitions_unowned", "error", "materializers"), ("behind", "warning", "orders")],
+        ),
+        (GROUPS, (-1, 0), []),
+    ],
+)
+def test_owners_and_what_waits(
+    groups: Mapping[str, GroupFacts], applied: tuple[int, int], expected: list[tuple[str, str, str]]
+) -> None:
+    """A partition without an owner is an error, and what waits in it is told; with one, only if it is much."""
+    kafka = replace(SOUND, groups=groups, applied={("orders", n): at for n, at in enumerate(applied)})
+    assert of_kafka(kafka) == expected
+
+
+def test_much_that_waits() -> None:
+    """So many records are told also where a partition has its owner; those cut off the log do not wait."""
+    long = replace(PART, start=5, end=BEHIND_RECORDS_MAX + 6)
+    kafka = replace(with_parts("orders", long, PART), applied={("orders", 1): 9})
+    assert of_kafka(kafka) == [("behind", "warning", "orders")]
+    (behind,) = [one for one in kafka_findings(kafka, TOPICS, SETTINGS) if one.code == "behind"]
+    assert behind.found == "10,001 records that wait"
+    assert of_kafka(replace(kafka, applied={("orders", 0): 5, ("orders", 1): 9})) == []
+
+
+def test_dead_letters_are_counted() -> None:
+    """By reason, the most frequent first; where not all were read, it says so."""
+    dead = {"orders.dead": DeadFacts(5000, 3, {"bad key": 1, "not json": 2}, NOW)}
+    (found,) = [
+        one
+        for one in kafka_findings(replace(SOUND, dead=dead), TOPICS, SETTINGS)
+        if one.code == "dead_letters"
+    ]
+    assert (
+        found.found
+        == "5,000 (2 not json, 1 bad key of the newest 3), the newest from 2026-09-21T14:13:20+00:00"
+    )
+
+
+# this machine
+
+DIRECTORY = DirectoryFacts("var", owner="sow", me="sow", free_bytes=ROOM_BYTES_SCARCE, logs=("orders",))
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (DIRECTORY, []),
+        (replace(DIRECTORY, is_there=False), [("state_none", "note")]),
+        (replace(DIRECTORY, is_writable=False, owner="root"), [("state_unwritable", "error")]),
+        (replace(DIRECTORY, free_bytes=ROOM_BYTES_SCARCE - 1), [("state_room", "warning")]),
+        (replace(DIRECTORY, free_bytes=ROOM_BYTES_MIN - 1), [("state_room", "error")]),
+        (replace(DIRECTORY, logs=("orders", "trades")), [("state_strange", "note")]),
+    ],
+)
+def test_a_state_directory(seen: DirectoryFacts, expected: list[tuple[str, str]]) -> None:
+    """Whose it is, whether it can be written to, its room, and what lies in it."""
+    assert [one[:2] for one in wrong(directory_findings(seen, ["orders"]))] == expected
+
+
+def test_a_directory_is_looked_at(tmp_path: Path) -> None:
+    """What it holds are directories of logs."""
+    of_all = tmp_path / "sow"
+    (of_all / "orders" / "0").mkdir(parents=True)
+    (of_all / "other").mkdir()
+    (of_all / "file").touch()
+    (tmp_path / "kafka").mkdir()
+    seen = see_directory(tmp_path)
+    # The disk is others' too: its room may have changed between the two looks.
+    assert replace(see_directory(of_all), free_bytes=seen.free_bytes) == seen
+    assert (seen.is_there, seen.is_writable, seen.logs, seen.owner) == (
+        True,
+        True,
+        ("orders",),
+        tmp_path.owner(),
+    )
+    assert seen.free_bytes > 0
+    assert not see_directory(tmp_path / "none").is_there
+
+
+# services
+
+URL = "http://q:8080"
+WELL = dict.fromkeys(("healthz", "startupz", "readyz"), (200, ""))
+SERVED = {
+    "name": "orders",
+    "log": "orders",
+    "key": ["/id"],
+    "partitions": 2,
+    "sow": True,
+    "documents": False,
+    "loading": False,
+    "bookmark": "orders:0@9,1@9",
+}
+SERVICE = ServiceFacts(URL, None, WELL, __version__, 0, (SERVED,))
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        (SERVICE, []),
+        (replace(SERVICE, topics=None, version=None, ahead_ms=None), []),
+        (ServiceFacts(URL, "refused"), [("service_away", "error")]),
+        (replace(SERVICE, health={**WELL, "startupz": (503, "loading")}), [("service_starting", "warning")]),
+        (replace(SERVICE, health={**WELL, "readyz": (503, "disk full")}), [("service_unready", "error")]),
+        (replace(SERVICE, health=dict.fromkeys(WELL, (503, "gap"))), [("service_dead", "error")]),
+        (replace(SERVICE, health={**WELL, "readyz": (200, "Kafka is away")}), [("service_says", "warning")]),
+        (replace(SERVICE, health={}), [("service_dead", "error")]),
+        (replace(SERVICE, version="0.0.1"), [("version", "warning")]),
+        (replace(SERVICE, ahead_ms=CLOCK_MS_MAX + 1), [("clock_differs", "warning")]),
+        (replace(SERVICE, ahead_ms=-CLOCK_MS_MAX - 1), [("clock_differs", "warning")]),
+        (replace(SERVICE, topics=()), [("topic_unserved", "error")]),
+        (replace(SERVICE, topics=({**SERVED, "key": ["/n"]},)), [("topic_differs", "error")]),
+        (replace(SERVICE, topics=({**SERVED, "bookmark": "epoch"},)), []),
+    ],
+)
+def test_a_service(seen: ServiceFacts, expected: list[tuple[str, str]]) -> None:
+    """Its health, version and clock, and whether it serves what topics.yaml says."""
+    assert [one[:2] for one in wrong(service_findings(seen, TOPICS, SOUND))] == expected
+
+
+def test_a_replica_far_behind_the_log() -> None:
+    """So far that it is told; of a log that is not known nothing is said."""
+    kafka = with_parts("orders", PART, replace(PART, end=BEHIND_RECORDS_MAX + 11))
+    (found,) = [one for one in service_findings(SERVICE, TOPICS, kafka) if one.severity != "ok"]
+    assert (found.code, found.severity, found.found) == ("service_behind", "warning", "10,001 records")
+    assert wrong(service_findings(SERVICE, TOPICS, None)) == []
+    assert (
+        wrong(service_findings(replace(SERVICE, topics=({**SERVED, "loading": True},)), TOPICS, kafka)) == []
+    )
+
+
+# the command
+
+run = CliRunner().invoke
+
+
+def codes(output: str) -> dict[str, dict[str, str]]:
+    """Return the findings that the command has printed as JSON, by code."""
+    return {line["code"]: line for line in map(orjson.loads, output.splitlines())}
+
+
+def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Kafka and a service that take connections and say nothing are findings, not something to wait for."""
+    monkeypatch.setattr(doctor_kafka, "ANSWER_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("sowline.cli.web.ANSWER_SECONDS_MAX", 0.2)
+    (tmp_path / "topics.yaml").write_text("topics: [{name: orders, key: /id}]")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        place = f"127.0.0.1:{silent.getsockname()[1]}"
+        where = ["--config", str(tmp_path / "topics.yaml"), "--kafka", place, "--data-dir", str(tmp_path)]
+        done = run(main, ["doctor", *where, "--url", f"http://{place}", "--json"])
+        said = run(main, ["doctor", *where])
+    assert done.exit_code == 1, done.output
+    found = codes(done.output)
+    assert [found[code]["severity"] for code in ("topics", "kafka_away", "service_away")] == [
+        "ok",
+        "error",
+        "error",
+    ]
+    assert said.exit_code == 1
+    assert f"error   kafka_away: {place}: expected a Kafka that answers, found " in said.output
+    assert "        start it, or say where it is with --kafka" in said.output
+    assert said.output.endswith("1 error, 0 warnings, 0 notes\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ("", "Connect to ipv4#127.0.0.1:1 failed: Connection refused"),
+        ("no.such=1", "No such configuration property"),
+    ],
+)
+def test_why_kafka_is_away(options: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the client was told when it tried to connect, or what is wrong with its options."""
+    monkeypatch.setattr(doctor_kafka, "ANSWER_SECONDS_MAX", 1.0)
+    monkeypatch.setenv("SOWLINE_KAFKA_OPTIONS", options)
+    (tmp_path / "topics.yaml").write_text("topics: [{name: orders, key: /id}]")
+    done = run(
+        main, ["doctor", "--config", str(tmp_path / "topics.yaml"), "--kafka", "127.0.0.1:1", "--json"]
+    )
+    assert why in codes(done.output)["kafka_away"]["found"]
+
+
+def test_files_and_settings_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thing that is wrong in topics.yaml is a finding with its line; so is a file that is not there."""
+    (tmp_path / "topics.yaml").write_text(
+        "topics:\n- {name: orders}\n- {name: trades, key: /id, color: red}\n"
+    )
+    done = run(main, ["doctor", "--config", str(tmp_path / "topics.yaml"), "--json"])
+    lines = [orjson.loads(line) for line in done.output.splitlines()]
+    assert (done.exit_code, [line["code"] for line in lines]) == (1, ["topics_file"] * 2)
+    assert [line["where"].rpartition(", ")[2] for line in lines] == [
+        "line 2: topics.0.key",
+        "line 3: topics.1.color",
+    ]
+    done = run(main, ["doctor", "--config", str(tmp_path / "none.yaml"), "--json"])
+    assert "--config" in codes(done.output)["topics_file"]["advice"]
+    monkeypatch.setenv("SOWLINE_PORT", "many")
+    done = run(main, ["doctor", "--json"])
+    assert (done.exit_code, codes(done.output)["settings"]["where"]) == (1, "SOWLINE_PORT")

@@ -1,0 +1,309 @@
+"""What enforces entitlements: refusals, what leaves because it may not be seen any more, and writes."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from query_service.deltas import posted_deltas
+from query_service.record import read_record
+from query_service.rights import Entitlement, Rights, to_read, to_write
+from query_service.timeline_answer import wanted_of
+from query_service.writing import posted_writes, writes_of
+from sowline.errors import SowlineError
+from sowline.filter import compile_filter
+from sowline.key import sow_key
+from sowline.select import parse_select
+from sowline.wire import Request, SowKeys
+from tests.unit.sessions import DOMAIN, Client, Json, Server, view_of
+
+NEW_YORK = Entitlement("^orders.*", compile_filter("/desk = 'NY'"))
+NAMES = Entitlement("orders", select=parse_select("[-/,+/id,+/name]"))
+TRADER = Rights(to_read(NEW_YORK), to_write(NEW_YORK))
+READER = Rights(to_read(NAMES), to_write(Entitlement("orders")))
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    """A server of one partition with an order of each of two desks."""
+    server = Server().loaded()
+    with server.patched():
+        server.put({"id": 1, "desk": "NY", "name": "a", "n": 1})
+        server.put({"id": 2, "desk": "LN", "name": "b", "n": 2})
+        yield server
+
+
+def key_of(number: int) -> str:
+    """Return a record's SOW key."""
+    return sow_key(DOMAIN, str(number)).decode()
+
+
+async def refused(client: Client, command: str, **fields: Any) -> str:
+    """Return for what reason a command is refused."""
+    client.ask(command, **fields)
+    return "".join(m.get("reason", "") for m in await client.read() if m["command"] == "ack")
+
+
+# reading
+
+
+async def test_a_query_is_of_what_may_be_seen(server: Server) -> None:
+    """Also where it asks for others."""
+    client = server.connect(TRADER)
+    client.ask("sow", filter="/desk != 'X'")
+    assert list(view_of(await client.read())) == [key_of(1)]
+    client.ask("sow", sow_keys=[key_of(2)])
+    assert view_of(await client.read()) == {}
+    reader = server.connect(READER)
+    reader.ask("sow", options="select=[-/,+/name,+/desk]")
+    assert view_of(await reader.read()) == {key_of(1): {"name": "a"}, key_of(2): {"name": "b"}}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"sow_keys": [key_of(2)]},
+        {"sow_keys": [key_of(9)]},
+        {"filter": "/id = '2'"},
+        {"filter": "/name = 'b' AND LENGTH(/name) > 0"},
+        {"options": "grouping=[/desk],projection=[/desk]", "sow_keys": [key_of(2)]},
+    ],
+)
+async def test_what_was_looked_at_is_not_told(server: Server, fields: Json) -> None:
+    """How many records a key or an index leads to, before it is asked which may be seen."""
+    client = server.connect(TRADER)
+    client.ask("explain", **fields)
+    (said,) = await client.read()
+    assert said["roads"][0].keys() & {"records", "candidates", "read", "matches"} == {"matches"}
+    client.ask("sow", ack_type="stats", **fields)
+    stats = next(m for m in await client.read() if m["command"] == "ack")
+    assert (stats["topic_matches"], stats["matches"]) == (1 if "sow_keys" in fields else 2, 0)
+    everybody = server.connect()
+    everybody.ask("explain", sow_keys=[key_of(1), key_of(9)])
+    (said,) = await everybody.read()
+    assert (said["roads"][0]["records"], said["roads"][0]["candidates"]) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"topic": "quotes"},
+        {"topic": "^.*s"},
+        {"filter": "/n > 1"},
+        {"order_by": "/n"},
+        {"condition": '{..,"n":1}'},
+        {"filter": "CONDITION('{..,\"n\":1}')"},
+        {"options": "grouping=[/n],projection=[/n]"},
+        {"options": "grouping=[/id],projection=[/id,SUM(/n) AS /s]"},
+        {"options": "conflation=1s,conflation_key=[/n]"},
+        {"filter": "MESSAGE_SIZE() > 20"},
+        {"options": "grouping=[/id],projection=[/id,MAX(CONDITION('{..,\"n\":1}')) AS /m]"},
+        {"options": "grouping=[/id],projection=[/id,COUNT(IF(CONDITION('{..,\"n\":1}'),1,NULL)) AS /m]"},
+    ],
+)
+@pytest.mark.parametrize("command", ["sow", "sow_and_subscribe", "explain"])
+async def test_what_is_not_theirs_is_refused(command: str, fields: Json) -> None:
+    """By an error, not by silence: other topics, and fields that may not be read."""
+    server = Server(definition="{name: orders, key: /id}, {name: quotes, key: /id}").loaded()
+    server.state.loaded([("quotes.changes", 0)])
+    assert await refused(server.connect(READER), command, **fields) == "not entitled"
+
+
+async def test_whether_a_topic_exists_is_not_told(server: Server) -> None:
+    """One that is not there, but would be theirs, is invalid."""
+    assert await refused(server.connect(TRADER), "sow", topic="nosuch") == "not entitled"
+    assert await refused(server.connect(TRADER), "sow", topic="orders2") == "invalid topic"
+
+
+def leaving(messages: list[Json]) -> list[tuple[str, str, Json]]:
+    """Return what leaves: its key, why, and the body."""
+    return [(m["sow_key"], m["reason"], m["data"]) for m in messages if m["command"] == "oof"]
+
+
+WAYS: list[Json] = [
+    {"options": "oof"},
+    {"options": "oof", "command": "sow_and_delta_subscribe"},
+    {"options": "oof", "top_n": 5, "skip_n": 0},
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_may_not_be_seen_any_more_leaves(server: Server, way: Json) -> None:
+    """As it was before; what only stops to match leaves as it is."""
+    client = server.connect(TRADER)
+    client.ask(**{"command": "sow_and_subscribe", "filter": "/n < 5", **way})
+    await client.read()
+    server.put({"id": 1, "desk": "LN", "name": "secret", "n": 1})
+    assert leaving(await client.read()) == [
+        (key_of(1), "entitlement", {"id": 1, "desk": "NY", "name": "a", "n": 1})
+    ]
+    server.put({"id": 1, "desk": "NY", "name": "c", "n": 1})
+    server.put({"id": 1, "desk": "NY", "name": "c", "n": 7})
+    assert leaving(await client.read()) == [
+        (key_of(1), "match", {"id": 1, "desk": "NY", "name": "c", "n": 7})
+    ]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_left_while_nobody_listened(server: Server, way: Json) -> None:
+    """Whoever comes back, or was paused and asks for something else, is told no more than others."""
+    as_it_was = (key_of(1), "entitlement", {"id": 1, "desk": "NY", "name": "a", "n": 1})
+    asked = {"command": "sow_and_subscribe", "sub_id": "s", **way}
+    client = server.connect(TRADER)
+    client.ask(**asked)
+    bookmark = next(m["bookmark"] for m in await client.read() if m["command"] == "group_end")
+    client.ask("pause", sub_id="s")
+    await client.read()
+    server.put({"id": 1, "desk": "LN", "name": "secret", "n": 1})
+    client.ask(**asked | {"options": "oof,replace", "filter": "/n < 5", "command_id": "2"})
+    assert leaving(await client.read()) == [as_it_was]
+    again = server.connect(TRADER)
+    again.ask(**asked, bookmark=bookmark)
+    assert leaving(await again.read()) == [as_it_was]
+
+
+@pytest.mark.parametrize("rights", [TRADER, READER])
+async def test_groups_in_place_of_a_page(server: Server, rights: Rights) -> None:
+    """The records that leave with it are not told in the form of groups, which leaves out nothing."""
+    client = server.connect(rights)
+    client.ask("sow_and_subscribe", sub_id="s", top_n=5, skip_n=0, options="oof")
+    await client.read()
+    client.ask("pause", sub_id="s")
+    await client.read()
+    server.put({"id": 1, "desk": "LN", "name": "a", "n": "secret"})
+    groups = "grouping=[/id],projection=[/id,COUNT(/id) AS /c],oof,replace"
+    client.ask("sow_and_subscribe", sub_id="s", options=groups, command_id="2")
+    told = await client.read()
+    assert "secret" not in json.dumps(told)
+    assert next(m for m in told if m["command"] == "group_begin")["reset"]
+
+
+def test_one_record(server: Server) -> None:
+    """One that may not be seen is not there; of others what may be seen is."""
+    ny = TRADER.read.of("orders")
+    assert json.loads(read_record(server.topic, "1", ny))["name"] == "a"
+    with pytest.raises(SowlineError, match="got '2'") as error:
+        read_record(server.topic, "2", ny)
+    assert error.value.reason == "no record"
+    assert json.loads(read_record(server.topic, "2", NAMES)) == {"id": 2, "name": "b"}
+
+
+DOCUMENTS = "{name: orders, key: /id, documents: true, template: {desk: NY, name: none}}"
+
+
+def test_a_document_that_may_not_be_seen_was_never_written() -> None:
+    """Neither its content nor its account are told; nor are fields of the template that may not be read."""
+    server = Server(definition=DOCUMENTS).loaded()
+    unseen = json.loads(read_record(server.topic, "7", Entitlement("orders", compile_filter("/x = 1"))))
+    assert (unseen["~deleted"], unseen["~version"]) == (True, 0)
+    assert "desk" not in json.loads(read_record(server.topic, "7", NAMES))
+
+
+@pytest.mark.parametrize("rights", [TRADER, READER])
+def test_a_timeline_is_for_who_may_see_all(rights: Rights) -> None:
+    """It tells what a document was, also while it could not be seen."""
+    server = Server(definition=DOCUMENTS).loaded()
+    with pytest.raises(SowlineError, match="all of orders") as error:
+        wanted_of(server.state, Request(command="timeline", topic="orders", key="1"), rights)
+    assert error.value.reason == "not entitled"
+
+
+# writing
+
+
+def posted(server: Server, command: str, *bodies: Json, rights: Rights = TRADER, **given: str) -> Json:
+    """Write; return the headers."""
+    found = posted_writes(
+        server.state, "orders", command, given, [json.dumps(body).encode() for body in bodies], rights
+    )
+    return dict(found[0].write.headers)
+
+
+MINE: Json = {"id": 1, "desk": "NY"}
+THEIRS: Json = {"id": 2, "desk": "LN"}
+
+
+def test_records_of_ones_own_are_written(server: Server) -> None:
+    """New ones too, and what a delta publish makes of one."""
+    posted(server, "publish", MINE, {"id": 9, "desk": "NY"})
+    posted(server, "delta_publish", {"id": 1, "n": 5})
+    posted(server, "delta_publish", {"id": 9, "desk": "NY"})
+    posted(server, "sow_delete", {"id": 1})
+    posted(server, "sow_delete", keys=key_of(1))
+    posted(server, "sow_delete", keys=key_of(9))
+
+
+@pytest.mark.parametrize(
+    ("command", "body", "given"),
+    [
+        ("publish", THEIRS, {}),
+        ("publish", {"id": 2, "desk": "NY"}, {}),
+        ("publish", {"id": 1, "desk": "LN"}, {}),
+        ("publish", {"id": 9}, {}),
+        ("delta_publish", {"id": 2, "n": 5}, {}),
+        ("delta_publish", {"id": 2, "desk": "NY"}, {}),
+        ("delta_publish", {"id": 1, "desk": "LN"}, {}),
+        ("delta_publish", {"id": 9, "n": 1}, {}),
+        ("sow_delete", {"id": 2}, {}),
+        ("sow_delete", None, {"keys": key_of(2)}),
+        ("sow_delete", None, {"keys": f"{key_of(1)},{key_of(2)}"}),
+    ],
+)
+def test_records_of_others_are_not(server: Server, command: str, body: Json | None, given: Json) -> None:
+    """Neither what is theirs now, nor what would be; nor is a record taken from them, or given to them."""
+    with pytest.raises(SowlineError, match="/desk = 'NY'") as error:
+        posted(server, command, *([] if body is None else [body]), **given)
+    assert error.value.reason == "not entitled"
+
+
+@pytest.mark.parametrize("odd", ["{},{}", " {1}", "{1} ", ",{1}"])
+def test_a_key_is_one_key(server: Server, odd: str) -> None:
+    """What the log would read as another key, or as several, was not looked at as those."""
+    request = Request(
+        command="sow_delete", topic="orders", sow_keys=SowKeys([odd.format(key_of(1), key_of(2))])
+    )
+    with pytest.raises(SowlineError, match="without commas") as error:
+        writes_of(server.state, request, TRADER)
+    assert error.value.reason == "bad header"
+
+
+def test_a_delete_by_filter_is_of_ones_own(server: Server) -> None:
+    """The log says so: whoever applies it deletes no others."""
+    assert posted(server, "sow_delete", filter="1=1")["sow.filter"] == b"1 = 1 AND /desk = 'NY'"
+    assert (
+        posted(server, "sow_delete", filter="/n=1", rights=Rights(to_read(Entitlement("^.*")), TRADER.write))[
+            "sow.filter"
+        ]
+        == b"/n = 1 AND /desk = 'NY'"
+    )
+    with pytest.raises(SowlineError, match=r"may read \(none\)"):
+        posted(server, "sow_delete", filter="1=1", rights=Rights(write=TRADER.write))
+    with pytest.raises(SowlineError, match="got /n"):
+        posted(server, "sow_delete", filter="/n = 1", rights=READER)
+    assert posted(server, "sow_delete", filter="/id = 1", rights=READER)["sow.filter"] == b"/id = 1"
+
+
+def test_deltas_are_for_who_may_write_and_read_all() -> None:
+    """What they make of a document is known when they are applied only, and tells what it was."""
+    server = Server(definition=DOCUMENTS).loaded()
+    with pytest.raises(SowlineError, match="known when it is applied") as error:
+        posted_deltas(server.state, "orders", {"key": "1"}, b'{..,"a":1}', TRADER)
+    assert error.value.reason == "not entitled"
+    everything = to_write(Entitlement("orders"))
+    asks = b'if {..,"secret":gt(5)} then {..,"a":1} end'
+    for read in (to_read(), to_read(NEW_YORK), to_read(NAMES)):
+        with pytest.raises(SowlineError, match="to read all of orders") as error:
+            posted_deltas(server.state, "orders", {"key": "1"}, asks, Rights(read, everything))
+        assert error.value.reason == "not entitled"
+    assert posted_deltas(
+        server.state, "orders", {"key": "1"}, asks, Rights(to_read(Entitlement("^.*")), everything)
+    )
+
+
+def test_messages_without_records_are_asked_too() -> None:
+    """Of a topic without a SOW."""
+    server = Server(definition="{name: orders, sow: false}").loaded()
+    posted(server, "publish", MINE)
+    with pytest.raises(SowlineError, match="to write a record"):
+        posted(server, "publish", THEIRS)

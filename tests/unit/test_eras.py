@@ -1,0 +1,134 @@
+"""Eras: their base is what followers were told of, up to the first event of the era."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import pytest
+
+from materializer.eras import Overtaken, check_base, check_owner
+from materializer.recovery import Extent
+from materializer.worker import Counts, Worker
+from query_service.replica import PartitionReplica, Placed
+from query_service.rows import Rows
+from sowline.change import Change, Event, Progress
+from sowline.key import sow_key
+from sowline.position import Position
+from sowline.topics import TopicDefinition
+from tests.property.world import Topic, World
+
+DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+
+BASE = Position(0, 8)
+
+
+def change(offset: int, era: int = 0) -> Change:
+    """Return a change."""
+    place = Position(era, offset)
+    return Change(b"1", b"{}", None, place, place, "publish", 100)
+
+
+def begun() -> Progress:
+    """Return the first event of the era."""
+    return Progress(Position(1, -1), BASE, 0, {}, "", "log", 100, {})
+
+
+@pytest.mark.parametrize("found", [[], [begun()], [change(8), begun()], [begun(), change(9)]])
+def test_followers_stand_on_the_base(found: list[Event]) -> None:
+    """They drop what is not newer, and what comes of the old era behind the first event of the new one."""
+    check_base(found, BASE)
+
+
+def test_followers_were_told_of_more() -> None:
+    """They have taken it: so must the base of the era."""
+    with pytest.raises(Overtaken, match="up to 8, found 9"):
+        check_base([change(7), change(9), begun()], BASE)
+
+
+def test_somebody_else_is_further() -> None:
+    """What they wrote is newer than what an owner holds: it can't put that right."""
+    check_owner([change(7), change(8)], BASE)
+    with pytest.raises(Overtaken, match="at 8, found 1/3"):
+        check_owner([change(7), change(3, era=1)], BASE)
+
+
+class Late:
+    """An emitter before whose first event something of an owner of before arrives."""
+
+    def __init__(self, topic: Topic, late: list[Change]) -> None:
+        self._topic = topic
+        self._late = late
+
+    def events(self, definition: TopicDefinition, partition: int, events: Sequence[Event]) -> None:
+        """Write events."""
+        late, self._late = self._late, []
+        for event in (*late, *events):
+            self._topic.append(event)
+
+    def wait(self) -> None:
+        """Nothing: all is written."""
+
+    def end(self, topic: str, partition: int) -> int:
+        """Return where the changes end."""
+        return self._topic.end
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A world with two records and a log that is made anew after that."""
+    world = World(DEFINITION)
+    with ExitStack() as stack:
+        for entered in world.patched():
+            stack.enter_context(entered)
+        stack.enter_context(patch("materializer.worker.read_range", world._read_range))
+        stack.enter_context(patch("materializer.worker.extent_of", lambda *_: extent(world)))
+        for value in (b'{"id":1}', b'{"id":2}'):
+            world.write(0, value, None, [])
+        world.drain()
+        world.crash(0)
+        world.logs[0].clear()
+        yield world
+
+
+def extent(world: World) -> Extent:
+    """Return what Kafka holds."""
+    return Extent("another log", 0, 0, 0, world.changes[0].end, "changes 0")
+
+
+def worker_in(world: World, late: list[Change], start: int | None) -> Worker:
+    """Return a worker that is about to open the partition, in which something late arrives; it begins at `start`."""
+    worker = Worker.__new__(Worker)
+    worker.__dict__.update(
+        _settings=SimpleNamespace(data_dir=Path(), accept_loss=False, cache_bytes_max=0),
+        _kafka={},
+        _cluster=None,
+        _definitions={"orders": DEFINITION},
+        _starting=SimpleNamespace(offset=lambda *_: start),
+        _standby=None,
+        _emitter=Late(world.changes[0], late),
+        _partitions={},
+        _stores={},
+        counts=Counts(),
+    )
+    return worker
+
+
+@pytest.mark.parametrize("start", [None, 0])
+def test_an_owner_of_before_writes_as_an_era_begins(world: World, start: int | None) -> None:
+    """The new owner, whoever loads the changes and whoever follows them have the same records."""
+    key = sow_key(DEFINITION.domain_prefix, "3")
+    late = Change(key, b'{"id":3}', None, Position(0, 2), Position(0, 1), "publish", 1000)
+    partition = worker_in(world, [late], start)._recover(("orders", 0), DEFINITION)
+    keys = {key for key, _ in partition._store.scan()}
+    assert (key in keys) is (start is None)
+    assert len(keys) == (3 if start is None else 0)
+    followed, loaded = Rows(), Rows()
+    follower, loader = PartitionReplica(0, followed, 5), PartitionReplica(0, loaded, 5)
+    follower.loaded()
+    placed = [Placed(message.at, message.event) for message in world.changes[0].history]
+    follower.apply(placed)
+    loader.load(placed)
+    assert set(followed.numbers) == set(loaded.numbers) == keys
+    assert follower.held == loader.held == partition.head.position

@@ -1,0 +1,64 @@
+"""Listening: many connections at once, and clients that read nothing."""
+
+import asyncio
+import contextlib
+import itertools
+import socket
+import sys
+from contextlib import ExitStack
+
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+
+from query_service.listening import ACCEPTED_A_TURN, Accepting, listening
+
+HOST = "127.0.0.1"
+CROWD = 50
+SENT_MAX = 1 << 20
+"""What the kernel takes for a client that reads nothing: else it is several MiB, here."""
+
+
+class _Embedded(Accepting):
+    """A server that leaves the signals to the tests."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield
+
+
+async def test_a_crowd_is_let_in_one_by_one() -> None:
+    """All may wait in the kernel; each turn of the loop takes one."""
+    config = uvicorn.Config(Starlette(), backlog=ACCEPTED_A_TURN, log_level="critical")
+    server = _Embedded(config)
+    with ExitStack() as stack:
+        listens = stack.enter_context(listening(HOST, 0))
+        serving = asyncio.create_task(server.serve(sockets=[listens]))
+        while not server.started:
+            await asyncio.sleep(0)
+        for _ in range(CROWD):
+            stack.enter_context(socket.create_connection(listens.getsockname(), timeout=5))
+        connections, counts = server.server_state.connections, [0]
+        async with asyncio.timeout(10):
+            while len(connections) < CROWD:
+                await asyncio.sleep(0)
+                counts.append(len(connections))
+        assert max(after - before for before, after in itertools.pairwise(counts)) == ACCEPTED_A_TURN
+        server.should_exit = True
+        await serving
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other kernels have a buffer of a fixed size")
+def test_little_waits_in_the_kernel_for_a_client_that_reads_nothing() -> None:
+    """Whoever sends is told soon that there is no room."""
+    with listening(HOST, 0) as listens, socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.connect(listens.getsockname())
+        accepted, _ = listens.accept()
+        with accepted:
+            accepted.setblocking(False)
+            sent = 0
+            with contextlib.suppress(BlockingIOError):
+                while sent < 16 * SENT_MAX:
+                    sent += accepted.send(bytes(1 << 16))
+            assert sent < SENT_MAX

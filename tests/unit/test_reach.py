@@ -1,0 +1,76 @@
+"""Whether Kafka answers: said once when it does no more, and once when it does again."""
+
+import time
+
+import pytest
+from structlog.testing import capture_logs
+
+from sowline.cluster import await_topics
+from sowline.kafka import kafka_config
+from sowline.reach import Reach
+from sowline.topics import parse_topics
+
+NOBODY = kafka_config("127.0.0.1:1", {"socket.timeout.ms": "300"})
+
+
+def test_a_kafka_that_answers_is_not_spoken_of() -> None:
+    """There is nothing to say."""
+    reach = Reach(NOBODY, "orders")
+    with capture_logs() as logs:
+        reach.note(time.monotonic())
+    assert (reach.lost(), reach.away_seconds, logs) == (None, 0.0, [])
+
+
+def test_one_that_goes_and_comes_is_told_of_twice() -> None:
+    """However often it was asked meanwhile; since when counts from the first question without an answer."""
+    reach = Reach(NOBODY, "orders")
+    with capture_logs() as logs:
+        for ago in (7.2, 5, 3):
+            reach.note(time.monotonic() - ago, "refused")
+        assert (reach.lost() or "").startswith(
+            "Kafka at 127.0.0.1:1 has not answered for 7 s: waiting for it"
+        )
+        (metric,) = reach.metrics()
+        assert 7.2 <= metric.samples[0].value < 10
+        reach.note(time.monotonic())
+    assert [(line["event"], line.get("why")) for line in logs] == [
+        ("Kafka does not answer", "refused"),
+        ("Kafka answers again", None),
+    ]
+    assert reach.lost() is None
+
+
+def test_the_reason_is_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that is refused is told as such, not as an answer that came too late."""
+    monkeypatch.setattr("sowline.reach.ANSWER_SECONDS_MAX", 0.3)
+    reach = Reach(NOBODY, "orders")
+    with capture_logs() as logs:
+        reach.start()
+        deadline = time.monotonic() + 20
+        while reach.lost() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        reach.stop()
+    assert "Connection refused" in logs[0]["why"]
+
+
+class Stop:
+    """Is set at the second look after a wait."""
+
+    def __init__(self) -> None:
+        self.waits = 0
+
+    def is_set(self) -> bool:
+        """Tell whether it was waited for twice."""
+        return self.waits == 2
+
+    def wait(self, seconds: float) -> bool:
+        """Wait no time."""
+        self.waits += 1
+        return False
+
+
+def test_topics_are_awaited_until_told_to_stop() -> None:
+    """A Kafka that is not there is no Kafka that refuses: the service waits for it, and says why."""
+    with capture_logs() as logs:
+        assert not await_topics(NOBODY, parse_topics("topics: [{name: t, key: /id}]"), Stop())  # type: ignore[arg-type]
+    assert [line["event"] for line in logs] == ["waiting for Kafka"] * 2

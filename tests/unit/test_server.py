@@ -1,0 +1,93 @@
+"""The doors over HTTP, without a socket."""
+
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
+
+import httpx2
+import pytest
+
+from query_service.backend import Backend
+from query_service.server import Server as Door
+from sowline.settings import Settings
+from tests.unit.documents import Documents
+
+
+@pytest.fixture
+def documents() -> Documents:
+    """A server of documents, one of whose keys has all that a path can't have."""
+    server = Documents()
+    server.delta("a/b ?%é", '{"n":1}')
+    return server
+
+
+@pytest.fixture
+async def http(documents: Documents) -> AsyncIterator[httpx2.AsyncClient]:
+    """A client of its doors."""
+    backend = Backend(documents.state, documents.hub, {}, documents.limits)
+    app = Door(Settings(), backend, cast(Any, SimpleNamespace())).app
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "is_deleted"),
+    [("a%2Fb%20%3F%25%C3%A9", 200, False), ("other", 200, True), ("a/b/c", 400, None), ("a/none", 404, None)],
+)
+async def test_a_record_by_its_key(
+    http: httpx2.AsyncClient, path: str, status: int, is_deleted: bool | None
+) -> None:
+    """The key is one part of the path, percent-encoded; the answer names its instant."""
+    answer = await http.get(f"/v1/topics/orders/records/{path}")
+    assert (answer.status_code, answer.json().get("~deleted")) == (status, is_deleted)
+    assert (answer.headers.get("sowline-bookmark") == "orders:0@0") is (status == 200)
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "reason"),
+    [
+        ("none/records/a", 404, "invalid topic"),
+        ("%5E.*/records/a", 400, "regex topic not supported"),
+        ("orders/records/a?filter=x", 400, "bad request"),
+    ],
+)
+async def test_no_record(http: httpx2.AsyncClient, address: str, status: int, reason: str) -> None:
+    """What is refused, and why."""
+    answer = await http.get(f"/v1/topics/{address}")
+    assert (answer.status_code, answer.json()["reason"]) == (status, reason)
+
+
+@pytest.mark.parametrize(("condition", "count"), [('{..,"n":1}', 1), ('{..,"n":2}', 0)])
+async def test_a_condition_over_http(http: httpx2.AsyncClient, condition: str, count: int) -> None:
+    """In the URL and in the body, of a query and where it is explained."""
+    url = "/v1/topics/orders/sow"
+    found = [
+        await http.post(url, params={"condition": condition}),
+        await http.post(url, json={"condition": condition}),
+    ]
+    assert [len(answer.text.splitlines()) for answer in found] == [count, count]
+    explained = await http.post("/v1/topics/orders/explain", json={"condition": condition})
+    assert explained.json()["roads"][0]["matches"] == count
+
+
+async def test_a_timeline_over_http(http: httpx2.AsyncClient, documents: Documents) -> None:
+    """By the document's key, percent-encoded; so many of its writes, in either order."""
+    documents.delta("a/b ?%é", '{..,"n":2}')
+    path, read = "/v1/topics/orders/records/a%2Fb%20%3F%25%C3%A9/timeline", documents.written[0].__getitem__
+    with patch("query_service.timeline_answer.read_at", lambda *asked: map(read, asked[3])):
+        newest = (await http.get(path, params={"limit": "1"})).json()
+        oldest = (await http.get(path, params={"reversed": "false", "bookmark": "epoch"})).json()
+    assert [write["data"] for write in newest.pop("writes")] == [{"n": 2}]
+    assert [write["data"] for write in oldest["writes"]] == [{"n": 1}, {"n": 2}]
+    assert newest.keys() == {"topic", "key", "sow_key", "bookmark", "since"}
+    assert (newest["topic"], newest["key"], newest["bookmark"]) == ("orders", "a/b ?%é", "orders:0@1")
+
+
+@pytest.mark.parametrize("parameter", ["limit=some", "reversed=perhaps", "filter=x", "limit=0"])
+async def test_no_timeline(http: httpx2.AsyncClient, parameter: str) -> None:
+    """What is no parameter of it, or has no sense."""
+    answer = await http.get(f"/v1/topics/orders/records/a/timeline?{parameter}")
+    reason = "invalid limit" if parameter == "limit=0" else "bad request"
+    assert (answer.status_code, answer.json()["reason"]) == (400, reason)

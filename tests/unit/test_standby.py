@@ -1,0 +1,298 @@
+"""Warm copies: what a follower takes, where it asks to be loaded anew, and what lies on the disk meanwhile."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from materializer.damage import StoreDamaged
+from materializer.following import Follower, Gap
+from materializer.head import EVERYTHING, Head
+from materializer.partition_copy import PartitionCopy, Written
+from materializer.recovery import walk
+from materializer.store import MemoryStore, RocksStore
+from sowline.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
+from sowline.command import Origin
+from sowline.format import UnknownFormat
+from sowline.limits import Limits
+from sowline.position import Position
+from sowline.topics import TopicDefinition
+from tests.property.world import dump
+
+DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "repeat_window": "50ms"})
+
+
+def change(
+    offset: int,
+    key: bytes = b"1",
+    body: bytes | None = b'{"id":1}',
+    *,
+    after: Position | None = None,
+    era: int = 0,
+    **given: Any,
+) -> Change:
+    """Return a change."""
+    place = Position(era, offset)
+    before = after or Position(era, offset - 1)
+    return Change(key, body, b'{"id":1}', place, before, given.pop("op", "publish"), 100 + offset, **given)
+
+
+def progress(offset: int, era: int = 0, after: Position | None = None, **given: Any) -> Progress:
+    """Return a progress event."""
+    place = Position(era, offset)
+    return Progress(
+        place, after or Position(0, -1), 0, {}, DEFINITION.digest, "log", 100 + offset, {}
+    )._replace(**given)
+
+
+def follower(*events: Event) -> tuple[MemoryStore, Follower]:
+    """Return a follower that began with nothing and has taken these in, each in a portion of its own."""
+    store = MemoryStore()
+    follower = Follower(DEFINITION, store, Head(definition=DEFINITION.digest, log_id="log"), [])
+    for offset, event in enumerate(events, 1):
+        follower.follow([event], offset)
+    return store, follower
+
+
+# the follower
+
+
+def test_each_portion_is_a_state_to_go_on_from() -> None:
+    """Records, their tally and the head with its place in the changes are written together."""
+    store, one = follower(progress(-1), change(0), change(1, b"2"), change(2, body=None), progress(5))
+    assert set(dump(store, 0, 0)) == {b"2"}
+    assert walk(store) == store.tally()
+    assert Head.decode(store.head() or b"") == one.head
+    assert (one.head.position, one.head.last_change) == (Position(0, 5), Position(0, 2))
+    assert (one.head.time, one.head.records, one.head.changes_end, one.head.next_offset) == (105, 1, 5, 6)
+
+
+def test_what_progress_events_tell_is_kept() -> None:
+    """Limits, origins and the log come from them; the origins of an era that has ended are forgotten."""
+    said = {"origins": {3: 7}, "limits": Limits(records_max=9), "numbers_since": 4}
+    _, one = follower(progress(1, **said), change(2, origin=Origin(3, 8)), change(3, origin=Origin(2, 1)))
+    assert (one.head.origins, one.head.limits.records_max, one.head.numbers_since) == ({3: 8, 2: 1}, 9, 4)
+    one.follow([progress(-1, 1, Position(0, 3), log_id="other")], 4)
+    assert (one.head.origins, one.head.log_id, one.head.position) == ({}, "other", Position(1, -1))
+
+
+def test_the_word_of_an_owner_that_knows_another_topic_counts_nothing() -> None:
+    """But compaction would keep it, so the true one is to be written again."""
+    follower = Follower(DEFINITION, MemoryStore(), Head(definition=DEFINITION.digest, changes_id="this"), [])
+    follower.follow([progress(2, changes_id="this"), progress(9, changes_id="old")], 2)
+    assert (follower.head.position, follower.head.spoiled) == (Position(0, 2), {PROGRESS_KEY})
+
+
+def test_a_log_record_cut_short_is_next_again() -> None:
+    """Whoever takes over amid the changes of one log record reads that record again."""
+    _, one = follower(change(0, last=False))
+    assert (one.head.complete, one.head.next_offset) == (False, 0)
+
+
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [
+        (change(9), "expected what comes after 3"),
+        (progress(9, after=Position(0, 8)), "expected what comes after 3"),
+        (change(4, body=None, after=Position(0, 1), op=RESET), "begins anew"),
+        (change(0, era=1, after=Position(0, 1)), "begin of an era"),
+        (change(4, after=Position(0, 4), op=AGAIN), "expected what comes after 3"),
+        (change(1, b"9", op=AGAIN), "as new as"),
+        (change(3, op=AGAIN), "as new as"),
+    ],
+)
+def test_in_doubt_there_is_a_gap(event: Change | Progress, why: str) -> None:
+    """What can't be the next step of this state, or tells more of a record than it has, changes nothing."""
+    store, one = follower(progress(-1), change(0), change(1, b"2", body=b'{"id":2}'), progress(3))
+    before = one.head, dump(store, 0, 0)
+    with pytest.raises(Gap, match=why):
+        one.follow([event], 9)
+    assert (one.head, dump(store, 0, 0)) == before
+
+
+@pytest.mark.parametrize(
+    ("late", "spoiled"),
+    [
+        ([change(0)], {b"1"}),
+        ([change(0), change(2)], set()),
+        ([change(0), change(2, op=AGAIN)], set()),
+        ([change(1, b"2", None)], {b"2"}),
+        ([change(1, b"2", None), change(2, b"2", None, op=AGAIN)], set()),
+        ([progress(1)], {PROGRESS_KEY}),
+        ([progress(1), progress(2)], set()),
+    ],
+)
+def test_what_compaction_may_keep_wrongly_is_noted(late: list[Event], spoiled: set[bytes]) -> None:
+    """Keys whose last event is not their newest, until they are written again."""
+    store, one = follower(progress(-1), change(0), change(1, b"2", None), change(2))
+    before = dump(store, 0, 0)
+    for offset, event in enumerate(late, 5):
+        one.follow([event], offset)
+    assert one.head.spoiled == spoiled
+    assert dump(store, 0, 0) == before
+
+
+def test_what_comes_late_from_an_ended_era_is_to_be_written_again() -> None:
+    """Even a record's newest event: whoever loads drops it, for it stands behind the next era's begin."""
+    _, one = follower(progress(-1), change(0), progress(-1, 1, Position(0, 0)))
+    one.follow([change(0)], 5)
+    assert one.head.spoiled == {b"1"}
+    one.follow([change(0, op=AGAIN, said_in=1)], 6)
+    assert one.head.spoiled == set()
+
+
+def test_deleted_records_are_remembered_for_the_window() -> None:
+    """A copy forgets them when its owner does, however long it stays a copy."""
+    numbers = {"p": (1, 0, 101)}
+    gone = change(1, body=None, numbers=numbers)
+    store, one = follower(progress(-1), change(0, numbers=numbers), gone)
+    one.follow([progress(50, limits=DEFINITION.limits)], 4)
+    assert set(dump(store, 0, 0)) == {b"1"} == {key for key, _ in store.scan()}
+    one.follow([progress(52, limits=DEFINITION.limits)], 5)
+    assert list(store.scan()) == []
+    assert store.tally() == walk(store)
+
+
+# the copy
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> Iterator["Copies"]:
+    """Copies of one partition on a real disk."""
+    copies = Copies(tmp_path / "0")
+    yield copies
+    copies.close()
+
+
+class Copies:
+    """The copy of one partition, begun again and again."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.changes_id = "a"
+        self.copy: PartitionCopy | None = None
+
+    def begun(self, store: RocksStore | None = None) -> PartitionCopy:
+        """Return a copy that has checked what it has found."""
+        self.close()
+        self.copy = PartitionCopy(DEFINITION, 0, self.path, lambda topic: self.changes_id, store)
+        self.copy.begin()
+        while self.copy.reads_from is None:
+            self.copy.check(1)
+        return self.copy
+
+    def loaded(self, *events: Event) -> PartitionCopy:
+        """Return a copy that has loaded these events and follows."""
+        copy = self.begun()
+        assert not copy.take(written(*events), len(events))
+        while copy.reads_from is None:
+            copy.check(1)
+        assert copy.is_warm
+        return copy
+
+    def close(self) -> None:
+        """Let go of the files."""
+        if self.copy is not None:
+            self.copy.close()
+
+
+def written(*events: Event, start: int = 0) -> list[Written]:
+    """Return events with their offsets."""
+    return [Written(offset, event) for offset, event in enumerate(events, start)]
+
+
+THREE = (progress(-1), change(0), change(1, b"2", b'{"id":2}'))
+
+
+def test_a_copy_is_loaded_then_follows_then_is_handed_over(copies: Copies) -> None:
+    """What is handed over is open, and holds all that was taken in."""
+    copy = copies.loaded(*THREE)
+    assert copy.reads_from == 3
+    assert copy.take(written(change(2, body=None), start=3), 4)
+    store = copy.hand_over()
+    assert store is not None
+    assert [key for key, _ in store.scan()] == [b"2"]
+    assert Head.decode(store.head() or b"").changes_end == 4
+    store.close()
+
+
+def test_a_copy_goes_on_from_what_it_was(copies: Copies) -> None:
+    """After a restart it is checked, and follows from where it stood; a store that is handed to it likewise."""
+    copies.loaded(*THREE)
+    again = copies.begun()
+    assert (again.is_warm, again.reads_from) == (True, 3)
+    store = again.hand_over()
+    assert (copies.begun(store).is_warm, copies.copy and copies.copy.reads_from) == (True, 3)
+
+
+def test_an_unfinished_load_is_not_handed_over(copies: Copies) -> None:
+    """Where a load has not come to its end, or does not say where it stands, there is nothing yet."""
+    copy = copies.begun()
+    assert copy.take(written(*THREE[:2]), 3)
+    assert (copy.is_warm, copy.has_caught_up, copy.hand_over()) == (False, False, None)
+    copy = copies.begun()
+    assert copy.take(written(*THREE[1:]), 2)
+    assert (copy.is_warm, copy.has_caught_up, copy.hand_over()) == (False, True, None)
+    assert not RocksStore.exists(copies.path)
+
+
+def test_what_is_not_checked_yet_is_not_handed_over(copies: Copies) -> None:
+    """Whoever takes over then checks it like every store that is opened."""
+    copies.loaded(*THREE).close()
+    copy = PartitionCopy(DEFINITION, 0, copies.path, lambda topic: "a")
+    copy.begin()
+    assert not copy.check(1)
+    assert copy.hand_over() is None
+    RocksStore(copies.path, create=False).close()
+
+
+@pytest.mark.parametrize("why", ["a hole", "a gap", "another topic", "spoiled"])
+def test_the_old_state_stays_until_the_new_is_whole(copies: Copies, why: str) -> None:
+    """Where the changes do not lead on from it they are loaded beside it, and it can still be handed over."""
+    copy = copies.loaded(*THREE)
+    if why == "a hole":
+        assert not copy.take(written(change(2), start=4), 5)
+    elif why == "a gap":
+        assert not copy.take(written(change(3), start=3), 4)
+    elif why == "another topic":
+        assert not copy.is_of("b")
+        copies.changes_id = "b"
+        copy = copies.begun()
+    else:
+        store = copy.hand_over()
+        assert store is not None
+        head = replace(Head.decode(store.head() or b""), spoiled=frozenset({EVERYTHING}))
+        store.commit({}, store.tally(), head.encode())
+        copy = copies.begun(store)
+    assert (copy.is_warm, copy.reads_from) == (False, 0)
+    store = copy.hand_over()
+    assert store is not None
+    assert len(list(store.scan())) == 2
+    copy = copies.begun(store)
+    if why in ("another topic", "spoiled"):
+        copy.take(written(progress(-1), change(5)), 2)
+        while copy.reads_from is None:
+            copy.check(1)
+        store = copy.hand_over()
+        assert store is not None
+        assert [key for key, _ in store.scan()] == [b"1"]
+        store.close()
+
+
+def test_damage_is_found_and_a_strange_form_is_let_alone(copies: Copies) -> None:
+    """A copy is checked like every store that is opened; what another version wrote is not touched."""
+    store = copies.loaded(*THREE).hand_over()
+    assert store is not None
+    tally, head = store.tally(), store.head() or b""
+    store.commit({b"9": b"x"}, tally, head)
+    with pytest.raises(StoreDamaged):
+        copies.begun(store)
+    copies.close()
+    store = RocksStore(copies.path, create=False)
+    store.commit({}, tally, head.replace(b'"format":1', b'"format":2'))
+    with pytest.raises(UnknownFormat):
+        copies.begun(store)
+    copies.close()
+    assert RocksStore.exists(copies.path)

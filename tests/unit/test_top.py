@@ -1,0 +1,175 @@
+"""`sowline top`: from two looks at services to a table, its text, and the terminal that it is drawn on."""
+
+import os
+import pty
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from sowline.cli import main
+from sowline.cli.top_table import SORTS, Look, Looks, PartitionRow, ServiceRow, TopicRow, lines, table
+from sowline.cli.web import read_metrics
+
+METRICS = """
+sowline_messages_sent_total {sent}
+sowline_append_to_delivery_seconds_sum {took}
+sowline_append_to_delivery_seconds_count {sent}
+sowline_replica_behind_changes{{topic="orders"}} 8
+sowline_replica_behind_changes{{topic="others"}} 3
+sowline_sessions 2
+sowline_index_bytes 2097152
+sowline_history_bytes 100
+sowline_timeline_bytes 0
+"""
+ORDERS = {"name": "orders", "log": "log", "records": 1000, "loading": False, "subscriptions": 3}
+
+
+def query(url: str, position: int, changes: int, sent: int = 0, took: float = 0, **about: Any) -> Look:
+    """Return a look at a query service that stands at a position in both partitions of a topic."""
+    topic = {**ORDERS, "bookmark": f"log:0@{position},1@{position}.2", "changes": changes, **about}
+    return Look(url, None, "", read_metrics(METRICS.format(sent=sent, took=took)), (topic,))
+
+
+def materializer(url: str, partition: int, behind: int) -> Look:
+    """Return a look at a materializer that has one partition."""
+    text = f'sowline_behind_records{{topic="log",partition="{partition}"}} {behind}\nsowline_partitions 1\n'
+    return Look(url, None, "", read_metrics(text))
+
+
+BEFORE = Looks(
+    10.0,
+    (query("q1", 99, 50, 7, 1.5), query("q2", 99, 50), materializer("m1", 0, 9), materializer("m2", 1, 0)),
+)
+NOW = Looks(
+    12.0,
+    (query("q1", 199, 80, 27, 2.5), query("q2", 149, 60), materializer("m1", 0, 4), materializer("m2", 1, 3)),
+)
+
+
+def test_topics_of_several_services() -> None:
+    """Of replicas the furthest counts, subscriptions add up, and what waits is what the owners say."""
+    shown = table(BEFORE, NOW)
+    assert shown.topics == (TopicRow("orders", 1000, 100.0, 15.0, 7, 6, False),)
+    assert shown.partitions == (
+        PartitionRow("log", 0, "199", "m1", 4),
+        PartitionRow("log", 1, "199.2", "m2", 3),
+    )
+    memory = {"indexes": 2 << 20, "histories": 100, "timelines": 0}
+    assert shown.services == (
+        ServiceRow("q1", "query service", "ready", 2, 10.0, memory, 11, 0.05),
+        ServiceRow("q2", "query service", "ready", 2, 0.0, memory, 11, None),
+        ServiceRow("m1", "materializer", "ready", 0, None, {}, 4, None),
+        ServiceRow("m2", "materializer", "ready", 0, None, {}, 3, None),
+    )
+    assert orjson.loads(orjson.dumps(shown.fields()))["topics"][0]["log_rate"] == 100
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (None, query("q", 9, 1)),
+        (query("q", 19, 10, 5), query("q", 9, 1)),
+        (Look("q", "refused"), query("q", 9, 1)),
+        (query("other", 9, 1), query("q", 9, 1)),
+    ],
+)
+def test_rates_that_nobody_knows(before: Look | None, now: Look) -> None:
+    """At first, after a restart, and of a service that has just come there are none; nor is there a lag."""
+    shown = table(None if before is None else Looks(1.0, (before,)), Looks(2.0, (now,)))
+    (topic,) = shown.topics
+    assert (topic.log_rate, topic.change_rate, topic.lag, shown.services[0].message_rate) == (None,) * 4
+    assert shown.partitions[0].owner is None
+
+
+def test_services_that_say_what_is_wrong() -> None:
+    """One that is away has a row like all others, and so has one that complains; a fanout has no topics."""
+    fanout = Look("f", None, "", read_metrics('sowline_fanout_messages_total{fanout="late"} 5\n'))
+    looks = (Look("a", "refused"), replace(query("q", 1, 1), complaint="Kafka is away"), fanout)
+    shown = table(Looks(1.0, looks), Looks(2.0, looks))
+    assert [(row.kind, row.state) for row in shown.services] == [
+        (None, "refused"),
+        ("query service", "Kafka is away"),
+        ("fanout", "ready"),
+    ]
+    assert shown.services[2].message_rate == 0.0
+
+
+def test_a_topic_that_is_empty_or_loads() -> None:
+    """It has no position yet."""
+    shown = table(None, Looks(1.0, (query("q", 0, 0, bookmark="epoch", records=0, loading=True),)))
+    assert (shown.topics[0].records, shown.topics[0].loading, shown.partitions) == (0, True, ())
+    assert any("0 (loading)" in line for line in lines(shown, 80))
+
+
+@pytest.mark.parametrize("sort", SORTS)
+def test_the_order_of_topics(sort: str) -> None:
+    """By name from a to z, by numbers from the largest; an unknown number counts as none."""
+    few = {**ORDERS, "name": "a", "log": "a", "records": 1, "changes": 1, "bookmark": "epoch"}
+    look = replace(NOW.services[0], topics=(few, *(NOW.services[0].topics or ())))
+    shown = table(BEFORE, replace(NOW, services=(look, *NOW.services[1:])), sort)
+    assert [row.topic for row in shown.topics] == (["a", "orders"] if sort == "topic" else ["orders", "a"])
+
+
+def test_the_text_is_aligned_and_cut() -> None:
+    """Numbers stand on the right of their column; no line is wider than the terminal."""
+    text = lines(table(BEFORE, NOW), 200, "lag")
+    assert text[0] == "sessions 4   messages/s 10   by lag"
+    assert text[1] == "memory   indexes 4.0 MiB   histories 0.0 MiB   timelines 0.0 MiB"
+    assert text[3:5] == [
+        "TOPIC   RECORDS  LOG/S  CHANGES/S  LAG  SUBSCRIPTIONS",
+        "orders    1,000    100         15    7              6",
+    ]
+    assert "log [1]       199.2    3  m2" in text
+    assert "q1       query service      11        50  ready" in text
+    assert max(map(len, lines(table(BEFORE, NOW), 20))) == 20
+
+
+# the command
+
+
+def test_without_a_terminal_one_table_is_printed() -> None:
+    """Also of a service that is not there; `--json` has the same."""
+    asked = ["top", "--every", "0.1", "--url", "http://127.0.0.1:1"]
+    done = CliRunner().invoke(main, asked)
+    assert (done.exit_code, done.output.count("SERVICE")) == (0, 1)
+    assert "Connection refused" in done.output
+
+
+def read_until(terminal: int, wanted: str) -> str:
+    """Read what is drawn until this is in it."""
+    drawn = ""
+    while wanted not in drawn:
+        drawn += os.read(terminal, 65536).decode()
+    return drawn
+
+
+@pytest.mark.parametrize("end", [b"q", b"\x03"])
+def test_a_terminal_is_drawn_on_until_a_key_ends_it(end: bytes) -> None:
+    """`s` orders by the next column; `q` and Ctrl-C end it, and the terminal is as it was."""
+    terminal, side = pty.openpty()
+    command = [sys.executable, "-m", "sowline", "top", "--url", "http://127.0.0.1:1"]
+    process = subprocess.Popen(
+        command, stdin=side, stdout=side, stderr=side, start_new_session=True, preexec_fn=own
+    )
+    os.close(side)
+    try:
+        assert read_until(terminal, "by topic").startswith("\x1b[?1049h")
+        os.write(terminal, b"s")
+        read_until(terminal, "by records")
+        os.write(terminal, end)
+        assert read_until(terminal, "\x1b[?1049l").endswith("\x1b[?25h\x1b[?1049l")
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+
+
+def own() -> None:
+    """Make the terminal the process's own, so that Ctrl-C reaches it."""
+    os.close(os.open(os.ttyname(0), os.O_RDWR))

@@ -1,0 +1,90 @@
+"""Comparing two copies: what is equal, and how what differs is told."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from materializer.aside import Aside
+from materializer.verify import DIFFERENCES_MAX, Comparison, Verdict, compare, merged, sentences
+from sowline.cluster import Cluster
+from sowline.position import Position
+from tests.unit.test_dump import BODY, DEFINITION, HEAD, RECORDS, copy_of
+
+
+@pytest.fixture
+def aside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Aside:
+    """What makes copies of a partition of no cluster."""
+    monkeypatch.setattr(Cluster, "__init__", lambda *_: None)
+    return Aside({}, DEFINITION, 1, tmp_path, lambda *_: None)
+
+
+def compared(aside: Aside, changed: dict[bytes, object], **head: object) -> Comparison:
+    """Compare the records with others, of which some are changed (None: not there)."""
+    others = {key: record for key, record in {**RECORDS, **changed}.items() if record is not None}
+    other = copy_of(others, replace(HEAD, **head))  # type: ignore[arg-type]
+    return compare(aside, ("log", copy_of(RECORDS)), ("changes", other))
+
+
+def test_the_same_is_equal(aside: Aside) -> None:
+    """Counted are records and deleted ones that still count."""
+    found = compared(aside, {b"4": None})
+    assert (found.equal, found.records, found.differ, found.position) == (True, 3, 0, "1/9")
+
+
+@pytest.mark.parametrize(
+    ("key", "record"),
+    [
+        (b"20", None),
+        (b"5", RECORDS[b"20"]),
+        (b"3", None),
+        *(
+            (b"20", RECORDS[b"20"].__class__(*changed))
+            for changed in [
+                (BODY + b" ", "1", Position(0, 3), 4000, 9000, RECORDS[b"20"].numbers, "c"),
+                (BODY, "1", Position(0, 4), 4000, 9000, RECORDS[b"20"].numbers, "c"),
+                (BODY, "1", Position(0, 3), 4000, None, RECORDS[b"20"].numbers, "c"),
+                (BODY, "1", Position(0, 3), 4000, 9000, {"p": (1, 0, 10)}, "c"),
+            ]
+        ),
+    ],
+)
+def test_each_difference_of_a_record_is_named(aside: Aside, key: bytes, record: object) -> None:
+    """A missing or a stray one, one byte of the body, a due time, a number: with both sides."""
+    found = compared(aside, {key: record})
+    assert (found.equal, found.differ, found.head) == (False, 1, None)
+    assert [one["sow_key"] for one in found.first] == [key.decode()]
+    assert found.first[0]["log"] != found.first[0]["changes"]
+    text = "\n".join(sentences(Verdict("orders", 1, [found], ["a note"])))
+    assert f"SOW key {key.decode()}:" in text
+    assert "differ: 1 of" in text
+
+
+def test_a_difference_of_the_head_is_named(aside: Aside) -> None:
+    """Records alone do not make a state."""
+    found = compared(aside, {}, origins={1: 5})
+    assert not found.equal
+    assert found.head == {"origins": {"log": {"1": 5, "3": 7}, "changes": {"1": 5}}}
+
+
+def test_many_differences_are_counted_and_the_first_are_named(aside: Aside) -> None:
+    """In the order of the SOW keys."""
+    strays = {b"%02d" % number: RECORDS[b"100"] for number in range(30)}
+    found = compared(aside, {key: record for key, record in strays.items() if key not in RECORDS})
+    assert (found.differ, len(found.first)) == (29, DIFFERENCES_MAX)
+    assert found.first[0]["sow_key"] == "00"
+
+
+def test_keys_of_both_sides_are_met_in_order() -> None:
+    """Each once, with what each side has."""
+    left = copy_of(dict.fromkeys((b"1", b"3"), RECORDS[b"100"]))
+    right = copy_of(dict.fromkeys((b"2", b"3", b"4"), RECORDS[b"100"]))
+    found = [(key, one is not None, other is not None) for key, one, other in merged(left, right)]
+    assert found == [(b"1", True, False), (b"2", False, True), (b"3", True, True), (b"4", False, True)]
+
+
+def test_nothing_compared_is_not_equal() -> None:
+    """Whoever asks must not take silence for a yes."""
+    verdict = Verdict("orders", 1, [], ["why"])
+    assert not verdict.equal
+    assert list(sentences(verdict)) == ["orders [1]: why", "orders [1]: nothing could be compared"]

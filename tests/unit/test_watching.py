@@ -1,0 +1,89 @@
+"""Watching: an owner that has nothing to write sees what others have written, and a topic that went."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from materializer.emitter import NotWritten
+from materializer.watching import LOOK_SECONDS, Known, Watching
+
+PLACE = ("orders.changes", 1)
+KNOWN = {PLACE: Known("id", 7)}
+
+
+class Cluster:
+    """A cluster that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    def ask(self, places: Any) -> Any:
+        """Take a question."""
+        self.asked.append(SimpleNamespace(places=list(places), is_answered=False))
+        return self.asked[-1]
+
+    def answer(self, id: str, end: int) -> None:
+        """Answer the last one."""
+        asked = self.asked[-1]
+        asked.is_answered, asked.topic_ids, asked.ends = True, lambda: {PLACE[0]: id}, lambda: {PLACE: end}
+
+    def refuse(self, code: int) -> None:
+        """Answer that it can't be."""
+
+        def refused() -> Any:
+            raise KafkaException(KafkaError(code))
+
+        self.asked[-1].is_answered, self.asked[-1].topic_ids = True, refused
+
+
+def asked() -> tuple[Cluster, Watching]:
+    """Return a look that is on its way."""
+    cluster = Cluster()
+    watching = Watching(cluster)  # type: ignore[arg-type]
+    assert watching.look(lambda: KNOWN, 100) == {}
+    return cluster, watching
+
+
+def test_a_look_waits_for_nothing() -> None:
+    """It is asked for, and told once it is answered; the next one comes some seconds later."""
+    cluster, watching = asked()
+    assert watching.look(lambda: KNOWN, 101) == {}
+    cluster.answer("id", 9)
+    assert watching.look(lambda: KNOWN, 102) == {PLACE: 9}
+    assert watching.look(lambda: KNOWN, 99 + LOOK_SECONDS) == {}
+    assert len(cluster.asked) == 1
+    watching.look(lambda: KNOWN, 100 + LOOK_SECONDS)
+    assert [one.places for one in cluster.asked] == [[PLACE], [PLACE]]
+
+
+def test_nothing_is_asked_about_nothing() -> None:
+    """A worker without partitions leaves the cluster alone."""
+    cluster = Cluster()
+    assert Watching(cluster).look(dict, 100) == {}  # type: ignore[arg-type]
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize(("id", "end"), [("other", 9), ("id", 6)])
+def test_a_topic_that_was_made_again(id: str, end: int) -> None:
+    """Its id is another, or it has lost its end: all is to be written again."""
+    cluster, watching = asked()
+    cluster.answer(id, end)
+    with pytest.raises(NotWritten):
+        watching.look(lambda: KNOWN, 101)
+
+
+def test_a_topic_that_is_gone() -> None:
+    """It is to be made again, by beginning again."""
+    cluster, watching = asked()
+    cluster.refuse(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    with pytest.raises(NotWritten):
+        watching.look(lambda: KNOWN, 101)
+
+
+def test_a_look_that_fails_is_one_that_was_not_taken() -> None:
+    """A broker that is away for a while is no reason to begin again."""
+    cluster, watching = asked()
+    cluster.refuse(KafkaError._TRANSPORT)
+    assert watching.look(lambda: KNOWN, 101) == {}
