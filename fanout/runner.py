@@ -34,6 +34,9 @@ log = structlog.get_logger()
 
 SOW = "sow"
 BATCH_MAX = 1000
+LOAD_STEP = 10_000
+"""Records of a load that are looked at, or written, before the next poll: the group must hear of a member in time."""
+
 ENDS_EVERY_SECONDS = 0.5
 
 REFUSALS = frozenset(
@@ -56,9 +59,11 @@ class Following:
     next_offset: int
     load_end: int | None = None
     newest: dict[bytes, Change] = field(default_factory=dict)
+    writing: Iterator[None] | None = None
+    """Writes what was loaded, a step each time it is asked."""
 
     @property
-    def loaded(self) -> bool:
+    def is_loaded(self) -> bool:
         """Whether all that was there at the start is read, and not yet written."""
         return self.load_end is not None and self.next_offset >= self.load_end
 
@@ -109,8 +114,9 @@ class Runner:
         )
         try:
             while not self._stop.is_set():
-                messages = poll_batch(self._consumer, BATCH_MAX, 0.2, self._on_end)
-                if messages or self._loaded():
+                is_loaded = any(following.is_loaded for following in self._partitions.values())
+                messages = poll_batch(self._consumer, BATCH_MAX, 0.0 if is_loaded else 0.2, self._on_end)
+                if messages or is_loaded:
                     self._write(messages)
                 self._look_at_ends()
         finally:
@@ -136,10 +142,6 @@ class Runner:
             behind += max(0, end - following.next_offset)
         self.behind = behind
 
-    def _loaded(self) -> bool:
-        """Tell whether a load has come to its end, and its records are not written yet."""
-        return any(following.loaded for following in self._partitions.values())
-
     # a batch
 
     def _write(self, messages: list[Message]) -> None:
@@ -149,7 +151,8 @@ class Runner:
             if following is not None:
                 self._take(message, following)
         for number, following in self._partitions.items():
-            self._end_load(number, following)
+            if following.is_loaded:
+                self._write_load(number, following)
         while self._producer.flush(0.5):
             if self._stop.is_set():
                 return
@@ -207,18 +210,33 @@ class Runner:
         self._spans.append(span)
         return span.traceparent
 
-    def _end_load(self, number: int, following: Following) -> None:
-        """Once all that was there at the start is read, write the records that match.
+    def _write_load(self, number: int, following: Following) -> None:
+        """Write the next of the records that match. The partition stands still until all are written."""
+        place = TopicPartition(self._source.changes, number)
+        if following.writing is None:
+            self._consumer.pause([place])
+            following.writing = self._loaded(number, following)
+        if next(following.writing, self) is self:
+            following.newest.clear()
+            following.load_end = following.writing = None
+            self._consumer.resume([place])
+
+    def _loaded(self, number: int, following: Following) -> Iterator[None]:
+        """Write the records that match, a step at a time.
 
         What an earlier load has written that was cut short, and does not match any more, goes out of focus.
         """
-        if not following.loaded:
-            return
-        due = list(self._due_after_load(following, self._written_before(number)))
-        for change, delivery in sorted(due, key=lambda pair: pair[0].position):
+        holding = Holding()
+        for messages in self._written_before(number):
+            for message in messages:
+                headers = message.headers() or []
+                holding.take(message.key() or b"", Written.read(message.value(), headers))  # type: ignore[arg-type]
+            yield
+        due = sorted(self._due_after_load(following, holding.bodies), key=lambda pair: pair[0].position)
+        for place, (change, delivery) in enumerate(due, 1):
             self._send(number, change, delivery)
-        following.newest.clear()
-        following.load_end = None
+            if place % LOAD_STEP == 0:
+                yield
 
     def _due_after_load(
         self, following: Following, written: dict[bytes, bytes]
@@ -241,17 +259,12 @@ class Runner:
             elif key in written:
                 yield replace(change, position=nowhere), Delivery(OOF, written[key], DELETED)
 
-    def _written_before(self, number: int) -> dict[bytes, bytes]:
-        """Return the bodies, by SOW key, that a reader of the fanout's topic holds already."""
+    def _written_before(self, number: int) -> Iterator[list[Message]]:
+        """Read what readers of the fanout's topic hold already."""
         one = [number]
         start = self._cluster.starts(self._fanout.output, one)[number]
         end = self._cluster.ends(self._fanout.output, one)[number]
-        holding = Holding()
-        for messages in read_range(self._kafka, self._fanout.output, number, start, end):
-            for message in messages:
-                headers = message.headers() or []
-                holding.take(message.key() or b"", Written.read(message.value(), headers))  # type: ignore[arg-type]
-        return holding.bodies
+        return read_range(self._kafka, self._fanout.output, number, start, end, LOAD_STEP)
 
     def _send(self, number: int, change: Change, delivery: Delivery, traceparent: str | None = None) -> None:
         """Write what a delivery is to the fanout's readers, unless it is an update that they need not hear of."""
@@ -307,6 +320,9 @@ class Runner:
 
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         committed = consumer.committed(places, timeout=30) if places else []
+        for place in committed:
+            if place.error is not None:
+                raise KafkaException(place.error)
         self._partitions |= {place.partition: self._opened(place) for place in committed}
         starts = [
             TopicPartition(place.topic, place.partition, self._partitions[place.partition].next_offset)
@@ -337,7 +353,9 @@ class Runner:
 
     def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         for place in places:
-            self._partitions.pop(place.partition, None)
+            following = self._partitions.pop(place.partition, None)
+            if following is not None and following.writing is not None:
+                consumer.resume([place])
 
 
 def _subscription(fanout: FanoutDefinition) -> Subscription:

@@ -57,6 +57,11 @@ class FanoutService:
             except KafkaException as error:
                 log.error("beginning again from what was committed", fanout=fanout.name, why=str(error))
                 self._stop.wait(PAUSE_SECONDS)
+            except Exception as error:
+                why = f"{type(error).__name__}: {error}"
+                log.exception("fanout stopped", fanout=fanout.name, reason="unexpected", why=why)
+                self._stopped[fanout.name] = why
+                return
 
     def not_started(self) -> str | None:
         """Say which fanouts have no partitions yet."""

@@ -245,8 +245,8 @@ class Cluster:
             try:
                 return {place.partition: _answer(future).offset for place, future in futures.items()}
             except KafkaException as error:
-                if error.args[0].code() == KafkaError._UNKNOWN_PARTITION:
-                    self._admin.list_topics(topic, ADMIN_SECONDS)  # it was added since the client has looked
+                if error.args[0].code() in _LOOK_AGAIN:
+                    self._admin.list_topics(topic, ADMIN_SECONDS)
                 raise
 
         return _patiently(ask)
@@ -268,6 +268,8 @@ _AWAY = AWAY | {
     KafkaError.NETWORK_EXCEPTION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.REPLICA_NOT_AVAILABLE,
     KafkaError.KAFKA_STORAGE_ERROR,
     KafkaError.NOT_CONTROLLER,
@@ -303,9 +305,15 @@ _AT_WORK = {
     ConsumerGroupState.COMPLETING_REBALANCING,
 }
 
-_PASSING = {
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
+_LOOK_AGAIN = {
     KafkaError._UNKNOWN_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+}
+"""What is said of a partition that was added, or that changed its leader, since the client has looked."""
+
+_PASSING = _LOOK_AGAIN | {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
 }

@@ -40,10 +40,17 @@ REPORT_ENDS: Mapping[str, Any] = {"enable.partition.eof": True}
 def kafka_config(bootstrap: str, options: KafkaConfig | None = None) -> dict[str, str]:
     """Return what every client of the cluster needs: where it is, and the caller's own options (TLS, SASL).
 
-    A broker that comes back is found within seconds, also after it was away for long. The client does not log
-    each try, of which it makes twenty a second: `sowline.reach` tells once that Kafka is away, and why.
+    A broker that comes back is found within seconds, also after it was away for long. What a client has asked of its
+    topics may be lost with a connection then, and a consumer does not join its group without an answer: it asks
+    again soon. It does not log each try to connect, of which it makes twenty a second: `sowline.reach` tells once
+    that Kafka is away, and why.
     """
-    ours = {"bootstrap.servers": bootstrap, "log_level": "2", "reconnect.backoff.max.ms": "2000"}
+    ours = {
+        "bootstrap.servers": bootstrap,
+        "log_level": "2",
+        "reconnect.backoff.max.ms": "2000",
+        "topic.metadata.refresh.interval.ms": "10000",
+    }
     return {**ours, **(options or {})}
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+import threading
 import uuid
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -10,10 +11,13 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from fanout.runner import Runner
 from sowline.change import REMOVED_BYTES_MAX
+from sowline.settings import Settings
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Model, Position, Sent
 from tests.integration.services import (
+    SESSION_MS,
     Service,
     System,
     headers_of,
@@ -220,6 +224,27 @@ def test_load_over_records_that_left_no_trace(fanout: Fanout) -> None:
     assert [message.value() for message in left] == [b'{"id":1,"a":{"b":2}}', b'{"id":2}']
     for about in (json.loads(headers_of(message)["sow"]) for message in left):
         assert (about["command"], about["reason"], "bookmark" in about) == ("oof", "deleted", False)
+
+
+def test_load_in_steps(fanout: Fanout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A load that takes many polls leaves nothing out of what is written meanwhile."""
+    monkeypatch.setattr("fanout.runner.LOAD_STEP", 2)
+    made = fanout.system
+    settings = Settings(kafka=made.kafka, group=made.group, session_timeout_ms=SESSION_MS)
+    stop = threading.Event()
+    runner = Runner(settings, made.topics.fanouts[0], made.topics.topics[0], stop)
+    running = threading.Thread(target=runner.run)
+    with Publishers(made, fanout.topic, new_seed(), count=2) as publishers:
+        wait_for(lambda: publishers.written >= 500, "a state to load")
+        running.start()
+        wait_for(lambda: fanout.count() >= 200, "the fanout to move on")
+    try:
+        outputs = fanout.wait_for(write_marks(made, fanout.query.url, fanout.topic))
+    finally:
+        stop.set()
+        running.join()
+    check(outputs, model_of(made, fanout.topic))
+    assert sum(output.command == "sow" for output in outputs) > 4, "several steps"
 
 
 class Copy:

@@ -1,8 +1,13 @@
-"""What a SOW topic's Kafka topics are set to."""
+"""What a SOW topic's Kafka topics are set to, and how often a cluster is asked."""
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from sowline.cluster import kafka_topics, serves
+from sowline.cluster import Cluster, kafka_topics, serves
 from sowline.topics import TopicDefinition
 
 HOUR_MS = 3_600_000
@@ -32,3 +37,39 @@ def test_compaction_leaves_timelines_alone(given: dict[str, str], hours: int) ->
     definition = TopicDefinition.model_validate({"name": "reviews", "key": "/id", "documents": True, **given})
     _, settings = kafka_topics(definition)["reviews.changes"]
     assert int(settings["min.compaction.lag.ms"]) == hours * HOUR_MS
+
+
+class Admin:
+    """A Kafka client whose knowledge of who leads the partitions is too old until it looks again."""
+
+    def __init__(self, refusal: int) -> None:
+        self._refusal: int | None = refusal
+        self.looks = 0
+
+    def list_offsets(self, asked: dict[TopicPartition, Any], **given: Any) -> dict[TopicPartition, Any]:
+        """Answer with the offset 7, once it has looked."""
+        answer: Future[Any] = Future()
+        if self._refusal is None:
+            answer.set_result(SimpleNamespace(offset=7))
+        else:
+            answer.set_exception(KafkaException(KafkaError(self._refusal)))
+        return dict.fromkeys(asked, answer)
+
+    def list_topics(self, topic: str, seconds: float) -> None:
+        """Look again."""
+        self._refusal = None
+        self.looks += 1
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._UNKNOWN_PARTITION],
+)
+def test_a_partition_whose_leader_has_changed_is_looked_for(
+    refusal: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where it ends is asked again then, of whoever leads it now."""
+    admin = Admin(refusal)
+    monkeypatch.setattr("sowline.cluster.AdminClient", lambda options: admin)
+    assert Cluster({}).ends("orders", [0]) == {0: 7}
+    assert admin.looks == 1

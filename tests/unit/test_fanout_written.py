@@ -1,12 +1,14 @@
 """What a fanout does where Kafka has not taken what it wrote."""
 
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from fanout.runner import Runner
+from fanout.service import FanoutService
 from sowline.errors import SowlineError
 from sowline.settings import Settings
 from sowline.topics import parse_topics
@@ -20,6 +22,26 @@ def runner() -> Runner:
     topics = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic: t}]}")
     settings = Settings(kafka="127.0.0.1:1")
     return Runner(settings, topics.fanouts[0], topics.topics[0], threading.Event())
+
+
+def test_what_nobody_has_thought_of_stops_it_for_all_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its service is not ready, and says why; it does not end in silence."""
+    topics = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic: t}]}")
+    service = FanoutService(Settings(kafka="127.0.0.1:1"), topics, threading.Event())
+    monkeypatch.setattr(Runner, "run", lambda runner: {}["no such"])
+    service._keep(topics.fanouts[0])
+    assert service.not_ready() == "f: KeyError: 'no such'"
+
+
+def test_a_place_that_kafka_does_not_tell_makes_it_begin_again(runner: Runner) -> None:
+    """It is no new fanout then."""
+
+    class Refused:
+        error = KafkaError(KafkaError.NOT_COORDINATOR)
+
+    consumer: Any = SimpleNamespace(committed=lambda places, timeout: [Refused()])
+    with pytest.raises(KafkaException, match="NOT_COORDINATOR"):
+        runner._on_assign(consumer, [TopicPartition("t.changes", 0)])
 
 
 def test_a_producer_that_has_come_to_its_end_makes_it_begin_again(runner: Runner) -> None:
