@@ -7,7 +7,6 @@ the fanout that they were written for. A new fanout begins with the records that
 
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -24,7 +23,7 @@ from sowline.command import Headers
 from sowline.errors import SowlineError
 from sowline.filter import About, compile_filter, require_deterministic
 from sowline.following import Verdict, verdict
-from sowline.kafka import exact_producer, plain_consumer, poll_batch, raising, read_range
+from sowline.kafka import Behind, exact_producer, plain_consumer, poll_batch, raising, read_range
 from sowline.position import Position, before_the_log
 from sowline.settings import FANOUTS, Settings
 from sowline.topics import FanoutDefinition, TopicDefinition
@@ -37,7 +36,6 @@ BATCH_MAX = 1000
 LOAD_STEP = 10_000
 """Records of a load that are looked at, or written, before the next poll: the group must hear of a member in time."""
 
-ENDS_EVERY_SECONDS = 0.5
 
 REFUSALS = frozenset(
     {
@@ -99,10 +97,8 @@ class Runner:
         self._failed: KafkaError | None = None
         """Why this producer can write no more, or has lost a message; a new one may do."""
         self.assigned = False
-        self._looked_at = 0.0
+        self._behind = Behind()
         self.messages = 0
-        self.behind: int | None = None
-        """Events of its partitions' changes that are in Kafka and not written yet; None while that is not known."""
 
     def run(self) -> None:
         """Follow until told to stop; raises where going on would lose something."""
@@ -118,7 +114,7 @@ class Runner:
                 messages = poll_batch(self._consumer, BATCH_MAX, 0.0 if is_loaded else 0.2, self._on_end)
                 if messages or is_loaded:
                     self._write(messages)
-                self._look_at_ends()
+                self._behind.look(self._consumer, self._reached)
         finally:
             self._producer.purge()
             self._consumer.close()
@@ -128,19 +124,17 @@ class Runner:
         if following is not None:
             following.next_offset = max(offset, following.next_offset)
 
-    def _look_at_ends(self) -> None:
-        """Note, twice a second at most, how far behind the ends this is that came with what was fetched last."""
-        now = time.monotonic()
-        if now - self._looked_at < ENDS_EVERY_SECONDS:
-            return
-        self._looked_at, behind = now, 0
-        for number, following in self._partitions.items():
-            place = TopicPartition(self._source.changes, number)
-            _, end = self._consumer.get_watermark_offsets(place, cached=True)
-            if end < 0:
-                return
-            behind += max(0, end - following.next_offset)
-        self.behind = behind
+    def _reached(self) -> list[TopicPartition]:
+        """Return which offset of each of its partitions is next."""
+        changes = self._source.changes
+        return [TopicPartition(changes, number, one.next_offset) for number, one in self._partitions.items()]
+
+    @property
+    def behind(self) -> int | None:
+        """Events of its partitions' changes that are in Kafka and not written yet; None while that is not known."""
+        places = self._behind.places
+        known = [places.get((self._source.changes, number)) for number in list(self._partitions)]
+        return sum(filter(None, known)) if self.assigned and None not in known else None
 
     # a batch
 

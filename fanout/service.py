@@ -89,8 +89,8 @@ class FanoutService:
             "sowline_fanout_behind_changes", "Changes that are not written yet", labels=["fanout"]
         )
         for name, runner in dict(self._runners).items():
-            if runner.behind is not None:
-                behind.add_metric([name], runner.behind)
+            if (events := runner.behind) is not None:
+                behind.add_metric([name], events)
         yield behind
         yield from self._reach.metrics()
 

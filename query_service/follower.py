@@ -16,7 +16,7 @@ from query_service.replica import Placed, whole_records
 from sowline.change import read_event
 from sowline.cluster import Cluster, await_answer, compaction_lag_ms
 from sowline.following import Wholeness, is_of
-from sowline.kafka import REPORT_ENDS, KafkaConfig, plain_consumer, poll_batch
+from sowline.kafka import REPORT_ENDS, Behind, KafkaConfig, plain_consumer, poll_batch
 from sowline.topics import TopicDefinition
 
 log = structlog.get_logger()
@@ -25,8 +25,6 @@ Place = tuple[str, int]
 """The name of a changes topic and the number of one of its partitions."""
 
 Batches = dict[Place, list[Placed]]
-
-ENDS_EVERY_SECONDS = 0.5
 
 
 class Aim(NamedTuple):
@@ -78,9 +76,8 @@ class Follower:
         self._unsaid: set[Place] = set()
         self._pace = Pace()
         self._assigned: list[TopicPartition] = []
-        self._looked_at = 0.0
-        self.lags: dict[Place, int] = {}
-        """Events that are in Kafka and not handed over yet, of each partition of which that is known."""
+        self.behind = Behind()
+        """Events that are in Kafka and not handed over yet."""
 
     def start(self) -> None:
         """Begin to read; call it in the event loop that shall be handed the batches."""
@@ -113,21 +110,16 @@ class Follower:
                     self._hand_over(messages)
                 if self._loading:
                     self._report_loaded(messages)
-                self._look_at_ends(consumer)
+                self.behind.look(consumer, partial(self._reached, consumer))
         finally:
             consumer.close()
 
-    def _look_at_ends(self, consumer: Consumer) -> None:
-        """Note, twice a second at most, how far behind the ends this is that came with what was fetched last."""
-        now = time.monotonic()
-        if now - self._looked_at < ENDS_EVERY_SECONDS:
-            return
-        self._looked_at = now
-        for begin, there in zip(self._assigned, consumer.position(self._assigned), strict=True):
-            _, end = consumer.get_watermark_offsets(there, cached=True)
-            if end >= 0:
-                reached = max(begin.offset, there.offset)
-                self.lags[there.topic, there.partition] = max(0, end - reached)
+    def _reached(self, consumer: Consumer) -> list[TopicPartition]:
+        """Return where a consumer stands in each partition, which it does not know itself before it has read."""
+        places = consumer.position(self._assigned)
+        return [
+            max(pair, key=lambda place: place.offset) for pair in zip(self._assigned, places, strict=True)
+        ]
 
     def _look_up(self, topic: TopicDefinition) -> None:
         """Find out where the changes of a topic begin and end, and which Kafka topic they are in."""

@@ -343,11 +343,10 @@ class Server:
             if ack not in ("persisted", "processed"):
                 raise SowlineError("bad request", f"expected ack=persisted or ack=processed, got {ack!r}")
             body = await _body(request, self._settings.frame_bytes_max)
-            read = _posted_deltas if command == DELTA else _posted_records
             topic, rights = request.path_params["topic"], _rights(request)
             size = len(body) + FILTER_CHAR_BYTES * len(given.get("filter", ""))
             writings = await aside(
-                size, read, self._state, topic, command, given, body, _is_lines(request), rights
+                size, _posted, self._state, topic, command, given, body, _is_lines(request), rights
             )
         except SowlineError as error:
             return refused(error)
@@ -459,7 +458,7 @@ def _lines_of(body: bytes) -> list[bytes]:
     return [line.strip() for line in body.splitlines() if line.strip()]
 
 
-def _posted_records(
+def _posted(
     state: State,
     topic: str,
     command: str,
@@ -468,21 +467,10 @@ def _posted_records(
     is_lines: bool,
     rights: Rights,
 ) -> list[Writing]:
-    """Return the commands that a body of one record, or of one a line, asks for."""
-    records = _lines_of(body) if is_lines else [body] if body.strip() else []
-    return posted_writes(state, topic, command, given, records, rights)
-
-
-def _posted_deltas(
-    state: State,
-    topic: str,
-    command: str,
-    given: Mapping[str, str],
-    body: bytes,
-    is_lines: bool,
-    rights: Rights,
-) -> list[Writing]:
-    """Return the commands that a body of deltas for one document, or of a delta a line, asks for."""
+    """Return the commands of a body: a record, or one a line; deltas for one document, or one a line."""
+    if command != DELTA:
+        records = _lines_of(body) if is_lines else [body] if body.strip() else []
+        return posted_writes(state, topic, command, given, records, rights)
     if is_lines:
         return posted_lines(state, topic, given, _lines_of(body), rights)
     return posted_deltas(state, topic, given, body, rights)

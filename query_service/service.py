@@ -102,7 +102,7 @@ class QueryService:
         """Follow the changes, as soon as Kafka answers; lends what begins that, which may raise `bad topic`."""
         kafka = self._settings.kafka_client
         follower = Follower(kafka, self._topics.topics, self._take, self._state.loaded, self._state.failed)
-        self._state.lags = follower.lags
+        self._state.lags = follower.behind.places
         beginning = asyncio.create_task(self._begin(follower, stop))
         try:
             yield beginning

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, ParamSpec
 
@@ -154,6 +154,29 @@ def _judge(message: Message, on_end: Ends | None) -> None:
             on_end(message.topic() or "", message.partition() or 0, message.offset() or 0)
     elif error.fatal() or error.code() in _LASTING:
         raise KafkaException(error)
+
+
+ENDS_EVERY_SECONDS = 0.5
+
+
+class Behind:
+    """Notes, twice a second at most, how far a consumer is behind the ends that came with what it fetched last."""
+
+    def __init__(self) -> None:
+        self._looked_at = 0.0
+        self.places: dict[tuple[str, int], int] = {}
+        """Offsets between what was reached and the end, by topic and partition, where the end is known."""
+
+    def look(self, consumer: Consumer, reached: Callable[[], Iterable[TopicPartition]]) -> None:
+        """Look, if it is time to; `reached` says of each partition which offset is next."""
+        now = time.monotonic()
+        if now - self._looked_at < ENDS_EVERY_SECONDS:
+            return
+        self._looked_at = now
+        for there in reached():
+            _, end = consumer.get_watermark_offsets(there, cached=True)
+            if end >= 0:
+                self.places[there.topic, there.partition] = max(0, end - there.offset)
 
 
 AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})

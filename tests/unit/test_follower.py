@@ -273,5 +273,6 @@ def test_how_far_behind_the_end_it_is() -> None:
     topic = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
     follower = Follower({}, [topic], lambda batches: None, lambda places: None, lambda error: None)
     follower._assigned = [TopicPartition(*PLACE, 0)]
-    follower._look_at_ends(cast(Any, Consumer()))
-    assert follower.lags == {PLACE: BEHIND}
+    consumer = cast(Any, Consumer())
+    follower.behind.look(consumer, lambda: follower._reached(consumer))
+    assert follower.behind.places == {PLACE: BEHIND}
