@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import structlog
 from confluent_kafka import (
+    OFFSET_INVALID,
     ConsumerGroupState,
     IsolationLevel,
     KafkaError,
@@ -243,7 +244,7 @@ class Cluster:
         def ask() -> dict[int, int]:
             futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
             try:
-                return {place.partition: _answer(future).offset for place, future in futures.items()}
+                return {place.partition: _told(place, _answer(future)) for place, future in futures.items()}
             except KafkaException as error:
                 if error.args[0].code() in _LOOK_AGAIN:
                     self._admin.list_topics(topic, ADMIN_SECONDS)
@@ -263,6 +264,7 @@ def is_away(error: KafkaException) -> bool:
 _AWAY = AWAY | {
     KafkaError._TIMED_OUT,
     KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._NOENT,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.BROKER_NOT_AVAILABLE,
     KafkaError.NETWORK_EXCEPTION,
@@ -287,6 +289,15 @@ def _answer(future: "Future[T]") -> T:
         raise KafkaException(late) from None
 
 
+def _told(place: TopicPartition, answer: Any) -> int:
+    """Return the offset that is an answer. A client whose connection was lost may give one that is none."""
+    if answer.offset == OFFSET_INVALID:
+        raise KafkaException(
+            KafkaError(KafkaError._NOENT, f"no offset of {place.topic} [{place.partition}] was told")
+        )
+    return int(answer.offset)
+
+
 def _patiently(ask: Callable[[], T]) -> T:
     """Ask until the cluster knows its new topics and their leaders; anything else is raised at once."""
     deadline = time.monotonic() + ADMIN_SECONDS
@@ -306,11 +317,12 @@ _AT_WORK = {
 }
 
 _LOOK_AGAIN = {
+    KafkaError._NOENT,
     KafkaError._UNKNOWN_PARTITION,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
 }
-"""What is said of a partition that was added, or that changed its leader, since the client has looked."""
+"""What is said of a partition that was added, or has lost or changed its leader, since the client has looked."""
 
 _PASSING = _LOOK_AGAIN | {
     KafkaError.UNKNOWN_TOPIC_OR_PART,

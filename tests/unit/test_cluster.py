@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
 from sowline.cluster import Cluster, kafka_topics, serves
 from sowline.topics import TopicDefinition
@@ -40,36 +40,60 @@ def test_compaction_leaves_timelines_alone(given: dict[str, str], hours: int) ->
 
 
 class Admin:
-    """A Kafka client whose knowledge of who leads the partitions is too old until it looks again."""
+    """A Kafka client that knows no better of the partitions until it looks again."""
 
-    def __init__(self, refusal: int) -> None:
-        self._refusal: int | None = refusal
+    def __init__(self, answer: "Future[Any]") -> None:
+        self._answer = answer
         self.looks = 0
 
     def list_offsets(self, asked: dict[TopicPartition, Any], **given: Any) -> dict[TopicPartition, Any]:
-        """Answer with the offset 7, once it has looked."""
-        answer: Future[Any] = Future()
-        if self._refusal is None:
-            answer.set_result(SimpleNamespace(offset=7))
-        else:
-            answer.set_exception(KafkaException(KafkaError(self._refusal)))
-        return dict.fromkeys(asked, answer)
+        """Give that answer, and the offset 7 once it has looked."""
+        return dict.fromkeys(asked, self._answer)
 
     def list_topics(self, topic: str, seconds: float) -> None:
         """Look again."""
-        self._refusal = None
+        self._answer = answered(7)
         self.looks += 1
 
 
+def answered(offset: int) -> "Future[Any]":
+    """Return an answer."""
+    answer: Future[Any] = Future()
+    answer.set_result(SimpleNamespace(offset=offset))
+    return answer
+
+
+def refused(why: int) -> "Future[Any]":
+    """Return a refusal."""
+    answer: Future[Any] = Future()
+    answer.set_exception(KafkaException(KafkaError(why)))
+    return answer
+
+
 @pytest.mark.parametrize(
-    "refusal",
-    [KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH, KafkaError._UNKNOWN_PARTITION],
+    "answer",
+    [
+        answered(OFFSET_INVALID),
+        refused(KafkaError._NOENT),
+        refused(KafkaError.FENCED_LEADER_EPOCH),
+        refused(KafkaError.UNKNOWN_LEADER_EPOCH),
+        refused(KafkaError._UNKNOWN_PARTITION),
+    ],
+    ids=["no offset", "no leader", "leader of before", "leader to come", "partition to come"],
 )
-def test_a_partition_whose_leader_has_changed_is_looked_for(
-    refusal: int, monkeypatch: pytest.MonkeyPatch
+def test_where_a_partition_ends_is_asked_until_it_is_told(
+    answer: "Future[Any]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where it ends is asked again then, of whoever leads it now."""
-    admin = Admin(refusal)
+    """Of a client that has lost its connection an offset may come that is none: a log would seem to be cut."""
+    admin = Admin(answer)
     monkeypatch.setattr("sowline.cluster.AdminClient", lambda options: admin)
     assert Cluster({}).ends("orders", [0]) == {0: 7}
     assert admin.looks == 1
+
+
+def test_no_record_of_that_time_or_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka says so with an offset that is none either, and that is its answer."""
+    answers = [answered(OFFSET_END), answered(9)]
+    admin = SimpleNamespace(list_offsets=lambda asked, **given: dict.fromkeys(asked, answers.pop(0)))
+    monkeypatch.setattr("sowline.cluster.AdminClient", lambda options: admin)
+    assert Cluster({}).offset_at("orders", 0, 1) == 9
