@@ -65,7 +65,9 @@ class Asked:
 
     def ends(self) -> dict[tuple[str, int], int]:
         """Return the offset behind the last committed record of each partition; raises what Kafka refused."""
-        return {(place.topic, place.partition): one.result(0).offset for place, one in self._ends.items()}
+        return {
+            (place.topic, place.partition): _told(place, one.result(0)) for place, one in self._ends.items()
+        }
 
     def topic_ids(self) -> dict[str, str]:
         """Return Kafka's id of each topic; raises what Kafka refused."""

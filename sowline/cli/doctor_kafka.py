@@ -8,7 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_INVALID,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigResource, OffsetSpec, ResourceType
 
 from sowline.change import Change, Progress, read_event
@@ -130,7 +137,13 @@ class Asking:
             request_timeout=ANSWER_SECONDS_MAX,
         )
         answers = self._answers(futures, lambda place: f"offsets of {place.topic} [{place.partition}]")
-        return {(place.topic, place.partition): answer for place, answer in answers.items()}
+        told = {place: answer for place, answer in answers.items() if answer.offset != OFFSET_INVALID}
+        self.untold += [
+            f"offsets of {place.topic} [{place.partition}]: none came"
+            for place in answers
+            if place not in told
+        ]
+        return {(place.topic, place.partition): answer for place, answer in told.items()}
 
     def _answers(self, futures: Mapping[Any, Any], what: Callable[[Any], str]) -> dict[Any, Any]:
         """Return what came; note what was refused, and raise where nobody answers."""

@@ -97,3 +97,16 @@ def test_no_record_of_that_time_or_later(monkeypatch: pytest.MonkeyPatch) -> Non
     admin = SimpleNamespace(list_offsets=lambda asked, **given: dict.fromkeys(asked, answers.pop(0)))
     monkeypatch.setattr("sowline.cluster.AdminClient", lambda options: admin)
     assert Cluster({}).offset_at("orders", 0, 1) == 9
+
+
+def test_a_look_that_was_told_no_end_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever watches a topic would take it for one that was made again."""
+    admin = SimpleNamespace(
+        list_offsets=lambda asked, **given: dict.fromkeys(asked, answered(OFFSET_INVALID)),
+        describe_topics=lambda topics: {},
+    )
+    monkeypatch.setattr("sowline.cluster.AdminClient", lambda options: admin)
+    asked = Cluster({}).ask([("orders", 0)])
+    assert asked.is_answered
+    with pytest.raises(KafkaException, match="no offset"):
+        asked.ends()
