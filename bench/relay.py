@@ -35,6 +35,8 @@ from sowline.topics import TopicDefinition
 RATE = 2000
 """Records a second."""
 SECONDS = 10
+WARM_RUNS = 2
+"""Of both, which are not counted: for so long Kafka compiles itself."""
 WARM_SHARE = 5
 """The first of so many parts of the messages is left out."""
 KEYS = 500
@@ -65,11 +67,13 @@ def run(records: int, runs: int) -> str:
         system(kafka, Path(directory), TOPICS.format("orders", PARTITIONS)) as url,
         relay(kafka, PARTITIONS) as bare,
     ):
-        measure(kafka, "orders", partial(subscribe, url, "orders"), min(count, RATE))  # until all is open
-        for _ in range(runs):
-            lags[SYSTEM].append(measure(kafka, "orders", partial(subscribe, url, "orders"), count))
-            lags[BARE].append(measure(kafka, bare.source, bare.read, count))
-            print(", ".join(f"{name}: {some[-1]}" for name, some in lags.items()), flush=True)
+        ways = ((SYSTEM, "orders", partial(subscribe, url, "orders")), (BARE, bare.source, bare.read))
+        for number in range(WARM_RUNS + runs):
+            for name, topic, reader in ways:
+                found = measure(kafka, topic, reader, count)
+                if number >= WARM_RUNS:
+                    lags[name].append(found)
+                    print(f"{name}: {found}", flush=True)
     return _report(count, runs, lags)
 
 

@@ -27,6 +27,15 @@ class _Embedded(Accepting):
         yield
 
 
+def test_what_is_sent_goes_at_once() -> None:
+    """A small frame does not wait for the acknowledgement of the one before."""
+    with ExitStack() as stack:
+        listens = stack.enter_context(listening(HOST, 0))
+        stack.enter_context(socket.create_connection(listens.getsockname(), timeout=5))
+        accepted = stack.enter_context(listens.accept()[0])
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 async def test_a_crowd_is_let_in_one_by_one() -> None:
     """All may wait in the kernel; each turn of the loop takes one."""
     config = uvicorn.Config(Starlette(), backlog=ACCEPTED_A_TURN, log_level="critical")
