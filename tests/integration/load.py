@@ -13,6 +13,7 @@ from sowline.async_client import AsyncClient
 from sowline.key import partition_of
 from sowline.message import Message
 from sowline.stream import Ask, Stream
+from tests.integration.changes import check_chain, check_compacted, read_changes
 from tests.integration.model import FILTERS, Body, Model, Position, Sent, group_hash
 from tests.integration.services import SECONDS_MAX, System, positions_of, wait_for
 
@@ -219,3 +220,11 @@ async def check_sow(model: Model, url: str, topic: str) -> None:
             found = [message async for message in client.sow(topic, filter=filter)]
             records = {message.sow_key: message.data for message in found if message.command == "sow"}
             assert records == model.sow(filter)
+
+
+async def check_all(model: Model, system: System, url: str, topic: str) -> None:
+    """Compare the SOW and the changes topic with the model."""
+    await check_sow(model, url, topic)
+    changes, _ = read_changes(system, topic)
+    check_chain(changes, model)
+    check_compacted(changes, model)

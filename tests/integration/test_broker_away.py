@@ -14,8 +14,7 @@ import pytest
 from deploy.local import LocalKafka
 from deploy.ports import HOST, free_port
 from fanout.message import Holding, Written
-from tests.integration.changes import check_chain, check_compacted, read_changes
-from tests.integration.load import Publishers, check_sow, model_of, new_seed, write_marks
+from tests.integration.load import Publishers, check_all, model_of, new_seed, write_marks
 from tests.integration.model import Model
 from tests.integration.services import Service, System, http_refusal, http_text, system, wait_for
 from tests.integration.watchers import watching
@@ -119,10 +118,7 @@ async def test_broker_that_goes_and_comes(served: Served) -> None:
     model = await asyncio.to_thread(model_of, served.system, served.topic)
     for life in watchers.lives:
         life.check(model)
-    await check_sow(model, served.query.url, served.topic)
-    changes, _ = read_changes(served.system, served.topic)
-    check_chain(changes, model)
-    check_compacted(changes, model)
+    await check_all(model, served.system, served.query.url, served.topic)
     assert served.system.read(served.system.topic(served.topic).dead) == []
     wait_for(lambda: fanned_out(served, model), "the fanout to have everything")
 

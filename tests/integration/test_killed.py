@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.integration.changes import check_chain, check_compacted, read_changes
 from tests.integration.load import (
     Publishers,
-    check_sow,
+    check_all,
     model_of,
     new_seed,
     write_marks,
@@ -78,10 +77,7 @@ async def run(served: Served, service: Service) -> None:
     model = await asyncio.to_thread(model_of, served.system, served.topic)
     for life in watchers.lives:
         life.check(model)
-    await check_sow(model, served.query.url, served.topic)
-    changes, _ = read_changes(served.system, served.topic)
-    check_chain(changes, model)
-    check_compacted(changes, model)
+    await check_all(model, served.system, served.query.url, served.topic)
 
 
 async def test_killed_materializer(served: Served) -> None:

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from sowline.key import partition_of
-from tests.integration.changes import check_chain, check_compacted, read_changes
-from tests.integration.load import check_sow, model_of, new_seed
+from tests.integration.changes import read_changes
+from tests.integration.load import check_all, model_of, new_seed
 from tests.integration.model import FILTERS, Body
 from tests.integration.producers.programs import PROGRAMS, SOURCES, Program
 from tests.integration.producers.records import History, Told, history, records, sow
@@ -41,10 +41,7 @@ class Served:
     def sow(self, name: str) -> dict[str, Body]:
         """Check everything about a topic, and return its records by their `id`."""
         model = model_of(self.system, name)
-        asyncio.run(check_sow(model, self.query.url, name))
-        changes, _ = read_changes(self.system, name)
-        check_chain(changes, model)
-        check_compacted(changes, model)
+        asyncio.run(check_all(model, self.system, self.query.url, name))
         return {str(body["id"]): body for body in model.sow().values()}
 
 

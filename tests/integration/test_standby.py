@@ -10,11 +10,10 @@ import pytest
 
 from sowline.async_client import AsyncClient
 from sowline.stream import Stream
-from tests.integration.changes import check_chain, check_compacted, read_changes
 from tests.integration.load import (
     Life,
     Publishers,
-    check_sow,
+    check_all,
     model_of,
     new_seed,
     subscribed,
@@ -127,9 +126,6 @@ def test_rolling_restart(workers: Workers) -> None:
         workers.wait_alone(second)
     model = model_of(system, topic)
     life.check(model)
-    changes, _ = read_changes(system, topic)
-    check_chain(changes, model)
-    check_compacted(changes, model)
-    asyncio.run(check_sow(model, workers.query.url, topic))
+    asyncio.run(check_all(model, system, workers.query.url, topic))
     assert second.metric("sowline_standby_takeovers_total") == PARTITIONS
     assert [load_counts(worker) for worker in workers.both] == loads

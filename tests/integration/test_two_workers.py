@@ -13,9 +13,9 @@ import pytest
 
 from sowline import Client, LocalView
 from sowline.key import partition_of
-from tests.integration.changes import check_chain, check_compacted, read_changes
+from tests.integration.changes import read_changes
 from tests.integration.compaction import compact, end_haste, hasten_compaction
-from tests.integration.load import Publishers, check_sow, model_of, new_seed, write_marks
+from tests.integration.load import Publishers, check_all, check_sow, model_of, new_seed, write_marks
 from tests.integration.model import Body, Model
 from tests.integration.services import SECONDS_MAX, Service, System, http_text, system, wait_for
 
@@ -125,10 +125,7 @@ class Pair:
         """Compare everything with the model once all is applied; each partition gets a last record first."""
         write_marks(self.system, self.query.url, self.topic)
         model = model_of(self.system, self.topic)
-        asyncio.run(check_sow(model, self.query.url, self.topic))
-        changes, _ = read_changes(self.system, self.topic)
-        check_chain(changes, model)
-        check_compacted(changes, model)
+        asyncio.run(check_all(model, self.system, self.query.url, self.topic))
 
 
 KEYS = [
