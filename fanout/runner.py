@@ -36,7 +36,6 @@ BATCH_MAX = 1000
 LOAD_STEP = 10_000
 """Records of a load that are looked at, or written, before the next poll: the group must hear of a member in time."""
 
-
 REFUSALS = frozenset(
     {
         KafkaError.MSG_SIZE_TOO_LARGE,

@@ -263,22 +263,29 @@ def is_away(error: KafkaException) -> bool:
     return error.args[0].code() in _AWAY
 
 
-_AWAY = AWAY | {
-    KafkaError._TIMED_OUT,
-    KafkaError._TIMED_OUT_QUEUE,
-    KafkaError._NOENT,
-    KafkaError.REQUEST_TIMED_OUT,
-    KafkaError.BROKER_NOT_AVAILABLE,
-    KafkaError.NETWORK_EXCEPTION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.REPLICA_NOT_AVAILABLE,
-    KafkaError.KAFKA_STORAGE_ERROR,
-    KafkaError.NOT_CONTROLLER,
-    KafkaError.THROTTLING_QUOTA_EXCEEDED,
-}
+_OTHER_LEADER = {KafkaError._NOENT, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH}
+"""What is said of a partition that has lost or changed its leader since the client has looked."""
+
+_LOOK_AGAIN = _OTHER_LEADER | {KafkaError._UNKNOWN_PARTITION}
+"""The same, and of a partition that was added since."""
+
+_AWAY = (
+    AWAY
+    | _OTHER_LEADER
+    | {
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.KAFKA_STORAGE_ERROR,
+        KafkaError.NOT_CONTROLLER,
+        KafkaError.THROTTLING_QUOTA_EXCEEDED,
+    }
+)
 """What a client or a broker says where the next try may succeed: it was away, or is on its way back."""
 
 
@@ -317,14 +324,6 @@ _AT_WORK = {
     ConsumerGroupState.PREPARING_REBALANCING,
     ConsumerGroupState.COMPLETING_REBALANCING,
 }
-
-_LOOK_AGAIN = {
-    KafkaError._NOENT,
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-}
-"""What is said of a partition that was added, or has lost or changed its leader, since the client has looked."""
 
 _PASSING = _LOOK_AGAIN | {
     KafkaError.UNKNOWN_TOPIC_OR_PART,

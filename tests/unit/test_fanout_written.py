@@ -14,22 +14,21 @@ from sowline.settings import Settings
 from sowline.topics import parse_topics
 
 NOBODY: Any = None
+SETTINGS = Settings(kafka="127.0.0.1:1")
+TOPICS = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic: t}]}")
 
 
 @pytest.fixture
 def runner() -> Runner:
     """One that has not begun."""
-    topics = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic: t}]}")
-    settings = Settings(kafka="127.0.0.1:1")
-    return Runner(settings, topics.fanouts[0], topics.topics[0], threading.Event())
+    return Runner(SETTINGS, TOPICS.fanouts[0], TOPICS.topics[0], threading.Event())
 
 
 def test_what_nobody_has_thought_of_stops_it_for_all_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its service is not ready, and says why; it does not end in silence."""
-    topics = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic: t}]}")
-    service = FanoutService(Settings(kafka="127.0.0.1:1"), topics, threading.Event())
+    service = FanoutService(SETTINGS, TOPICS, threading.Event())
     monkeypatch.setattr(Runner, "run", lambda runner: {}["no such"])
-    service._keep(topics.fanouts[0])
+    service._keep(TOPICS.fanouts[0])
     assert service.not_ready() == "f: KeyError: 'no such'"
 
 
