@@ -158,6 +158,17 @@ class Transient(RuleBasedStateMachine):
         assert not era or set(live) <= written
 
 
+def test_a_start_after_an_owner_was_overtaken() -> None:
+    """What a dead owner says late may be more than the next one has applied, when the service starts at the end."""
+    machine = Transient()
+    machine.write(keys=[1], value=0, number=None)
+    machine.delete(key=None)
+    machine.work(size=2, intrude=0, cut=0, lost=False)
+    machine.work(size=1, intrude=0, cut=None, lost=False)
+    machine.start(back=0, cut=None, lost=False)
+    machine.teardown()
+
+
 def same(head: Any) -> Any:
     """Return what all roads must agree on."""
     return replace(head, changes_end=0, changes_id="", spoiled=frozenset())

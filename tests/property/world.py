@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from materializer.cache import Cache
+from materializer.eras import Overtaken, check_owner
 from materializer.partition import Partition, foreign_keys
 from materializer.record import Record, decode_record
 from materializer.recovery import Extent, Opened, Recovery
@@ -224,7 +225,8 @@ class World:
     ) -> None:
         """Apply a batch; `intrude` is where late writers get in.
 
-        The owner dies before the `cut`-th output, or, if it is to `restart`, right after the commit.
+        The owner dies before the `cut`-th output, or, if it is to `restart`, right after the commit. One that finds
+        its followers told of more than it has applied does not commit, and opens the partition again.
         """
         partition = self.owner(number)
         start = partition.head.next_offset
@@ -248,6 +250,11 @@ class World:
             after = self.changes[number].end
         if after - before > len(prepared.events):
             found = [m.event for m in self.changes[number].held if before <= m.at < after]
+            try:
+                check_owner(found, prepared.step.head.position)
+            except Overtaken:
+                self.crash(number)
+                return
             partition.spoil({PROGRESS_KEY, *foreign_keys(found, prepared.events)}, after)
         partition.commit(prepared, after)
         self.upkeep[number].applied(batch, self.time + self.skew)
