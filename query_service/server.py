@@ -37,7 +37,7 @@ from query_service.places import wait_for_past, wait_for_replica
 from query_service.query import Query
 from query_service.quiet import TICKS
 from query_service.record import read_record
-from query_service.rights import NOT_ENTITLED, Rights
+from query_service.rights import NOT_ENTITLED, Entitlements, Rights
 from query_service.rounds import Rounds
 from query_service.session import Session
 from query_service.state import State, TopicState
@@ -229,7 +229,9 @@ class Server:
             {
                 "kafka": kafka,
                 "topics": [
-                    self._about(topic) | ({"indexes": topic.indexes.statistics()} if is_admin else {})
+                    self._about(topic)
+                    | {"select": _readable_fields(rights.read, name)}
+                    | ({"indexes": topic.indexes.statistics()} if is_admin else {})
                     for name, topic in self._state.topics.items()
                     if name in rights.read or name in rights.write
                 ],
@@ -402,6 +404,12 @@ def _about(visit: Visit) -> list[tuple[bytes, bytes]]:
 def _address_of(socket: WebSocket) -> str:
     client = socket.client
     return "" if client is None else f"{client.host}:{client.port}"
+
+
+def _readable_fields(read: Entitlements, topic: str) -> str | None:
+    """Return the select list of what may be read of a topic's records; None where that is all, or nothing."""
+    select = read.of(topic).select if topic in read else None
+    return None if select is None else select.text
 
 
 def _seconds_since(moment: int) -> float | None:

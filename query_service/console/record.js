@@ -167,7 +167,7 @@ export function RecordPanel({ wire, topic, feed, sowKey, version, onClose, onWri
       <div class="switch" role="group" aria-label="what to show">
         ${[["record", "Record"], ...(isOne ? [["timeline", "Timeline"]] : [])].map(([name, title]) => html`<button type="button" aria-pressed=${view === name} onClick=${() => setView(name)}>${title}</button>`)}
         <span class="grow"></span>
-        ${isOne && html`<button type="button" onClick=${() => onWrite({ body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
+        ${isOne && html`<button type="button" disabled=${text === undefined} onClick=${() => onWrite({ way: topic.select === null ? "publish" : "delta_publish", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
         ${text && html`<${Copy} text=${text} what="the record" />`}
       </div>
       ${view === "record" && error && html`<p class="notice bad"><strong>${error.reason}</strong> ${error.message}</p>`}

@@ -110,6 +110,7 @@ export function WriteDialog({ wire, topic, begin, onClose }) {
           ${waysOf(topic).map((name) => html`<button type="button" aria-pressed=${way === name} onClick=${() => choose(name)}>${WAYS[name].title}</button>`)}
         </div>
         <p class="muted">${WAYS[way].hint}</p>
+        ${way === "publish" && topic.select !== null && html`<p class="notice">You may read some fields only. What a record has in others goes if you publish it whole: merge it instead.</p>`}
         ${(way === "publish" || way === "delta_publish") && html`
           <label class="field">Record <textarea class="mono" rows="14" spellcheck="false" autofocus value=${body} onInput=${(event) => setBody(event.target.value)}></textarea></label>
           <label class="field short">Lifetime in seconds <input type="number" min="0" step="any" value=${expiration} placeholder="the topic's" onInput=${(event) => setExpiration(event.target.value)} /></label>`}

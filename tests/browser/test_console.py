@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
@@ -16,6 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 from sowline.publisher import Publisher
 from tests.browser.seen import CHROMIUM, Console, browser
 from tests.integration.served import Served, ServedTopic, serve
+from tests.integration.services import http_text
 from tests.integration.wire import Json
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian's package of that name)")
@@ -277,21 +279,25 @@ def test_topics_and_connections(console: Console, flights: ServedTopic, served: 
     expect(client).to_have_count(0)
 
 
+@contextmanager
+def guarded(served: Served, tmp_path: Path, **roles: Json) -> Iterator[str]:
+    """Lend the address of a query service that asks for tokens: `sow_` and the role of who has it."""
+    users = [
+        {"user": f"user of {role}", "sha256": sha256(f"sow_{role}".encode()).hexdigest(), "roles": [role]}
+        for role in roles
+    ]
+    (tmp_path / "access.yaml").write_text(json.dumps({"tokens": users, "roles": roles}))
+    service = served.system.service("query_service", access=tmp_path / "access.yaml").start().wait_ready()
+    yield service.url
+    service.close()
+
+
 def test_who_has_to_log_on(chromium: Browser, served: Served, flights: ServedTopic, tmp_path: Path) -> None:
     """Where tokens are asked for, the console asks for one; what its user may not do is said."""
-    tokens = {"ada": ("sow_desk", "desk"), "bob": ("sow_reader", "reader")}
     read = [{"topics": "^.*"}]
-    access = {
-        "tokens": [
-            {"user": user, "sha256": sha256(token.encode()).hexdigest(), "roles": [role]}
-            for user, (token, role) in tokens.items()
-        ],
-        "roles": {"desk": {"admin": True, "read": read}, "reader": {"read": read}},
-    }
-    (tmp_path / "access.yaml").write_text(json.dumps(access))
-    guarded = served.system.service("query_service", access=tmp_path / "access.yaml").start().wait_ready()
-    with chromium.new_context() as context:
-        console = Console(context.new_page(), guarded.url)
+    roles: dict[str, Json] = {"desk": {"admin": True, "read": read}, "reader": {"read": read}}
+    with guarded(served, tmp_path, **roles) as url, chromium.new_context() as context:
+        console = Console(context.new_page(), url)
         page, log_on = console.page, console.page.get_by_role("dialog", name="Who is there?")
         console.enter()
         log_on.get_by_label("Token").fill("sow_other")
@@ -302,12 +308,47 @@ def test_who_has_to_log_on(chromium: Browser, served: Served, flights: ServedTop
         page.get_by_role("link", name=flights.name).click()
         console.rows(3)
         console.go("connections")
-        expect(page.get_by_role("heading", name="ada")).to_be_visible()
+        expect(page.get_by_role("heading", name="user of desk")).to_be_visible()
         page.evaluate("sessionStorage.setItem('sowline.token', 'sow_reader')")
         page.reload()
         expect(page.get_by_role("alert")).to_contain_text("not entitled")
         assert [said for said in console.complaints if "status of 40" not in said] == []
-    guarded.close()
+
+
+def test_who_reads_some_fields_edits_these(
+    chromium: Browser, served: Served, flights: ServedTopic, tmp_path: Path
+) -> None:
+    """What is not shown of a record stays when it is edited."""
+    flights.write(flight("DL", 4, "late", gate="C9"))
+    everything = [{"topics": "^.*"}]
+    some = [{"topics": "^.*", "select": "[-/gate]"}]
+    with (
+        guarded(served, tmp_path, some={"read": some, "write": everything}) as url,
+        chromium.new_context() as context,
+    ):
+        console = Console(context.new_page(), url)
+        page = console.page
+        console.enter()
+        page.get_by_label("Token").fill("sow_some")
+        page.get_by_role("button", name="Log on").click()
+        page.get_by_role("link", name=flights.name).click()
+        console.rows(4)
+        console.cells("DL").click()
+        page.get_by_role("button", name="Edit…").click()
+        dialog = page.get_by_role("dialog")
+        record = dialog.get_by_label("Record")
+        assert json.loads(record.input_value()) == flight("DL", 4, "late")
+        record.fill(json.dumps(flight("DL", 4, "landed")))
+        dialog.locator("footer").get_by_role("button", name="Merge").click()
+        expect(dialog.get_by_role("status")).to_contain_text("applied")
+        dialog.get_by_role("group", name="what to write").get_by_role("button", name="Publish").click()
+        expect(dialog.locator(".notice")).to_contain_text("You may read some fields only")
+        assert [said for said in console.complaints if "status of 40" not in said] == []
+    flights.settle()
+    (found,) = http_text(
+        f"{served.query.url}/v1/topics/{flights.name}/sow", b'{"filter": "/flight = 4"}'
+    ).splitlines()
+    assert json.loads(found)["data"] == flight("DL", 4, "landed", gate="C9")
 
 
 def test_by_keyboard_alone(console: Console, flights: ServedTopic) -> None:

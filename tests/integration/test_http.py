@@ -176,6 +176,7 @@ def test_topics(served: Served) -> None:
         "record_bytes_max": 1024 * 1024,
         "records": 10,
         "loading": False,
+        "select": None,
     }
 
 
