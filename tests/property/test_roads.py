@@ -32,7 +32,7 @@ from sowline.position import Position, before_the_log
 from sowline.topics import Topics, parse_topics
 from tests.property.test_index_roads import DOCUMENTS, FILTERS, LOOKUPS
 
-LIMITS = Limits(seconds_max=1)
+LIMITS = Limits()
 
 
 # --- the world ---
