@@ -5,9 +5,9 @@ functions, every step copies what it needs.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from sowline.command import LogRecord
 from sowline.key import partition_of, sow_key
@@ -24,8 +24,11 @@ FILTERS: dict[str, Callable[[Body], bool]] = {
 }
 """Every filter that is used, and what it means."""
 
-COMMANDS = {"publish", "delta_publish", "sow_delete", "expire", "define"}
+COMMANDS = {"publish", "delta_publish", "delta", "sow_delete", "expire", "define"}
+HEADERS = {"command", "publisher", "sequence", "filter", "keys", "origin", "expiration", "guard"}
+HEADERS |= {"tags", "change_id"}
 PUBLISHERS_MAX = 8
+TAG_CHARACTERS_MAX = 100
 
 
 @dataclass
@@ -41,14 +44,30 @@ class Kept:
     due: int | None = None
 
 
+class Account(NamedTuple):
+    """What is known of a document's writes up to one of them; the last three are of that one."""
+
+    version: int
+    signature: str
+    first: int
+    last: int
+    mutated: int
+    tags: tuple[str, ...]
+    change_id: str
+    redundant: bool
+
+
 @dataclass
 class Effect:
-    """What one log record did to one record."""
+    """What one log record did to one record; of a document also what is known of its writes, and the outcome."""
 
     place: Place
     key: str
     before: Body | None
     now: Body | None
+    account_before: Account | None = None
+    account: Account | None = None
+    outcome: str | None = None
 
 
 class Refused(Exception):
@@ -86,7 +105,10 @@ class PartitionModel:
                 self._apply(record)
             except Refused as refusal:
                 self.dead.append((record.offset, str(refusal)))
-            self.states[record.offset] = self.live
+            self._keep_state(record.offset)
+
+    def _keep_state(self, offset: int) -> None:
+        self.states[offset] = self.live
 
     @property
     def live(self) -> dict[str, Body]:
@@ -110,6 +132,8 @@ class PartitionModel:
             self._expire(record, headers["sow.guard"])
         elif command == "define":
             self._define(record)
+        elif command == "delta":
+            self._delta(record, number)
         elif "sow.filter" in headers or "sow.keys" in headers:
             self._delete_selected(record, headers, number, origin)
         elif command == "sow_delete" or record.value is None:
@@ -120,10 +144,10 @@ class PartitionModel:
     @staticmethod
     def _command(headers: dict[str, str]) -> str:
         command = headers.get("sow.command", "publish")
-        known = {"command", "publisher", "sequence", "filter", "keys", "origin", "expiration", "guard"}
         bad = command not in COMMANDS or any(
-            name.startswith("sow.") and name[4:] not in known for name in headers
+            name.startswith("sow.") and name[4:] not in HEADERS for name in headers
         )
+        bad = bad or any(len(tag) > TAG_CHARACTERS_MAX for tag in tags_of(headers))
         if ("sow.publisher" in headers) != ("sow.sequence" in headers):
             raise Refused("bad header")
         if bad or ("sow.filter" in headers and "sow.keys" in headers):
@@ -131,7 +155,7 @@ class PartitionModel:
         if ("sow.guard" in headers) != (command == "expire"):
             raise Refused("bad header")
         if command in ("expire", "define") and set(headers) & {
-            f"sow.{name}" for name in known - {"command", "guard"}
+            f"sow.{name}" for name in HEADERS - {"command", "guard"}
         }:
             raise Refused("bad header")
         return command
@@ -229,6 +253,9 @@ class PartitionModel:
                 raise Refused("too large")
         self._set(record, 0, key, kept, body, number)
 
+    def _delta(self, record: LogRecord, number: tuple[str, Place] | None) -> None:
+        raise Refused("no documents")
+
     def _delete_named(self, record: LogRecord, number: tuple[str, Place] | None) -> None:
         key = self._parse(record.value)[0] if record.value else (record.key or b"").decode()
         if not key:
@@ -275,6 +302,12 @@ class PartitionModel:
         self.effects.append(Effect((record.offset, nth), key, kept.body, body))
         due = None if body is None else self._due(record)
         self.kept[key] = Kept(body, self._numbers(kept, number), (record.offset, nth), due)
+
+
+def tags_of(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the tags that headers give a write, each once, sorted."""
+    named = {tag.strip() for tag in headers.get("sow.tags", "").split(",")}
+    return tuple(sorted(named - {""}))
 
 
 def merged(old: Body, delta: Body) -> Body:

@@ -43,6 +43,7 @@ class Consumer:
         self._ended: set[Place] = set()
         self._highs: dict[Place, int] = {}
         self._unaware = 0
+        self._repeats = 0
 
     # what reads
 
@@ -57,6 +58,8 @@ class Consumer:
         pause()
         self._process.boundary("polled")
         self._rebalance()
+        self._positions = {place: max(0, at - self._repeats) for place, at in self._positions.items()}
+        self._repeats = 0
         if self._chance.random() < 0.15 and not self._broker.is_calm:
             return None
         return self._next()
@@ -95,9 +98,8 @@ class Consumer:
         return None
 
     def go_back(self, records: int) -> None:
-        """Deliver some records once more."""
-        for place, position in self._positions.items():
-            self._positions[place] = max(0, position - records)
+        """Deliver some records once more, from the next poll on: what it returns goes with what is consumed then."""
+        self._repeats = records
 
     def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
         """Return where it reads on in each of these partitions."""
@@ -215,9 +217,9 @@ class Producer:
 
     def _send(self, place: Place) -> None:
         (key, value, headers), report = self._queues[place].popleft()
-        written = self._broker.append(place, key, value, headers)
         if not self._queues[place]:
             del self._queues[place]
+        written = self._broker.append(place, key, value, headers)
         if report is not None:
             self._reports.append(partial(report, None, written))
 

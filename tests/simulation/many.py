@@ -45,11 +45,17 @@ def failures(seeds: Sequence[int], steps: int = STEPS) -> list[str]:
 
 
 def finds(mistake: str, seeds: Sequence[int]) -> bool:
-    """Tell whether one of the seeds, run with a mistake in the services, fails."""
+    """Tell whether one of the seeds, run with a mistake in the services, fails.
+
+    Raises `TypeError` where the mistake itself does: what it stands in for is called otherwise by now.
+    """
     in_turn = sorted(seeds, key=lambda seed: seed != FOUND_BY.get(mistake))
     with mistaken(mistake):
         for number, seed in enumerate(in_turn, 1):
-            if simulate(seed, STEPS, FAULTS_OF.get(mistake)).error is not None:
+            error = simulate(seed, STEPS, FAULTS_OF.get(mistake)).error
+            if isinstance(error, TypeError):
+                raise error
+            if error is not None:
                 return True
             if number % RUNS_A_COLLECTION == 0:
                 gc.collect()

@@ -12,8 +12,9 @@ from msgspec import structs
 from fanout.subscription import OOF, Subscription
 from materializer.core import Applier
 from materializer.damage import DiskFull
+from materializer.documents import write_of
 from materializer.partition import Partition
-from materializer.recovery import Loader
+from materializer.recovery import Loader, record_of
 from materializer.worker import Worker
 from query_service.active import Active
 from query_service.catch_up import CatchUp
@@ -22,6 +23,7 @@ from query_service.hub import Hub
 from query_service.replica import PartitionReplica, Ring
 from sowline.change import Progress
 from sowline.cluster import Asked, Cluster
+from sowline.document.fold import fold
 from sowline.following import Verdict, Wholeness, verdict
 from sowline.stream import Stream
 
@@ -34,6 +36,10 @@ _begin = Applier._begin
 _loaded_head = Loader.head
 _messages = Stream._messages
 _commit = Partition.commit
+_again = Partition._again
+_fold = fold
+_record_of = record_of
+_write_of = write_of
 
 
 def _commit_before_emit() -> list[Any]:
@@ -70,8 +76,8 @@ def _foreign_writes_not_seen() -> list[Any]:
 
 
 def _foreign_tail_not_seen() -> list[Any]:
-    def tail(events: Any, position: Any) -> Any:
-        return max([position, *(event.position for event in events)]), frozenset()
+    def tail(events: Any, position: Any, topic_id: str) -> Any:
+        return max([position, *(event.position for event in events)]), frozenset(), frozenset()
 
     return [patch("materializer.recovery._read_tail", tail)]
 
@@ -183,6 +189,35 @@ def _cut_short_not_seen() -> list[Any]:
     return [patch.object(Loader, "head", head)]
 
 
+def _account_not_written_again() -> list[Any]:
+    def again(self: Partition, key: bytes, record: Any) -> Any:
+        return structs.replace(_again(self, key, record), writes=None)
+
+    return [patch.object(Partition, "_again", again)]
+
+
+def _redundant_write_counts_as_a_change() -> list[Any]:
+    def fold(document: Any, write: Any, template: Any) -> Any:
+        folded = _fold(document, write, template)
+        return folded._replace(document=replace(folded.document, last_mutate_ms=write.at_ms))
+
+    return [patch("materializer.documents.fold", fold)]
+
+
+def _deleted_document_not_loaded() -> list[Any]:
+    def record_of(definition: Any, event: Any, held: Any) -> Any:
+        return None if event.body is None else _record_of(definition, event, held)
+
+    return [patch("materializer.recovery.record_of", record_of)]
+
+
+def _forwarded_write_is_another() -> list[Any]:
+    def write_of(delta: Any, record: Any, command: Any, partition: int, time: int) -> Any:
+        return _write_of(delta, record, command._replace(origin=None), partition, time)
+
+    return [patch("materializer.core.write_of", write_of)]
+
+
 def _fields(head: Any) -> dict[str, Any]:
     return {name: getattr(head, name) for name in head.__dataclass_fields__}
 
@@ -227,10 +262,10 @@ def _written_amid_ours_not_seen() -> list[Any]:
 
 
 def _put_right(self: Worker, place: Any, partition: Partition, log_end: int) -> None:
-    end = None
+    start = end = partition.head.changes_end
     for events in partition.put_right(log_end):
-        end = self._write_apart(place, events)
-    if end is not None:
+        end = self._write_apart(place, end, events)
+    if end > start:
         partition.is_right(end)
 
 
@@ -302,6 +337,7 @@ FOUND_BY: dict[str, int] = {
     "reset goes on from before": 33,
     "overtaken not seen": 40,
     "long load not read on": 77,
+    "written amid ours not seen": 28,
 }
 """The seed that found a mistake that few of them find: it is tried first. Once the services differ, another may."""
 
@@ -320,6 +356,8 @@ FAULTS_OF: dict[str, frozenset[str]] = {
     "cut short not seen": frozenset({"disk loss", "crash"}),
     "loaded without a word": frozenset({"changes loss", "service crash"}),
     "loaded amid a rewrite": frozenset({"changes loss", "service crash", "disk loss"}),
+    "account not written again": _STALE,
+    "deleted document not loaded": frozenset({"disk loss", "crash"}),
     "idle owner does not look": _STALE,
     "topics not known by their ids": frozenset({"changes loss", "service crash"}),
     "overtaken not seen": _STALE,

@@ -6,9 +6,11 @@ from random import Random
 from sowline.command import Headers
 from sowline.key import partition_of, sow_key
 from sowline.topics import TopicDefinition
+from tests.property.document_model import DELTAS
 from tests.property.model import FILTERS, Body
 from tests.simulation.broker import Broker
 
+TAGS = (b"t", b"t", b"t", b"u", b"u", b"u", b"t,u", b"t,u", b" u , t ", b"t," + b"x" * 101)
 KEYS = ("a", "b", "c", "d", "e", "f", "1", "2")
 
 
@@ -101,3 +103,28 @@ class Publishers:
         if chance.random() < 0.3:
             body["more"] = {chance.choice("ab"): chance.randint(0, 2)}
         return json.dumps(body, separators=(",", ":")).encode()
+
+
+class DocumentPublishers(Publishers):
+    """Producers that write to documents: deltas too, and tags, ids and lifetimes with any command."""
+
+    def _content(self, id: str) -> tuple[bytes | None, bytes | None, Headers]:
+        chance = self._chance
+        if chance.random() < 0.6:
+            key = None if chance.random() < 0.03 else id.encode()
+            content = key, chance.choice(list(DELTAS)).encode(), [("sow.command", b"delta")]
+        else:
+            content = super()._content(id)
+        key, value, headers = content
+        return key, value, headers + self._more()
+
+    def _more(self) -> Headers:
+        chance = self._chance
+        more = {
+            "sow.tags": (0.3, TAGS),
+            "sow.change_id": (0.1, (b"first", b"second", b"7f1c2a52-4b7e-11ef-9a3d-0242ac120002")),
+            "sow.expiration": (0.1, (b"0", b"0.5", b"2", b"30")),
+        }
+        return [
+            (name, chance.choice(some)) for name, (share, some) in more.items() if chance.random() < share
+        ]

@@ -18,11 +18,12 @@ import structlog
 
 from sowline.topics import parse_topics
 from tests.property.clock import ClockLoop
+from tests.property.document_model import CONDITIONS
 from tests.simulation import clients, strands
 from tests.simulation.broker import Broker, Group, Written
 from tests.simulation.disk import Disks
 from tests.simulation.process import Process
-from tests.simulation.publishers import Publishers
+from tests.simulation.publishers import DocumentPublishers, Publishers
 from tests.simulation.services import QueryService, Worker
 from tests.simulation.subscriber import Subscriber, Wish
 from tests.simulation.truth import Truth, Untrue, hold
@@ -30,6 +31,12 @@ from tests.simulation.truth import Truth, Untrue, hold
 BEGIN_MS = 1_700_000_000_000
 LAG_MS = 30_000
 """How long an event of the changes topic is safe from compaction here."""
+
+DOCUMENTS_SHARE = 0.25
+"""Of the seeds: those whose topic is one of documents."""
+
+DOCUMENTS = ", documents: true, template: {type: review}, history_ttl: 15s, record_bytes_max: 250"
+"""What its definition has beside the rest. By ten seconds of compaction's lag the broker's clock may go back."""
 
 STEPS = 120
 REST_ROUNDS_MAX = 1500
@@ -116,9 +123,11 @@ class Simulation:
         self._slow = self._chance("slow")
         partitions = self.chance.choice((1, 1, 2, 3))
         window = self.chance.choice(("5s", "7d"))
+        has_documents = self._chance("documents").random() < DOCUMENTS_SHARE
         self.topics = parse_topics(
             f"topics: [{{name: orders, key: /id, partitions: {partitions}, expiration: enabled,"
-            f" repeat_window: {window}, resume_window: {LAG_MS // 1000}s}}]"
+            f" repeat_window: {window}, resume_window: {LAG_MS // 1000}s"
+            f"{DOCUMENTS if has_documents else ''}}}]"
         )
         self.definition = self.topics.topics[0]
         self.truth = Truth(self.definition, lambda: self.broker)
@@ -137,7 +146,8 @@ class Simulation:
         self.services = [self._service(number) for number in range(self.chance.choice((1, 2)))]
         self.subscribers = [self._subscriber(number) for number in range(self.chance.randint(1, 4))]
         self.ring = self.chance.choice((3, 8, 1000))
-        self.publishers = Publishers(self._chance("publishers"), self.definition, self.broker)
+        publishers = DocumentPublishers if has_documents else Publishers
+        self.publishers = publishers(self._chance("publishers"), self.definition, self.broker)
         self.wakes: dict[str, int] = {}
         self.counts: dict[str, int] = {}
         self._aside: BaseException | None = None
@@ -170,6 +180,10 @@ class Simulation:
         filter = chance.choice(("1=1", "/q > 5", "/q IN (1,2,3)", "/r = 'n' AND NOT /q < 4"))
         oof, delta, conflation, reset = (chance.random() < share for share in (0.7, 0.4, 0.2, 0.5))
         wish = Wish(filter, oof, delta, conflation, reset)
+        if self.definition.documents:
+            condition = chance.choice(list(CONDITIONS))
+            no_redundant, intrinsics = (chance.random() < share for share in (0.3, 0.3))
+            wish = wish._replace(condition=condition, no_redundant=no_redundant, intrinsics=intrinsics)
         return Subscriber(f"client-{number}", wish, self.truth, chance, self.trace, self.definition.name)
 
     # time, and what is written down

@@ -14,7 +14,8 @@ from sowline.errors import SowlineError
 from sowline.message import Message, Received, read_frame
 from sowline.position import Position
 from sowline.stream import Ask, Stream, stream_id
-from tests.property.model import FILTERS, Body, Effect, merged
+from tests.property.document_model import CONDITIONS
+from tests.property.model import FILTERS, Account, Body, Effect, merged
 from tests.simulation.truth import Truth, hold
 
 if TYPE_CHECKING:
@@ -22,18 +23,27 @@ if TYPE_CHECKING:
 
 
 class Wish(NamedTuple):
-    """What a client asks for."""
+    """What a client asks for; the last three of documents."""
 
     filter: str
     oof: bool
     delta: bool
     conflation: bool
     reset: bool
+    condition: str = ""
+    no_redundant: bool = False
+    intrinsics: bool = False
 
     @property
     def options(self) -> str:
         """The options as text."""
-        given = {"oof": self.oof, "conflation=100ms": self.conflation, "reset": self.reset}
+        given = {
+            "oof": self.oof,
+            "conflation=100ms": self.conflation,
+            "reset": self.reset,
+            "no_redundant": self.no_redundant,
+            "intrinsics": self.intrinsics,
+        }
         return ",".join(name for name, wanted in given.items() if wanted)
 
     @property
@@ -41,15 +51,20 @@ class Wish(NamedTuple):
         """The kind of subscription, without its snapshot."""
         return "delta_subscribe" if self.delta else "subscribe"
 
-    def matches(self, body: Body | None) -> bool:
+    def matches(self, body: Body | None, account: Account | None) -> bool:
         """Tell whether a record is one of those that are wanted."""
-        return body is not None and FILTERS[self.filter](body)
+        if body is None or not FILTERS[self.filter](body):
+            return False
+        return account is None or CONDITIONS[self.condition](body, account)
 
     def is_told(self, effect: Effect) -> str | None:
         """Return the message that a change is due to the client: `publish`, `oof` or none."""
-        if self.matches(effect.now):
-            return "publish"
-        return "oof" if self.oof and self.matches(effect.before) else None
+        before, now = effect.account_before, effect.account
+        matched = self.matches(effect.before, before)
+        if self.matches(effect.now, now):
+            is_silent = self.no_redundant and matched and now is not None and now.redundant
+            return None if is_silent else "publish"
+        return "oof" if self.oof and matched else None
 
 
 class Saved(NamedTuple):
@@ -93,6 +108,7 @@ class Subscriber:
             command,
             self._topic,
             filter=self.wish.filter,
+            condition=self.wish.condition,
             options=self.wish.options,
             bookmark=saved.bookmark if saved else "",
             batch_size=2,
@@ -248,6 +264,17 @@ class Subscriber:
         if message.command == "publish":
             held = self.view.get(key)
             hold(held == effect.now, self.name, "holds", held, "not", effect.now, "by", message)
+        if self.wish.intrinsics:
+            self._check_intrinsics(message, effect)
+
+    def _check_intrinsics(self, message: Message, effect: Effect) -> None:
+        """Look at what is told of a document's writes."""
+        told, account = message.intrinsics or {}, effect.account
+        assert account is not None
+        found = told.get("~id"), told.get("~version"), told.get("~signature"), told.get("~deleted")
+        expected = effect.key, account.version, account.signature, effect.now is None
+        hold(found == expected, self.name, "is told", told, "of", effect)
+        hold(tuple(told.get("~tags", ())) == account.tags, self.name, "is told", told, "of", effect)
 
     def _apply(self, message: Message) -> None:
         assert message.sow_key is not None
@@ -286,7 +313,7 @@ class Subscriber:
         for number, place in self.places.items():
             if (state := self._truth.state_at(number, place)) is None:
                 return
-            expected |= {key: body for key, body in state.items() if self.wish.matches(body)}
+            expected |= {key: body for key, (body, of) in state.items() if self.wish.matches(body, of)}
         hold(self.view == expected, self.name, "holds", self.view, "at", where, "not", expected)
 
     def is_level(self) -> bool:

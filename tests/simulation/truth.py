@@ -7,18 +7,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import astuple
+
 from materializer.head import Head
 from materializer.record import decode_record
 from materializer.recovery import walk
 from materializer.store import MemoryStore
+from query_service.rows import Rows
 from query_service.state import State
-from sowline.change import AGAIN, Change, Event, Progress, read_event
+from query_service.timeline import Timeline
+from sowline.change import AGAIN, DELETE, Change, Event, Progress, read_event
 from sowline.command import LogRecord
-from sowline.key import sow_key
+from sowline.document.writes import Writes
+from sowline.key import partition_of, sow_key
 from sowline.position import Position
 from sowline.topics import TopicDefinition
-from tests.property.model import Body, Effect, PartitionModel
+from tests.property.document_model import DocumentModel
+from tests.property.model import Account, Body, Effect, PartitionModel
 from tests.simulation.broker import Broker, Written
+
+Said = tuple[bytes | None, Writes | None]
+"""What an event says of a record: its body, and the account of a document's writes."""
 
 
 class Untrue(AssertionError):
@@ -38,29 +47,33 @@ class Truth:
         self.definition = definition
         self._broker = broker
         count = range(definition.partitions)
-        limits = definition.limits
-        self.models = [
-            PartitionModel(
-                number,
-                definition.partitions,
-                definition.domain_prefix,
-                limits.record_bytes_max,
-                limits.repeat_window,
-                limits.expiration,
-                limits.records_max,
-            )
-            for number in count
-        ]
+        self.models = [self._model(number) for number in count]
         self._places: list[list[tuple[int, int]]] = [[] for _ in count]
         self._replayed = [0 for _ in count]
         self._emitted = [0 for _ in count]
         self._forwarded: list[list[tuple[int, int, int]]] = [[] for _ in count]
         self.dead: set[tuple[int, int, str]] = set()
         self.stale_writes = 0
-        self._newest: list[dict[bytes, tuple[Position, bytes | None]]] = [{} for _ in count]
+        self._newest: list[dict[bytes, tuple[Position, Said]]] = [{} for _ in count]
         self._newest_of_all = [Position(0, -1) for _ in count]
         self._wrong: list[dict[bytes, int]] = [{} for _ in count]
+        self._told: dict[tuple[int, int], Account | None] = {}
         self._keys: dict[str, bytes] = {}
+
+    def _model(self, number: int) -> PartitionModel:
+        definition, limits = self.definition, self.definition.limits
+        given = (
+            number,
+            definition.partitions,
+            definition.domain_prefix,
+            limits.record_bytes_max,
+            limits.repeat_window,
+            limits.expiration,
+            limits.records_max,
+        )
+        if definition.documents:
+            return DocumentModel(*given, table=definition.name, template=definition.template)
+        return PartitionModel(*given)
 
     def model(self, number: int) -> PartitionModel:
         """Return the model at its log's end."""
@@ -89,15 +102,26 @@ class Truth:
         hold(offset in states, "there is no log record at", offset)
         return {self.key(text): body for text, body in states[offset].items()}
 
-    def state_at(self, number: int, place: Position) -> dict[bytes, Body] | None:
-        """Return the records by SOW key at a place, which may be amid a log record; None where there is none."""
+    def accounts(self, number: int, offset: int) -> dict[bytes, Account]:
+        """Return what is known of documents, also of those that are gone, by SOW key after a log record."""
+        model = self.model(number)
+        if not isinstance(model, DocumentModel):
+            return {}
+        return {self.key(text): account for text, account in model.known[offset].items()}
+
+    def state_at(self, number: int, place: Position) -> dict[bytes, tuple[Body, Account | None]] | None:
+        """Return the records by SOW key at a place, with what is known of documents; None where there is none.
+
+        The place may be amid a log record.
+        """
         if place.offset not in self.model(number).states:
             return None
-        state = self.state(number, place.offset)
-        later = self.effects(number, place, Position(place.era, place.offset, 1 << 30))
-        for effect in later:
-            state[self.key(effect.key)] = effect.before  # type: ignore[assignment]
-        return {key: body for key, body in state.items() if body is not None}
+        state: dict[bytes, Body | None] = dict(self.state(number, place.offset))
+        accounts: dict[bytes, Account | None] = dict(self.accounts(number, place.offset))
+        for effect in self.effects(number, place, Position(place.era, place.offset, 1 << 30)):
+            key = self.key(effect.key)
+            state[key], accounts[key] = effect.before, effect.account_before
+        return {key: (body, accounts.get(key)) for key, body in state.items() if body is not None}
 
     @property
     def may_expire_wholly(self) -> bool:
@@ -128,6 +152,7 @@ class Truth:
             event = read_event(message.name or b"", message.body, message.about)
             self._note_key(number, message, event)
             if isinstance(event, Change):
+                self._told[number, message.at] = _account(event.writes)
                 self._check_change(number, event)
             else:
                 self._check_after(number, event.position, event.after, inclusive=True)
@@ -142,16 +167,25 @@ class Truth:
         index = bisect_left(places, place)
         there = index < len(places) and places[index] == place
         if event.op == AGAIN:
-            hold(event.body is None or there, number, "again what never was", event)
-            if event.body is not None:
-                hold(
-                    json.loads(event.body) == model.effects[index].now, number, "again, but otherwise", event
-                )
+            if event.value is None:
+                known = self.state(number, place[0]), self.accounts(number, place[0])
+                hold(not any(event.sow_key in each for each in known), number, "again without what is", event)
+                return
+            hold(there, number, "again what never was", event)
+            effect = model.effects[index]
+            found = event.sow_key, _body(event.body), _account(event.writes)
+            expected = self.key(effect.key), effect.now, effect.account
+            hold(found == expected, number, event, "again, but", effect)
             return
         hold(there, number, "a change that never was", event)
         effect = model.effects[index]
         found = event.sow_key, _body(event.previous), _body(event.body)
         hold(found == (self.key(effect.key), effect.before, effect.now), number, event, "but", effect)
+        accounts = _account(event.writes_before), _account(event.writes)
+        hold(accounts == (effect.account_before, effect.account), number, event, "but", effect)
+        if self.definition.documents:
+            hold(event.key_text == effect.key, number, event, "but", effect)
+            hold(event.op == DELETE or event.outcome == effect.outcome, number, event, "but", effect)
         self._check_after(number, event.position, event.after, inclusive=False)
         hold(index <= self._emitted[number], number, "changes left out before", event.position)
         self.stale_writes += index < self._emitted[number]
@@ -177,12 +211,12 @@ class Truth:
             return
         model = self.model(number)
         hold(head.position.offset in model.states, path, "no log record at", head.position)
-        state, live = self.state(number, head.position.offset), {}
-        for key, entry in store.scan():
-            record = decode_record(entry)
-            if record.body is not None:
-                live[key] = json.loads(record.body)
+        state, accounts = (of(number, head.position.offset) for of in (self.state, self.accounts))
+        records = {key: decode_record(entry) for key, entry in store.scan()}
+        live = {key: json.loads(record.body) for key, record in records.items() if record.body is not None}
+        known = {key: _account(record.writes) for key, record in records.items() if record.writes is not None}
         hold(live == state, path, "holds", live, "at", head.position, "not", state)
+        hold(known == accounts, path, "knows", known, "at", head.position, "not", accounts)
         self._check_put_right(number, head)
         origins = self._origins(number, head.position.offset)
         hold(
@@ -215,6 +249,32 @@ class Truth:
         }
         expected = self.state(number, partition.held.offset)
         hold(found == expected, name, number, "holds", found, "at", partition.held, "not", expected)
+        self._check_known(name, number, rows, partition.held)
+        if partition.timeline is not None and not self.may_expire_wholly:
+            self._check_timeline(name, number, partition.timeline, partition.held)
+
+    def _check_known(self, name: str, number: int, rows: Rows, held: Position) -> None:
+        """Check what a replica's part knows of documents."""
+        live = {key: rows.rare[row].known for key, row in rows.numbers.items() if row in rows.rare}
+        known = {
+            key: _account(of.writes)
+            for key, of in (live | rows.deleted).items()
+            if of is not None and partition_of(of.id, self.definition.partitions) == number
+        }
+        expected = self.accounts(number, held.offset)
+        hold(known == expected, name, number, "knows", known, "at", held, "not", expected)
+
+    def _check_timeline(self, name: str, number: int, timeline: Timeline, held: Position) -> None:
+        """Check that a replica knows where the changes tell each write to a document; too old ones may be missing."""
+        since = max(timeline.floor, self._broker().clock() - self.definition.history_ttl)
+        writes: dict[bytes, list[Account]] = {}
+        for effect in self.effects(number, Position(0, -1), held):
+            if effect.account is not None:
+                writes.setdefault(self.key(effect.key), []).insert(0, effect.account)
+        for key, accounts in writes.items():
+            told = [self._told.get((number, noted.offset)) for noted in timeline.newest_first(key)]
+            expected = [account for account in accounts if account.last >= since or account in told]
+            hold(told == expected, name, number, "tells", told, "at", held, "not", expected)
 
     def spoiled(self, number: int) -> bool:
         """Tell whether compaction would keep an event of the changes that is not its key's newest."""
@@ -230,10 +290,11 @@ class Truth:
         self._newest_of_all[number] = max(event.position, self._newest_of_all[number])
         if isinstance(event, Progress):
             return
-        position, body = self._newest[number].get(event.sow_key, (event.position, event.body))
+        says = event.body, event.writes
+        position, newest = self._newest[number].get(event.sow_key, (event.position, says))
         if event.position >= position:
-            position, body = self._newest[number][event.sow_key] = event.position, event.body
-        if event.body == body:
+            position, newest = self._newest[number][event.sow_key] = event.position, says
+        if says == newest:
             self._wrong[number].pop(event.sow_key, None)
         else:
             self._wrong[number][event.sow_key] = message.at
@@ -250,6 +311,9 @@ class Truth:
         found = {key: json.loads(event.body) for key, event in newest.items() if event.body is not None}
         expected = self.state(number, self.last(number))
         hold(found == expected, number, "the changes load to", found, "not", expected)
+        known = {key: _account(event.writes) for key, event in newest.items() if event.writes is not None}
+        accounts = self.accounts(number, self.last(number))
+        hold(known == accounts, number, "the changes load to", known, "not", accounts)
 
     def settled(self) -> None:
         """Check, at the end, that every log record is accounted for."""
@@ -266,6 +330,10 @@ class Truth:
 
 def _body(data: bytes | None) -> Any:
     return None if data is None else json.loads(data)
+
+
+def _account(writes: Writes | None) -> Account | None:
+    return None if writes is None else Account(*astuple(writes))
 
 
 def _origin(message: Written) -> tuple[int, ...]:
