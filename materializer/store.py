@@ -122,7 +122,8 @@ class RocksStore:
     """A store in RocksDB: one column family, raw bytes, write-ahead log on but not synced.
 
     Entries have the key prefix `r`, due times `d`; `h` is the head and `t` the tally. A directory is one of ours
-    only with its mark, which is written after the first commit: anything less is half made, and is made again.
+    only with its mark, which is written after the first commit: anything less is half made, and is made again. So
+    until then there is no write-ahead log.
     """
 
     def __init__(self, path: Path, *, create: bool) -> None:
@@ -137,7 +138,7 @@ class RocksStore:
             with judged(f"{path} can't be made"):
                 path.mkdir(parents=True)
         self._db = self._open(create)
-        self._write_options = RocksWriteOptions()
+        self._write_options = _write_options(with_log=not create)
 
     @staticmethod
     def exists(path: Path) -> bool:
@@ -243,6 +244,7 @@ class RocksStore:
         with judged(f"{self._path} does not write"):
             self._db.flush()
             (self._path / MARK).touch()
+        self._write_options = _write_options(with_log=True)
 
     def close(self) -> None:
         """Let go of the files, which ends what still reads them. What the disk takes no more was never committed."""
@@ -252,6 +254,12 @@ class RocksStore:
             self._db.close()
         except Exception as error:
             log.warning("the store closes with an error", path=str(self._path), why=str(error))
+
+
+def _write_options(*, with_log: bool) -> RocksWriteOptions:
+    options = RocksWriteOptions()
+    options.disable_wal = not with_log  # type: ignore[method-assign, assignment]  # its stubs say a method
+    return options
 
 
 def delete_store(path: Path) -> None:

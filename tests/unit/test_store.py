@@ -1,5 +1,6 @@
 """The store: what both kinds promise, and how damage on disk is found."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -111,6 +112,19 @@ def test_a_rocks_store_keeps_what_was_committed(tmp_path: Path) -> None:
     assert walk(again) == again.tally()
     assert again.head() == b"head"
     again.close()
+
+
+def test_a_finished_store_keeps_what_a_crash_leaves(tmp_path: Path) -> None:
+    """From its mark on what was committed is there when its process dies, without a word to the store."""
+    store = RocksStore(tmp_path / "s", create=True)
+    entries: dict[bytes, bytes | None] = dict(filled(store, 100))
+    store.mark_finished()
+    store.commit({b"more": b"x"}, store.tally(), b"next")
+    shutil.copytree(tmp_path / "s", tmp_path / "left")
+    store.close()
+    left = RocksStore(tmp_path / "left", create=False)
+    assert (dict(left.scan()), left.head()) == (entries | {b"more": b"x"}, b"next")
+    left.close()
 
 
 def test_a_store_is_finished_only_with_its_mark(tmp_path: Path) -> None:
