@@ -20,7 +20,7 @@ from sowline.difference import Delta, Keys, difference
 from sowline.document.writes import Known, Writes
 from sowline.format import BY, FORMAT, require_format
 from sowline.limits import Limits
-from sowline.position import Position
+from sowline.position import Position, position_of
 from sowline.traceparent import TRACEPARENT, read_traceparent
 
 PROGRESS_KEY: Final = b"\0progress"
@@ -362,14 +362,14 @@ def _begin(era: int, about: dict[str, Any]) -> Begin | None:
 def _position(era: int, text: str) -> Position:
     if "." in text:
         offset, _, nth = text.partition(".")
-        return Position(era, int(offset), int(nth))
-    return Position(era, int(text))
+        return position_of((era, int(offset), int(nth)))
+    return position_of((era, int(text), 0))
 
 
 def _after(era: int, text: str) -> Position:
     if "/" in text:
-        own, _, rest = text.partition("/")
-        return _position(int(own), rest)
+        own, _, text = text.partition("/")
+        era = int(own)
     return _position(era, text)
 
 

@@ -6,7 +6,7 @@ Loading them: tell whether what was read is all that there is up to there.
 from collections.abc import Iterable
 from enum import Enum
 
-from sowline.change import AGAIN, UNFILLED, Event, Progress
+from sowline.change import AGAIN, UNFILLED, Change, Event
 from sowline.position import Position, before_the_log
 
 
@@ -35,7 +35,7 @@ def is_of(event: Event, topic_id: str) -> bool:
     An owner that does not know yet that its topic was made again says where it stands in the one of before: what it
     has written there is not in this one.
     """
-    return not isinstance(event, Progress) or not topic_id or event.changes_id in ("", UNFILLED, topic_id)
+    return isinstance(event, Change) or not topic_id or event.changes_id in ("", UNFILLED, topic_id)
 
 
 class Wholeness:
@@ -56,16 +56,16 @@ class Wholeness:
         """Take in the next events, in the order of their offsets."""
         newest = self._newest
         for event in events:
-            if not is_of(event, self.topic_id):
-                continue
-            is_newer = event.position > newest
-            if isinstance(event, Progress):
-                if event.changes_id != UNFILLED and event.position >= newest:
+            position = event.position
+            if isinstance(event, Change):
+                if position > newest:
+                    newest = position
+                    if event.op == AGAIN:
+                        self._is_amid = True
+            elif position >= newest and is_of(event, self.topic_id):
+                newest = position
+                if event.changes_id != UNFILLED:
                     self._has_word, self._is_amid = True, False
-            elif is_newer and event.op == AGAIN:
-                self._is_amid = True
-            if is_newer:
-                newest = event.position
         self._newest = newest
 
     @property

@@ -207,10 +207,11 @@ def read_range(
             messages = poll_batch(
                 consumer, batch_max, 0.1, lambda topic, partition, offset: ended.append(offset)
             )
-            inside = [message for message in messages if (message.offset() or 0) < end]
+            last = (messages[-1].offset() or 0) if messages else -1
+            inside = messages if last < end else [one for one in messages if (one.offset() or 0) < end]
             if inside:
                 yield inside
-            if messages and (messages[-1].offset() or 0) >= end - 1:
+            if last >= end - 1:
                 return
 
 
