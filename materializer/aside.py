@@ -7,12 +7,12 @@ from itertools import count, islice
 from pathlib import Path
 
 from materializer.beside import look
+from materializer.entries import Entries
 from materializer.head import Head
 from materializer.partition import Partition
-from materializer.record import Record, decode_record, due_time
+from materializer.record import Record, decode_record
 from materializer.recovery import Extent, Loader, Opened, as_event, extent_of, first_limits
-from materializer.store import RocksStore, Store, Tally
-from materializer.view import due_entry, due_hash, entry_hash
+from materializer.store import RocksStore, Store
 from materializer.worker import as_log_record
 from sowline.cluster import Cluster, compaction_lag_ms
 from sowline.command import LogRecord
@@ -205,12 +205,10 @@ class Aside:
 
 def fill(store: Store, entries: Iterable[tuple[bytes, bytes]], head: Head, batch_max: int = 1000) -> None:
     """Put a state's entries, and then its head, into an empty store."""
-    left, tally = iter(entries), Tally()
-    while batch := dict(islice(left, batch_max)):
-        dues = {
-            due_entry(due, key): True for key, data in batch.items() if (due := due_time(data)) is not None
-        }
-        hashes = sum(entry_hash(*entry) for entry in batch.items()) + sum(map(due_hash, dues))
-        tally = Tally(tally.entries + len(batch) + len(dues), (tally.checksum + hashes) & 0xFFFFFFFFFFFFFFFF)
-        store.commit(batch, tally, b"", dues)
-    store.commit({}, tally, head.encode())
+    left = iter(entries)
+    while batch := list(islice(left, batch_max)):
+        filled = Entries(store)
+        for key, data in batch:
+            filled.put(key, None, data)
+        filled.commit()
+    store.commit({}, store.tally(), head.encode())

@@ -12,7 +12,7 @@ from materializer.remembered import Remembered
 from materializer.store import Store
 from materializer.view import View
 from sowline.body import read_object
-from sowline.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress, Rank
+from sowline.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
 from sowline.following import is_of
 from sowline.key import key_text
 from sowline.position import Position
@@ -122,7 +122,7 @@ class Follower:
 
     def _late_change(self, change: Change, view: View) -> None:
         key, is_again = change.sow_key, change.op == AGAIN
-        if change.rank.era < self._position.era:
+        if change.rank[0] < self._position.era:
             self._spoiled.add(key)
             return
         held = view.get(key)
@@ -130,7 +130,7 @@ class Follower:
         is_none = held is None and is_again and change.body is None
         if is_none or newest == change.position:
             self._spoiled.discard(key)
-        elif is_again and change.rank > Rank(newest.era, newest):
+        elif is_again and change.rank > (newest.era, newest):
             raise Gap(f"expected the record {key!r} to be as new as what is written of it again")
         else:
             self._spoiled.add(key)

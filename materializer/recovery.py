@@ -17,10 +17,12 @@ from confluent_kafka import Message
 
 from materializer.damage import StoreDamaged
 from materializer.emptying import Emptying
+from materializer.entries import Entries
 from materializer.following import record_of
 from materializer.head import EVERYTHING, Head
+from materializer.record import decode_record, encode_record
 from materializer.store import RocksStore, Store, Tally
-from materializer.view import View, due_hash, entry_hash
+from materializer.view import due_hash, entry_hash
 from sowline.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress, Rank, read_event
 from sowline.cluster import Cluster, compaction_lag_ms
 from sowline.command import DEFINE
@@ -398,24 +400,24 @@ class Loader:
 
     def load(self, events: list[Event]) -> None:
         """Take in the next events, in the order of the topic's offsets."""
-        view = View(self._store)
+        entries = Entries(self._store)
         self.wholeness.saw(events)
         for event in events:
             if not is_of(event, self.wholeness.topic_id):
                 continue
-            self._time = max(self._time, event.time)
-            self._enter_era(event.position.era)
-            if isinstance(event, Progress):
-                self._load_progress(event)
+            if event.time > self._time:
+                self._time = event.time
+            if event.position.era > self._era:
+                self._begin_era(event.position.era)
+            if isinstance(event, Change):
+                self._load_change(event, entries)
             else:
-                self._load_change(event, view)
-        written = view.written(self._store.tally())
-        self._store.commit(written.entries, written.tally, b"", written.dues)
+                self._load_progress(event)
+        entries.commit()
 
-    def _enter_era(self, era: int) -> None:
+    def _begin_era(self, era: int) -> None:
         """Forget the origins of eras that have ended: they are offsets of a log that is no more."""
-        if era > self._era:
-            self._era, self._origins = era, {}
+        self._era, self._origins = era, {}
 
     def _load_progress(self, event: Progress) -> None:
         if self.progress is None or event.position >= self.progress.position:
@@ -423,10 +425,10 @@ class Loader:
         for partition, offset in event.origins.items():
             self._saw_origin(event, partition, offset)
 
-    def _load_change(self, event: Change, view: View) -> None:
-        rank = event.rank
-        if rank.era < self._era:
-            self.spoiled.add(event.sow_key)
+    def _load_change(self, event: Change, entries: Entries) -> None:
+        key, rank = event.sow_key, event.rank
+        if rank[0] < self._era:
+            self.spoiled.add(key)
             return
         stands_for_none = event.op == AGAIN and event.body is None and event.key_text is None
         if not stands_for_none and (self._newest is None or event.position > self._newest.position):
@@ -437,23 +439,24 @@ class Loader:
             self._reset_time = max(self._reset_time, event.time)
         if not self._definition.has_sow:
             return
-        held = view.get(event.sow_key)
-        highest = self._ranks.get(event.sow_key)
+        before = entries.get(key)
+        held = None if before is None else decode_record(before)
+        highest = self._ranks.get(key)
         if highest is None and held is not None:
-            highest = Rank(held.position.era, held.position)
+            highest = (held.position.era, held.position)
         if highest is not None and highest > rank:
-            self.spoiled.add(event.sow_key)
+            self.spoiled.add(key)
             return
-        self.spoiled.discard(event.sow_key)
+        self.spoiled.discard(key)
         if highest == rank:
             return
         record = record_of(self._definition, event, held)
-        view.put(event.sow_key, record)
+        entries.put(key, before, None if record is None else encode_record(record))
         self._live += (event.body is not None) - (held is not None and held.body is not None)
         if record is None or event.said_in is not None:
-            self._ranks[event.sow_key] = rank
+            self._ranks[key] = rank
         else:
-            self._ranks.pop(event.sow_key, None)
+            self._ranks.pop(key, None)
 
     def _saw_origin(self, event: Event, partition: int, offset: int) -> None:
         if event.position.era == self._era:

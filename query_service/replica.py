@@ -119,7 +119,7 @@ class PartitionReplica:
                 self._load_history(self.history, event)
             if self.timeline is not None and event.position > self.held:
                 self._note_write(self.timeline, offset, event)
-            if isinstance(event, Change) and event.rank.era >= self.held.era:
+            if isinstance(event, Change) and event.rank[0] >= self.held.era:
                 self._load_change(event)
             self._advance(event)
             self.next_offset = offset + 1
@@ -144,7 +144,7 @@ class PartitionReplica:
     def _load_change(self, event: Change) -> None:
         rank, highest = event.rank, self._ranks.get(event.sow_key)
         if highest is None and (position := self._rows.position(event.sow_key)) is not None:
-            highest = Rank(position.era, position)
+            highest = (position.era, position)
         if highest is None or highest < rank:
             self._keep(event)
             if event.body is None or event.said_in is not None:

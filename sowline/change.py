@@ -51,11 +51,8 @@ Begin = tuple[int, int]
 LOG_BEGIN: Final[Begin] = (0, 0)
 
 
-class Rank(NamedTuple):
-    """The era in which an event was said, and its position."""
-
-    era: int
-    position: Position
+Rank = tuple[int, Position]
+"""The era in which an event was said, and its position."""
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
@@ -113,7 +110,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     @property
     def rank(self) -> Rank:
         """What counts more of two events of a record: the one said in the later era, then the newer one."""
-        return Rank(self.position.era if self.said_in is None else self.said_in, self.position)
+        position, said_in = self.position, self.said_in
+        return position.era if said_in is None else said_in, position
 
     def headers(self, delta: Delta | None = None) -> Headers:
         """Return the Kafka headers; what has its default value is left out.

@@ -1,0 +1,48 @@
+"""Filling a store: entries in batches, with the tally and the due times that belong to them."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from materializer.entries import Entries
+from materializer.record import Record, encode_record
+from materializer.recovery import walk
+from materializer.store import MemoryStore
+from materializer.view import due_entry
+from sowline.position import Position
+
+Puts = Sequence[tuple[bytes, bytes | None]]
+
+
+def data_of(text: str, expires: int | None = None) -> bytes:
+    """Return the bytes of a record."""
+    return encode_record(Record(b"{}", text, Position(0, 1), 5, expires))
+
+
+PLAIN, DUE, LATER = data_of("1"), data_of("1", 10), data_of("1", 20)
+
+
+@pytest.mark.parametrize(
+    "puts",
+    [
+        [(b"1", PLAIN), (b"2", DUE)],
+        [(b"1", DUE), (b"1", LATER), (b"1", DUE)],
+        [(b"1", DUE), (b"1", None), (b"2", PLAIN), (b"2", None)],
+        [(b"1", None), (b"1", DUE), (b"1", PLAIN)],
+    ],
+    ids=["others", "due otherwise", "gone", "never due"],
+)
+@pytest.mark.parametrize("batch", [1, 2, 9])
+def test_tally_and_due_times_are_those_of_the_entries(puts: Puts, batch: int) -> None:
+    """However the entries come to be, and in however many batches."""
+    store = MemoryStore()
+    for start in range(0, len(puts), batch):
+        entries = Entries(store)
+        for key, data in puts[start : start + batch]:
+            entries.put(key, entries.get(key), data)
+        entries.commit()
+    left = {key: data for key, data in dict(puts).items() if data is not None}
+    assert dict(store.scan()) == left
+    dues = [due_entry(10 if data == DUE else 20, key) for key, data in left.items() if data != PLAIN]
+    assert list(store.dues()) == dues
+    assert walk(store) == store.tally()
