@@ -11,7 +11,7 @@ from materializer.entries import Entries
 from materializer.head import Head
 from materializer.partition import Partition
 from materializer.record import Record, decode_record
-from materializer.recovery import Extent, Loader, Opened, as_event, extent_of, first_limits
+from materializer.recovery import Extent, Loader, Opened, as_event, extent_of, first_limits, offsets_of
 from materializer.store import RocksStore, Store
 from materializer.worker import as_log_record
 from sowline.cluster import Cluster, compaction_lag_ms
@@ -137,7 +137,7 @@ class Aside:
 
     def _load(self, loader: Loader, start: int, end: int) -> None:
         for messages in read_range(self._kafka, self.definition.changes, self.partition, start, end):
-            loader.load([as_event(message) for message in messages])
+            loader.load([as_event(message) for message in messages], offsets_of(messages))
             self.tell(
                 f"loading {self.name} from the changes", (messages[-1].offset() or 0) - start, end - start
             )

@@ -129,7 +129,7 @@ class PartitionCopy:
         assert self._loader is not None, "what does not follow is loaded"
         if self._whole_at is None:
             self._whole_at = end
-        self._loader.load([event for _, event in written])
+        self._loader.load([event for _, event in written], [offset for offset, _ in written])
         self._is_empty = False
         self._took_up_to(written[-1].offset + 1, end)
         return not self._is_whole() or self._finish()

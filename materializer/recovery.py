@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import repeat
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from confluent_kafka import Message
@@ -27,7 +28,7 @@ from sowline.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress, 
 from sowline.cluster import Cluster, compaction_lag_ms
 from sowline.command import DEFINE
 from sowline.errors import SowlineError
-from sowline.following import Wholeness, is_of
+from sowline.following import BROKEN_OFF, UNKNOWN_OFFSET, Verdict, Wholeness, is_of, verdict
 from sowline.kafka import KafkaConfig, read_range
 from sowline.limits import Limits, read_define
 from sowline.position import Position
@@ -178,15 +179,18 @@ class Recovery:
         head = head_of(store) if store is self._copy else checked_head(store)
         replaced = self._is_replaced(head)
         start = max(self._extent.changes_start, 0 if replaced else head.changes_end)
-        floor, spoiled, live = _read_tail(self._events(start), head.position, self._extent.changes_id)
+        tail = _read_tail(self._messages(start), head.position, self._extent.changes_id, start)
+        floor, spoiled = tail.newest, tail.spoiled
         if floor > head.position and (self._begins_anew or not self._leads_on(head, floor)):
             self._log.warning("the log does not lead from the local state to what was emitted")
             store.close()
             return None
         if replaced:
             self._log.warning("the changes topic was replaced")
-        if replaced or EVERYTHING in head.spoiled:
-            spoiled = frozenset({EVERYTHING, *(key for key in spoiled | live if store.get(key) is None)})
+        if tail.has_gap:
+            self._log.warning("an owner of before went on in a changes topic that had been replaced")
+        if replaced or tail.has_gap or EVERYTHING in head.spoiled:
+            spoiled = frozenset({EVERYTHING, *(key for key in spoiled | tail.live if store.get(key) is None)})
         end, id = self._extent.changes_end, self._extent.changes_id
         head = replace(head, changes_end=end, changes_id=id, spoiled=head.spoiled | spoiled)
         if replaced:
@@ -216,8 +220,8 @@ class Recovery:
         loader = Loader(store, self._definition, self._extent.changes_id)
         start = self._extent.changes_start
         while start < self._extent.changes_end:
-            for events in self._event_batches(start):
-                loader.load(events)
+            for messages in self._batches(start):
+                loader.load([as_event(message) for message in messages], offsets_of(messages))
             start = self._extent.changes_end
             if time.monotonic() - self._seen_at > compaction_lag_ms(self._definition) / 2000:
                 self._log.warning("the load took long, and goes on")
@@ -297,14 +301,13 @@ class Recovery:
 
     # reading the changes
 
-    def _events(self, start: int) -> Iterator[Event]:
-        for events in self._event_batches(start):
-            yield from events
+    def _messages(self, start: int) -> Iterator[Message]:
+        for messages in self._batches(start):
+            yield from messages
 
-    def _event_batches(self, start: int) -> Iterator[list[Event]]:
+    def _batches(self, start: int) -> Iterator[list[Message]]:
         end = self._extent.changes_end
-        for messages in read_range(self._kafka, self._definition.changes, self._partition, start, end):
-            yield [as_event(message) for message in messages]
+        return read_range(self._kafka, self._definition.changes, self._partition, start, end)
 
     @property
     def _log(self) -> Any:
@@ -328,23 +331,44 @@ def as_event(message: Message) -> Event:
     return read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
 
 
-def _read_tail(
-    events: Iterable[Event], position: Position, topic_id: str
-) -> tuple[Position, frozenset[bytes], frozenset[bytes]]:
-    """Return a tail's newest position, the keys of events that came too late, and those of records it leaves live.
+def offsets_of(messages: Iterable[Message]) -> list[int]:
+    """Return the offsets of Kafka messages."""
+    return [message.offset() or 0 for message in messages]
+
+
+class Tail(NamedTuple):
+    """What somebody wrote behind what a state knows.
+
+    `newest` is the newest position, `spoiled` are the keys of events that came too late, `live` those of records that
+    it leaves live; `has_gap` says that something in between was never written, though compaction has taken nothing.
+    """
+
+    newest: Position
+    spoiled: frozenset[bytes]
+    live: frozenset[bytes]
+    has_gap: bool
+
+
+def _read_tail(messages: Iterable[Message], position: Position, topic_id: str, start: int) -> Tail:
+    """Read what stands in the changes from an offset on, for a state at a position.
 
     What is not newer than all before it was written by a worker that thought it was still the owner.
     """
     spoiled: set[bytes] = set()
     live: set[bytes] = set()
-    for event in events:
+    due, has_gap = start, False
+    for message in messages:
+        event, offset = as_event(message), message.offset() or 0
+        follows, due = offset == due, offset + 1 if offset == due else BROKEN_OFF
+        if follows and is_of(event, topic_id) and verdict(event, position) is Verdict.GAP:
+            has_gap = True
         if isinstance(event, Change):
             (live.discard if event.body is None else live.add)(event.sow_key)
         if event.position > position and is_of(event, topic_id):
             position = event.position
         else:
             spoiled.add(event.sow_key if isinstance(event, Change) else PROGRESS_KEY)
-    return position, frozenset(spoiled), frozenset(live)
+    return Tail(position, frozenset(spoiled), frozenset(live), has_gap)
 
 
 def checked_head(store: Store) -> Head:
@@ -398,10 +422,10 @@ class Loader:
         self.spoiled: set[bytes] = set()
         """Keys whose last event is not their newest: compaction would keep the wrong one."""
 
-    def load(self, events: list[Event]) -> None:
+    def load(self, events: list[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
         """Take in the next events, in the order of the topic's offsets."""
         entries = Entries(self._store)
-        self.wholeness.saw(events)
+        self.wholeness.saw(events, offsets)
         for event in events:
             if not is_of(event, self.wholeness.topic_id):
                 continue

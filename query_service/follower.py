@@ -142,19 +142,28 @@ class Follower:
         for message in messages:
             place = (message.topic() or "", message.partition() or 0)
             event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
-            if is_of(event, self._topic_ids[place[0]]):
-                batches.setdefault(place, []).append(Placed(message.offset() or 0, event))
+            batches.setdefault(place, []).append(Placed(message.offset() or 0, event))
+        if self._loading:
+            self._note_wholeness(batches)
+        batches = {place: ours for place, events in batches.items() if (ours := self._ours(place, events))}
         if self._loading:
             self._note_progress(batches)
         whole = {place: self._whole(place, events) for place, events in batches.items()}
         self._call(self._take, {place: events for place, events in whole.items() if events})
 
+    def _ours(self, place: Place, events: list[Placed]) -> list[Placed]:
+        topic_id = self._topic_ids[place[0]]
+        return [placed for placed in events if is_of(placed.event, topic_id)]
+
+    def _note_wholeness(self, batches: Batches) -> None:
+        for place in batches.keys() & self._wholeness.keys():
+            offsets, events = zip(*batches[place], strict=True)
+            self._wholeness[place].saw(events, offsets)
+
     def _note_progress(self, batches: Batches) -> None:
         """Note which partitions have events, and are yet to say how far these go."""
         for place in batches.keys() & self._wholeness.keys():
-            wholeness = self._wholeness[place]
-            wholeness.saw(placed.event for placed in batches[place])
-            if wholeness.is_whole:
+            if self._wholeness[place].is_whole:
                 self._unsaid.discard(place)
             else:
                 self._unsaid.add(place)

@@ -14,7 +14,7 @@ from materializer.core import Applier
 from materializer.damage import DiskFull
 from materializer.documents import write_of
 from materializer.partition import Partition
-from materializer.recovery import Loader, record_of
+from materializer.recovery import Loader, _read_tail, record_of
 from materializer.worker import Worker
 from query_service.active import Active
 from query_service.catch_up import CatchUp
@@ -76,8 +76,8 @@ def _foreign_writes_not_seen() -> list[Any]:
 
 
 def _foreign_tail_not_seen() -> list[Any]:
-    def tail(events: Any, position: Any, topic_id: str) -> Any:
-        return max([position, *(event.position for event in events)]), frozenset(), frozenset()
+    def tail(messages: Any, position: Any, topic_id: str, start: int) -> Any:
+        return _read_tail(messages, position, topic_id, start)._replace(spoiled=frozenset(), live=frozenset())
 
     return [patch("materializer.recovery._read_tail", tail)]
 
@@ -288,7 +288,11 @@ def _topics_not_known_by_their_ids() -> list[Any]:
 
 
 def _overtaken_not_seen() -> list[Any]:
-    return [patch("materializer.worker.check_owner", lambda found, position: None)]
+    def tail(messages: Any, position: Any, topic_id: str, start: int) -> Any:
+        return _read_tail(messages, position, topic_id, start)._replace(has_gap=False)
+
+    owner = patch("materializer.worker.check_owner", lambda found, position: None)
+    return [owner, patch("materializer.recovery._read_tail", tail)]
 
 
 def _full_disk_taken_for_written() -> list[Any]:
@@ -305,7 +309,7 @@ def _long_load_not_read_on() -> list[Any]:
 
 
 def _loaded_amid_a_rewrite() -> list[Any]:
-    def saw(self: Wholeness, events: Any) -> None:
+    def saw(self: Wholeness, events: Any, offsets: Any) -> None:
         self._has_word = self._has_word or any(isinstance(event, Progress) for event in events)
 
     return [patch.object(Wholeness, "saw", saw)]

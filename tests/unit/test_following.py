@@ -78,6 +78,20 @@ def test_a_load_is_whole(events: list[Event], is_whole: bool) -> None:
         assert wholeness.is_whole is is_whole
 
 
+def test_a_gap_that_compaction_has_not_made() -> None:
+    """An owner of before goes on in a topic that was made again: what it wrote there is a part."""
+    events, rewritten = [progress(at(-1), at(-1)), change(at(3), at(2))], [again(1), progress(at(3), at(3))]
+    wholeness = Wholeness()
+    wholeness.saw(events, (0, 1))
+    assert not wholeness.is_whole
+    wholeness.saw(rewritten, (2, 3))
+    assert wholeness.is_whole
+    for offsets in (0, 5), (4, 5):
+        compacted = Wholeness()
+        compacted.saw(events, offsets)
+        assert compacted.is_whole
+
+
 def test_the_word_of_an_owner_that_knows_another_topic() -> None:
     """It goes on where it was, though what was before that is gone; it will notice, and write all again."""
     wholeness = Wholeness("new")

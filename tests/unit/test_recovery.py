@@ -155,6 +155,24 @@ def test_a_changes_topic_that_has_grown_again_is_noticed(worked: World) -> None:
     assert state(recover(worked)) == expected
 
 
+def test_an_owner_of_before_goes_on_in_a_topic_that_was_made_again(worked: World) -> None:
+    """What it wrote there leaves out what was before: all of it is written again, once the state has come so far."""
+    changes = worked.changes[0]
+    last = [message.event for message in changes.history if isinstance(message.event, Change)][-1]
+    changes.replace()
+    worked.disk.clear()
+    recover(worked)
+    changes.append(last)
+    opened = recover(worked)
+    assert (opened.head.next_offset, opened.floor) == (0, last.position)
+    assert EVERYTHING in opened.head.spoiled
+    worked.drain(2)
+    worked.crash(0)
+    expected = state(recover(worked))
+    worked.disk.clear()
+    assert state(recover(worked)) == expected
+
+
 def test_a_head_without_an_id_takes_the_topic_as_it_is(worked: World) -> None:
     """It was written before the id was kept."""
     head = Head.decode(worked.disk[PATH]["_head"])

@@ -272,7 +272,7 @@ def test_the_old_state_stays_until_the_new_is_whole(copies: Copies, why: str) ->
     assert len(list(store.scan())) == 2
     copy = copies.begun(store)
     if why in ("another topic", "spoiled"):
-        copy.take(written(progress(-1), change(5)), 2)
+        copy.take(written(progress(-1), change(5, after=Position(0, -1))), 2)
         while copy.reads_from is None:
             copy.check(1)
         store = copy.hand_over()
