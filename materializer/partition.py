@@ -53,7 +53,7 @@ class Partition:
         self.head = opened.head
         self._store: Store = opened.store
         self._cache = cache or Cache()
-        self._floor = opened.floor
+        self._floor, self._untaken = opened.floor, opened.untaken
         self._remembered = remembered_by(opened.store)
         self._first_due = b""
 
@@ -98,11 +98,15 @@ class Partition:
         return [progress_of(step.head, log_end, dict(part)) for part in parts]
 
     def commit(self, prepared: Prepared, changes_end: int) -> None:
-        """Keep what the batch made; Kafka has all its events, the last of them just before `changes_end`."""
+        """Keep what the batch made; Kafka has all its events, the last of them just before `changes_end`.
+
+        While the state is behind what was emitted before, whoever opens it next must find that out again.
+        """
         head = replace(prepared.step.head, changes_end=changes_end, spoiled=self.head.spoiled)
+        kept = head if head.position >= self._floor else replace(head, changes_end=self._untaken)
         self._remembered.forget(prepared.view, head.remembered_since)
         written = prepared.view.written(self._store.tally())
-        self._store.commit(written.entries, written.tally, head.encode(), written.dues)
+        self._store.commit(written.entries, written.tally, kept.encode(), written.dues)
         self._cache.keep(written.records, written.bytes)
         self.head = head
         for due, is_there in written.dues.items():

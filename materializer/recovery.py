@@ -41,13 +41,15 @@ log = structlog.get_logger()
 class Opened:
     """A partition ready to go on: its store, its head, and `floor`, the newest position already emitted.
 
-    With `emptying` it is not: first the ends of all its records are to be written, and it is to be emptied.
+    With `emptying` it is not: first the ends of all its records are to be written, and it is to be emptied. Where the
+    head is behind the floor, the events that say so stand in the changes from the offset `untaken` on.
     """
 
     store: RocksStore
     head: Head
     floor: Position
     emptying: Emptying | None = None
+    untaken: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,7 @@ class Recovery:
         head = replace(head, changes_end=end, changes_id=id, spoiled=head.spoiled | spoiled)
         if replaced:
             store.commit({}, store.tally(), replace(head, changes_end=0).encode())
-        return Opened(store, head, floor)
+        return Opened(store, head, floor, untaken=start)
 
     def _is_replaced(self, head: Head) -> bool:
         """Tell whether the changes topic is another one than the head knows, or has lost its end."""

@@ -78,18 +78,44 @@ class TransientCopies(Transient):
 
     def teardown(self) -> None:
         """The copy is the owner's state, too."""
-        self.settle()
-        store, partition = self.copied.catch_up(0), self.copied.owner(0)
-        follower = self.copied.copy(0)._follower
-        assert store is not None
-        assert follower is not None
-        since = partition.head.remembered_since
-        assert dump(store, since, 0) == dump(self.copied.store(0), since, 0)
-        assert same(follower.head) == same(partition.head)
-        super().teardown()
+        with self.stack:
+            self.settle()
+            store, partition = self.copied.catch_up(0), self.copied.owner(0)
+            follower = self.copied.copy(0)._follower
+            assert store is not None
+            assert follower is not None
+            since = partition.head.remembered_since
+            assert dump(store, since, 0) == dump(self.copied.store(0), since, 0)
+            assert same(follower.head) == same(partition.head)
+            super().teardown()
 
 
 CopiesAgainstModel.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestCopiesAgainstModel = CopiesAgainstModel.TestCase
 TransientCopies.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
 TestTransientCopies = TransientCopies.TestCase
+
+
+def test_an_owner_behind_what_was_emitted_dies() -> None:
+    """It took a copy over that was behind, and had applied a little; the service starts anew."""
+    machine = TransientCopies()
+    machine.move(cold=False)
+    machine.compact()
+    machine.write(keys=[1], number=None, value=0)
+    machine.compact()
+    machine.move(cold=False)
+    machine.work(size=1, intrude=0, cut=None, lost=False)
+    machine.start(back=2, cut=None, lost=False)
+    machine.teardown()
+
+
+def test_an_owner_that_is_told_nothing_new_sees_what_others_write() -> None:
+    """It applies what was emitted before it came, so it writes nothing; what it puts right by then is everything."""
+    machine = TransientCopies()
+    machine.move(cold=False)
+    machine.write(keys=[1, 2, 1], number=None, value=0)
+    machine.work(size=6, intrude=0, cut=None, lost=False)
+    machine.move(cold=False)
+    machine.repeat_old(start=0, count=1)
+    machine.work(size=6, intrude=0, cut=None, lost=False)
+    machine.teardown()

@@ -22,6 +22,7 @@ from materializer.upkeep import Upkeep
 from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event
 from sowline.command import Headers, LogRecord
 from sowline.errors import SowlineError
+from sowline.position import Position
 from sowline.topics import TopicDefinition
 
 Disk = dict[Path, dict[str, Any]]
@@ -248,20 +249,26 @@ class World:
         before = after = partition.head.changes_end
         if prepared.events:
             after = self.changes[number].end
-        if after - before > len(prepared.events):
-            found = [m.event for m in self.changes[number].held if before <= m.at < after]
-            try:
-                check_owner(found, prepared.step.head.position)
-            except Overtaken:
+        try:
+            if after - before > len(prepared.events):
+                stands = prepared.step.head.position
+                foreign = self._foreign_keys(number, before, after, prepared.events, stands)
+                partition.spoil(foreign, after)
+            partition.commit(prepared, after)
+            self.upkeep[number].applied(batch, self.time + self.skew)
+            if restart:
                 self.crash(number)
                 return
-            partition.spoil({PROGRESS_KEY, *foreign_keys(found, prepared.events)}, after)
-        partition.commit(prepared, after)
-        self.upkeep[number].applied(batch, self.time + self.skew)
-        if restart:
+            self._put_right(number)
+        except Overtaken:
             self.crash(number)
-            return
-        self._put_right(number)
+
+    def _foreign_keys(
+        self, number: int, start: int, end: int, ours: Sequence[Event], stands: Position
+    ) -> set[bytes]:
+        found = [message.event for message in self.changes[number].held if start <= message.at < end]
+        check_owner(found, stands)
+        return {PROGRESS_KEY, *foreign_keys(found, ours)}
 
     def _output(self, outputs: Sequence[Output]) -> None:
         for number, output in outputs:
@@ -274,13 +281,16 @@ class World:
                 self.changes[number].append(output)
 
     def _put_right(self, number: int) -> None:
-        written = False
-        for events in self.owners[number].put_right(len(self.logs[number]), 2):
+        partition, changes = self.owners[number], self.changes[number]
+        end, foreign = partition.head.changes_end, set[bytes]()
+        for events in partition.put_right(len(self.logs[number]), 2):
             for event in events:
-                self.changes[number].append(event)
-                written = True
-        if written:
-            self.owners[number].is_right(self.changes[number].end)
+                changes.append(event)
+            start, end = end, changes.end
+            if end - start > len(events):
+                foreign |= self._foreign_keys(number, start, end, events, partition.head.position)
+        if end > partition.head.changes_end:
+            partition.is_right(end, foreign)
 
     def arrive_late(self, number: int, count: int | None = None) -> None:
         """Let what a dead worker had on its way arrive after all."""
