@@ -14,7 +14,7 @@ from uuid import UUID
 
 from sowline.command import LogRecord
 from sowline.document import UNDEFINED, Intrinsics, compile_condition, parse_delta, same
-from tests.property.model import Account, Body, Kept, PartitionModel, Place, Refused, merged, tags_of
+from tests.property.model import Account, Body, Effect, Kept, PartitionModel, Place, Refused, merged, tags_of
 
 NEVER_WRITTEN = "0" * 32
 NOBODYS = {"~id", "~table", "~version", "~signature", "~deleted", "~placement", "~tags"}
@@ -173,20 +173,10 @@ class DocumentModel(PartitionModel):
                 raise Refused("too large")
         self._set(record, 0, key, kept, body, number)
 
-    def _set(
-        self,
-        record: LogRecord,
-        nth: int,
-        key: str,
-        kept: Kept,
-        body: Body | None,
-        number: tuple[str, Place] | None,
-    ) -> None:
-        changed = not _are_same(kept.body, body)
-        super()._set(record, nth, key, kept, body, number)
-        effect, before = self.effects[-1], self.accounts.get(key)
-        self.accounts[key] = self._account(record, before, changed)
-        effect.account_before, effect.account = before, self.accounts[key]
+    def _note(self, record: LogRecord, effect: Effect) -> None:
+        changed, before = not _are_same(effect.before, effect.now), self.accounts.get(effect.key)
+        effect.account_before, effect.account = before, self._account(record, before, changed)
+        self.accounts[effect.key] = effect.account
         effect.outcome = None if changed else "noop"
 
     def _account(self, record: LogRecord, before: Account | None, changed: bool) -> Account:

@@ -302,6 +302,10 @@ class PartitionModel:
         self.effects.append(Effect((record.offset, nth), key, kept.body, body))
         due = None if body is None else self._due(record)
         self.kept[key] = Kept(body, self._numbers(kept, number), (record.offset, nth), due)
+        self._note(record, self.effects[-1])
+
+    def _note(self, record: LogRecord, effect: Effect) -> None:
+        """Take notice of an effect, for what a kind of topic keeps beside its records."""
 
 
 def tags_of(headers: Mapping[str, str]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 
 from sowline.command import LogRecord
-from tests.property.model import Body, Kept, PartitionModel, Place, Refused, merged
+from tests.property.model import Body, Effect, Kept, PartitionModel, Place, Refused, merged
 from tests.property.test_core_model import CoreAgainstModel
 
 PREPROCESSING = ["/id AS /key"]
@@ -65,19 +65,10 @@ class EnrichedModel(PartitionModel):
             body["more"] = {name: value for name, value in body["more"].items() if name != "b"}
         return body
 
-    def _set(
-        self,
-        record: LogRecord,
-        nth: int,
-        key: str,
-        kept: Kept,
-        body: Body | None,
-        number: tuple[str, Place] | None,
-    ) -> None:
-        super()._set(record, nth, key, kept, body, number)
-        self.updated.pop(key, None)
-        if body is not None:
-            self.updated[key] = self.time
+    def _note(self, record: LogRecord, effect: Effect) -> None:
+        self.updated.pop(effect.key, None)
+        if effect.now is not None:
+            self.updated[effect.key] = self.time
 
 
 class EnrichedCoreAgainstModel(CoreAgainstModel):

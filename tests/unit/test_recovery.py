@@ -125,6 +125,14 @@ def test_without_its_begin_the_log_is_no_road(worked: World) -> None:
     assert (opened.head.next_offset, opened.head.spoiled) == (3, {PROGRESS_KEY})
 
 
+def check_filled_again(worked: World) -> None:
+    """The changes topic alone gives the state that its owner leaves."""
+    worked.crash(0)
+    expected = state(recover(worked))
+    worked.disk.clear()
+    assert state(recover(worked)) == expected
+
+
 def test_a_changes_topic_that_was_replaced_is_filled_again(worked: World) -> None:
     """With a whole store and a shorter changes topic, everything is to be written again."""
     worked.changes[0].replace()
@@ -132,10 +140,7 @@ def test_a_changes_topic_that_was_replaced_is_filled_again(worked: World) -> Non
         opened = recover(worked)
         assert EVERYTHING in opened.head.spoiled
     worked.owner(0)
-    worked.crash(0)
-    expected = state(recover(worked))
-    worked.disk.clear()
-    assert state(recover(worked)) == expected
+    check_filled_again(worked)
 
 
 def test_a_changes_topic_that_has_grown_again_is_noticed(worked: World) -> None:
@@ -149,10 +154,7 @@ def test_a_changes_topic_that_has_grown_again_is_noticed(worked: World) -> None:
     assert opened.head.spoiled == {EVERYTHING, PROGRESS_KEY, deleted}
     assert opened.head.changes_id == f"changes {len(replayed)}"
     worked.owner(0)
-    worked.crash(0)
-    expected = state(recover(worked))
-    worked.disk.clear()
-    assert state(recover(worked)) == expected
+    check_filled_again(worked)
 
 
 def test_an_owner_of_before_goes_on_in_a_topic_that_was_made_again(worked: World) -> None:
@@ -167,10 +169,7 @@ def test_an_owner_of_before_goes_on_in_a_topic_that_was_made_again(worked: World
     assert (opened.head.next_offset, opened.floor) == (0, last.position)
     assert EVERYTHING in opened.head.spoiled
     worked.drain(2)
-    worked.crash(0)
-    expected = state(recover(worked))
-    worked.disk.clear()
-    assert state(recover(worked)) == expected
+    check_filled_again(worked)
 
 
 def test_a_head_without_an_id_takes_the_topic_as_it_is(worked: World) -> None:
