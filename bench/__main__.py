@@ -27,7 +27,10 @@ BENCHMARKS = (
     "peers",
     "relay",
     "growth",
+    "keys",
+    "level",
     "fanout",
+    "turns",
 )
 """Modules of this package; each has `run(records, runs)`, which prints as it goes and may return a table."""
 

@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 
 from bench.orders import bodies_of
-from sowline.difference import difference, union
-from sowline.select import parse_select
+from sowline.model.difference import difference, union
+from sowline.model.select import parse_select
 
 BODIES_MAX = 2_000
 """More pairs of bodies would tell no more."""

@@ -1,7 +1,7 @@
 """Deltas of documents, read and applied, as ratios to `json.loads` of a patch and a dict update.
 
 The documents are orders of about 0.9 KB; a patch changes two fields of each. Texts are all different but where one is
-used again and again; everything runs in one thread, and CPU time is what is told.
+used again and again; everything runs in one thread, and CPU time is what is reported.
 """
 
 import json
@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bench.orders import bodies_of
-from sowline.document import Delta, compile_condition, parse_delta
-from sowline.document.fold import Document, Write, change_id_of_position, fold
-from sowline.document.parse import read_delta
+from sowline.emodb import Delta, compile_condition, parse_delta
+from sowline.emodb.fold import Document, DocumentDelta, change_id_of_position, fold
+from sowline.emodb.parse import read_delta
 
 DOCUMENTS_MAX = 2_000
 """More of them would tell no more."""
@@ -112,7 +112,7 @@ def _asked(documents: Documents) -> None:
 def _folded(texts: Sequence[str]) -> Task:
     def fold_all(documents: Documents) -> None:
         for number, (document, text) in enumerate(zip(documents, texts, strict=True)):
-            write = Write(Delta(read_delta(text)), change_id_of_position(0, number), number)
+            write = DocumentDelta(Delta(read_delta(text)), change_id_of_position(0, number), number)
             fold(Document("orders", "k", content=document), write)
 
     return fold_all

@@ -1,4 +1,4 @@
-"""Many records that expire at one instant: how long until the last is told, and what live traffic does meanwhile."""
+"""Many records that expire at one instant: how long until the last is sent, and what live traffic does meanwhile."""
 
 import multiprocessing
 import tempfile
@@ -10,8 +10,9 @@ import orjson
 
 from bench.broker import broker
 from bench.traffic import Lags, Traffic, system
-from sowline.client import Client
-from sowline.kafka import exact_producer, kafka_config
+from sowline.client.client import Client
+from sowline.config.kafka_options import kafka_config
+from sowline.kafka.clients import exact_producer
 
 RATE = 200
 """Live commands a second."""
@@ -31,7 +32,7 @@ def run(records: int, runs: int) -> None:
 
 
 def _measure(kafka: str, url: str, count: int) -> tuple[float, float, dict[str, Lags]]:
-    """Return after how many seconds the first and the last record were told to be gone, and the lags by phase."""
+    """Return the seconds until the first and the last record were reported as expired, and the lags by phase."""
     context = multiprocessing.get_context("spawn")
     with Traffic(kafka, "orders", url, RATE) as traffic:
         traffic.fresh(SECONDS / 3)
@@ -63,16 +64,16 @@ def _write(kafka: str, count: int, due: float) -> None:
 
 
 def _watch(url: str, count: int, pipe: Connection) -> None:
-    """Say when the first and the last record were told to have expired."""
+    """Say when the first and the last record are reported as expired."""
     with Client(url) as client:
         stream = client.sow_and_subscribe("orders", filter="/id >= 0", options="oof")
         pipe.send(next(stream).command)
-        told = first = 0.0
+        sent = first = 0.0
         for message in stream:
             if message.command == "oof" and message.reason == "expired":
                 first = first or time.time()
-                told += 1
-                if told == count:
+                sent += 1
+                if sent == count:
                     break
         pipe.send((first, time.time()))
 
@@ -80,7 +81,7 @@ def _watch(url: str, count: int, pipe: Connection) -> None:
 def _report(count: int, first: float, last: float, lags: dict[str, Lags]) -> None:
     print(f"\n{count:,} records due at one instant, {PARTITIONS} partitions, {RATE} live commands/s beside")
     print(
-        f"  the first is told after {first:.2f} s, the last after {last:.2f} s: {count / last:,.0f} records/s"
+        f"  the first is sent after {first:.2f} s, the last after {last:.2f} s: {count / last:,.0f} records/s"
     )
     for name, lag in lags.items():
         print(f"  live {name:16} p50 {lag.p50:6.1f} ms   p99 {lag.p99:6.1f} ms   ({lag.messages} messages)")

@@ -1,4 +1,4 @@
-"""Many subscribers with a filter each, no two the same, beside one: messages a second, and what a change costs.
+"""Many subscribers with a filter each, no two the same, compared to one: messages a second, and what a change costs.
 
 The loads and the servers are those of `bench.subscribers`, over loopback: a query service as clients meet it, and a
 bare `websockets` server that sends the same connections ready-made frames.
@@ -30,15 +30,15 @@ def run(records: int, runs: int) -> str:
     """Measure all cases by turns; return a table of medians and ratios."""
     figures = measure(CASES, max(records, 2 * RECORDS), runs)
     one = _micros_a_change(figures[0])
-    head = (
+    checkpoint = (
         "subscribers",
         "messages a change",
         "messages/s",
         "of the bare server",
         "µs CPU a change",
-        "beside the first",
+        "compared to the first",
     )
-    return f"Medians of {runs}.\n\n{table(head, [_row(figure, one) for figure in figures])}"
+    return f"Medians of {runs}.\n\n{table(checkpoint, [_row(figure, one) for figure in figures])}"
 
 
 def _row(figure: Figure, one: float) -> tuple[str, ...]:

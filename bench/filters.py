@@ -24,7 +24,7 @@ from query_service.index.ranks import ranks, top
 from query_service.index.read import reader_of
 from query_service.index.vector import evaluate, split
 from sowline.filter import Filter, compile_filter
-from sowline.path import Path, parse_path
+from sowline.model.path import Path, parse_path
 
 SQL = "status = 'open' AND qty > 300 AND price < 60 AND ticker < 'T150' AND side = 'B'"
 SCHEMA = "id bigint, status varchar, ticker varchar, qty bigint, price double, side varchar"

@@ -24,7 +24,7 @@ CONNECTING_MAX = 100
 
 
 class Ask(NamedTuple):
-    """What one connection asks for, and the place that the last message to it names."""
+    """What one connection asks for, and the bookmark of the last message to it."""
 
     request: bytes
     last: bytes
@@ -62,7 +62,7 @@ class Reader(asyncio.Protocol):
             self._take_frames()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Fail whoever still waits."""
+        """Fail each task that still waits."""
         for future in (self.answered, self.finished):
             if not future.done():
                 future.set_exception(error or ConnectionError("the server closed the connection"))
@@ -75,10 +75,10 @@ class Reader(asyncio.Protocol):
         self._transport.abort()
 
     def _opened(self) -> bool:
-        head, end, rest = self._buffer.partition(b"\r\n\r\n")
+        checkpoint, end, rest = self._buffer.partition(b"\r\n\r\n")
         if not end:
             return False
-        assert head.startswith(b"HTTP/1.1 101"), bytes(head)
+        assert checkpoint.startswith(b"HTTP/1.1 101"), bytes(checkpoint)
         assert self._transport is not None
         self._is_open, self._buffer = True, rest
         self._transport.write(_frame_of_client(self._ask.request))
@@ -87,16 +87,16 @@ class Reader(asyncio.Protocol):
     def _take_frames(self) -> None:
         buffer, at = self._buffer, 0
         while len(buffer) - at >= 2:
-            size, head = buffer[at + 1], 2
+            size, checkpoint = buffer[at + 1], 2
             if size == 126:
-                size, head = int.from_bytes(buffer[at + 2 : at + 4], "big"), 4
+                size, checkpoint = int.from_bytes(buffer[at + 2 : at + 4], "big"), 4
             elif size == 127:
-                size, head = int.from_bytes(buffer[at + 2 : at + 10], "big"), 10
-            end = at + head + size
+                size, checkpoint = int.from_bytes(buffer[at + 2 : at + 10], "big"), 10
+            end = at + checkpoint + size
             if end > len(buffer):
                 break
             if buffer[at] == TEXT:
-                self._take(bytes(buffer[at + head : end]))
+                self._take(bytes(buffer[at + checkpoint : end]))
             at = end
         del buffer[:at]
 

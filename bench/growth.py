@@ -33,22 +33,23 @@ from bench.service import running, until
 from bench.table import table
 from bench.traffic import system
 from bench.usage import usage
-from fanout.matching import LiveSubscriptions
-from fanout.subscription import Sighting, Subscription
-from materializer.head import Head
-from materializer.partition import Partition
-from materializer.record import Record, encode_record
-from materializer.recovery import Opened, checked_head
-from materializer.store import RocksStore, Tally
-from materializer.view import entry_hash
-from query_service.state import State
-from sowline.change import Change
-from sowline.command import LogRecord, command_headers
+from fanout.engine.matching import LiveSubscriptions
+from fanout.engine.subscription import ChangeView, Subscription
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record, encode_record
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition
+from materializer.store.checksum import Checksum, entry_hash
+from materializer.store.integrity import verified_checkpoint
+from materializer.store.rocksdb import RocksStore
+from query_service.topics.state import ServedTopics
+from sowline.config.topics import TopicDefinition, parse_topics
 from sowline.filter import compile_filter
-from sowline.key import sow_key
-from sowline.position import Position
-from sowline.process import spare_the_collector
-from sowline.topics import TopicDefinition, parse_topics
+from sowline.model.key import sow_key
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.protocol.command import LogRecord, command_headers
+from sowline.runtime.process import spare_the_collector
 
 BATCH = 1000
 UPDATES = 100_000
@@ -137,8 +138,8 @@ def _stored(size: int) -> Stored:
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "0"
         store = RocksStore(path, create=True)
-        head = _fill(store, size)
-        partition = Partition(DEFINITION, 0, Opened(store, head, head.position))
+        checkpoint = _fill(store, size)
+        partition = Partition(DEFINITION, 0, OpenedPartition(store, checkpoint, checkpoint.position))
         spare_the_collector()
         updates = _applied(partition, _updates(size))
         store.mark_finished()
@@ -146,31 +147,31 @@ def _stored(size: int) -> Stored:
         disk = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         began = time.perf_counter()
         store = RocksStore(path, create=False)
-        assert checked_head(store).records == size
+        assert verified_checkpoint(store).records == size
         seconds = time.perf_counter() - began
         store.close()
     applying, heading, committing = (cpu / UPDATES * 1e6 for cpu in updates)
     return Stored(applying, heading, committing, disk / size, seconds)
 
 
-def _fill(store: RocksStore, size: int) -> Head:
+def _fill(store: RocksStore, size: int) -> Checkpoint:
     """Write a record for each of so many log records, and the head behind them."""
     end = Position(0, size - 1)
-    head = Head(
+    checkpoint = Checkpoint(
         position=end, last_change=end, definition=DEFINITION.digest, limits=DEFINITION.limits, records=size
     )
     for start in range(0, size, BATCH):
         entries: dict[bytes, bytes | None] = {}
-        count, checksum = store.tally()
+        count, total = store.checksum()
         for number in range(start, min(start + BATCH, size)):
             text = str(number)
             key = sow_key(DEFINITION.domain_prefix, text)
             data = entries[key] = encode_record(Record(_body(number), text, Position(0, number), number))
-            checksum += entry_hash(key, data)
-        tally = Tally(count + len(entries), checksum & 0xFFFFFFFFFFFFFFFF)
-        store.commit(entries, tally, head.encode())
+            total += entry_hash(key, data)
+        checksum = Checksum(count + len(entries), total & 0xFFFFFFFFFFFFFFFF)
+        store.commit(entries, checksum, checkpoint.encode())
     store.mark_finished()
-    return head
+    return checkpoint
 
 
 def _updates(size: int) -> Iterator[LogRecord]:
@@ -210,7 +211,7 @@ def _applied(partition: Partition, records: Iterator[LogRecord]) -> tuple[float,
 
 def _queried(size: int) -> Queried:
     before = _rss_bytes()
-    state = State(parse_topics("topics: [{name: orders, key: /order}]"), ring_changes_max=1000)
+    state = ServedTopics(parse_topics("topics: [{name: orders, key: /order}]"), ring_changes_max=1000)
     topic = state.topics["orders"]
     domain = topic.definition.domain_prefix
     for number in range(size):
@@ -223,7 +224,7 @@ def _queried(size: int) -> Queried:
     return Queried(held / size, *asyncio.run(_ask(state, size)))
 
 
-async def _ask(state: State, size: int) -> tuple[float, float, float, float]:
+async def _ask(state: ServedTopics, size: int) -> tuple[float, float, float, float]:
     orders = [number * size // LOOKUPS for number in range(LOOKUPS)]
     by_key = [await _seconds(state, f"/order = '{order}'", top_n=None) for order in orders]
     by_number = [await _seconds(state, f"/order = {order}", top_n=None) for order in orders]
@@ -233,7 +234,7 @@ async def _ask(state: State, size: int) -> tuple[float, float, float, float]:
     return micros[0], micros[1], first, statistics.median(counts) * 1e3
 
 
-async def _seconds(state: State, filter: str, top_n: int | None = 0) -> float:
+async def _seconds(state: ServedTopics, filter: str, top_n: int | None = 0) -> float:
     began = time.perf_counter()
     await asked(state, filter, top_n=top_n)
     return time.perf_counter() - began
@@ -274,13 +275,13 @@ def _changes(count: int, matches: int) -> Iterator[Change]:
         customer = f"customer-{chance.randrange(count):05d}" if matches else "nobody"
         order = orjson.loads(_body(number)) | {"customer": customer, "price": 100 + number}
         previous, body = orjson.dumps(order), orjson.dumps(order | {"qty": number})
-        place, after = Position(0, number + 1), Position(0, number)
-        yield Change(b"%d" % number, body, previous, place, after, "publish", 0)
+        position, after = Position(0, number + 1), Position(0, number)
+        yield Change(b"%d" % number, body, previous, position, after, "publish", 0)
 
 
 def _matched(live: LiveSubscriptions[int], changes: list[Change], matches: int) -> float:
     began = time.process_time()
-    deliveries = sum(len(live.on_change(Sighting(change))) for change in changes)
+    deliveries = sum(len(live.on_change(ChangeView(change))) for change in changes)
     micros = (time.process_time() - began) / len(changes) * 1e6
     assert deliveries == matches * len(changes), f"expected {matches} deliveries a change, got {deliveries}"
     return micros

@@ -15,15 +15,16 @@ from collections.abc import Iterator
 import orjson
 
 from bench.orders import CONDITION, bodies_of
-from query_service.query import Limits, Query, Selection
-from query_service.replica import PartitionReplica, Placed
-from query_service.state import State, TopicState
-from sowline.change import Change
+from query_service.query.query import Query
+from query_service.query.selection import QueryLimits, Selection
+from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.config.topics import parse_topics
+from sowline.expressions.order import parse_order
 from sowline.filter import compile_filter
-from sowline.key import key_text, sow_key
-from sowline.order import parse_order
-from sowline.position import Position
-from sowline.topics import parse_topics
+from sowline.model.key import key_text, sow_key
+from sowline.model.position import Position
+from sowline.protocol.change import Change
 
 DEFINITION = "name: orders, key: [/order, /side]"
 HISTORY = ", history: {window: 2h, granularity: 1s}"
@@ -54,9 +55,9 @@ def run(records: int, runs: int) -> None:
     asyncio.run(_queries(state, runs))
 
 
-def _filled(bodies: list[bytes], more: str) -> State:
+def _filled(bodies: list[bytes], more: str) -> ServedTopics:
     """Return the state of a query service that has loaded these records at the beginning of the hour."""
-    state = State(
+    state = ServedTopics(
         parse_topics(f"topics: [{{{DEFINITION}{more}}}]"), ring_changes_max=1000, history_bytes_max=1 << 40
     )
     topic = state.topics["orders"]
@@ -68,12 +69,12 @@ def _filled(bodies: list[bytes], more: str) -> State:
     return state
 
 
-def _changes(topic: TopicState, count: int) -> Iterator[list[Placed]]:
+def _changes(topic: TopicState, count: int) -> Iterator[list[EventAtOffset]]:
     """Yield changes of prices in batches, as they come from Kafka: their bodies are their own."""
     chance, end = random.Random(11), topic.rows.end
     first = topic.partitions[0].held.offset
     for start in range(0, count, BATCH):
-        batch: list[Placed] = []
+        batch: list[EventAtOffset] = []
         changed: dict[int, bytes] = {}
         for number in range(start, min(count, start + BATCH)):
             row = chance.randrange(end)
@@ -81,10 +82,10 @@ def _changes(topic: TopicState, count: int) -> Iterator[list[Placed]]:
             order = orjson.loads(body)
             changed[row] = _copied(orjson.dumps(order | {"price": round(100 - order["price"], 4)}))
             key, previous = _copied(topic.rows.keys[row] or b""), _copied(body)
-            place, after = Position(0, first + number + 1), Position(0, first + number)
+            position, after = Position(0, first + number + 1), Position(0, first + number)
             log_time = 1 + number * HOUR_MS // count
-            change = Change(key, changed[row], previous, place, after, "publish", log_time)
-            batch.append(Placed(number, change))
+            change = Change(key, changed[row], previous, position, after, "publish", log_time)
+            batch.append(EventAtOffset(number, change))
         yield batch
 
 
@@ -121,7 +122,7 @@ def _applying(partition: PartitionReplica, topic: TopicState) -> float:
     return taken
 
 
-async def _queries(state: State, runs: int) -> None:
+async def _queries(state: ServedTopics, runs: int) -> None:
     topic = state.topics["orders"]
     key = topic.rows.keys[topic.rows.end // 2] or b""
     for name, (filter, order, top_n) in QUERIES.items():
@@ -147,7 +148,7 @@ async def _queries(state: State, runs: int) -> None:
 
 async def _seconds(topic: TopicState, selection: Selection, at: int | None) -> tuple[float, float]:
     """Return how long a query takes to take its instant, and altogether."""
-    query = Query([topic], selection, Limits(), at)
+    query = Query([topic], selection, QueryLimits(), at)
     await query.prepare()
     began = time.perf_counter()
     assert query.begin_now()

@@ -16,11 +16,11 @@ from functools import lru_cache
 
 import orjson
 
-from fanout.matching import LiveSubscriptions
-from fanout.subscription import Sighting, Subscription
-from sowline.change import Change
+from fanout.engine.matching import LiveSubscriptions
+from fanout.engine.subscription import ChangeView, Subscription
 from sowline.filter import Filter, compile_filter
-from sowline.position import Position
+from sowline.model.position import Position
+from sowline.protocol.change import Change
 
 SUBSCRIPTIONS = 10_000
 
@@ -61,12 +61,12 @@ def measure(load: str, oof: bool, subscriptions: int, changes: int, runs: int) -
         live.add(number, subscription)
 
     def ask_each(change: Change) -> int:
-        seen = Sighting(change)
+        seen = ChangeView(change)
         answers = [(number, each.on_change(seen)) for number, each in asked.items()]
         return len([answer for answer in answers if answer[1] is not None])
 
     def ask_index(change: Change) -> int:
-        return len(live.on_change(Sighting(change)))
+        return len(live.on_change(ChangeView(change)))
 
     few = history[:NAIVE_CHANGES_MAX]
     if [ask_each(change) for change in few] != [ask_index(change) for change in few]:
@@ -132,7 +132,7 @@ def report_size(load: str, subscriptions: int) -> None:
     tracemalloc.start()
     live, _ = _fill(asked)
     for change in changes:
-        live.on_change(Sighting(change))
+        live.on_change(ChangeView(change))
     gc.collect()
     held = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()

@@ -1,6 +1,6 @@
 """The materializer's throughput, as a ratio to a raw consume-and-produce loop over the same log: the quick look.
 
-`bench.peers` sets it beside other systems, on the same job.
+`bench.peers` compares it to other systems, on the same job.
 """
 
 import sys
@@ -14,7 +14,7 @@ from bench.broker import broker
 from bench.merging import PARTITIONS, Entrant, Figure, Load, held_load, line, measure, median, new_load
 from bench.service import metric, until
 from deploy.ports import HOST, free_port
-from sowline.topics import TopicDefinition
+from sowline.config.topics import TopicDefinition
 
 
 def run(records: int, runs: int) -> None:

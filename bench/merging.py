@@ -20,18 +20,19 @@ import orjson
 from confluent_kafka import Producer
 
 from bench.usage import Usage, usage
-from sowline.change import PROGRESS_KEY
-from sowline.cluster import Cluster
-from sowline.command import command_headers
-from sowline.kafka import exact_producer, kafka_config, read_range
-from sowline.topics import TopicDefinition
+from sowline.config.kafka_options import kafka_config
+from sowline.config.topics import TopicDefinition
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import exact_producer, read_range
+from sowline.protocol.change import PROGRESS_KEY
+from sowline.protocol.command import command_headers
 
 PARTITIONS = 2
 SECONDS_MAX = 300.0
 HELD_SECONDS_MAX = 600
 LOOK_SECONDS = 0.02
 TOLD_CHARACTERS_MAX = 2000
-"""Of what the processes of an entrant have said, where they failed."""
+"""The last output of an entrant's processes, where they failed."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ def measure(load: Load, entrant: Entrant) -> Figure:
     Rate and CPU count from the first output that is seen, so that start-up is in neither; the whole CPU has it.
     """
     cluster = load.cluster
-    with _running(entrant) as processes:
+    with entered(entrant) as processes:
         besides, deadline = entrant.ready(), time.monotonic() + SECONDS_MAX
 
         def written() -> int:
@@ -171,12 +172,17 @@ def measure(load: Load, entrant: Entrant) -> Figure:
 class Processes:
     """The processes of an entrant, while they run."""
 
-    def __init__(self, entrant: Entrant, told: IO[bytes]) -> None:
-        self._told = told
+    def __init__(self, entrant: Entrant, sent: IO[bytes]) -> None:
+        self._sent = sent
         self._processes = [
-            subprocess.Popen(command, env=os.environ | environment, stdout=told, stderr=told)
+            subprocess.Popen(command, env=os.environ | environment, stdout=sent, stderr=sent)
             for command, environment in entrant.processes
         ]
+
+    @property
+    def pids(self) -> list[int]:
+        """The ids of the processes."""
+        return [process.pid for process in self._processes]
 
     def usage(self) -> Usage:
         """What they have taken so far."""
@@ -185,9 +191,11 @@ class Processes:
     def look(self, deadline: float) -> None:
         """Raise if one has ended, or the time is up."""
         if time.monotonic() > deadline or any(process.poll() is not None for process in self._processes):
-            self._told.seek(0)
-            tail = self._told.read().decode(errors="replace")[-TOLD_CHARACTERS_MAX:]
-            raise RuntimeError(f"expected all outputs within {SECONDS_MAX:g} s; the processes said: {tail}")
+            self._sent.seek(0)
+            tail = self._sent.read().decode(errors="replace")[-TOLD_CHARACTERS_MAX:]
+            raise RuntimeError(
+                f"expected all outputs within {SECONDS_MAX:g} s; the processes printed: {tail}"
+            )
 
     def end(self) -> None:
         """End them, and wait until they have."""
@@ -198,9 +206,10 @@ class Processes:
 
 
 @contextmanager
-def _running(entrant: Entrant) -> Iterator[Processes]:
-    with tempfile.TemporaryFile() as told:
-        processes = Processes(entrant, told)
+def entered(entrant: Entrant) -> Iterator[Processes]:
+    """Run an entrant's processes, and end them."""
+    with tempfile.TemporaryFile() as sent:
+        processes = Processes(entrant, sent)
         try:
             yield processes
         finally:

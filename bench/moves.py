@@ -21,9 +21,10 @@ from bench.broker import broker
 from bench.merging import order_of
 from bench.service import Running, running, until
 from bench.table import table
-from sowline.cluster import Cluster
-from sowline.kafka import exact_producer, kafka_config, read_range
-from sowline.topics import TopicDefinition
+from sowline.config.kafka_options import kafka_config
+from sowline.config.topics import TopicDefinition
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import exact_producer, read_range
 
 PARTITIONS = 2
 RATE = 200

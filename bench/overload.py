@@ -87,22 +87,22 @@ def report(measured: Mapping[Kind, list[tuple[Lags, Lags]]]) -> str:
     for kind, pairs in measured.items():
         cells = [kind.name]
         for name in ("p50", "p99"):
-            quiet, loaded = (median(getattr(pair[side], name) for pair in pairs) for side in (0, 1))
-            cells += [f"{quiet:.1f}", f"{loaded:.1f}", f"{loaded / quiet:.1f}"]
+            progress_timer, loaded = (median(getattr(pair[side], name) for pair in pairs) for side in (0, 1))
+            cells += [f"{progress_timer:.1f}", f"{loaded:.1f}", f"{loaded / progress_timer:.1f}"]
         rows.append(cells)
-    headings = ["overload", "p50 ms before", "beside", "ratio", "p99 ms before", "beside", "ratio"]
+    headings = ["overload", "p50 ms before", "during", "ratio", "p99 ms before", "during", "ratio"]
     return table(headings, rows)
 
 
 def _pair(traffic: Traffic, kind: Kind, url: str) -> tuple[Lags, Lags]:
     """Return the lags without an overload, and with one."""
     traffic.settle()
-    quiet = traffic.fresh(SECONDS)
+    progress_timer = traffic.fresh(SECONDS)
     with _process(kind.work, url):
         time.sleep(kind.settle_seconds)
         loaded = traffic.fresh(SECONDS)
-    print(f"{kind.name}: {quiet} without, {loaded} with", flush=True)
-    return quiet, loaded
+    print(f"{kind.name}: {progress_timer} without, {loaded} with", flush=True)
+    return progress_timer, loaded
 
 
 @contextmanager

@@ -172,11 +172,11 @@ def _back_fill(kafka: str, directory: Path, url: str) -> tuple[dict[str, Lags], 
         traffic.settle()
         found["alone"] = traffic.fresh(SECONDS)
         with _plain_producer(kafka, "orders"):
-            found["beside a plain producer"] = traffic.fresh(BACK_FILL_SECONDS)
+            found["with a plain producer"] = traffic.fresh(BACK_FILL_SECONDS)
         traffic.settle()
         with _pipeline(kafka, directory, "backfill", BACK_FILL, *limit) as process:
             before = _records(kafka, "orders")
-            found["beside a back-fill"] = traffic.fresh(BACK_FILL_SECONDS)
+            found["with a back-fill"] = traffic.fresh(BACK_FILL_SECONDS)
             written = _records(kafka, "orders") - before
             print(f"\nthe log grew by {written / BACK_FILL_SECONDS:,.0f}/s beside the back-fill")
             process.kill()

@@ -17,26 +17,27 @@ import numpy as np
 import orjson
 import uvicorn
 
-from bench.doors import Ready
 from bench.orders import CONDITION, bodies_of
+from bench.servers import Ready
 from deploy.ports import free_port
-from fanout.subscription import Sighting
-from query_service.backend import Backend
-from query_service.hub import Hub
-from query_service.outbox import Outbox
-from query_service.pages import PageView
-from query_service.query import Limits, Query, Selection
-from query_service.server import Server
-from query_service.state import State, TopicState
-from query_service.views import Viewer
-from sowline.async_client import AsyncClient
-from sowline.change import Change
+from fanout.engine.subscription import ChangeView
+from query_service.context import ServiceContext
+from query_service.live.dispatcher import Dispatcher
+from query_service.live.pages import PageView
+from query_service.live.view import Viewer
+from query_service.outbox.outbox import Outbox
+from query_service.query.query import Query
+from query_service.query.selection import QueryLimits, Selection
+from query_service.server.app import Server
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.client.async_client import AsyncClient
+from sowline.config.settings import Settings
+from sowline.config.topics import parse_topics
+from sowline.expressions.order import parse_order
 from sowline.filter import compile_filter
-from sowline.key import key_text, sow_key
-from sowline.order import parse_order
-from sowline.position import Position
-from sowline.settings import Settings
-from sowline.topics import parse_topics
+from sowline.model.key import key_text, sow_key
+from sowline.model.position import Position
+from sowline.protocol.change import Change
 
 TOPICS = "topics: [{name: orders, key: [/order, /side], hash_indexes: [[/order]]}]"
 RETURNED = 50_000
@@ -62,9 +63,9 @@ def run(records: int, runs: int) -> None:
     asyncio.run(_pages(bodies))
 
 
-def filled(bodies: list[bytes]) -> State:
+def filled(bodies: list[bytes]) -> ServedTopics:
     """Return the state of a query service that has loaded these records."""
-    state = State(parse_topics(TOPICS), ring_changes_max=1000)
+    state = ServedTopics(parse_topics(TOPICS), ring_changes_max=1000)
     topic = state.topics["orders"]
     domain = topic.definition.domain_prefix
     for number, body in enumerate(bodies):
@@ -80,17 +81,17 @@ def _rss() -> int:
         return int(file.read().split()[1]) * resource.getpagesize()
 
 
-async def asked(state: State, filter: str, order: str = "", top_n: int | None = 0) -> Query:
+async def asked(state: ServedTopics, filter: str, order: str = "", top_n: int | None = 0) -> Query:
     """Run a query and take its records; by default it only counts."""
     selection = Selection(compile_filter(filter), order=parse_order(order), top_n=top_n)
-    query = Query([state.topics["orders"]], selection, Limits())
+    query = Query([state.topics["orders"]], selection, QueryLimits())
     await query.begin()
     async for _ in query.records():
         pass
     return query
 
 
-async def _in_process(state: State, bodies: list[bytes], runs: int) -> None:
+async def _in_process(state: ServedTopics, bodies: list[bytes], runs: int) -> None:
     taken: Timed = {}
 
     async def parse() -> None:
@@ -149,7 +150,7 @@ async def _pages(bodies: list[bytes]) -> None:
         state = filled(bodies[:size])
         topic = state.topics["orders"]
         selection = Selection(order=parse_order("/price DESC"), top_n=50, skip_n=100)
-        query = Query([topic], selection, Limits())
+        query = Query([topic], selection, QueryLimits())
         await query.begin()
         view = PageView(topic, selection)
         await view.fill(query)
@@ -157,7 +158,7 @@ async def _pages(bodies: list[bytes]) -> None:
         view.add(viewer)
         changes = [_repriced(topic, number * (size // CHANGES)) for number in range(CHANGES)]
         began = time.perf_counter()
-        messages = sum(view.apply(0, Sighting(change)) for change in changes)
+        messages = sum(view.apply(0, ChangeView(change)) for change in changes)
         taken = (time.perf_counter() - began) / CHANGES
         print(
             f"  a change of a page of {size:>9,}: {taken * 1e6:6.1f} us, parsing included; {messages} messages",
@@ -170,11 +171,11 @@ def _repriced(topic: TopicState, row: int) -> Change:
     body = topic.rows.bodies[row] or b"{}"
     order = orjson.loads(body)
     now = orjson.dumps(order | {"price": round(100 - order["price"], 4)})
-    place = Position(0, len(topic.rows) + row)
-    return Change(topic.rows.keys[row] or b"", now, body, place, place, "publish", 2000)
+    position = Position(0, len(topic.rows) + row)
+    return Change(topic.rows.keys[row] or b"", now, body, position, position, "publish", 2000)
 
 
-async def _seconds(state: State, filter: str) -> float:
+async def _seconds(state: ServedTopics, filter: str) -> float:
     began = time.perf_counter()
     await asked(state, filter, top_n=None)
     return time.perf_counter() - began
@@ -186,7 +187,7 @@ async def _seconds(state: State, filter: str) -> float:
 def _serve(port: int, bodies: list[bytes], ready: Connection) -> None:
     state = filled(bodies)
     gc.freeze()
-    app = Server(Settings(), Backend(state, Hub(), {}), Ready()).app
+    app = Server(Settings(), ServiceContext(state, Dispatcher(), {}), Ready()).app
     config = uvicorn.Config(
         app, port=port, ws="websockets-sansio", ws_per_message_deflate=False, log_level="error"
     )

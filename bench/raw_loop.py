@@ -7,7 +7,8 @@ import sys
 
 from confluent_kafka import TopicPartition
 
-from sowline.kafka import exact_producer, kafka_config, plain_consumer, poll_batch
+from sowline.config.kafka_options import kafka_config
+from sowline.kafka.clients import exact_producer, plain_consumer, poll_batch
 
 
 def main(bootstrap: str, source: str, target: str, partitions: str) -> None:

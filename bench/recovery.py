@@ -1,4 +1,4 @@
-"""How fast a partition comes back along each of its three roads, beside plain consuming and Kafka Streams.
+"""How fast a partition is recovered from each of its three sources, compared with plain consuming and Kafka Streams.
 
 RECORDS orders with a key each, so that state, changes and log hold equally many. Kafka Streams, which has done the
 same job, has lost its store and restores it from its changelog. Each is a process of its own; what one takes to
@@ -21,9 +21,10 @@ from bench.merging import order_of
 from bench.peers.kafka_streams import Application, compiled
 from bench.service import running, until
 from bench.table import table
-from sowline.cluster import Cluster
-from sowline.kafka import exact_producer, kafka_config, plain_consumer, poll_batch
-from sowline.topics import TopicDefinition
+from sowline.config.kafka_options import kafka_config
+from sowline.config.topics import TopicDefinition
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import exact_producer, plain_consumer, poll_batch
 
 FULL, EMPTY = "recovered", "empty"
 PARTITIONS = 2
@@ -150,7 +151,7 @@ PLAIN = "plain consuming of the log, nothing kept"
 
 
 def run(records: int, runs: int) -> str:
-    """Measure each road by turns; return a table of medians and ratios."""
+    """Measure each source by turns; return a table of medians and ratios."""
     with broker() as bootstrap, tempfile.TemporaryDirectory() as name, compiled() as java:
         seconds = _measured(Setting(bootstrap, Path(name), records), java, Path(name), runs)
     return _report(
@@ -167,7 +168,7 @@ def _measured(setting: Setting, java: Sequence[str], directory: Path, runs: int)
 
 
 def _measure(setting: Setting, streams: Streams) -> dict[str, float]:
-    """The seconds of each road, less those of a start with nothing to do."""
+    """The seconds of each source, less those of a start with nothing to do."""
     start = setting.start()
     seconds = {PLAIN: setting.consume(), WHOLE: setting.seconds(FULL) - start}
     for name, lose in ((CHANGES, setting.lose_state), (LOG, setting.lose_changes)):
@@ -184,6 +185,6 @@ def _report(records: int, runs: int, seconds: dict[str, float]) -> str:
         (name, f"{rate:,.0f}", f"{rate / rates[PLAIN]:.2f}", f"{rate / rates[RESTORED]:.1f}")
         for name, rate in rates.items()
     ]
-    head = ("", "records/s", "of plain consuming", "of Kafka Streams")
+    checkpoint = ("", "records/s", "of plain consuming", "of Kafka Streams")
     caption = f"{records:,} records with a key each in {PARTITIONS} partitions, medians of {runs}."
-    return f"{caption}\n\n{table(head, rows)}"
+    return f"{caption}\n\n{table(checkpoint, rows)}"

@@ -27,10 +27,11 @@ from bench.broker import broker
 from bench.merging import order_of
 from bench.table import table
 from bench.traffic import system
-from sowline.client import Client
-from sowline.cluster import Cluster
-from sowline.kafka import exact_producer, kafka_config, plain_consumer, poll_batch
-from sowline.topics import TopicDefinition
+from sowline.client.client import Client
+from sowline.config.kafka_options import kafka_config
+from sowline.config.topics import TopicDefinition
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import exact_producer, plain_consumer, poll_batch
 
 RATE = 2000
 """Records a second."""

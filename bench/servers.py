@@ -21,20 +21,20 @@ from websockets.asyncio.server import ServerConnection, serve
 
 from bench.orders import bodies_of
 from deploy.ports import HOST, free_port
-from query_service.active import Active
-from query_service.backend import Backend
-from query_service.hub import Hub
-from query_service.pace import Pace
-from query_service.replica import Placed
-from query_service.server import Server
-from query_service.state import State
-from sowline.change import Change
-from sowline.health import Service
-from sowline.key import sow_key
-from sowline.position import Position
-from sowline.process import spare_the_collector
-from sowline.settings import Settings
-from sowline.topics import parse_topics
+from query_service.context import ServiceContext
+from query_service.cooperative import StepSize
+from query_service.live.dispatcher import Dispatcher
+from query_service.live.subscription import LiveSubscription
+from query_service.replica.partition_replica import EventAtOffset
+from query_service.server.app import Server
+from query_service.topics.state import ServedTopics
+from sowline.config.settings import Settings
+from sowline.config.topics import parse_topics
+from sowline.model.key import sow_key
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.runtime.health import ServiceHealth
+from sowline.runtime.process import spare_the_collector
 
 TOPICS = "topics: [{name: orders, key: /order}]"
 PLACE = ("orders.changes", 0)
@@ -66,7 +66,7 @@ class Cost(NamedTuple):
     fallen: int
 
 
-class Door:
+class BenchService:
     """A server, for those who measure it."""
 
     def __init__(self, port: int, orders: Connection) -> None:
@@ -97,7 +97,7 @@ class _Pusher(Protocol):
 
 
 @contextmanager
-def opened(kind: "type[_Pusher]") -> Iterator[Door]:
+def opened(kind: "type[_Pusher]") -> Iterator[BenchService]:
     """A server of that kind, until the end of the block."""
     port = free_port()
     context = get_context("spawn")
@@ -106,7 +106,7 @@ def opened(kind: "type[_Pusher]") -> Iterator[Door]:
     process.start()
     here.recv()
     try:
-        yield Door(port, here)
+        yield BenchService(port, here)
     finally:
         process.kill()
         process.join()
@@ -131,14 +131,14 @@ async def _carry_out(pusher: _Pusher, port: int, orders: Connection) -> None:
 # the query service
 
 
-class QueryDoor:
+class BenchQueryService:
     """A query service whose changes are made here."""
 
     def __init__(self) -> None:
         self.fallen = 0
-        self._state = State(parse_topics(TOPICS), Settings().ring_changes_max)
-        self._hub = _CountingHub(self)
-        self._state.on_changes = self._hub.on_changes
+        self._state = ServedTopics(parse_topics(TOPICS), Settings().ring_changes_max)
+        self._dispatcher = _CountingHub(self)
+        self._state.listen(self._dispatcher.on_changes)
         self._state.loaded([PLACE])
 
     @asynccontextmanager
@@ -146,7 +146,7 @@ class QueryDoor:
         """Accept connections."""
         settings = Settings()
         config = uvicorn.Config(
-            Server(settings, Backend(self._state, self._hub, {}), Ready()).app,
+            Server(settings, ServiceContext(self._state, self._dispatcher, {}), Ready()).app,
             host=HOST,
             port=port,
             ws="websockets-sansio",
@@ -166,7 +166,7 @@ class QueryDoor:
     async def prepared(self, load: Load) -> Push:
         """Make the changes, and wait for the subscribers."""
         events = list(_events(load))
-        while self._hub.live != load.subscribers:
+        while self._dispatcher.live != load.subscribers:
             await asyncio.sleep(0.01)
 
         async def push() -> None:
@@ -175,24 +175,24 @@ class QueryDoor:
 
         return push
 
-    def _take(self, events: list[Placed]) -> None:
+    def _take(self, events: list[EventAtOffset]) -> None:
         self._state.take({PLACE: events})
 
 
-class _CountingHub(Hub):
+class _CountingHub(Dispatcher):
     """A hub that counts how often a client falls behind."""
 
-    def __init__(self, door: QueryDoor) -> None:
+    def __init__(self, connection: BenchQueryService) -> None:
         super().__init__()
-        self._door = door
+        self._service = connection
 
-    def remove(self, active: Active) -> None:
+    def remove(self, active: LiveSubscription) -> None:
         """Take a subscription out: before its connection ends, because it is too slow."""
-        self._door.fallen += active.is_too_slow
+        self._service.fallen += active.is_too_slow
         super().remove(active)
 
 
-class Ready(Service):
+class Ready(ServiceHealth):
     """A service that has nothing to say of its health."""
 
     def not_started(self) -> str | None:
@@ -206,9 +206,9 @@ class Ready(Service):
         return []
 
 
-async def _paced(take: Callable[[list[Placed]], None], events: list[Placed]) -> None:
+async def _paced(take: Callable[[list[EventAtOffset]], None], events: list[EventAtOffset]) -> None:
     """Hand over one batch after another, with turns for others in between."""
-    pace, rest = Pace(), iter(events)
+    pace, rest = StepSize(), iter(events)
     while batch := list(islice(rest, pace.records)):
         began = time.monotonic()
         take(batch)
@@ -216,7 +216,7 @@ async def _paced(take: Callable[[list[Placed]], None], events: list[Placed]) -> 
         await asyncio.sleep(0)
 
 
-async def _timed(take: Callable[[list[Placed]], None], events: list[Placed], rate: int) -> None:
+async def _timed(take: Callable[[list[EventAtOffset]], None], events: list[EventAtOffset], rate: int) -> None:
     """Hand over what is due by the clock."""
     began, done = time.monotonic(), 0
     while done < len(events):
@@ -227,7 +227,7 @@ async def _timed(take: Callable[[list[Placed]], None], events: list[Placed], rat
             done = due
 
 
-def _events(load: Load) -> Iterator[Placed]:
+def _events(load: Load) -> Iterator[EventAtOffset]:
     """The changes of a load: each gives an order another quantity."""
     chance = random.Random(load.start)
     orders = [orjson.loads(body) for body in bodies_of(load.records)]
@@ -238,7 +238,7 @@ def _events(load: Load) -> Iterator[Placed]:
         previous, orders[row]["qty"] = bodies[row], orders[row]["qty"] % 1000 + 1
         body = bodies[row] = orjson.dumps(orders[row])
         after = Position(0, number - 1)
-        yield Placed(
+        yield EventAtOffset(
             number, Change(keys[row], body, previous, Position(0, number), after, "publish", 1000 + number)
         )
 
@@ -246,7 +246,7 @@ def _events(load: Load) -> Iterator[Placed]:
 # the bare server
 
 
-class BareDoor:
+class BareService:
     """A server that answers once, and sends the same frames to every connection."""
 
     def __init__(self) -> None:

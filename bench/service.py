@@ -19,9 +19,21 @@ LOOK_SECONDS = 0.02
 class Running:
     """A service that runs."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", url: str) -> None:
-        self._process = process
+    def __init__(self, start: "Callable[[], subprocess.Popen[bytes]]", url: str) -> None:
+        self._start = start
+        self._process = start()
         self.url = url
+
+    def kill(self) -> None:
+        """End it at once, in the middle of whatever it does, and start it again."""
+        self._process.kill()
+        self._process.wait()
+        self._process = self._start()
+
+    def end(self) -> None:
+        """Ask it to end, and wait until it has."""
+        self._process.terminate()
+        self._process.wait()
 
     def has_started(self) -> bool:
         """Whether it has done what it does at its start."""
@@ -65,12 +77,12 @@ def running(module: str, environment: Mapping[str, str]) -> Iterator[Running]:
     """Run `python -m module` with these `SOWLINE_*` variables."""
     port = free_port()
     settings = {"SOWLINE_PORT": str(port), **environment}
-    process = subprocess.Popen([sys.executable, "-m", module], env=os.environ | settings)
+    command, variables = [sys.executable, "-m", module], os.environ | settings
+    service = Running(lambda: subprocess.Popen(command, env=variables), f"http://{HOST}:{port}")
     try:
-        yield Running(process, f"http://{HOST}:{port}")
+        yield service
     finally:
-        process.terminate()
-        process.wait()
+        service.end()
 
 
 def until(is_so: Callable[[], bool]) -> float:

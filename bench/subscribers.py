@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import orjson
 
-from bench.doors import BareDoor, Door, Load, QueryDoor, opened
 from bench.frames import Ask, connect
-from sowline.process import spare_the_collector
+from bench.servers import BareService, BenchQueryService, BenchService, Load, opened
+from sowline.runtime.process import spare_the_collector
 
 CHANGES_MAX = 10_000
 """Of a load: no more than may wait for a client without its falling behind."""
@@ -122,12 +122,12 @@ def measure(cases: Sequence[Case], records: int, runs: int) -> list[Figure]:
     changes_max = min(max(1, records // RECORDS) * RECORDS, CHANGES_MAX)
     figures = [Figure(case, case.changes(changes_max), [], []) for case in cases]
     spare_the_collector()
-    with opened(QueryDoor) as service, opened(BareDoor) as bare:
+    with opened(BenchQueryService) as service, opened(BareService) as bare:
         asyncio.run(_measure(figures, runs, service, bare))
     return figures
 
 
-async def _measure(figures: list[Figure], runs: int, service: Door, bare: Door) -> None:
+async def _measure(figures: list[Figure], runs: int, service: BenchService, bare: BenchService) -> None:
     start = 0
     for _ in range(runs):
         for case, changes, of_service, of_bare in figures:
@@ -142,12 +142,14 @@ async def _measure(figures: list[Figure], runs: int, service: Door, bare: Door) 
                 of_bare.append((await _taken(bare, [asks[0]] * len(asks), frames))[0])
 
 
-async def _taken(door: Door, asks: list[Ask], load: Load | list[bytes]) -> tuple[Taken, list[bytes]]:
+async def _taken(
+    connection: BenchService, asks: list[Ask], load: Load | list[bytes]
+) -> tuple[Taken, list[bytes]]:
     """Let all take a load; return also the frames of the first."""
-    readers = await connect(door.port, asks)
-    door.push(load)
+    readers = await connect(connection.port, asks)
+    connection.push(load)
     ended = max(await asyncio.gather(*(reader.finished for reader in readers)))
-    cost = door.cost()
+    cost = connection.cost()
     messages, size, frames = (
         sum(counts)
         for counts in zip(*((one.messages, one.bytes, one.frame_count) for one in readers), strict=True)
@@ -173,7 +175,7 @@ def report_one(figures: list[Figure]) -> None:
 
 def report_many(figures: list[Figure]) -> None:
     """Print how many messages all subscribers get in a second, and what one costs."""
-    print(f"subscribers with a connection each: told of every change, or of one record in {RECORDS}")
+    print(f"subscribers with a connection each: sent every change, or those of one record in {RECORDS}")
     for figure in figures:
         print(f"  {figure.case.name:13} {figure.case.subscribers:>5,} subscribers {_rates(figure)}")
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(checkpoint: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown."""
-    lines = (head, ["---"] * len(head), *rows)
+    lines = (checkpoint, ["---"] * len(checkpoint), *rows)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Producer
 
-from sowline.client import Client
+from sowline.client.client import Client
 from sowline.errors import SowlineError
 
 SETTLED_MS = 200.0

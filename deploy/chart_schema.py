@@ -1,13 +1,13 @@
 """The part of the chart's values that follows from the services' settings.
 
-`python -m deploy.chart_schema` writes it into `helm/sowline/values.schema.json`; a test tells when that is due.
+`python -m deploy.chart_schema` writes it into `helm/sowline/values.schema.json`; a test fails when it is out of date.
 """
 
 import json
 from pathlib import Path
 from typing import Any
 
-from sowline.settings import Settings
+from sowline.config.settings import Settings
 
 SCHEMA = Path(__file__).parent.parent / "helm" / "sowline" / "values.schema.json"
 # What the chart sets itself, from values of its own.

@@ -22,9 +22,9 @@ from confluent_kafka.admin import AdminClient
 
 from deploy.ports import HOST, free_port, is_free, is_listening
 from sowline.errors import SowlineError
-from sowline.jars import kafka_jars
-from sowline.java import find_java
-from sowline.tether import tether
+from sowline.runtime.child_process import bound_to_parent
+from sowline.runtime.jars import kafka_jars
+from sowline.runtime.java import find_java
 
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 15.0
@@ -117,7 +117,7 @@ class LocalKafka:
         return int(broker), int(controller)
 
     def _launch(self) -> bool:
-        """Start the process and wait for its answer; False if somebody else took a port that we had chosen."""
+        """Start the process and wait for its answer; False if another process took a port that we had chosen."""
         self._write_config()
         self._format()
         self._process = self._spawn()
@@ -138,7 +138,7 @@ class LocalKafka:
     def _answers(self) -> bool:
         """Return whether our broker answers metadata; sleeps a moment where it does not listen yet.
 
-        Ours is told by its cluster id: another one may have been on the port first.
+        Ours is recognized by its cluster id: another one may have been on the port first.
         """
         if not is_listening(self._ports[0]):
             time.sleep(0.05)
@@ -162,16 +162,16 @@ class LocalKafka:
         (self.data_dir / "ports.json").write_text(json.dumps(self._ports))
 
     def _format(self) -> None:
-        """Give a new data directory its identity. What it writes last tells that it was done."""
+        """Give a new data directory its identity. The file that it writes last marks it as done."""
         if self._meta_path.exists():
             return
         options = ["--standalone", "--ignore-formatted", f"--cluster-id={_new_cluster_id()}"]
         command = _java("kafka.tools.StorageTool", "format", *options, "--config", "server.properties")
         result = subprocess.run(command, cwd=self.data_dir, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         if result.returncode != 0:
-            said = result.stdout.decode(errors="replace").strip()
+            reported = result.stdout.decode(errors="replace").strip()
             raise SowlineError(
-                "no kafka", f"expected to format {self.data_dir} for Kafka, but it said: {said}"
+                "no kafka", f"expected to format {self.data_dir} for Kafka, but it reported: {reported}"
             )
 
     def _spawn(self) -> subprocess.Popen[bytes]:
@@ -179,7 +179,7 @@ class LocalKafka:
 
         In a session of its own, so that Ctrl-C reaches the parent only, which stops things in the right order.
         """
-        command = tether(_java("kafka.Kafka", "server.properties"))
+        command = bound_to_parent(_java("kafka.Kafka", "server.properties"))
         started: list[subprocess.Popen[bytes]] = []
         ready = threading.Event()
 

@@ -34,7 +34,7 @@ def is_free(port: int) -> bool:
 
 
 def is_listening(port: int) -> bool:
-    """Return whether somebody accepts connections on `port` now."""
+    """Return whether a process accepts connections on `port` now."""
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex((HOST, port)) == 0

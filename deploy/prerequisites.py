@@ -1,4 +1,4 @@
-"""Check for a Java before anything is installed: `sowline.java` run on its own, by a bare Python."""
+"""Check for a Java before anything is installed: `sowline.runtime.java` run on its own, by a bare Python."""
 
 import sys
 import types
@@ -10,7 +10,7 @@ package.__path__ = [str(Path(__file__).parent.parent / "sowline")]
 sys.modules["sowline"] = package
 
 from sowline.errors import SowlineError  # noqa: E402
-from sowline.java import find_java  # noqa: E402
+from sowline.runtime.java import find_java  # noqa: E402
 
 try:
     find_java()

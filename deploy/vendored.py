@@ -1,6 +1,6 @@
 """What the console takes from others: packages of npm, by version and checksum, of which some files are kept here.
 
-`console/vendor/lock.json` names them. `python -m query_service.vendored` fetches the packages anew with `npm pack`
+`console/vendor/lock.json` names them. `python -m deploy.vendored` fetches the packages again with `npm pack`
 and compares; `--write` makes the files, and writes their checksums into the lock. No service runs any of this.
 """
 
@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-VENDOR = Path(__file__).with_name("console") / "vendor"
+VENDOR = Path(__file__).parents[1] / "query_service" / "console" / "vendor"
 LOCK = VENDOR / "lock.json"
 
 Files = dict[str, bytes]
@@ -48,7 +48,7 @@ def differences(files: Files, checksums: dict[str, str]) -> list[str]:
 
 
 def fetched(packages: list[dict[str, Any]]) -> Files:
-    """Fetch the packages; raises `ValueError` where one is not what the lock says it is."""
+    """Fetch the packages; raises `ValueError` if one differs from the lock."""
     files: Files = {}
     with tempfile.TemporaryDirectory() as directory:
         for package in packages:

@@ -4,46 +4,48 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
-from fanout.subscription import OOF
-from fanout.telling import Told
-from sowline.bookmark import format_position
-from sowline.change import Change
-from sowline.command import Headers
-from sowline.merge import merge, take_out
-from sowline.position import Position
-from sowline.topics import TopicDefinition
-from sowline.traceparent import TRACEPARENT
-from sowline.wire import iso_time
+from fanout.engine.delivery import Payload
+from fanout.engine.subscription import OOF
+from sowline.config.topics import TopicDefinition
+from sowline.model.bookmark import format_position
+from sowline.model.merge import merge, take_out
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.protocol.command import Headers
+from sowline.protocol.server_message import iso_time
+from sowline.protocol.traceparent import TRACEPARENT
 
 
 def fanout_headers(
     definition: TopicDefinition,
     partition: int,
     change: Change,
-    told: Told,
+    payload: Payload,
     intrinsics: bytes | None = None,
     traceparent: str | None = None,
 ) -> Headers:
     """Return the headers of the message that a change leads to; `intrinsics` are a document's, as JSON, if asked for.
 
-    `bookmark` is the change's own place and `after` that of the change before it: a message whose bookmark
-    is not newer than the last one is a repeat. A change that is before the log has no place and no time.
+    `bookmark` is the change's own position and `after` that of the change before it: a message whose bookmark
+    is not newer than the last one is a repeat. A change that is before the log has no position and no time.
     """
     about: dict[str, Any] = {
-        "command": told.command,
+        "command": payload.command,
         "topic": definition.name,
-        "sow_key": told.sow_key.decode(),
+        "sow_key": payload.sow_key.decode(),
     }
     if change.position.offset >= 0:
         about["bookmark"] = format_position(definition.log, partition, change.position)
         about["after"] = format_position(definition.log, partition, change.after)
         about["timestamp"] = iso_time(change.time)
-    if told.reason is not None:
-        about["reason"] = told.reason
-    if told.removed is not None:
+    if payload.reason is not None:
+        about["reason"] = payload.reason
+    if payload.correlation is not None:
+        about["correlation_id"] = payload.correlation
+    if payload.removed is not None:
         about["delta"] = True
-    if told.removed:
-        about["removed"] = told.removed
+    if payload.removed:
+        about["removed"] = payload.removed
     if intrinsics is not None:
         about["intrinsics"] = orjson.Fragment(intrinsics)
     headers: Headers = [("sow", orjson.dumps(about))]
@@ -52,47 +54,48 @@ def fanout_headers(
     return headers
 
 
-class Written(NamedTuple):
+class OutputMessage(NamedTuple):
     """A message that a fanout topic holds, as far as it says what a reader holds after it.
 
     `command` is `sow`, `publish` or `oof`. The value is a body, or, of a delta, the key fields and what
-    changed; `removed` are the paths of the fields that are gone. `place` is the position of the bookmark; what
+    changed; `removed` are the paths of the fields that were removed. `position` is that of the bookmark; what
     has none is no repeat.
     """
 
     command: str
     value: bytes
-    place: Position | None
+    position: Position | None
     delta: bool = False
     removed: tuple[str, ...] = ()
 
     @classmethod
     def read(cls, value: bytes | None, headers: Headers) -> Self:
         """Read a message of a fanout topic."""
-        told = orjson.loads(next((content for name, content in headers if name == "sow"), None) or b"{}")
-        bookmark = told.get("bookmark")
+        fields = orjson.loads(next((content for name, content in headers if name == "sow"), None) or b"{}")
+        bookmark = fields.get("bookmark")
         return cls(
-            told.get("command", ""),
+            fields.get("command", ""),
             value or b"",
             None if bookmark is None else Position.parse(bookmark.rpartition("@")[2]),
-            told.get("delta", False),
-            tuple(told.get("removed", ())),
+            fields.get("delta", False),
+            tuple(fields.get("removed", ())),
         )
 
 
-class Holding:
+class ReaderState:
     """The records, by SOW key, that a reader holds who has read a partition of a fanout topic in order."""
 
     def __init__(self) -> None:
         self.bodies: dict[bytes, bytes] = {}
-        self._place: Position | None = None
+        self.position: Position | None = None
+        """The newest position of a message; None where no message has one."""
 
-    def take(self, key: bytes, message: Written) -> None:
+    def take(self, key: bytes, message: OutputMessage) -> None:
         """Apply the next message; a repeat changes nothing."""
-        if message.place is not None:
-            if self._place is not None and message.place <= self._place:
+        if message.position is not None:
+            if self.position is not None and message.position <= self.position:
                 return
-            self._place = message.place
+            self.position = message.position
         if message.command == OOF:
             self.bodies.pop(key, None)
         elif message.delta and key in self.bodies:

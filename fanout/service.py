@@ -7,13 +7,13 @@ import structlog
 from confluent_kafka import KafkaException
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from fanout.runner import Runner
-from sowline.cluster import await_topics
+from fanout.runner import Runner, TopicReplaced
+from sowline.config.settings import Settings
+from sowline.config.topics import FanoutDefinition, Topics
 from sowline.errors import SowlineError
-from sowline.health import HealthServer
-from sowline.reach import Reach
-from sowline.settings import Settings
-from sowline.topics import FanoutDefinition, Topics
+from sowline.kafka.admin import await_topics
+from sowline.kafka.health import KafkaHealth
+from sowline.runtime.health import HealthServer
 
 log = structlog.get_logger()
 
@@ -30,11 +30,11 @@ class FanoutService:
         self._stop = stop
         self._runners: dict[str, Runner] = {}
         self._stopped: dict[str, str] = {}
-        self._reach = Reach(settings.kafka_client, topics.topics[0].log)
+        self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
 
     def run(self) -> None:
         """Write all fanouts until told to stop."""
-        self._reach.start()
+        self._kafka_health.start()
         if not await_topics(self._settings.kafka_client, self._topics, self._stop):
             return
         threads = [threading.Thread(target=self._keep, args=(fanout,)) for fanout in self._topics.fanouts]
@@ -54,7 +54,7 @@ class FanoutService:
                 log.error("fanout stopped", fanout=fanout.name, reason=error.reason, why=error.message)
                 self._stopped[fanout.name] = error.message
                 return
-            except KafkaException as error:
+            except (KafkaException, TopicReplaced) as error:
                 log.error("beginning again from what was committed", fanout=fanout.name, why=str(error))
                 self._stop.wait(PAUSE_SECONDS)
             except Exception as error:
@@ -66,14 +66,21 @@ class FanoutService:
     def not_started(self) -> str | None:
         """Say which fanouts have no partitions yet."""
         waiting = [f.name for f in self._topics.fanouts if not self._has_begun(f.name)]
-        return self._reach.lost() or f"waiting for partitions: {', '.join(waiting)}" if waiting else None
+        return (
+            self._kafka_health.lost() or f"waiting for partitions: {', '.join(waiting)}" if waiting else None
+        )
 
     def _has_begun(self, name: str) -> bool:
         return name in self._stopped or (name in self._runners and self._runners[name].assigned)
 
     def not_ready(self) -> str | None:
-        """Say which fanouts had to stop, or that Kafka is away."""
-        return "; ".join(f"{name}: {why}" for name, why in self._stopped.items()) or self._reach.lost()
+        """Say which fanouts had to stop, that Kafka is away, or which fanouts wait for their changes."""
+        stopped = "; ".join(f"{name}: {why}" for name, why in self._stopped.items())
+        return stopped or self._kafka_health.lost() or self._waiting()
+
+    def _waiting(self) -> str | None:
+        waiting = {name: runner.waiting() for name, runner in dict(self._runners).items()}
+        return "; ".join(f"{name}: {why}" for name, why in waiting.items() if why is not None) or None
 
     def not_alive(self) -> str | None:
         """Say why only a restart can help: never, while the process answers."""
@@ -92,7 +99,7 @@ class FanoutService:
             if (events := runner.behind) is not None:
                 behind.add_metric([name], events)
         yield behind
-        yield from self._reach.metrics()
+        yield from self._kafka_health.metrics()
 
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:

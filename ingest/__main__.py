@@ -11,13 +11,13 @@ import click
 
 from ingest.submit import submit
 from ingest.syntax import checked_pipeline
-from sowline.cli import Group
-from sowline.declared import DeclarationError
+from sowline.cli import CliGroup
+from sowline.config.yaml_file import YamlFileError
 
 FILE = click.Path(path_type=Path)
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CliGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """Pipelines with Spark, each declared by one YAML file."""
 
@@ -33,7 +33,7 @@ def validate(file: Path, as_json: bool) -> None:
     problems = []
     try:
         checked_pipeline(file, os.environ)
-    except DeclarationError as error:
+    except YamlFileError as error:
         if not as_json:
             raise
         problems = [dataclasses.asdict(problem) for problem in error.problems]

@@ -15,17 +15,15 @@ from pydantic import (
     model_validator,
 )
 
-from sowline.declared import Declaration, Location, open_declared
-from sowline.topic_fields import KafkaName, TopicName
+from sowline.config.topic_fields import KafkaName, TopicName
+from sowline.config.yaml_file import Location, YamlFile, open_yaml_file
+from sowline.protocol.pipeline_row import SOURCE
 
 COMMANDS = ("publish", "delta_publish", "delta", "sow_delete")
 """What a row may be written as."""
 
 ROWS = "rows"
 """What a statement calls the rows of the step before it, where they are not those of several sources."""
-
-SOURCE = "_source"
-"""The column by which rows are known again; it comes with them, and no step may make another."""
 
 KEY_COLUMNS_MAX = 16
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -86,11 +84,11 @@ class Statement(NamedTuple):
     text: str
 
 
-class _Model(BaseModel):
+class _PipelineModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class _Read(_Model):
+class _Read(_PipelineModel):
     """What there is to say of rows that are read, wherever from. `ddl` is the field `schema`."""
 
     format: Literal["json", "csv", "parquet", "debezium"]
@@ -126,7 +124,7 @@ class _Read(_Model):
         return options
 
 
-class Table(_Read):
+class LookupTable(_Read):
     """Files that statements may join with, as they are when the pipeline starts."""
 
     directory: str = Field(min_length=1)
@@ -152,7 +150,7 @@ class Source(_Read):
         return self
 
 
-class Step(_Model):
+class TransformStep(_PipelineModel):
     """One transform: new columns, a condition, columns that go, or a query; the others are None."""
 
     columns: dict[OwnColumn, Expression] | None = Field(default=None, min_length=1)
@@ -169,7 +167,7 @@ class Step(_Model):
         return self
 
 
-class Check(_Model):
+class Check(_PipelineModel):
     """What must be true of a row; one of which it is not becomes a dead letter with the message."""
 
     expect: Expression
@@ -183,17 +181,18 @@ class Check(_Model):
         return given
 
 
-class Pipeline(_Model):
+class Pipeline(_PipelineModel):
     """Everything that the file of a pipeline declares."""
 
     name: Annotated[str, AfterValidator(_name)]
     topic: TopicName
     log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
     sources: dict[Identifier, Source] = Field(min_length=1)
-    tables: dict[Identifier, Table] = {}
-    transforms: tuple[Step, ...] = Field(default=(), validate_default=True)
+    tables: dict[Identifier, LookupTable] = {}
+    transforms: tuple[TransformStep, ...] = Field(default=(), validate_default=True)
     checks: tuple[Check, ...] = ()
     key: tuple[Column, ...] = Field(min_length=1, max_length=KEY_COLUMNS_MAX)
+    key_header: bool = Field(default=False, description="whether keys go into the header sow.key, too")
     command: Expression | None = None
     body: Expression | None = None
     expiration: Expression | None = None
@@ -227,7 +226,9 @@ class Pipeline(_Model):
 
     @field_validator("transforms")
     @classmethod
-    def _brought_together(cls, transforms: tuple[Step, ...], others: ValidationInfo) -> tuple[Step, ...]:
+    def _brought_together(
+        cls, transforms: tuple[TransformStep, ...], others: ValidationInfo
+    ) -> tuple[TransformStep, ...]:
         sources = others.data.get("sources", {})
         if len(sources) > 1 and not (transforms and transforms[0].select):
             raise ValueError(
@@ -292,7 +293,7 @@ class Pipeline(_Model):
                 yield Statement((name,), "expression", text)
 
 
-def _of_step(location: Location, step: Step) -> Iterator[Statement]:
+def _of_step(location: Location, step: TransformStep) -> Iterator[Statement]:
     for name, text in (step.columns or {}).items():
         yield Statement((*location, "columns", name), "expression", text)
     if step.where is not None:
@@ -301,9 +302,9 @@ def _of_step(location: Location, step: Step) -> Iterator[Statement]:
         yield Statement((*location, "select"), "query", step.select)
 
 
-def open_pipeline(path: Path, environment: Mapping[str, str]) -> Declaration:
+def open_pipeline(path: Path, environment: Mapping[str, str]) -> YamlFile:
     """Return the file of a pipeline, its variables replaced; raises `bad configuration` where it is no YAML."""
-    return open_declared(path, "the file of a pipeline", environment)
+    return open_yaml_file(path, "the file of a pipeline", environment)
 
 
 def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:

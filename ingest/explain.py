@@ -17,18 +17,18 @@ class _Told(TypedDict):
     rows: dict[str, str]
 
 
-class Told(_Told, total=False):
+class Explanation(_Told, total=False):
     """What there is to tell of a pipeline: `rows` are the types of its columns by name, `plan` is Spark's."""
 
     plan: str
 
 
-def explain(file: Path, *, with_plan: bool = False) -> Told:
+def explain(file: Path, *, with_plan: bool = False) -> Explanation:
     """Return it, with Spark's plan if wanted; nothing is read but what Spark asks before it starts."""
     job = Job(file)
     pipeline, frames = job.pipeline, job.frames()
     query = frames.rows()._jdf.queryExecution()
-    told: Told = {
+    told: Explanation = {
         "pipeline": pipeline.name,
         "publishers": [f"{pipeline.name}/{name}/<partition>" for name in pipeline.sources],
         "log": pipeline.log_topic,
@@ -41,7 +41,7 @@ def explain(file: Path, *, with_plan: bool = False) -> Told:
     return told
 
 
-def text_of(told: Told) -> str:
+def text_of(told: Explanation) -> str:
     """Return it as text for a person."""
     lines = [
         f"pipeline   {told['pipeline']}",

@@ -11,21 +11,36 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ingest.definition import ROWS, SOURCE, Pipeline, Source, Step
-from ingest.sources import Rows, batch_limit, csv_files, debezium, json_files, kafka_json, parquet_files
-from sowline.command import PUBLISH, SOW_DELETE
-from sowline.declared import Declaration, DeclarationError, Location
+from ingest.definition import ROWS, Pipeline, Source, TransformStep
+from ingest.sources import (
+    OPERATION,
+    SourceRows,
+    batch_limit,
+    csv_files,
+    debezium,
+    json_files,
+    kafka_json,
+    parquet_files,
+)
+from sowline.config.yaml_file import Location, YamlFile, YamlFileError
 from sowline.errors import SowlineError
-from sowline.spark.commands import HEADERS, command_rows, header
-from sowline.spark.sink import REFUSED
-from sowline.spark.source import PART
+from sowline.protocol.command import PUBLISH, SOW_DELETE
+from sowline.protocol.pipeline_row import (
+    FAILURE,
+    HEADERS,
+    HEADERS_TYPE,
+    KEY,
+    PART,
+    REFUSED,
+    ROW_FIELDS,
+    SOURCE,
+    VALUE,
+    SourceField,
+)
+from sowline.spark.commands import command_rows, header
 
 CHECK_FAILED = "check failed"
-OPERATION = "_op"
-"""The column that says what a change event of Debezium is."""
-
 MESSAGE_CHARACTERS_MAX = 2000
-_FAILURE = "_failure"
 
 
 class Frames:
@@ -35,7 +50,7 @@ class Frames:
     """
 
     def __init__(
-        self, spark: SparkSession, pipeline: Pipeline, declaration: Declaration, kafka: Mapping[str, str]
+        self, spark: SparkSession, pipeline: Pipeline, declaration: YamlFile, kafka: Mapping[str, str]
     ) -> None:
         self._spark = spark
         self._pipeline = pipeline
@@ -61,7 +76,7 @@ class Frames:
                     written = written.unionByName(_unread(source.refused), allowMissingColumns=True)
         return written
 
-    def _sources(self) -> dict[str, Rows]:
+    def _sources(self) -> dict[str, SourceRows]:
         sources = {}
         for name, table in self._pipeline.tables.items():
             with self._at("tables", name):
@@ -75,7 +90,7 @@ class Frames:
                 self._view(name, sources[name].rows)
         return sources
 
-    def _read(self, name: str, source: Source) -> Rows:
+    def _read(self, name: str, source: Source) -> SourceRows:
         spark = self._spark
         of_files = not source.kafka
         options = batch_limit(source.options, self._pipeline.rows_per_second, of_files=of_files)
@@ -88,7 +103,7 @@ class Frames:
             return csv_files(spark, name, source.directory, source.ddl, options, header=source.header)
         return json_files(spark, name, source.directory, source.ddl, options)
 
-    def _transformed(self, sources: Mapping[str, Rows]) -> DataFrame:
+    def _transformed(self, sources: Mapping[str, SourceRows]) -> DataFrame:
         rows = next(iter(sources.values())).rows
         if len(sources) == 1:
             self._view(ROWS, rows)
@@ -103,7 +118,7 @@ class Frames:
             self._view(ROWS, rows)
         return rows
 
-    def _step(self, rows: DataFrame, step: Step, location: Location) -> DataFrame:
+    def _step(self, rows: DataFrame, step: TransformStep, location: Location) -> DataFrame:
         if step.select is not None:
             with self._at(*location, "select"):
                 return self._spark.sql(step.select)
@@ -137,17 +152,24 @@ class Frames:
         keys = [F.col(f"`{name}`") for name in pipeline.key]
         own = {name: F.expr(text) for name, text in texts.items()}
         try:
-            commands = command_rows(checked, keys, self._command(rows), keep=(SOURCE, _FAILURE), **own)
+            commands = command_rows(
+                checked,
+                keys,
+                self._command(rows),
+                keep=(SOURCE, FAILURE),
+                key_header=pipeline.key_header,
+                **own,
+            )
         except SowlineError as error:
             self._refuse(("key",), error.message)
-        failed = F.col(_FAILURE).isNotNull()
-        value, raw = F.col("value").cast("binary"), F.col(f"{SOURCE}.value")
-        dead = _dead_headers(F.lit(CHECK_FAILED), F.col(_FAILURE))
-        headers = F.col("headers") if "headers" in commands.columns else F.lit(None).cast(HEADERS)
+        failed = F.col(FAILURE).isNotNull()
+        value, raw = F.col(VALUE).cast("binary"), F.col(SourceField.VALUE.column)
+        dead = _dead_headers(F.lit(CHECK_FAILED), F.col(FAILURE))
+        headers = F.col(HEADERS) if HEADERS in commands.columns else F.lit(None).cast(HEADERS_TYPE)
         return commands.select(
-            F.when(~failed, F.col("key")).alias("key"),
-            F.when(failed, raw).otherwise(value).alias("value"),
-            F.when(failed, dead).otherwise(headers).alias("headers"),
+            F.when(~failed, F.col(KEY)).alias(KEY),
+            F.when(failed, raw).otherwise(value).alias(VALUE),
+            F.when(failed, dead).otherwise(headers).alias(HEADERS),
             failed.alias(REFUSED),
             _number_of_row(),
             *(name for name in (PART,) if name in commands.columns),
@@ -164,7 +186,11 @@ class Frames:
         for name in self._pipeline.key:
             missing = f"expected a value in the key column {name}, got null"
             messages.insert(-1, F.when(F.col(f"`{name}`").isNull(), F.lit(missing)))
-        return rows.withColumn(_FAILURE, F.coalesce(*messages))
+        if len(self._pipeline.key) == 1:
+            (name,) = self._pipeline.key
+            empty = f"expected a value in the key column {name}, got an empty string"
+            messages.insert(-1, F.when(F.col(f"`{name}`").cast("string") == "", F.lit(empty)))
+        return rows.withColumn(FAILURE, F.coalesce(*messages))
 
     def _command(self, rows: DataFrame) -> str | Column:
         pipeline = self._pipeline
@@ -189,7 +215,7 @@ class Frames:
             self._refuse(location, " ".join(said.split()))
 
     def _refuse(self, location: Location, reason: str) -> NoReturn:
-        raise DeclarationError([self._declaration.problem(location, reason)])
+        raise YamlFileError([self._declaration.problem(location, reason)])
 
 
 def _expected_of(rows: DataFrame, name: str) -> str:
@@ -198,25 +224,24 @@ def _expected_of(rows: DataFrame, name: str) -> str:
 
 def _unread(refused: DataFrame) -> DataFrame:
     return refused.select(
-        F.lit(None).cast("string").alias("key"),
-        F.col(f"{SOURCE}.value").alias("value"),
-        _dead_headers(F.col("reason"), F.col("message")).alias("headers"),
+        F.lit(None).cast("string").alias(KEY),
+        F.col(SourceField.VALUE.column).alias(VALUE),
+        _dead_headers(F.col("reason"), F.col("message")).alias(HEADERS),
         F.lit(True).alias(REFUSED),
         _number_of_row(),
     )
 
 
 def _number_of_row() -> Column:
-    fields = ("partition", "file", "number")
-    return F.struct(*(F.col(f"{SOURCE}.{field}").alias(field) for field in fields)).alias(SOURCE)
+    return F.struct(*(F.col(field.column).alias(field) for field in ROW_FIELDS)).alias(SOURCE)
 
 
 def _dead_headers(reason: Column, message: Column) -> Column:
     """Return the headers of a dead letter: those that the row came with, its Kafka key, and what is wrong."""
-    own = F.coalesce(F.col(f"{SOURCE}.headers"), F.array().cast(HEADERS))
-    key = F.struct(F.lit("sow.original_key").alias("key"), F.col(f"{SOURCE}.key").alias("value"))
+    own = F.coalesce(F.col(SourceField.HEADERS.column), F.array().cast(HEADERS_TYPE))
+    key = F.struct(F.lit("sow.original_key").alias("key"), F.col(SourceField.KEY.column).alias("value"))
     said = F.array(
         header("sow.reason", reason), header("sow.message", F.substring(message, 1, MESSAGE_CHARACTERS_MAX))
     )
-    keys = F.when(key["value"].isNull(), F.array().cast(HEADERS)).otherwise(F.array(key))
+    keys = F.when(key["value"].isNull(), F.array().cast(HEADERS_TYPE)).otherwise(F.array(key))
     return F.concat(own, keys, said)

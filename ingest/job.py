@@ -9,12 +9,12 @@ from ingest.definition import Pipeline, open_pipeline
 from ingest.frames import Frames
 from ingest.progress import observed
 from ingest.syntax import syntax_problems
-from sowline.declared import DeclarationError
-from sowline.settings import read_settings
+from sowline.config.settings import read_settings
+from sowline.config.topics import TopicDefinition, load_topics
+from sowline.config.yaml_file import YamlFileError
 from sowline.spark.broker import connected
 from sowline.spark.session import spark_session, spark_settings
 from sowline.spark.sink import Log, start
-from sowline.topics import TopicDefinition, load_topics
 
 
 class Job:
@@ -30,7 +30,7 @@ class Job:
         if rows_per_second is not None:
             self.pipeline = self.pipeline.model_copy(update={"rows_per_second": rows_per_second})
         if problems := syntax_problems(self.pipeline, self._declaration, spark_settings()):
-            raise DeclarationError(problems)
+            raise YamlFileError(problems)
         self._settings = read_settings()
         self._check_definition()
         self.spark = spark_session(self.pipeline.name)
@@ -91,15 +91,22 @@ class Job:
                     ("log",),
                     f"expected {topic.log}, the log of the topic in {config}, got {pipeline.log_topic}",
                 )
+            if topic.key_rule.takes_header != pipeline.key_header and topic.has_sow:
+                wanted = "true" if topic.key_rule.takes_header else "false"
+                self._refuse(("key_header",), f"expected key_header: {wanted}, by the topic in {config}")
             if topic.preprocess is None and not _can_be(pipeline, topic):
-                self._refuse(("key",), f"expected the key of the topic in {config}, {', '.join(topic.key)}")
+                self._refuse(
+                    ("key",), f"expected the key of the topic in {config}, {', '.join(topic.key_sent)}"
+                )
 
     def _refuse(self, location: tuple[str], reason: str) -> None:
-        raise DeclarationError([self._declaration.problem(location, reason)])
+        raise YamlFileError([self._declaration.problem(location, reason)])
 
 
 def _can_be(pipeline: Pipeline, topic: TopicDefinition) -> bool:
     """Whether columns can be the key's fields: by their number; and by name, where the columns are the body."""
+    if not topic.key_paths:  # the body has no key fields: any column will do
+        return True
     if pipeline.body is not None:
-        return len(pipeline.key) == len(topic.key)
-    return [f"/{name}" for name in pipeline.key] == list(topic.key)
+        return len(pipeline.key) == len(topic.key_sent)
+    return [f"/{name}" for name in pipeline.key] == topic.key_sent

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from sowline.errors import SowlineError
+from sowline.protocol.pipeline_row import REFUSED
 from sowline.spark.hadoop import Directory
-from sowline.spark.sink import REFUSED
 
 OBSERVED = "sowline"
 SECONDS_BETWEEN_LINES = 5.0
@@ -25,7 +25,7 @@ def observed(rows: DataFrame) -> DataFrame:
     return rows.observe(OBSERVED, F.count(F.lit(1)).alias("rows"), F.count_if(REFUSED).alias(REFUSED))
 
 
-class Progress:
+class BatchProgress:
     """Adds up what the micro-batches of a query did; the sums are kept with its checkpoint, as near as a crash lets.
 
     `log_records` tells how many records the log has taken; `rows_expected`, where it is known, is how many rows

@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 
 from ingest.definition import load_pipeline
 from ingest.job import Job
-from ingest.progress import Progress
+from ingest.progress import BatchProgress
 from sowline.errors import SowlineError
-from sowline.process import set_up_logs, stop_signal
+from sowline.runtime.process import set_up_logs, stop_signal
 
 POLL_SECONDS = 0.5
 CHARACTERS_MAX = 2000
@@ -46,7 +46,7 @@ def run(
 def _run(job: Job, once: bool, on_running: OnRunning) -> dict[str, int]:
     stop = stop_signal()  # from here on; a session that is still starting just ends
     expected = job.rows_expected() if once else None
-    progress = Progress(job.spark, job.pipeline.checkpoint, job.log_records, expected)
+    progress = BatchProgress(job.spark, job.pipeline.checkpoint, job.log_records, expected)
     query = job.start(once=once)
     on_running({"running": job.pipeline.name, "log": job.pipeline.log_topic, **progress.sums})
     # A signal can't call Spark in the middle of a call to Spark, so it only sets the event.

@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from sowline.spark.commands import HEADERS
-from sowline.spark.source import SOURCE, source_of_file, source_of_kafka
+from sowline.protocol.pipeline_row import HEADERS_TYPE, SOURCE, SourceField
+from sowline.spark.source import source_of_file, source_of_kafka
 
 FILE_BYTES_PER_BATCH = 32 * 1024 * 1024
 """Bytes of files in one micro-batch, where nothing else is asked for."""
@@ -25,13 +25,18 @@ ROW_BYTES = 32
 """Of a file, as that is estimated: Parquet takes less a row, lines of text more."""
 
 BAD_ROW = "bad row"
+KAFKA = "_kafka"
+"""The column of Kafka records that statements may use: their key, topic, partition, offset, time and headers."""
+OPERATION = "_op"
+"""The column with the kind of a Debezium change event: c, r, u or d."""
+
 _CORRUPT = "_corrupt"
 _OPERATIONS = ("c", "r", "u", "d")
 
 Options = Mapping[str, str]
 
 
-class Rows(NamedTuple):
+class SourceRows(NamedTuple):
     """The rows of a source; `refused` has `_source`, `reason` and `message` of those that can't be read."""
 
     rows: DataFrame
@@ -55,16 +60,16 @@ def batch_limit(options: Options, rows_per_second: float | None, *, of_files: bo
 
 def parquet_files(
     spark: SparkSession, name: str, directory: str, schema: str | None, options: Options
-) -> Rows:
+) -> SourceRows:
     """Return the rows of Parquet files that appear in a directory; the files' own schema if none is given."""
     fields = _fields(schema) if schema else spark.read.options(**options).parquet(directory).schema
     rows = spark.readStream.options(**options).schema(fields).parquet(directory)
     columns = [F.col(f"`{field}`") for field in fields.names]
     body = F.to_json(F.struct(*columns))
-    return Rows(rows.select(*columns, _source_of(source_of_file(name=name), body)))
+    return SourceRows(rows.select(*columns, _source_of(source_of_file(name=name), body)))
 
 
-def json_files(spark: SparkSession, name: str, directory: str, schema: str, options: Options) -> Rows:
+def json_files(spark: SparkSession, name: str, directory: str, schema: str, options: Options) -> SourceRows:
     """Return the rows of files of JSON objects, one a line."""
     lines = _files(spark, directory, options).select("*", F.posexplode("lines").alias("row", "line"))
     rows = lines.where(F.trim("line") != "").select(
@@ -75,7 +80,7 @@ def json_files(spark: SparkSession, name: str, directory: str, schema: str, opti
 
 def csv_files(
     spark: SparkSession, name: str, directory: str, schema: str, options: Options, *, header: bool = False
-) -> Rows:
+) -> SourceRows:
     """Return the rows of CSV files; with `header` the first line of each must name the columns of the schema.
 
     A value with a line break in it is not supported. Of a file whose first line names other columns that line is
@@ -106,7 +111,7 @@ def csv_files(
 
 def kafka_json(
     spark: SparkSession, name: str, kafka: Options, topic: str, schema: str, options: Options
-) -> Rows:
+) -> SourceRows:
     """Return the JSON records of a Kafka topic. One without a value has a null in each column of the schema."""
     records = _records(spark, name, kafka, topic, options)
     return _readable(records.select("*", _json("text", schema, options)), f"JSON of {schema}")
@@ -114,7 +119,7 @@ def kafka_json(
 
 def debezium(
     spark: SparkSession, name: str, kafka: Options, topic: str, schema: str, options: Options
-) -> Rows:
+) -> SourceRows:
     """Return the rows that the change events of a Kafka topic tell of, with `_op`: c, r, u or d.
 
     The schema is that of the table's rows: of a row that is gone those columns are set that its event has. Envelopes
@@ -132,13 +137,13 @@ def debezium(
     return _readable(
         events.select(
             SOURCE,
-            "_kafka",
+            KAFKA,
             "text",
             F.when(
                 known & row.isNotNull(),
                 F.struct(
                     *(row[field].alias(field) for field in fields),
-                    F.col("told.op").alias("_op"),
+                    F.col("told.op").alias(OPERATION),
                     F.lit(None).cast("string").alias(_CORRUPT),
                 ),
             ).alias("fields"),
@@ -169,7 +174,7 @@ def _records(spark: SparkSession, name: str, kafka: Options, topic: str, options
     about = ("topic", "partition", "offset", "timestamp", "headers")
     return records.select(
         _source_of(source_of_kafka(name), F.col("value"), F.col("key"), F.col("headers")),
-        F.struct(F.col("key").cast("string").alias("key"), *about).alias("_kafka"),
+        F.struct(F.col("key").cast("string").alias("key"), *about).alias(KAFKA),
         F.col("value").cast("string").alias("text"),
     )
 
@@ -181,9 +186,9 @@ def _source_of(
     key = F.lit(None) if key is None else key
     headers = F.lit(None) if headers is None else headers
     return (
-        source.withField("value", value.cast("binary"))
-        .withField("key", key.cast("binary"))
-        .withField("headers", headers.cast(HEADERS))
+        source.withField(SourceField.VALUE, value.cast("binary"))
+        .withField(SourceField.KEY, key.cast("binary"))
+        .withField(SourceField.HEADERS, headers.cast(HEADERS_TYPE))
         .alias(SOURCE)
     )
 
@@ -203,17 +208,17 @@ def _names(line: Column, options: Options) -> Column:
     return F.transform(parts, lambda part: F.regexp_replace(F.trim(part), '^"|"$', ""))
 
 
-def _readable(rows: DataFrame, expected: str) -> Rows:
+def _readable(rows: DataFrame, expected: str) -> SourceRows:
     """Tell rows that could be read from others; `text` is null where there was nothing to read."""
     unread = F.col("fields").isNull() | F.col(f"fields.{_CORRUPT}").isNotNull()
     if "text" in rows.columns:
         unread = F.col("text").isNotNull() & unread
-    about = [name for name in (SOURCE, "_kafka") if name in rows.columns]
+    about = [name for name in (SOURCE, KAFKA) if name in rows.columns]
     good = rows.where(~unread).select(*about, "fields.*").drop(_CORRUPT)
-    got = F.substring(F.make_valid_utf8(F.col(f"{SOURCE}.value").cast("string")), 1, 200)
+    got = F.substring(F.make_valid_utf8(F.col(SourceField.VALUE.column).cast("string")), 1, 200)
     message = F.concat(F.lit(f"expected {expected}, got "), got)
     refused = rows.where(unread).select(SOURCE, F.lit(BAD_ROW).alias("reason"), message.alias("message"))
-    return Rows(good, refused)
+    return SourceRows(good, refused)
 
 
 def _fields(schema: str) -> StructType:

@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 
 from sowline.errors import SowlineError
-from sowline.jars import spark_connector_jars
-from sowline.java import find_java
+from sowline.runtime.jars import spark_connector_jars
+from sowline.runtime.java import find_java
 
 APPLICATION = Path(str(files("ingest").joinpath("__main__.py")))
 """What `spark-submit` runs; its arguments are those of `sowline pipeline`."""

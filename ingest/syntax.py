@@ -13,10 +13,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from ingest.definition import SOURCE, Pipeline, Statement, open_pipeline
-from sowline.declared import Declaration, DeclarationError, Problem
+from ingest.definition import Pipeline, Statement, open_pipeline
+from sowline.config.yaml_file import Problem, YamlFile, YamlFileError
 from sowline.errors import SowlineError
-from sowline.java import find_java
+from sowline.protocol.pipeline_row import SOURCE
+from sowline.runtime.java import find_java
 
 SQL_CHARACTERS_MAX = 32_768
 """Characters of one expression, query or schema."""
@@ -50,12 +51,12 @@ def checked_pipeline(
     declaration = open_pipeline(path, environment)
     pipeline = declaration.read(Pipeline)
     if problems := syntax_problems(pipeline, declaration, conf):
-        raise DeclarationError(problems)
+        raise YamlFileError(problems)
     return pipeline
 
 
 def syntax_problems(
-    pipeline: Pipeline, declaration: Declaration, conf: Mapping[str, str] | None = None
+    pipeline: Pipeline, declaration: YamlFile, conf: Mapping[str, str] | None = None
 ) -> list[Problem]:
     """Return what Spark's parser has to say against the SQL of a pipeline, or what keeps that from being asked."""
     statements = list(pipeline.statements())
@@ -113,7 +114,7 @@ def _launched(conf: Mapping[str, str], silent: bool) -> Any:
             ) from error
 
 
-def _beyond(statement: Statement, declaration: Declaration) -> Problem | None:
+def _beyond(statement: Statement, declaration: YamlFile) -> Problem | None:
     """Return what the parser would take too long for, if it came to an end at all."""
     text = statement.text
     if len(text) > SQL_CHARACTERS_MAX:
@@ -141,7 +142,7 @@ def _too_deep(text: str) -> int | None:
     return None
 
 
-def _problem(parser: Any, statement: Statement, declaration: Declaration) -> Problem | None:
+def _problem(parser: Any, statement: Statement, declaration: YamlFile) -> Problem | None:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors.exceptions.captured import CapturedException
 

@@ -6,11 +6,11 @@ Its settings are `SOWLINE_*` variables.
 import sys
 
 from materializer.service import serve
-from sowline.process import main
+from sowline.runtime.process import main
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        from materializer.operations import operate  # a service needs nothing of that
+        from materializer.admin.commands import operate  # a service needs nothing of that
 
         operate(prog_name="sowline")
     else:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as with_fields
 
-from materializer.partition import Partition, Prepared
-from materializer.step import Step
-from sowline.change import Change
-from sowline.command import LogRecord
-from sowline.traceparent import traceparent_of
-from sowline.tracing import Attributes, Span, begin, is_on
+from materializer.core.step import Step
+from materializer.partition.partition import Partition, Prepared
+from sowline.protocol.change import Change
+from sowline.protocol.command import LogRecord
+from sowline.protocol.traceparent import traceparent_of
+from sowline.runtime.tracing import Attributes, TraceSpan, begin, is_on
 
 
 class Became(NamedTuple):
@@ -25,11 +25,11 @@ class Became(NamedTuple):
 FORWARDED = Became({"outcome": "forwarded"})
 
 
-class Applying:
+class BatchTrace:
     """What is traced of the batch that a worker applies now."""
 
     def __init__(self) -> None:
-        self._spans: list[tuple[Span, Became]] = []
+        self._spans: list[tuple[TraceSpan, Became]] = []
 
     def traced(
         self, partition: Partition, records: Sequence[LogRecord], prepared: Prepared, began_ns: int
@@ -48,7 +48,7 @@ class Applying:
         if is_on():
             became = _became(prepared.step)
             for offset, parent in carried.items():
-                if not partition.was_told(offset):
+                if not partition.was_sent(offset):
                     carried[offset] = self._begun(partition, offset, parent, became, began_ns)
         events = [
             with_fields(event, traceparent=carried.get(event.position.offset))

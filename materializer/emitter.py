@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Sequence
 
 import structlog
-from confluent_kafka import KafkaError, Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
-from materializer.step import DeadLetter, Forward
-from materializer.upkeep import Append
-from sowline.change import PROGRESS_KEY, Event, Progress
-from sowline.command import Headers
-from sowline.kafka import AWAY, KafkaConfig, exact_producer
-from sowline.topics import TopicDefinition
+from materializer.core.step import DeadLetter, Forward
+from materializer.partition.owner_commands import Append
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.kafka.clients import AWAY, exact_producer
+from sowline.protocol.change import PROGRESS_KEY, Event, Progress
+from sowline.protocol.command import Headers
 
 log = structlog.get_logger()
 
@@ -67,7 +68,7 @@ class Emitter:
         """Write what an owner appends to its own log partition; nothing waits for it but the next batch."""
         for append in appends:
             self._produce(topic, append.value, append.key, partition, self._on_any, append.headers)
-        self._producer.poll(0)
+        self._served(self._producer.poll, 0)
         self._check()
 
     def dead(self, topic: str, partition: int, letters: Iterable[DeadLetter]) -> None:
@@ -98,16 +99,27 @@ class Emitter:
                 self._producer.produce(topic, value, key, partition, report, headers=headers)  # type: ignore[arg-type]
                 return
             except BufferError:
-                self._producer.poll(0.1)
+                self._served(self._producer.poll, 0.1)
                 self._check()
 
     def wait(self) -> None:
         """Wait until Kafka has everything; raises `NotWritten` if it never will or the service is to stop."""
-        while self._producer.flush(0.5):
+        while self._served(self._producer.flush, 0.5):
             self._check()
             if self._stopping():
                 raise NotWritten("stopping before Kafka has acknowledged everything")
         self._check()
+
+    def _served(self, call: Callable[[float], int], seconds: float) -> int:
+        """Let the producer work for so long, and return what that returns; raises `NotWritten` once it has failed.
+
+        It fails for good where the broker has lost the end of a partition, and what comes next has a number that is
+        too high. Where a consumer's callback is on the stack, the client's error arrives as a `SystemError`.
+        """
+        try:
+            return call(seconds)
+        except (KafkaException, SystemError) as error:
+            raise NotWritten(f"the producer has failed: {error.__cause__ or error}") from error
 
     def end(self, topic: str, partition: int) -> int | None:
         """Return the offset behind the last event that Kafka acknowledged in a changes partition."""

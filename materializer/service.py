@@ -1,5 +1,6 @@
 """The materializer as a process: a worker, begun again when it must be, with its health and metrics."""
 
+import gc
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -8,23 +9,30 @@ import structlog
 from confluent_kafka import KafkaException
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from materializer.damage import DiskFull, StoreDamaged, StoreInUse
+from materializer.core.errors import StoreDamaged
+from materializer.core.fencing import Fenced
 from materializer.emitter import NotWritten
-from materializer.eras import Overtaken
-from materializer.room import ROOM_BYTES, has_room
-from materializer.starting import Place, Starting
-from materializer.store import is_in_use
-from materializer.worker import Worker, WorkerStatistics, group_of
-from sowline.cluster import Cluster, ensure_topics
-from sowline.health import HealthServer
-from sowline.reach import Reach
-from sowline.settings import Settings
-from sowline.topics import Topics
+from materializer.partition.partition import PartitionId
+from materializer.store.disk_space import SPACE_BYTES, has_disk_space
+from materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
+from materializer.store.memory_budget import share_arenas
+from materializer.store.rocksdb import is_in_use
+from materializer.worker.assignment import StartPhase
+from materializer.worker.counts import WorkerStatistics
+from materializer.worker.worker import Worker, group_of
+from sowline.config.settings import Settings
+from sowline.config.topics import Topics
+from sowline.kafka.admin import Cluster, ensure_topics
+from sowline.kafka.health import KafkaHealth
+from sowline.runtime import descriptors
+from sowline.runtime.health import HealthServer
 
 log = structlog.get_logger()
 
 USUAL_PORT = 8081
 PAUSE_SECONDS = 1.0
+FEW_SECONDS = 10.0
+"""How long a worker without descriptors stays out of the group."""
 
 
 class Materializer:
@@ -35,15 +43,17 @@ class Materializer:
         self._topics = topics
         self._stop = stop
         self._worker: Worker | None = None
-        self._starting: Starting | None = None
+        self._starting: StartPhase | None = None
         self._disk_full: str | None = None
         self._in_use: str | None = None
-        self.reach = Reach(settings.kafka_client, topics.topics[0].log)
+        self._few_descriptors: str | None = None
+        self.kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
 
     def run(self) -> None:
         """Apply the logs until told to stop."""
         Path(self._settings.data_dir).mkdir(parents=True, exist_ok=True)
         while not self._stop.is_set():
+            gc.collect()  # the previous worker: it is in cycles, and holds clients of Kafka
             try:
                 ensure_topics(self._settings.kafka_client, self._topics)
                 self._worker = Worker(self._settings, self._topics, self._stop.is_set, self._start())
@@ -52,7 +62,9 @@ class Materializer:
                 self._wait_for_room(str(error))
             except StoreInUse as error:
                 self._wait_for_store(error.path, str(error))
-            except (NotWritten, Overtaken, StoreDamaged, KafkaException) as error:
+            except NoDescriptors as error:
+                self._wait_for_descriptors(str(error))
+            except (NotWritten, Fenced, StoreDamaged, KafkaException) as error:
                 if not self._stop.is_set():
                     log.error("beginning again from committed state", why=str(error))
                     self._stop.wait(PAUSE_SECONDS)
@@ -60,18 +72,29 @@ class Materializer:
     def _wait_for_room(self, why: str) -> None:
         """Stay out of the group, so that others may have the partitions, until the disk has room again."""
         self._disk_full = (
-            f"the disk of {self._settings.data_dir} is full ({why}): make room, {ROOM_BYTES >> 20} MiB at least;"
+            f"the disk of {self._settings.data_dir} is full ({why}): make room, {SPACE_BYTES >> 20} MiB at least;"
             " it goes on by itself from what was committed"
         )
         log.error("disk full", why=why, directory=str(self._settings.data_dir))
         while not self._stop.wait(PAUSE_SECONDS):
-            if has_room(self._settings.data_dir):
+            if has_disk_space(self._settings.data_dir):
                 log.info("the disk has room again", directory=str(self._settings.data_dir))
                 self._disk_full = None
                 return
 
+    def _wait_for_descriptors(self, why: str) -> None:
+        """Stay out of the group for a while, so that others may have the partitions."""
+        limit = descriptors.limit()
+        self._few_descriptors = (
+            f"the process may have {limit} descriptors, which are too few for its partitions ({why}): raise the hard"
+            " limit (ulimit -Hn); nothing was deleted, and it tries again by itself"
+        )
+        log.error("too few descriptors", why=why, limit=limit)
+        self._stop.wait(FEW_SECONDS)
+        self._few_descriptors = None
+
     def _wait_for_store(self, path: Path, why: str) -> None:
-        """Stay out of the group, so that others may have the partitions, until nobody else has a store open."""
+        """Stay out of the group, so that others may have the partitions, until no other process has a store open."""
         self._in_use = (
             f"another process uses the state in {path} ({why}): end it, or give each a SOWLINE_DATA_DIR of its own;"
             " nothing was deleted, and it goes on by itself once the state is free"
@@ -83,11 +106,11 @@ class Materializer:
                 self._in_use = None
                 return
 
-    def _start(self) -> Starting:
+    def _start(self) -> StartPhase:
         """Return whether the service starts with this process, which is asked only once."""
         if self._starting is None:
             cluster = Cluster(self._settings.kafka_client)
-            self._starting = Starting(cluster, group_of(self._settings), self._topics.topics)
+            self._starting = StartPhase(cluster, group_of(self._settings), self._topics.topics)
         return self._starting
 
     def not_started(self) -> str | None:
@@ -95,7 +118,8 @@ class Materializer:
         worker = self._worker
         if worker is not None and worker.assigned:
             return None
-        return self.reach.lost() or self._opening() or "waiting for partitions from the group"
+        why = self.kafka_health.lost() or self._few_descriptors or self._opening()
+        return why or "waiting for partitions from the group"
 
     def _opening(self) -> str | None:
         """Say which partitions are being opened, which takes long where they have to be made again."""
@@ -108,7 +132,8 @@ class Materializer:
         """Say that Kafka is away, the disk is full or in use elsewhere, or which partitions had to stop, or open."""
         stopped = self._statistics().stopped if self._worker else {}
         whys = [f"{topic} [{partition}]: {why}" for (topic, partition), why in stopped.items()]
-        return self._disk_full or self._in_use or "; ".join(whys) or self.reach.lost() or self._opening()
+        waits = self._disk_full or self._in_use or self._few_descriptors
+        return waits or "; ".join(whys) or self.kafka_health.lost() or self._opening()
 
     def not_alive(self) -> str | None:
         """Say why only a restart can help: never, while the process answers."""
@@ -125,7 +150,7 @@ class Materializer:
             "Whether the worker waits for room on its disk",
             value=self._disk_full is not None,
         )
-        yield from self.reach.metrics()
+        yield from self.kafka_health.metrics()
         if self._worker is not None:
             yield from _metrics(self._statistics())
 
@@ -137,6 +162,11 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     yield _by("sowline_dead_letters", "Log records refused, by reason", "reason", counts.dead)
     yield CounterMetricFamily("sowline_repeats", "Commands dropped as repeats", value=counts.repeats)
     yield CounterMetricFamily(
+        "sowline_foreign_copies",
+        "Forwarded copies of another log's records, dropped",
+        value=counts.foreign_copies,
+    )
+    yield CounterMetricFamily(
         "sowline_forwards", "Log records forwarded to their owner", value=counts.forwards
     )
     yield CounterMetricFamily(
@@ -145,7 +175,9 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
         value=counts.publishers_pushed_out,
     )
     yield CounterMetricFamily(
-        "sowline_foreign_writes", "Keys written again after a foreign write", value=counts.foreign_writes
+        "sowline_stale_owner_writes",
+        "Keys written again after stale-owner writes",
+        value=counts.stale_owner_writes,
     )
     yield CounterMetricFamily("sowline_batches", "Batches committed", value=counts.batches)
     yield CounterMetricFamily(
@@ -171,7 +203,7 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     )
 
 
-def _by_place(name: str, help: str, values: Mapping[Place, int]) -> Metric:
+def _by_place(name: str, help: str, values: Mapping[PartitionId, int]) -> Metric:
     family = GaugeMetricFamily(name, help, labels=["topic", "partition"])
     for (topic, partition), value in values.items():
         family.add_metric([topic, str(partition)], value)
@@ -187,10 +219,11 @@ def _by(name: str, help: str, label: str, values: dict[str, int]) -> Metric:
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
     """Run the materializer and its health port until `stop` is set."""
+    share_arenas()
     materializer = Materializer(settings, topics, stop)
     health = HealthServer(materializer, settings.host, settings.port or USUAL_PORT)
     health.start()
-    materializer.reach.start()
+    materializer.kafka_health.start()
     try:
         materializer.run()
     finally:

@@ -1,4 +1,4 @@
-"""A look, now and then, at where the changes topics end: whoever is idle would not learn of foreign writes otherwise.
+"""A look, now and then, at the ends of the changes topics: an idle worker would miss stale-owner writes otherwise.
 
 A batch sees by the offsets of its own events what others wrote before it. Where no batch comes, compaction may keep
 what a stalled owner has written; and a topic that was deleted stays unnoticed until the next event.
@@ -11,35 +11,33 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException
 
 from materializer.emitter import NotWritten
-from sowline.cluster import Asked, Cluster
+from materializer.partition.partition import PartitionId
+from sowline.kafka.admin import Cluster, ClusterAnswer
 
 log = structlog.get_logger()
 
 LOOK_SECONDS = 5.0
 """How long after a look the next one is taken: much less than compaction leaves alone, and two requests each."""
 
-Place = tuple[str, int]
-"""A changes topic's name and the number of one of its partitions."""
 
-
-class Known(NamedTuple):
+class KnownEnd(NamedTuple):
     """What an owner knows of a changes partition: the id of its topic, and where it ends."""
 
     topic_id: str
     end: int
 
 
-class Watching:
+class StaleWriteMonitor:
     """Looks at changes partitions without waiting for Kafka: what was asked is answered some calls later."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._asked: Asked | None = None
-        self._known: dict[Place, Known] = {}
+        self._asked: ClusterAnswer | None = None
+        self._known: dict[PartitionId, KnownEnd] = {}
         self._next = 0.0
 
-    def look(self, known: Callable[[], Mapping[Place, Known]], now: float) -> dict[Place, int]:
-        """Return where partitions were found to end, by a look that is over; most calls have nothing to say.
+    def look(self, known: Callable[[], Mapping[PartitionId, KnownEnd]], now: float) -> dict[PartitionId, int]:
+        """Return where partitions were found to end, by a look that is over; most calls return nothing.
 
         `known` is asked when a look begins; `now` is in seconds of a clock that does not jump. Raises `NotWritten`
         where a topic is gone or is another one: what was written to it is lost, and is to be written again.
@@ -55,7 +53,7 @@ class Watching:
         asked, self._asked = self._asked, None
         return self._found(asked)
 
-    def _found(self, asked: Asked) -> dict[Place, int]:
+    def _found(self, asked: ClusterAnswer) -> dict[PartitionId, int]:
         try:
             ids, ends = asked.topic_ids(), asked.ends()
         except KafkaException as error:
@@ -63,7 +61,7 @@ class Watching:
                 raise NotWritten(f"a changes topic is gone: {error}") from error
             log.warning("Kafka complains", why=str(error))
             return {}
-        for place, known in self._known.items():
-            if known.topic_id not in ("", ids[place[0]]) or ends[place] < known.end:
-                raise NotWritten(f"{place[0]} was deleted and made again, or has lost its end")
+        for partition_id, known in self._known.items():
+            if known.topic_id not in ("", ids[partition_id[0]]) or ends[partition_id] < known.end:
+                raise NotWritten(f"{partition_id[0]} was deleted and made again, or has lost its end")
         return ends

@@ -3,14 +3,19 @@
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from contextlib import asynccontextmanager
 from itertools import islice
 from typing import Any, TypeVar
+
+import structlog
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 
 Spend = Callable[[float], None]
-"""Is told how many seconds some work took; may raise where that is too much."""
+"""Called with how many seconds some work took; may raise where that is too much."""
 
 _DONE = object()
 
@@ -57,7 +62,7 @@ class Turns:
             asyncio.get_running_loop().call_soon(self._next)
 
 
-class Pace:
+class StepSize:
     """How many records to look at in a step: one at first, then by how long the last step took."""
 
     def __init__(self) -> None:
@@ -76,7 +81,7 @@ def uncounted(seconds: float) -> None:
 
 
 async def in_steps(steps: Iterator[None], spend: Spend = uncounted) -> None:
-    """Do all of the work; others get turns between its steps. `spend` is told how long each step took."""
+    """Do all of the work; others get turns between its steps. `spend` is called with how long each step took."""
     while True:
         began = time.monotonic()
         is_done = next(steps, _DONE) is _DONE
@@ -94,7 +99,7 @@ async def in_turns(work: Iterable[T], spend: Spend = uncounted) -> list[T]:
 
 
 def _paced(rest: Iterator[T], done: list[T]) -> Iterator[None]:
-    pace = Pace()
+    pace = StepSize()
     while True:
         began, wanted = time.monotonic(), pace.records
         step = list(islice(rest, wanted))
@@ -106,10 +111,42 @@ def _paced(rest: Iterator[T], done: list[T]) -> Iterator[None]:
 
 
 async def together(steps: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all at once; where one raises, the others end and its error is raised."""
+    """Run all at once. If one raises, cancel the others and raise its error once all of them have ended.
+
+    Errors that others raise while they end are logged.
+    """
+    # Not a TaskGroup: cancelling its caller reaches the members one turn of the loop later, and one of them could
+    # send a message after `unsubscribe`. Cancelling a `gather` cancels them at once.
     tasks = [asyncio.ensure_future(step) for step in steps]
     try:
         await asyncio.gather(*tasks)
-    finally:
+    except BaseException as first:
         for task in tasks:
             task.cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        _log_others(first, [error for error in ended if isinstance(error, BaseException)])
+        raise
+
+
+@asynccontextmanager
+async def running(steps: Iterable[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Run steps during the block. At its end cancel them, and wait until they have ended.
+
+    If one raises, the block is cancelled and that error is raised.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(step) for step in steps]
+            yield
+            for task in tasks:
+                task.cancel()
+    except BaseExceptionGroup as failed:
+        first = failed.exceptions[0]
+        _log_others(first, failed.exceptions)
+        raise first from None
+
+
+def _log_others(first: BaseException, errors: Iterable[BaseException]) -> None:
+    for error in errors:
+        if error is not first and not isinstance(error, asyncio.CancelledError):
+            log.error("another task failed too", first=repr(first), exc_info=error)

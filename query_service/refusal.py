@@ -1,4 +1,4 @@
-"""How the doors answer over HTTP where they refuse: the reason and the sentence as JSON, and the status that fits."""
+"""How HTTP requests are refused: the reason and the sentence as JSON, and the status that fits."""
 
 import math
 
@@ -23,7 +23,7 @@ _STATUSES = {
 
 
 def unforeseen(what: str, error: Exception) -> SowlineError:
-    """Return what a client is told of a defect: not the error's text, which may quote what it may not see."""
+    """Return what a client is sent of a defect: not the error's text, which may quote what it may not see."""
     return SowlineError(
         "internal", f"{what}: {type(error).__name__}; the log of the query service has the rest"
     )

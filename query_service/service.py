@@ -2,29 +2,35 @@
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import structlog
 import uvicorn
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from query_service.access.file import LOOPBACK
+from query_service.access.proxies import read_proxies
 from query_service.access.tls import Certified, tls_of
-from query_service.backend import Backend
-from query_service.follower import Batches, Follower
-from query_service.hub import Hub
-from query_service.listening import ACCEPTED_A_TURN, Accepting, listening
-from query_service.query import Limits
-from query_service.server import Server
-from query_service.state import State
-from sowline.cluster import await_topics
+from query_service.authorization.access_file import LOOPBACK
+from query_service.context import ServiceContext
+from query_service.live.dispatcher import Dispatcher
+from query_service.query.selection import QueryLimits
+from query_service.server.app import Server
+from query_service.topics.follower import Batches, TopicFollower
+from query_service.topics.state import ServedTopics
+from sowline.config.settings import WORKERS, Settings
+from sowline.config.topics import Topics
 from sowline.errors import SowlineError
-from sowline.reach import Reach
-from sowline.settings import Settings
-from sowline.topics import Topics
+from sowline.kafka.admin import await_topics
+from sowline.kafka.health import KafkaHealth
+from sowline.runtime import descriptors
+from sowline.runtime.connections import Connections
+from sowline.runtime.http_server import ACCEPTED_A_TURN, HttpServer, WebSocketProtocol, listening
 
 log = structlog.get_logger()
 
@@ -32,12 +38,12 @@ USUAL_PORT = 8080
 
 
 class QueryService:
-    """Holds the State of the World of a set of topics and answers for it until told to stop."""
+    """Holds the State of the World of a set of topics and serves it until it is stopped."""
 
     def __init__(self, settings: Settings, topics: Topics) -> None:
         self._settings = settings
         self._topics = topics
-        self._state = State(
+        self._state = ServedTopics(
             topics,
             settings.ring_changes_max,
             settings.index_bytes_max,
@@ -46,37 +52,56 @@ class QueryService:
             settings.timeline_bytes_max,
         )
         for topic in self._state.topics.values():
-            topic.about = topic.about._replace(instance=socket.gethostname(), group=settings.group)
-        self._hub = Hub()
-        limits = Limits(settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max)
-        backend = Backend(self._state, self._hub, settings.kafka_client, limits)
-        self._publishing = backend.publishing
-        self._reach = Reach(settings.kafka_client, topics.topics[0].log)
+            topic.metadata = topic.metadata._replace(instance=socket.gethostname(), group=settings.group)
+        self._dispatcher = Dispatcher()
+        limits = QueryLimits(
+            settings.result_records_max, settings.result_bytes_max, settings.query_seconds_max
+        )
+        context = ServiceContext(self._state, self._dispatcher, settings.kafka_client, limits)
+        self._publishing = context.publishing
+        self._follower = TopicFollower(
+            settings.kafka_client,
+            topics.topics,
+            self._take,
+            self._state.loaded,
+            self._state.failed,
+            settings.group + WORKERS,
+        )
+        self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
         self._tls = tls_of(settings)
-        self._server = Server(settings, backend, self, self._reach.lost)
-        self._state.on_changes = self._hub.on_changes
+        self._proxies = read_proxies(settings.trusted_proxies)
+        self._budget = descriptors.share_out(descriptors.limit(), settings.sessions_max, os.cpu_count() or 1)
+        self._connections = Connections(self._budget)
+        self._server = Server(settings, context, self, self._kafka_health.lost, self._connections)
+        self._state.listen(self._dispatcher.on_changes)
 
     async def run(self, stop: threading.Event) -> None:
         """Serve until `stop` is set or the state breaks; then close every session. Raises `no port`."""
-        self._reach.start()
+        self._kafka_health.start()
+        self._note_few_descriptors()
+        readers = ThreadPoolExecutor(self._budget.readers, "reader")
+        asyncio.get_running_loop().set_default_executor(readers)
         async with self._following(stop) as following:
             config = uvicorn.Config(
                 self._server.app,
                 backlog=ACCEPTED_A_TURN,
-                http=Certified,
-                ws="websockets-sansio",
+                http=partial(Certified, connections=self._connections),  # type: ignore[arg-type]
+                ws=WebSocketProtocol,
                 ssl_context_factory=None if self._tls is None else self._secured,
                 ws_max_size=self._settings.frame_bytes_max,
                 ws_per_message_deflate=False,
                 ws_ping_timeout=None,  # a client that reads slowly answers late; one that is gone, TCP tells
+                log_config=None,
                 log_level="warning",
                 access_log=False,
                 timeout_graceful_shutdown=5,
+                proxy_headers=bool(self._proxies),
+                forwarded_allow_ips=self._proxies,
             )
-            if self._server.guard.is_open and self._settings.host not in LOOPBACK:
-                log.warning("anybody may come in", host=self._settings.host, why="there is no access file")
-            server = _Quiet(config)
-            listens = listening(self._settings.host, self._settings.port or USUAL_PORT)
+            if self._server.authenticator.is_open and self._settings.host not in LOOPBACK:
+                log.warning("no access file: every client may do everything", host=self._settings.host)
+            server = HttpServer(config, self._connections, self._settings.request_seconds_max)
+            listens = listening(self._settings.host, self._settings.port or USUAL_PORT, self._connections)
             serving = asyncio.create_task(server.serve(sockets=[listens]))
             watching = [asyncio.create_task(self._server.watch_access())]
             if self._tls is not None:
@@ -85,13 +110,23 @@ class QueryService:
                 await asyncio.sleep(0.1)
             for task in watching:
                 task.cancel()
-            await self._server.close_sessions()
+            await self._server.sessions.close_all()
             server.should_exit = True
             await serving
             if _has_failed(following):
                 following.result()
         if self._state.broken:
             raise SowlineError("replica broken", self._state.broken)
+
+    def _note_few_descriptors(self) -> None:
+        limit, wanted = self._budget.limit, self._settings.sessions_max
+        if self._server.sessions.limit < wanted:
+            log.warning(
+                "fewer sessions than configured",
+                sessions=self._server.sessions.limit,
+                configured=wanted,
+                why=f"the process may have {limit} descriptors; raise the hard limit (ulimit -Hn)",
+            )
 
     def _secured(self, config: uvicorn.Config, usual: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
         assert self._tls is not None
@@ -100,8 +135,7 @@ class QueryService:
     @contextlib.asynccontextmanager
     async def _following(self, stop: threading.Event) -> AsyncIterator["asyncio.Task[bool]"]:
         """Follow the changes, as soon as Kafka answers; lends what begins that, which may raise `bad topic`."""
-        kafka = self._settings.kafka_client
-        follower = Follower(kafka, self._topics.topics, self._take, self._state.loaded, self._state.failed)
+        follower = self._follower
         self._state.lags = follower.behind.places
         beginning = asyncio.create_task(self._begin(follower, stop))
         try:
@@ -113,7 +147,7 @@ class QueryService:
             if not _has_failed(beginning) and beginning.result():
                 await asyncio.to_thread(follower.stop)
 
-    async def _begin(self, follower: Follower, stop: threading.Event) -> bool:
+    async def _begin(self, follower: TopicFollower, stop: threading.Event) -> bool:
         is_there = await asyncio.to_thread(await_topics, self._settings.kafka_client, self._topics, stop)
         if is_there:
             follower.start()
@@ -126,7 +160,9 @@ class QueryService:
     def not_started(self) -> str | None:
         """Say which topics are still being loaded."""
         loading = self._state.loading
-        return self._reach.lost() or f"loading {', '.join(loading)}" if loading else None
+        if not loading:
+            return None
+        return self._kafka_health.lost() or self._follower.waiting() or f"loading {', '.join(loading)}"
 
     def not_ready(self) -> str | None:
         """Say why no client should come here."""
@@ -138,43 +174,49 @@ class QueryService:
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""
-        records = GaugeMetricFamily("sowline_records", "Records in the State of the World", labels=["topic"])
+        records = GaugeMetricFamily(
+            "sowline_records", "Records in the ServedTopics of the World", labels=["topic"]
+        )
         for name, topic in self._state.topics.items():
             records.add_metric([name], topic.size)
         yield records
-        yield from self._reach.metrics()
+        yield from self._kafka_health.metrics()
         yield GaugeMetricFamily(
             "sowline_index_bytes", "Estimated memory of all indexes", value=self._state.memory.nbytes
         )
         yield from self._history_metrics()
         yield from self._timeline_metrics()
-        yield GaugeMetricFamily("sowline_sessions", "Connected clients", value=self._server.sessions)
+        yield GaugeMetricFamily("sowline_sessions", "Connected clients", value=len(self._server.sessions))
         yield CounterMetricFamily(
             "sowline_sessions_refused",
             "Connections refused, because there were too many",
-            value=self._server.refused_sessions,
+            value=self._server.sessions.refused,
         )
-        yield from self._door_metrics()
-        yield GaugeMetricFamily("sowline_subscriptions_live", "Live subscriptions", value=self._hub.live)
+        yield from self._access_metrics()
+        yield GaugeMetricFamily(
+            "sowline_subscriptions_live", "Live subscriptions", value=self._dispatcher.live
+        )
         yield CounterMetricFamily(
             "sowline_replica_changes", "Changes applied to the replica", value=self._state.changes_applied
         )
         yield CounterMetricFamily(
-            "sowline_messages_sent", "Live messages put into clients' outboxes", value=self._hub.messages_sent
+            "sowline_messages_sent",
+            "Live messages put into clients' outboxes",
+            value=self._dispatcher.messages_sent,
         )
         yield CounterMetricFamily(
             "sowline_subscriptions_fell_behind",
             "How often a subscription was no longer live, because its client was too slow",
-            value=self._hub.fell_behind,
+            value=self._dispatcher.fell_behind,
         )
         yield from self._lag_metrics()
 
-    def _door_metrics(self) -> Iterator[Metric]:
-        guard = self._server.guard
+    def _access_metrics(self) -> Iterator[Metric]:
+        authenticator = self._server.authenticator
         refused = CounterMetricFamily(
             "sowline_logons_refused", "Logons and requests without one that were refused", labels=["why"]
         )
-        for why, times in guard.refused.items():
+        for why, times in authenticator.refused.items():
             refused.add_metric([why], times)
         yield refused
         yield CounterMetricFamily(
@@ -184,13 +226,13 @@ class QueryService:
         )
         yield CounterMetricFamily(
             "sowline_commands_slowed",
-            "How often somebody sent more commands than allowed, and had to wait",
+            "How often a user sent more commands than allowed, and had to wait",
             value=self._server.rates.slowed,
         )
         yield GaugeMetricFamily(
             "sowline_access_stale",
             "Whether the access file has changed to one that can't be read",
-            value=guard.is_stale,
+            value=authenticator.is_stale,
         )
         yield GaugeMetricFamily(
             "sowline_certificate_expires_seconds",
@@ -272,14 +314,6 @@ class QueryService:
 
 def _has_failed(task: "asyncio.Task[bool]") -> bool:
     return task.done() and task.exception() is not None
-
-
-class _Quiet(Accepting):
-    """A server that leaves the signals to the process."""
-
-    @contextlib.contextmanager
-    def capture_signals(self):  # type: ignore[no-untyped-def]
-        yield
 
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:

@@ -6,36 +6,42 @@ The names below are imported when they are first asked for: services need no cli
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from sowline.async_client import AsyncClient
-    from sowline.client import Client
-    from sowline.errors import SowlineError
-    from sowline.local_view import AsyncLocalView, LocalView
-    from sowline.message import Message
+from sowline.version import __version__
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from sowline.client.ask import Ask
+    from sowline.client.async_client import AsyncClient
+    from sowline.client.client import Client
+    from sowline.client.local_view import AsyncLocalView, LocalView
+    from sowline.client.publisher import Publisher
+    from sowline.errors import SowlineError
+    from sowline.protocol.client_message import Message
 
 __all__ = [
+    "Ask",
     "AsyncClient",
     "AsyncLocalView",
     "Client",
     "LocalView",
     "Message",
+    "Publisher",
     "SowlineError",
     "__version__",
 ]
 
-_HOMES = {
-    "AsyncClient": "sowline.async_client",
-    "AsyncLocalView": "sowline.local_view",
-    "Client": "sowline.client",
-    "LocalView": "sowline.local_view",
-    "Message": "sowline.message",
+_MODULES = {
+    "Ask": "sowline.client.ask",
+    "AsyncClient": "sowline.client.async_client",
+    "AsyncLocalView": "sowline.client.local_view",
+    "Client": "sowline.client.client",
+    "LocalView": "sowline.client.local_view",
+    "Message": "sowline.protocol.client_message",
+    "Publisher": "sowline.client.publisher",
     "SowlineError": "sowline.errors",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'sowline' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULES[name]), name)

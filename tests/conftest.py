@@ -2,6 +2,8 @@
 
 import gc
 import os
+import signal
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,9 @@ import hypothesis
 import pytest
 from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
+from xdist.workermanage import WorkerController
 
+from tests import tools
 from tests.brokers import kafka_broker
 
 TESTS = Path(__file__).parent
@@ -26,9 +30,17 @@ ROOMS = {
     "browser": "needs Chromium",
 }
 
+REPORTER = "gw0"
+"""The worker that reports which tools are missing."""
+
 # Brokers and Spark drivers of tests live for seconds or minutes: what they would gain of the JVM's second compiler
 # is less than it takes.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
+
+# A shell without job control (`sh -c 'make test &'`) starts its background commands with these signals ignored, and
+# what tests start would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 # `ci` looks at new examples each time and prints how to get a failing one back; `dev` is for the edit loop.
 hypothesis.settings.register_profile("ci", derandomize=False, print_blob=True, deadline=None)
@@ -42,6 +54,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Declare the markers of the rooms."""
     for room, meaning in ROOMS.items():
         config.addinivalue_line("markers", f"{room}: {meaning}")
+    config.addinivalue_line(
+        "markers", "needs(*tools): tools of tests/tools.py; without them, the test is left out"
+    )
+    tools.extend_path()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -55,6 +71,48 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_one_of_several = hasattr(config, "workerinput")
     order = {room: -1 if room == "spark" and is_one_of_several else place for place, room in enumerate(ROOMS)}
     items.sort(key=lambda item: order.get(_room(item), len(order)))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out what needs a tool that is not there; in CI, only where nothing can install it."""
+    for name in _missing(item):
+        leave_out = pytest.fail if os.environ.get("CI") and tools.TOOLS[name].install else pytest.skip
+        leave_out(f"needs {name}: {tools.TOOLS[name].by_hand}")
+
+
+def pytest_report_collectionfinish(items: list[pytest.Item]) -> list[str]:
+    """Say at the start which tools are missing, and how many tests that leaves out."""
+    return tools.report([_missing(item) for item in items])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: WorkerController) -> None:
+    """With `-n`, only workers collect: give one of them a file for that report."""
+    if node.gateway.id == REPORTER:
+        report, node.workerinput["report"] = tempfile.mkstemp(prefix="sowline-tools-", text=True)
+        os.close(report)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Write the report, in the worker that has the file for it."""
+    if path := getattr(session.config, "workerinput", {}).get("report"):
+        Path(path).write_text("\n".join(pytest_report_collectionfinish(session.items)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: WorkerController) -> None:
+    """Print the report of the worker that has written it."""
+    if path := node.workerinput.pop("report", None):
+        printer = node.config.pluginmanager.get_plugin("terminalreporter")
+        for line in Path(path).read_text().splitlines():
+            printer.write_line(line)
+        Path(path).unlink()
+
+
+def _missing(item: pytest.Item) -> list[str]:
+    return tools.missing(name for mark in item.iter_markers("needs") for name in mark.args)
 
 
 class SideBySide(LoadScopeScheduling):

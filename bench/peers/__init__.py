@@ -1,4 +1,4 @@
-"""The materializer beside others on the same job: a raw loop, Kafka Streams and Quix Streams.
+"""The materializer compared to others on the same job: a raw loop, Kafka Streams and Quix Streams.
 
 The job is that of `bench.merging`: for each command on a log of two partitions, the merged record to a topic. All get
 the same log with the headers of commands, and the same broker, by turns; the last output of each key is checked. The
@@ -16,7 +16,7 @@ from bench.merging import PARTITIONS, Entrant, Figure, Load, check, line, measur
 from bench.peers.kafka_streams import kafka_streams
 from bench.peers.quix import quix
 from bench.table import table
-from sowline.topics import TopicDefinition
+from sowline.config.topics import TopicDefinition
 
 RAW, STREAMS, QUIX = "raw loop: copies, merges nothing", "Kafka Streams 4.3.1", "Quix Streams 3.28.1"
 ONE, TWO = "materializer, one process", "materializer, a process for each partition"
@@ -82,11 +82,11 @@ def report(records: int, runs: int, figures: dict[str, Figure]) -> str:
         (name, f"{one.rate:,.0f}", f"{one.cpu_us:.1f}", f"{one.whole_cpu_us:.1f}", f"{one.rss_mb:,.0f}")
         for name, one in figures.items()
     ]
-    head = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
+    checkpoint = ("", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB")
     ours, two = figures[ONE], figures[TWO]
     ratios = [
         (
-            f"one process beside {name}",
+            f"one process compared to {name}",
             f"{ours.rate / figures[name].rate:.1f} times its records/s",
             f"{figures[name].cpu_us / ours.cpu_us:.1f} times less CPU",
             f"{figures[name].whole_cpu_us / ours.whole_cpu_us:.1f} times",
@@ -94,6 +94,6 @@ def report(records: int, runs: int, figures: dict[str, Figure]) -> str:
         )
         for name in (STREAMS, QUIX)
     ]
-    both = ("two processes beside one", f"{two.rate / ours.rate:.2f} times its records/s", "", "", "")
+    both = ("two processes compared to one", f"{two.rate / ours.rate:.2f} times its records/s", "", "", "")
     caption = f"{records:,} records of {records // 10:,} keys in {PARTITIONS} partitions, medians of {runs}."
-    return f"{caption}\n\n{table(head, [*rows, *ratios, both])}"
+    return f"{caption}\n\n{table(checkpoint, [*rows, *ratios, both])}"

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from bench.merging import Entrant, Load
 from bench.service import until
-from sowline.jars import JarSet, retrieve
-from sowline.java import find_java
+from sowline.runtime.jars import JarSet, retrieve
+from sowline.runtime.java import find_java
 
 JARS = JarSet(
     "kafka-streams-4.3.1",

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.merging import Entrant, Load
-from sowline.jars import cache_dir
+from sowline.runtime.jars import cache_dir
 
 PACKAGE = "quixstreams==3.28.1"
 APP = Path(__file__).parent / "quix_app.py"

@@ -1,4 +1,4 @@
-"""The departures board: the flights of one airport that are late and not yet landed, as a subscription tells them."""
+"""The departures board: the flights of one airport that are late and not yet landed, from a subscription."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, tzinfo

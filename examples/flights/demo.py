@@ -15,13 +15,13 @@ import click
 from rich.console import Console
 
 from examples.flights.board import AIRPORTS
+from examples.flights.counter import ChangeCounter
 from examples.flights.data import Fact, feed_of, flights_csv, read_flights
 from examples.flights.feed import Feed, SliceWriter
 from examples.flights.processes import Child, DemoError, child
 from examples.flights.run import TOPIC, Run
-from examples.flights.tally import Tally
 from sowline import SowlineError
-from sowline.java import find_java
+from sowline.runtime.java import find_java
 
 TOPICS_FILE = Path(__file__).with_name("topics.yaml")
 PIPELINE_FILE = TOPICS_FILE.with_name("pipeline.yaml")
@@ -67,17 +67,17 @@ async def _start(options: Options, console: Console, stack: AsyncExitStack) -> t
     at = json.loads(await system.first_line())
     console.print("starting the Spark pipeline …")
     writer = SliceWriter(directory / "feed")
-    places = {"FLIGHTS_FEED": str(directory / "feed"), "FLIGHTS_CHECKPOINT": str(directory / "checkpoint")}
+    locations = {"FLIGHTS_FEED": str(directory / "feed"), "FLIGHTS_CHECKPOINT": str(directory / "checkpoint")}
     command = [sys.executable, "-m", "sowline", "pipeline", "run", "--kafka", at["kafka"], str(PIPELINE_FILE)]
     pipeline = await stack.enter_async_context(
-        child("the pipeline", command, directory / "pipeline.log", places)
+        child("the pipeline", command, directory / "pipeline.log", locations)
     )
     feed = Feed(await loading, writer, options.speed)
     await pipeline.first_line()
     console.print(f"running: {at['url']} (Kafka at {at['kafka']})")
     console.print(f"to watch it in a browser: {at['console']}")
-    tally = stack.enter_context(Tally(at["kafka"], TOPIC))
-    return Run(options.airport, at["url"], feed, tally, console), [system, pipeline]
+    counter = stack.enter_context(ChangeCounter(at["kafka"], TOPIC))
+    return Run(options.airport, at["url"], feed, counter, console), [system, pipeline]
 
 
 async def _watched(run: Run, children: Sequence[Child], until: float | None, console: Console) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from sowline.tether import tether
+from sowline.runtime.child_process import bound_to_parent
 
 START_S_MAX = 180.0
 STOP_S_MAX = 60.0
@@ -68,7 +68,7 @@ async def child(
     """
     with log.open("wb") as out:
         process = await asyncio.create_subprocess_exec(
-            *tether(list(command)),
+            *bound_to_parent(list(command)),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=out,

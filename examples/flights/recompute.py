@@ -38,7 +38,7 @@ def _identity(flight: Flight) -> Body:
 
 
 def _schedule(flight: Flight) -> Body:
-    told = _known(
+    sent = _known(
         tailnum=_text(flight.tailnum),
         origin=_text(flight.origin),
         dest=_text(flight.dest),
@@ -46,7 +46,7 @@ def _schedule(flight: Flight) -> Body:
         sched_dep_time=_number(flight.sched_dep_time),
         sched_arr_time=_number(flight.sched_arr_time),
     )
-    return {**_identity(flight), **told, "status": "scheduled"}
+    return {**_identity(flight), **sent, "status": "scheduled"}
 
 
 def _news(kind: str, flight: Flight) -> Body:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from rich.console import Console, RenderableType
 
 from examples.flights.board import OPTIONS, Board, board_filter, date_line, new_york, picture
+from examples.flights.counter import ChangeCounter
 from examples.flights.feed import Feed
 from examples.flights.processes import DemoError
 from examples.flights.recompute import recompute
 from examples.flights.screen import Screen
 from examples.flights.summary import Summary
-from examples.flights.tally import Tally
 from examples.flights.view import View, differences
 from sowline import AsyncClient
 
@@ -30,10 +30,10 @@ BOARD_MARGIN_LINES = 9
 class Run:
     """Feeds the flights, follows all of them and the board of one airport, and says what was lost."""
 
-    def __init__(self, airport: str, url: str, feed: Feed, tally: Tally, console: Console) -> None:
+    def __init__(self, airport: str, url: str, feed: Feed, counter: ChangeCounter, console: Console) -> None:
         self._url = url
         self._feed = feed
-        self._tally = tally
+        self._counter = counter
         self._view = View()
         self._board = Board(airport)
         self._zone = new_york()
@@ -71,7 +71,7 @@ class Run:
         found = (
             differences(expected, bodies).sentence("the SOW"),
             differences(expected, self._view.bodies.values()).sentence("the subscriber's view"),
-            f"{self._tally.dead:,} records became dead letters" if self._tally.dead else None,
+            f"{self._counter.dead:,} records became dead letters" if self._counter.dead else None,
         )
         return [sentence for sentence in found if sentence]
 
@@ -79,19 +79,19 @@ class Run:
         """Return the numbers so far."""
         return Summary(
             facts=self._feed.fed,
-            records_in=self._tally.commands,
-            deltas=self._tally.deltas,
-            dead_letters=self._tally.dead,
+            records_in=self._counter.commands,
+            deltas=self._counter.deltas,
+            dead_letters=self._counter.dead,
             sow_size=self._sow_size,
-            changes_out=self._tally.changes,
+            changes_out=self._counter.changes,
             oofs=self._view.oofs,
             board_oofs=self._board.left,
             latencies_ms=self._view.latencies_ms,
         )
 
     def _settled(self) -> bool:
-        tally, view = self._tally, self._view
-        return tally.commands >= self._feed.fed and tally.applied and view.changes >= tally.changes
+        counter, view = self._counter, self._view
+        return counter.commands >= self._feed.fed and counter.applied and view.changes >= counter.changes
 
     def _has_room(self) -> bool:
         self._check()
@@ -105,10 +105,10 @@ class Run:
 
     def _check(self) -> None:
         """Raise DemoError if the tally failed, or nothing has moved for long while something was to."""
-        if self._tally.error is not None:
-            raise DemoError(f"counting the topics' records failed: {self._tally.error!r}")
+        if self._counter.error is not None:
+            raise DemoError(f"counting the topics' records failed: {self._counter.error!r}")
         now = time.monotonic()
-        reached = (self._feed.fed, self._tally.commands, self._tally.changes, self._view.changes)
+        reached = (self._feed.fed, self._counter.commands, self._counter.changes, self._view.changes)
         if reached != self._moved[0]:
             self._moved = (reached, now)
         elif now - self._moved[1] > STALL_S_MAX:
@@ -137,7 +137,7 @@ class Run:
         return date_line(self._feed.clock, self._zone)
 
     def _picture(self) -> RenderableType:
-        numbers = (self._feed.fed, self._tally.commands, self._view.changes)
+        numbers = (self._feed.fed, self._counter.commands, self._view.changes)
         footer = "{:,} facts fed, {:,} records in, {:,} changes out".format(*numbers)
         rows = max(3, self._console.height - BOARD_MARGIN_LINES)
         return picture(self._board, self._clock(), footer, rows)

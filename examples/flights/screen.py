@@ -9,11 +9,11 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 LINES_MAX = 20
-"""Lines about flights that are printed for one refresh; of the others only the number is said."""
+"""Lines about flights that are printed for one refresh; of the others only the number is shown."""
 
 
 class Screen:
-    """Shows a picture that is made anew at each refresh or, without a terminal, the lines that came since."""
+    """Shows a picture that is drawn again at each refresh or, without a terminal, the lines that came since."""
 
     def __init__(self, console: Console, picture: Callable[[], RenderableType]) -> None:
         self._console = console

@@ -1,7 +1,7 @@
 """Conflation: of all that happens to a record within an interval, a subscriber is told the outcome. Pure.
 
 The interval begins with the first change that means something to the subscriber, and is the same for all
-records: what is told at its end takes the subscriber's view from one instant of the topic to another.
+records: what is sent at its end takes the subscriber's view from one instant of the topic to another.
 """
 
 from collections.abc import Callable, Hashable
@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from fanout.subscription import OOF, PUBLISH, Delivery
-from fanout.telling import Deltas, Form, Told, told_whole
-from sowline.difference import Delta, Keys, difference, union
-from sowline.path import Path, reader
+from fanout.engine.delivery import Deltas, Form, Payload, delta_payload, whole_payload
+from fanout.engine.subscription import OOF, Delivery
+from sowline.model.difference import ChangeDelta, Keys, difference, union
+from sowline.model.path import Path, reader
 
 KeyOf = Callable[[bytes, Delivery], Hashable]
 """Of which messages only the last is told: given a SOW key and what is due."""
@@ -31,7 +31,7 @@ class _Pending:
     held: bytes | None
     time: int
     delivery: Delivery
-    delta: Delta | None
+    delta: ChangeDelta | None
     """All changes since, if they can be told as one delta to a subscriber that holds the record."""
 
     @property
@@ -95,31 +95,33 @@ class Conflation:
         held.delivery = delivery
         self.bytes += held.bytes
 
-    def _since(self, held: _Pending, delivery: Delivery, deltas: Deltas) -> Delta | None:
+    def _since(self, held: _Pending, delivery: Delivery, deltas: Deltas) -> ChangeDelta | None:
         """All changes as one delta; None where the record was whole in between, or went."""
         now = deltas.of(delivery, self._form)
         if held.delta is None or now is None:
             return None
         return union(held.delta, now, delivery.body, self._form.select)
 
-    def flush(self) -> list[Told]:
-        """Return what is to be told now, one message a record, and begin anew."""
-        told = [message for held in self._pending.values() if (message := self._message(held)) is not None]
+    def flush(self) -> list[Payload]:
+        """Return what is to be sent now, one message a record, and begin again."""
+        messages = [
+            message for held in self._pending.values() if (message := self._message(held)) is not None
+        ]
         self._pending.clear()
         self._slots.clear()
         self.bytes = 0
-        return told
+        return messages
 
-    def _message(self, held: _Pending) -> Told | None:
+    def _message(self, held: _Pending) -> Payload | None:
         delivery, delta, form = held.delivery, held.delta, self._form
         if delivery.command == OOF:
             assert held.held is not None
-            return told_whole(held.sow_key, replace(delivery, body=held.held), form, held.time)
+            return whole_payload(held.sow_key, replace(delivery, body=held.held), form, held.time)
         if form.no_empties and not self._is_changed(held):
             return None
         if delta is not None and not delta.whole:
-            return Told(held.sow_key, PUBLISH, delta.body, held.time, None, delta.removed, delivery.known)
-        return told_whole(held.sow_key, delivery, form, held.time)
+            return delta_payload(held.sow_key, delivery, delta, held.time)
+        return whole_payload(held.sow_key, delivery, form, held.time)
 
     def _is_changed(self, held: _Pending) -> bool:
         """Whether a delta subscriber is told anything."""

@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import orjson
 
-from fanout.subscription import MATCH, OOF, PUBLISH, Delivery
-from sowline.difference import Delta, Keys, difference
-from sowline.document.writes import Known, intrinsics_json
+from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
+from sowline.emodb.writes import DocumentMetadata, intrinsics_json
 from sowline.errors import SowlineError
-from sowline.merge import merge, take_out
-from sowline.options import Options
-from sowline.select import Select
+from sowline.model.difference import ChangeDelta, Keys, difference
+from sowline.model.merge import merge, take_out
+from sowline.model.select import Select
+from sowline.protocol.options import Options
 
 
 class Form(NamedTuple):
@@ -56,11 +56,11 @@ def _either(first: Select | None, second: Select | None) -> Select | None:
     return None if first is None or second is None else first | second
 
 
-class Told(NamedTuple):
+class Payload(NamedTuple):
     """One message for a subscriber, but for where it then stands; `time` is in ms since 1970.
 
     `known` is what is known of a document. `removed` makes it a delta: `body` holds key fields and changed fields,
-    and `removed` names those gone.
+    and `removed` names those removed. `correlation` is the text that came with the command.
     """
 
     sow_key: bytes
@@ -69,7 +69,8 @@ class Told(NamedTuple):
     time: int | None
     reason: str | None = None
     removed: tuple[str, ...] | None = None
-    known: Known | None = None
+    known: DocumentMetadata | None = None
+    correlation: str | None = None
 
 
 class Deltas:
@@ -77,9 +78,9 @@ class Deltas:
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
-        self._found: dict[Select | None, Delta] = {}
+        self._found: dict[Select | None, ChangeDelta] = {}
 
-    def of(self, delivery: Delivery, form: Form) -> Delta | None:
+    def of(self, delivery: Delivery, form: Form) -> ChangeDelta | None:
         """The delta to tell; None where the record is to be told whole."""
         if not form.delta or delivery.previous is None or delivery.command != PUBLISH:
             return None
@@ -89,7 +90,7 @@ class Deltas:
             self._found[form.select] = delta
         return None if delta.whole else delta
 
-    def shared(self, delivery: Delivery, form: Form, selects: frozenset[Select | None]) -> Delta | None:
+    def shared(self, delivery: Delivery, form: Form, selects: frozenset[Select | None]) -> ChangeDelta | None:
         """The delta to tell to several at once, `form` being for all of them; None where it has to be told whole.
 
         A delta of all that they select is not always one of what each selects: of an object of which one of
@@ -101,7 +102,7 @@ class Deltas:
         return delta if all(_tells(delivery, delta, select) for select in selects) else None
 
 
-def _tells(delivery: Delivery, delta: Delta, select: Select | None) -> bool:
+def _tells(delivery: Delivery, delta: ChangeDelta, select: Select | None) -> bool:
     """Whether who keeps of a delta only what it selects holds what it would be sent whole."""
     if select is None or delivery.previous is None:
         return select is None
@@ -113,27 +114,38 @@ def _tells(delivery: Delivery, delta: Delta, select: Select | None) -> bool:
     return bool(orjson.loads(after) == orjson.loads(now))
 
 
-def tell(sow_key: bytes, delivery: Delivery, form: Form, deltas: Deltas, time: int | None) -> Told | None:
+def payload_of(
+    sow_key: bytes, delivery: Delivery, form: Form, deltas: Deltas, time: int | None
+) -> Payload | None:
     """Return the message to one subscriber; None where it would say nothing, and that is not wanted."""
     delta = deltas.of(delivery, form)
     if delta is None:
-        return told_whole(sow_key, delivery, form, time)
+        return whole_payload(sow_key, delivery, form, time)
     if form.no_empties and not delta.changed:
         return None
-    return Told(sow_key, delivery.command, delta.body, time, None, delta.removed, delivery.known)
+    return delta_payload(sow_key, delivery, delta, time)
 
 
-def told_whole(sow_key: bytes, delivery: Delivery, form: Form, time: int | None) -> Told:
+def delta_payload(sow_key: bytes, delivery: Delivery, delta: ChangeDelta, time: int | None) -> Payload:
+    """Return the message that sends a delta."""
+    known, correlation = delivery.known, delivery.correlation
+    return Payload(sow_key, delivery.command, delta.body, time, None, delta.removed, known, correlation)
+
+
+def whole_payload(sow_key: bytes, delivery: Delivery, form: Form, time: int | None) -> Payload:
     """Return the message that tells all that is asked for of a record."""
     body = selected(delivery.body, form)
-    return Told(sow_key, delivery.command, body, time, delivery.reason, known=delivery.known)
+    known, correlation = delivery.known, delivery.correlation
+    return Payload(sow_key, delivery.command, body, time, delivery.reason, None, known, correlation)
 
 
-def account(table: str, form: Form, said: Delivery | Told) -> bytes | None:
+def intrinsics_of(table: str, form: Form, delivery: Delivery | Payload) -> bytes | None:
     """The intrinsics that go with a message, as JSON; None where they are not asked for, or it is of no document."""
-    if not form.intrinsics or said.known is None:
+    if not form.intrinsics or delivery.known is None:
         return None
-    return intrinsics_json(table, said.known, deleted=said.command == OOF and said.reason != MATCH)
+    return intrinsics_json(
+        table, delivery.known, deleted=delivery.command == OOF and delivery.reason != MATCH
+    )
 
 
 def selected(body: bytes, form: Form) -> bytes:

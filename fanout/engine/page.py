@@ -1,8 +1,8 @@
 """Pages: windows on a sorted set of records, kept live. Pure.
 
 A paginated subscription sees `top` records behind the first `skip` of all that match, in an order. One
-`SortedSet` serves every subscription of the same topic, filter and order; each `Window` on it is told what a
-change means to it from the place the record had and the place it has, at the cost of a look-up or two.
+`SortedSet` serves every subscription of the same topic, filter and order; each `Window` on it learns what a
+change means to it from the index the record had and the index it has, at the cost of a look-up or two.
 """
 
 from collections import Counter
@@ -13,16 +13,16 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from sortedcontainers import SortedList
 
-from fanout.subscription import MATCH, OOF, PUBLISH, Delivery
-from sowline.change import DELETED, Change
-from sowline.document.writes import Known
-from sowline.order import SortKey
+from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
+from sowline.emodb.writes import DocumentMetadata
+from sowline.expressions.order import SortKey
+from sowline.protocol.change import DELETED, Change
 
 Held = TypeVar("Held")
-"""What a set keeps of a record besides its place: the caller's."""
+"""What a set keeps of a record besides its index: the caller's."""
 
 OUTSIDE: Final = inf
-"""The place of a record that is not in the set: behind all others."""
+"""The index of a record that is not in the set: behind all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ Event = Left[Held] | Entered[Held] | Updated[Held]
 
 @dataclass(frozen=True, slots=True)
 class _Move(Generic[Held]):
-    """A record's step from one place to another; either may be `OUTSIDE`."""
+    """A record's step from one index to another; either may be `OUTSIDE`."""
 
     sow_key: bytes
     held: Held
@@ -97,8 +97,8 @@ class SortedSet(Generic[Held]):
         return self.between(window.skip, window.skip + window.top)
 
     def between(self, start: int, end: int) -> list[tuple[bytes, Held]]:
-        """The records from place `start` up to `end`, by SOW key and in order."""
-        return [self._at(place) for place in range(start, min(end, len(self)))]
+        """The records from index `start` up to `end`, by SOW key and in order."""
+        return [self._at(index) for index in range(start, min(end, len(self)))]
 
     def close(self, window: Window) -> None:
         """Close a window that was opened; it stays open for those who opened it too."""
@@ -117,8 +117,8 @@ class SortedSet(Generic[Held]):
         old = self._records.get(sow_key)
         if old is not None and old[0] == sort_key:
             self._records[sow_key] = old[0], held
-            place = self._keys.index(sort_key)
-            return self._events(_Move(sow_key, held, place, place))
+            index = self._keys.index(sort_key)
+            return self._events(_Move(sow_key, held, index, index))
         before = OUTSIDE if old is None else self._taken_out(old[0])
         self._records[sow_key] = sort_key, held
         self._keys.add(sort_key)
@@ -133,12 +133,12 @@ class SortedSet(Generic[Held]):
         return self._events(_Move(sow_key, held, self._taken_out(sort_key), OUTSIDE))
 
     def _taken_out(self, sort_key: SortKey) -> int:
-        place: int = self._keys.index(sort_key)
-        del self._keys[place]
-        return place
+        index: int = self._keys.index(sort_key)
+        del self._keys[index]
+        return index
 
-    def _at(self, place: int) -> tuple[bytes, Held]:
-        sow_key: bytes = self._keys[place][-1]
+    def _at(self, index: int) -> tuple[bytes, Held]:
+        sow_key: bytes = self._keys[index][-1]
         return sow_key, self._records[sow_key][1]
 
     def _events(self, move: _Move[Held]) -> dict[Window, list[Event[Held]]]:
@@ -186,8 +186,8 @@ class HasBody(Protocol):
         """The record's body."""
 
     @property
-    def known(self) -> Known | None:
-        """What is known of a document beside its content."""
+    def known(self) -> DocumentMetadata | None:
+        """The document's metadata."""
 
 
 HeldBody = TypeVar("HeldBody", bound=HasBody)

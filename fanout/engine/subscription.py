@@ -5,12 +5,12 @@ from typing import Any
 
 import orjson
 
-from sowline.change import DELETED, Change
-from sowline.document.writes import Known, Writes
-from sowline.filter import UNKNOWN, About, Filter, FilterError, require_deterministic
-from sowline.filter.about import document_about
+from sowline.emodb.writes import DocumentMetadata, Writes
+from sowline.filter import UNKNOWN, Filter, FilterError, Metadata, require_deterministic
+from sowline.filter.metadata import document_about
 from sowline.filter.tree import Call, walk
-from sowline.position import Position
+from sowline.model.position import Position
+from sowline.protocol.change import DELETED, Change
 
 PUBLISH = "publish"
 OOF = "oof"
@@ -23,18 +23,18 @@ NOT_TOLD_BEFORE = ("LAST_UPDATED", "CORRELATION_ID", "BOOKMARK")
 """Functions whose answer for the record before a change the change doesn't tell."""
 
 
-class Sighting:
+class ChangeView:
     """A change as all subscriptions look at it: both bodies are parsed at most once.
 
     `topic` holds what is known of every record of the topic, and `place` is the log and the partition, as in
-    bookmarks. `after` is where the partition stood before: nobody was told of a later place. Of the record
+    bookmarks. `after` is where the partition stood before: no later position was sent. Of the record
     before, the change does not say when and with which correlation it was written: those facts are NULL.
     """
 
     __slots__ = ("_about_before", "_about_now", "_before", "_now", "after", "change", "place", "topic")
 
     def __init__(
-        self, change: Change, topic: About = UNKNOWN, place: str = "", stood_at: Position | None = None
+        self, change: Change, topic: Metadata = UNKNOWN, place: str = "", stood_at: Position | None = None
     ) -> None:
         self.change = change
         self.after = change.after if stood_at is None else max(stood_at, change.after)
@@ -42,8 +42,8 @@ class Sighting:
         self.place = place
         self._before: Any = _UNREAD
         self._now: Any = _UNREAD
-        self._about_before: About | None = None
-        self._about_now: About | None = None
+        self._about_before: Metadata | None = None
+        self._about_now: Metadata | None = None
 
     @property
     def before(self) -> dict[str, Any] | None:
@@ -64,8 +64,8 @@ class Sighting:
         return now
 
     @property
-    def about_before(self) -> About:
-        """What is known beside the document of the record before the change."""
+    def about_before(self) -> Metadata:
+        """The metadata of the record before the change."""
         if self._about_before is None:
             change = self.change
             self._about_before = self._of_document(change.writes_before)._replace(
@@ -74,8 +74,8 @@ class Sighting:
         return self._about_before
 
     @property
-    def about_now(self) -> About:
-        """What is known beside the document of the record after the change."""
+    def about_now(self) -> Metadata:
+        """The metadata of the record after the change."""
         if self._about_now is None:
             change = self.change
             self._about_now = self._of_document(change.writes)._replace(
@@ -87,7 +87,7 @@ class Sighting:
             )
         return self._about_now
 
-    def _of_document(self, writes: Writes | None) -> About:
+    def _of_document(self, writes: Writes | None) -> Metadata:
         if writes is None:
             return self.topic
         return document_about(self.topic, self.change.key_text or "", writes)
@@ -116,21 +116,23 @@ class Delivery:
 
     The body of an `oof` is the new record, or the previous one if it is gone. `previous` is the record as a
     subscriber with `oof` or `delta` holds it; None to whom it is new, and to others. `known` is what is known then of
-    a document beside its content, also of one that is gone.
+    a document beside its content, also of one that is gone. `correlation` is the text that came with the command that
+    made the change.
     """
 
     command: str
     body: bytes
     reason: str | None = None
     previous: bytes | None = None
-    known: Known | None = None
+    known: DocumentMetadata | None = None
+    correlation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """What a subscriber asked for: records that match the filter, and with `oof` word of those that stop to.
 
-    With `delta` it is told what has changed of records that it holds, with `no_redundant` nothing of redundant writes
+    With `delta` it gets what has changed of records that it holds, with `no_redundant` nothing of redundant writes
     that leave a record in focus.
     """
 
@@ -144,7 +146,7 @@ class Subscription:
         """Whether it matters if the record before a change matched."""
         return self.oof or self.delta
 
-    def on_change(self, seen: Sighting) -> Delivery | None:
+    def on_change(self, seen: ChangeView) -> Delivery | None:
         """Return what the change means to the subscriber; None where it means nothing."""
         is_held = self.looks_back and seen.matched_before(self.filter)
         if seen.matches_now(self.filter):
@@ -157,42 +159,48 @@ class Subscription:
 def entered(change: Change) -> Delivery:
     """The message to those whose filter matches the new record, and who need not hold the previous one."""
     assert change.body is not None
-    return Delivery(PUBLISH, change.body, known=change.known)
+    return Delivery(PUBLISH, change.body, known=change.known, correlation=change.correlation)
 
 
 def updated(change: Change) -> Delivery:
     """The message to those who look back, and whose filter matches the new record and the previous one."""
     assert change.body is not None
-    return Delivery(PUBLISH, change.body, previous=change.previous, known=change.known)
+    return Delivery(PUBLISH, change.body, None, change.previous, change.known, change.correlation)
 
 
 def left(change: Change) -> Delivery:
     """The message to those with `oof` whose filter matched the previous record only."""
     assert change.previous is not None
     if change.body is not None:
-        return Delivery(OOF, change.body, MATCH, change.previous, change.known)
-    return Delivery(OOF, change.previous, change.reason or DELETED, change.previous, change.known)
+        return Delivery(OOF, change.body, MATCH, change.previous, change.known, change.correlation)
+    reason = change.reason or DELETED
+    return Delivery(OOF, change.previous, reason, change.previous, change.known, change.correlation)
 
 
-def entitled(said: Delivery, filter: Filter) -> Delivery:
-    """The same message to somebody who may see the records that match: of one that stops to, as it was before."""
-    if said.command != OOF or said.reason != MATCH or filter.matches(orjson.loads(said.body)):
-        return said
-    assert said.previous is not None, "who may not see a record is only told of one that was seen"
-    return Delivery(OOF, said.previous, ENTITLEMENT, said.previous)
+def entitled(delivery: Delivery, filter: Filter) -> Delivery:
+    """The same message to a user who may see the records that match the filter.
+
+    Of a record that no longer matches, the message has the record as it was before, and nothing of the new write.
+    """
+    if delivery.command != OOF or delivery.reason != MATCH or filter.matches(orjson.loads(delivery.body)):
+        return delivery
+    assert delivery.previous is not None, (
+        "a client that may not see a record gets a message only of one that it saw"
+    )
+    return Delivery(OOF, delivery.previous, ENTITLEMENT, delivery.previous)
 
 
-def is_told_before(filter: Filter) -> bool:
+def is_sent_before(filter: Filter) -> bool:
     """Whether the filter can be asked of a record before a change, too, and then has the same answer."""
     return not filter.nondeterministic and not _not_told_before(filter)
 
 
-def require_told_before(filter: Filter, where: str) -> None:
+def require_sent_before(filter: Filter, where: str) -> None:
     """Raise unless the filter can be asked of a record before a change, too, and then has the same answer."""
     require_deterministic(filter, where)
     for call in _not_told_before(filter):
         raise FilterError(
-            f"{call.name} at column {call.column} can't be used in {where}: a change doesn't tell it of"
+            f"{call.name} at column {call.column} can't be used in {where}: a change does not have it of"
             " the record before",
             call.column,
         )

@@ -17,16 +17,16 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from materializer.aside import Aside, Copy
-from materializer.damage import StoreDamaged
-from materializer.dump import head_fields
-from materializer.head import EVERYTHING, Head
-from materializer.record import decode_record, encode_record
+from materializer.admin.dump import checkpoint_fields
+from materializer.admin.offline_copy import OfflineCopies, OfflineCopy
+from materializer.core.checkpoint import EVERYTHING, Checkpoint
+from materializer.core.errors import StoreDamaged
+from materializer.core.record import decode_record, encode_record
+from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.format import BY, FORMAT, require_format
-from sowline.limits import Limits
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from sowline.model.limits import Limits
+from sowline.model.position import Position
+from sowline.protocol.stored_format import BY, FORMAT, require_format
 
 MANIFEST = "manifest.json"
 COMPRESSION_LEVEL = 1
@@ -39,13 +39,13 @@ Entry = tuple[bytes, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BackupPart:
     """One partition's part of a backup: its file and what must be in it, and the head of the state."""
 
     file: str
     checksum: str
     entries: int
-    head: Head
+    checkpoint: Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Backup:
     directory: Path
     topic: str
     definition: str
-    parts: list[Part]
+    parts: list[BackupPart]
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -63,12 +63,14 @@ class Backup:
         return {
             "topic": self.topic,
             "directory": str(self.directory),
-            "records": sum(part.head.records for part in self.parts),
-            "positions": {str(number): str(part.head.position) for number, part in enumerate(self.parts)},
+            "records": sum(part.checkpoint.records for part in self.parts),
+            "positions": {
+                str(number): str(part.checkpoint.position) for number, part in enumerate(self.parts)
+            },
         }
 
 
-def back_up(definition: TopicDefinition, asides: Iterable[Aside], directory: Path) -> Backup:
+def back_up(definition: TopicDefinition, asides: Iterable[OfflineCopies], directory: Path) -> Backup:
     """Write a backup of all partitions; raises `directory taken` where something is in its place."""
     if directory.exists():
         raise SowlineError(
@@ -77,7 +79,7 @@ def back_up(definition: TopicDefinition, asides: Iterable[Aside], directory: Pat
     directory.parent.mkdir(parents=True, exist_ok=True)
     making = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
-        parts = [_write_part(making, aside) for aside in asides]
+        parts = [_write_part(making, offline) for offline in asides]
         backup = Backup(directory, definition.name, definition.digest, parts)
         _write_manifest(making, definition, backup)
         making.rename(directory)
@@ -88,23 +90,23 @@ def back_up(definition: TopicDefinition, asides: Iterable[Aside], directory: Pat
     return backup
 
 
-def _write_part(making: Path, aside: Aside) -> Part:
-    copy = aside.from_changes(aside.extent())
-    if copy.head.definition != aside.definition.digest:
+def _write_part(making: Path, offline: OfflineCopies) -> BackupPart:
+    copy = offline.from_changes(offline.extent())
+    if copy.checkpoint.definition != offline.definition.digest:
         raise SowlineError(
             "definition changed",
-            f"the state of {aside.name} was made under another definition than that in topics.yaml. Restore "
+            f"the state of {offline.name} was made under another definition than that in topics.yaml. Restore "
             "that first",
         )
-    file = making / f"{aside.partition}.records.gz"
+    file = making / f"{offline.partition}.records.gz"
     with file.open("wb") as raw:
         with gzip.GzipFile("", "wb", COMPRESSION_LEVEL, raw, mtime=0) as packed:
             entries = _write_entries(packed, copy)
         _sync(raw)
-    return Part(file.name, _checksum(file), entries, copy.head)
+    return BackupPart(file.name, _checksum(file), entries, copy.checkpoint)
 
 
-def _write_entries(packed: gzip.GzipFile, copy: Copy) -> int:
+def _write_entries(packed: gzip.GzipFile, copy: OfflineCopy) -> int:
     entries = 0
     for key, record in copy.records():
         data = encode_record(record)
@@ -125,9 +127,9 @@ def _write_manifest(making: Path, definition: TopicDefinition, backup: Backup) -
                 "checksum": part.checksum,
                 "entries": part.entries,
                 "state": {
-                    **head_fields(definition, number, part.head),
-                    "log_id": part.head.log_id,
-                    "begin": part.head.begin,
+                    **checkpoint_fields(definition, number, part.checkpoint),
+                    "log_id": part.checkpoint.log_id,
+                    "begin": part.checkpoint.begin,
                 },
             }
             for number, part in enumerate(backup.parts)
@@ -195,25 +197,25 @@ def _read_manifest(directory: Path, text: bytes) -> Backup:
         raise _damaged(directory, f"{MANIFEST} is not what was written: {error}") from error
 
 
-def _part(given: dict[str, Any]) -> Part:
+def _part(given: dict[str, Any]) -> BackupPart:
     state = given["state"]
-    head = Head(
-        Position.parse(state["position"]),
-        Position.parse(state["last_change"]),
-        state["time"],
-        {int(number): offset for number, offset in state["origins"].items()},
-        state["definition"],
-        state["log_id"],
-        spoiled=frozenset({EVERYTHING}),
+    checkpoint = Checkpoint(
+        position=Position.parse(state["position"]),
+        last_change=Position.parse(state["last_change"]),
+        time=state["time"],
+        origins={int(number): offset for number, offset in state["origins"].items()},
+        definition=state["definition"],
+        log_id=state["log_id"],
+        stale_keys=frozenset({EVERYTHING}),
         limits=Limits.read(state["limits"]),
         numbers_since=state["numbers_since"],
         records=state["records"],
         begin=None if state["begin"] is None else (state["begin"][0], state["begin"][1]),
     )
-    return Part(given["file"], given["checksum"], given["entries"], head)
+    return BackupPart(given["file"], given["checksum"], given["entries"], checkpoint)
 
 
-def read_entries(backup: Backup, part: Part) -> Iterator[Entry]:
+def read_entries(backup: Backup, part: BackupPart) -> Iterator[Entry]:
     """Yield the records of a part, in SOW-key order; raises `backup damaged` where they are none, or not all."""
     entries = records = 0
     try:
@@ -226,8 +228,10 @@ def read_entries(backup: Backup, part: Part) -> Iterator[Entry]:
                 yield key, data
     except (OSError, EOFError, StructError, StoreDamaged) as error:
         raise _damaged(backup.directory, f"{part.file}: {error}") from error
-    if (entries, records) != (part.entries, part.head.records):
-        raise _damaged(backup.directory, f"{part.file} has {records} records, expected {part.head.records}")
+    if (entries, records) != (part.entries, part.checkpoint.records):
+        raise _damaged(
+            backup.directory, f"{part.file} has {records} records, expected {part.checkpoint.records}"
+        )
 
 
 def _damaged(directory: Path, why: str) -> SowlineError:

@@ -1,4 +1,4 @@
-"""`python -m materializer dump` and its like: a topic's state looked at, checked, kept and made anew."""
+"""`python -m materializer dump` and its like: a topic's state looked at, checked, kept and rebuilt."""
 
 import shutil
 import sys
@@ -13,22 +13,24 @@ import click
 import orjson
 from confluent_kafka import KafkaException
 
-from materializer.aside import Aside, Copy
-from materializer.backup import back_up, open_backup
-from materializer.damage import DiskFull, StoreDamaged
-from materializer.dump import dump_lines
-from materializer.head import Head
-from materializer.rebuild import rebuild as rebuild_state
-from materializer.restore import restore as restore_backup
-from materializer.verify import sentences
-from materializer.verify import verify as verify_partition
-from materializer.worker import group_of, partition_path
-from sowline.cli import Group
+from materializer.admin.backup import back_up, open_backup
+from materializer.admin.dump import dump_lines
+from materializer.admin.offline_copy import OfflineCopies, OfflineCopy
+from materializer.admin.rebuild import rebuild as rebuild_state
+from materializer.admin.restore import restore as restore_backup
+from materializer.admin.verify import sentences
+from materializer.admin.verify import verify as verify_partition
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.errors import StoreDamaged
+from materializer.store.errors import DiskFull, NoDescriptors
+from materializer.worker.assignment import partition_path
+from materializer.worker.worker import group_of
+from sowline.cli import CliGroup
 from sowline.cli.output import Output
-from sowline.cli.teller import Teller
+from sowline.cli.progress import ProgressLine
+from sowline.config.settings import Settings, read_settings
+from sowline.config.topics import TopicDefinition, load_topics
 from sowline.errors import SowlineError
-from sowline.settings import Settings, read_settings
-from sowline.topics import TopicDefinition, load_topics
 
 PATH = click.Path(path_type=Path)
 
@@ -43,7 +45,7 @@ class Operated:
     definition: TopicDefinition
     directory: Path
 
-    def asides(self, partition: int | None = None, *, keep: bool = False) -> Iterator[Aside]:
+    def asides(self, partition: int | None = None, *, keep: bool = False) -> Iterator[OfflineCopies]:
         """Yield what makes copies of each partition, or of the one that is asked for.
 
         Unless it is to `keep` them, a partition's copies are gone when the next one is asked for.
@@ -56,7 +58,9 @@ class Operated:
             )
         for number in partitions if partition is None else (partition,):
             directory = self.directory / str(number)
-            yield Aside(self.settings.kafka_client, self.definition, number, directory, Teller())
+            yield OfflineCopies(
+                self.settings.kafka_client, self.definition, number, directory, ProgressLine()
+            )
             if not keep:
                 shutil.rmtree(directory, ignore_errors=True)
 
@@ -86,9 +90,14 @@ def operating(
             f"expected room in {tempfile.gettempdir()} for the topic's largest partition, up to three times: {full}. "
             "Name another directory in TMPDIR",
         ) from full
+    except NoDescriptors as error:
+        raise SowlineError(
+            "no descriptors", f"expected more descriptors: {error}. Raise the limit (ulimit -n)"
+        ) from error
     except StoreDamaged as damage:
         raise SowlineError(
-            "state damaged", f"{damage}. Whoever opens it next makes it again: from the changes, or the log"
+            "state damaged",
+            f"{damage}. The next worker that opens it rebuilds it: from the changes, or the log",
         ) from damage
 
 
@@ -110,49 +119,49 @@ _partition = click.option("--partition", type=click.IntRange(0), help="Only this
 @_partition
 @click.option(
     "--from",
-    "road",
+    "source",
     type=click.Choice(["store", "changes", "log"]),
     default="store",
     show_default=True,
-    help="The local state, the changes topic, or the log, applied aside.",
+    help="The local state, the changes topic, or the log, applied offline.",
 )
-def dump(topic: str, partition: int | None, road: str, **where: Any) -> None:
+def dump(topic: str, partition: int | None, source: str, **where: Any) -> None:
     """Print the state of TOPIC, a line of JSON each: of every partition the head, then its records by SOW key.
 
-    Services may run meanwhile. The three roads print the same, once they have come equally far.
+    Services may run meanwhile. All three sources print the same once they have reached the same position.
     """
     output = Output(sys.stdout.fileno())
     with operating(topic, **where) as operated:
-        for aside in operated.asides(partition):
-            copy = _copied(aside, road, operated.path(aside.partition))
-            for line in dump_lines(operated.definition, aside.partition, copy):
+        for offline in operated.asides(partition):
+            copy = _copied(offline, source, operated.path(offline.partition))
+            for line in dump_lines(operated.definition, offline.partition, copy):
                 output.put(line)
             output.write()
 
 
-def _copied(aside: Aside, road: str, path: Path) -> Copy:
-    if road == "store":
-        return require_store(aside, path)
-    extent = aside.extent()
-    if road == "changes":
-        return aside.from_changes(extent)
+def _copied(offline: OfflineCopies, source: str, path: Path) -> OfflineCopy:
+    if source == "store":
+        return require_store(offline, path)
+    extent = offline.extent()
+    if source == "changes":
+        return offline.from_changes(extent)
     known = extent.changes_start < extent.changes_end
     of = (
-        aside.from_changes(extent).head
+        offline.from_changes(extent).checkpoint
         if known
-        else Head(log_id=extent.log_id, limits=aside.definition.limits)
+        else Checkpoint(log_id=extent.log_id, limits=offline.definition.limits)
     )
-    return aside.lead_on(aside.from_log(extent, of), of.position._replace(offset=extent.log_end - 1))
+    return offline.lead_on(offline.from_log(extent, of), of.position._replace(offset=extent.log_end - 1))
 
 
-def require_store(aside: Aside, path: Path) -> Copy:
+def require_store(offline: OfflineCopies, path: Path) -> OfflineCopy:
     """Return the local state, or say where else there is one."""
-    copy = aside.from_store(path)
+    copy = offline.from_store(path)
     if copy is None:
         raise SowlineError(
             "state missing",
-            f"expected the state of {aside.name} in {path}, found none: another machine has it. Give its --data-dir, "
-            "or take it --from changes",
+            f"expected the state of {offline.name} in {path}, found none: another machine has it. Give its "
+            "--data-dir, or take it --from changes",
         )
     return copy
 
@@ -168,8 +177,8 @@ def verify(topic: str, partition: int | None, as_json: bool, **where: Any) -> No
     """
     equal = True
     with operating(topic, **where) as operated:
-        for aside in operated.asides(partition):
-            verdict = verify_partition(aside, operated.path(aside.partition))
+        for offline in operated.asides(partition):
+            verdict = verify_partition(offline, operated.path(offline.partition))
             equal = equal and verdict.equal
             lines = [orjson.dumps(verdict.fields()).decode()] if as_json else sentences(verdict)
             click.echo("\n".join(lines))
@@ -182,7 +191,7 @@ def verify(topic: str, partition: int | None, as_json: bool, **where: Any) -> No
 def backup(topic: str, directory: Path, **where: Any) -> None:
     """Write the state of TOPIC into a new DIRECTORY; needs only Kafka, and everything may run meanwhile.
 
-    Prints a line of JSON: how many records it has, and where each partition stands.
+    Prints a line of JSON: how many records it has, and the position of each partition.
     """
     with operating(topic, **where) as operated:
         made = back_up(operated.definition, operated.asides(), directory)
@@ -209,20 +218,20 @@ def restore(topic: str, directory: Path, **where: Any) -> None:
 @_on_topic
 @click.option("--accept-loss", is_flag=True, help="Make it of what is left of the log, if that is not all.")
 def rebuild(topic: str, accept_loss: bool, **where: Any) -> None:
-    """Let the state of TOPIC be made anew from the log's begin, after a change of its definition.
+    """Let the state of TOPIC be rebuilt from the log's begin, after a change of its definition.
 
     No materializer may run meanwhile; those that start then apply the log. Prints a line of JSON.
     """
     with operating(topic, **where) as operated:
         settings = operated.settings
         group, loss = group_of(settings), accept_loss or settings.accept_loss
-        said = rebuild_state(
+        result = rebuild_state(
             settings.kafka_client, group, operated.definition, operated.asides(keep=True), loss
         )
-    click.echo(orjson.dumps(said))
+    click.echo(orjson.dumps(result))
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CliGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def operate() -> None:
     """Do something with the state of a topic."""
 

@@ -1,30 +1,30 @@
 """Restoring a backup: its records become the newest events of an empty changes topic, which all others load.
 
-The events say where the state stands last of all, so what was cut short is no state, and is found out.
+The position of the state is written last of all, so a restore that was cut short is recognised as none.
 """
 
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
-from materializer.aside import Aside, fill
-from materializer.backup import Backup, Part, read_entries
+from materializer.admin.backup import Backup, BackupPart, read_entries
+from materializer.admin.offline_copy import OfflineCopies, fill
 from materializer.emitter import Emitter, NotWritten
-from materializer.partition import Partition, progress_of
-from materializer.recovery import Opened
-from materializer.store import RocksStore
-from sowline.change import Event
-from sowline.cluster import Cluster
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition, progress_of
+from materializer.store.rocksdb import RocksStore
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.settings import WORKERS
+from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.kafka import KafkaConfig
-from sowline.settings import WORKERS
-from sowline.topics import TopicDefinition
+from sowline.kafka.admin import Cluster
+from sowline.protocol.change import Event
 
 BATCH_MAX = 1000
 
 
 def require_no_workers(cluster: Cluster, group: str, definition: TopicDefinition) -> None:
-    """Raise `workers active` unless no materializer is running, of whichever group: nobody else may write changes."""
+    """Raise `workers active` unless no materializer of any group is running: no other process may write changes."""
     active = [name for name in cluster.groups_reading(definition.log) if name.endswith(WORKERS)]
     if not cluster.is_empty_group(group):
         active.append(group)
@@ -37,7 +37,11 @@ def require_no_workers(cluster: Cluster, group: str, definition: TopicDefinition
 
 
 def restore(
-    kafka: KafkaConfig, group: str, definition: TopicDefinition, backup: Backup, asides: Iterable[Aside]
+    kafka: KafkaConfig,
+    group: str,
+    definition: TopicDefinition,
+    backup: Backup,
+    asides: Iterable[OfflineCopies],
 ) -> None:
     """Write a backup into the empty changes of a topic.
 
@@ -58,8 +62,8 @@ def restore(
     emitter = Emitter(kafka, [definition], lambda: False)
     try:
         stand: list[Event] = [
-            _restore_part(emitter, aside, backup, part, changes_id)
-            for aside, part in zip(asides, backup.parts, strict=True)
+            _restore_part(emitter, offline, backup, part, changes_id)
+            for offline, part in zip(asides, backup.parts, strict=True)
         ]
         for number, event in enumerate(stand):
             emitter.events(definition, number, [event])
@@ -87,17 +91,23 @@ def _require_empty(cluster: Cluster, definition: TopicDefinition) -> None:
         )
 
 
-def _restore_part(emitter: Emitter, aside: Aside, backup: Backup, part: Part, changes_id: str) -> Event:
+def _restore_part(
+    emitter: Emitter, offline: OfflineCopies, backup: Backup, part: BackupPart, changes_id: str
+) -> Event:
     """Write one partition's records, and return the event that says where they stand."""
-    store = RocksStore(aside.new_path(), create=True)
-    fill(store, read_entries(backup, part), part.head)
-    partition = Partition(aside.definition, aside.partition, Opened(store, part.head, part.head.position))
+    store = RocksStore(offline.new_path(), create=True)
+    fill(store, read_entries(backup, part), part.checkpoint)
+    partition = Partition(
+        offline.definition,
+        offline.partition,
+        OpenedPartition(store, part.checkpoint, part.checkpoint.position),
+    )
     keys, done = (key for key, _ in store.scan()), 0
     while batch := list(islice(keys, BATCH_MAX)):
-        emitter.events(aside.definition, aside.partition, partition.again(batch))
+        emitter.events(offline.definition, offline.partition, partition.again(batch))
         emitter.wait()
         done += len(batch)
-        aside.tell(f"restoring {aside.name}", done, part.entries)
+        offline.report(f"restoring {offline.name}", done, part.entries)
     store.close()
-    head = replace(part.head, changes_id=changes_id, spoiled=frozenset())
-    return progress_of(head, head.next_offset, {})
+    checkpoint = replace(part.checkpoint, changes_id=changes_id, stale_keys=frozenset())
+    return progress_of(checkpoint, checkpoint.next_offset, {})

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from materializer.aside import Aside, Copy
-from materializer.dump import head_fields, record_fields
-from materializer.record import Record
+from materializer.admin.dump import checkpoint_fields, record_fields
+from materializer.admin.offline_copy import OfflineCopies, OfflineCopy
+from materializer.core.record import Record
 from sowline.errors import SowlineError
 
 DIFFERENCES_MAX = 10
@@ -17,8 +17,8 @@ LOG, STORE, CHANGES = "log", "store", "changes"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two roads to one position of a partition, and how far their states are equal."""
+class StateComparison:
+    """Two sources of one position of a partition, and how far their states are equal."""
 
     left: str
     right: str
@@ -26,21 +26,21 @@ class Comparison:
     records: int
     differ: int
     first: list[dict[str, Any]]
-    head: dict[str, Any] | None
+    checkpoint: dict[str, Any] | None
 
     @property
     def equal(self) -> bool:
         """Whether both lead to one state."""
-        return not self.differ and self.head is None
+        return not self.differ and self.checkpoint is None
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verification:
     """What came of a partition: its comparisons, and why the log or the local state was left out, if it was."""
 
     topic: str
     partition: int
-    comparisons: list[Comparison]
+    comparisons: list[StateComparison]
     notes: list[str]
 
     @property
@@ -53,57 +53,61 @@ class Verdict:
         return {**asdict(self), "equal": self.equal}
 
 
-def verify(aside: Aside, path: Path) -> Verdict:
+def verify(offline: OfflineCopies, path: Path) -> Verification:
     """Compare what there is of a partition's state; services may run meanwhile.
 
-    The local store at `path` is looked at before the changes: what it holds, those have told.
+    The local store at `path` is read before the changes: they hold all that it holds.
     """
     notes: list[str] = []
-    store = aside.from_store(path)
-    extent = aside.extent()
-    changes = aside.from_changes(extent)
-    _require_definition(aside, changes)
+    store = offline.from_store(path)
+    extent = offline.extent()
+    changes = offline.from_changes(extent)
+    _require_definition(offline, changes)
     if (why := _unfit(store, changes)) is not None:
         notes.append(f"the local store in {path} is not compared: {why}")
         store = None
-    comparisons: list[Comparison] = []
+    comparisons: list[StateComparison] = []
     try:
-        log = aside.from_log(extent, changes.head)
+        log = offline.from_log(extent, changes.checkpoint)
     except SowlineError as error:
         notes.append(f"can't be verified from the log: {error.message}")
         if store is not None:
-            led = aside.lead_on(aside.twin(store), changes.head.position)
-            comparisons.append(compare(aside, (STORE, led), (CHANGES, changes)))
+            led = offline.lead_on(offline.twin(store), changes.checkpoint.position)
+            comparisons.append(compare(offline, (STORE, led), (CHANGES, changes)))
     else:
         if store is not None:
-            log = aside.lead_on(log, store.head.position)
-            comparisons.append(compare(aside, (LOG, log), (STORE, store)))
-        log = aside.lead_on(log, changes.head.position)
-        comparisons.append(compare(aside, (LOG, log), (CHANGES, changes)))
-    return Verdict(aside.definition.name, aside.partition, comparisons, notes)
+            log = offline.lead_on(log, store.checkpoint.position)
+            comparisons.append(compare(offline, (LOG, log), (STORE, store)))
+        log = offline.lead_on(log, changes.checkpoint.position)
+        comparisons.append(compare(offline, (LOG, log), (CHANGES, changes)))
+    return Verification(offline.definition.name, offline.partition, comparisons, notes)
 
 
-def _unfit(store: Copy | None, changes: Copy) -> str | None:
+def _unfit(store: OfflineCopy | None, changes: OfflineCopy) -> str | None:
     """Say why a local store is not to be compared with anything; None if it is."""
     if store is None:
         return "there is none"
-    if store.head.position.era != changes.head.position.era:
+    if store.checkpoint.position.era != changes.checkpoint.position.era:
         return "it is of an era that has ended"
-    return None if store.head.complete else "it is amid a recovery"
+    return None if store.checkpoint.complete else "it is within a recovery"
 
 
-def _require_definition(aside: Aside, copy: Copy) -> None:
-    if copy.head.definition != aside.definition.digest:
+def _require_definition(offline: OfflineCopies, copy: OfflineCopy) -> None:
+    if copy.checkpoint.definition != offline.definition.digest:
         raise SowlineError(
             "definition changed",
-            f"topic {aside.definition.name} was defined otherwise when the state of {aside.name} was made. "
+            f"topic {offline.definition.name} was defined otherwise when the state of {offline.name} was made. "
             "Restore topics.yaml, or run sowline rebuild",
         )
 
 
-def compare(aside: Aside, left: tuple[str, Copy], right: tuple[str, Copy]) -> Comparison:
+def compare(
+    offline: OfflineCopies, left: tuple[str, OfflineCopy], right: tuple[str, OfflineCopy]
+) -> StateComparison:
     """Compare two copies by all that a dump shows of them."""
-    heads = [head_fields(aside.definition, aside.partition, copy.head) for _, copy in (left, right)]
+    checkpoints = [
+        checkpoint_fields(offline.definition, offline.partition, copy.checkpoint) for _, copy in (left, right)
+    ]
     records, differ, first = 0, 0, []
     for key, one, other in merged(left[1], right[1]):
         records += 1
@@ -111,9 +115,13 @@ def compare(aside: Aside, left: tuple[str, Copy], right: tuple[str, Copy]) -> Co
             differ += 1
             if differ <= DIFFERENCES_MAX:
                 first.append({"sow_key": key.decode(), left[0]: _side(key, one), right[0]: _side(key, other)})
-    names = [name for name in heads[0] if heads[0][name] != heads[1][name]]
-    head = {name: {left[0]: heads[0][name], right[0]: heads[1][name]} for name in names} or None
-    return Comparison(left[0], right[0], str(right[1].head.position), records, differ, first, head)
+    names = [name for name in checkpoints[0] if checkpoints[0][name] != checkpoints[1][name]]
+    checkpoint = {
+        name: {left[0]: checkpoints[0][name], right[0]: checkpoints[1][name]} for name in names
+    } or None
+    return StateComparison(
+        left[0], right[0], str(right[1].checkpoint.position), records, differ, first, checkpoint
+    )
 
 
 def _side(key: bytes, record: Record | None) -> dict[str, Any] | None:
@@ -125,7 +133,7 @@ def _side(key: bytes, record: Record | None) -> dict[str, Any] | None:
     return fields | ({} if record.body is None else {"data": record.body.decode(errors="replace")})
 
 
-def merged(left: Copy, right: Copy) -> Iterator[tuple[bytes, Record | None, Record | None]]:
+def merged(left: OfflineCopy, right: OfflineCopy) -> Iterator[tuple[bytes, Record | None, Record | None]]:
     """Yield the SOW keys of two copies, in order, with what each has under them."""
     lefts, rights = left.records(), right.records()
     one, other = next(lefts, None), next(rights, None)
@@ -138,7 +146,7 @@ def merged(left: Copy, right: Copy) -> Iterator[tuple[bytes, Record | None, Reco
         other = next(rights, None) if there is not None else other
 
 
-def sentences(verdict: Verdict) -> Iterator[str]:
+def sentences(verdict: Verification) -> Iterator[str]:
     """Yield a verdict as lines for a person."""
     name = f"{verdict.topic} [{verdict.partition}]"
     for note in verdict.notes:
@@ -149,7 +157,7 @@ def sentences(verdict: Verdict) -> Iterator[str]:
             yield f"{what} are equal: {one.records:,} records"
             continue
         yield f"{what} differ: {one.differ:,} of {one.records:,} records"
-        for field, sides in (one.head or {}).items():
+        for field, sides in (one.checkpoint or {}).items():
             yield f"  {field}: {one.left} has {sides[one.left]}, {one.right} has {sides[one.right]}"
         for record in one.first:
             yield f"  SOW key {record['sow_key']}:"

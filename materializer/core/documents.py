@@ -1,24 +1,24 @@
-"""Writes to the documents of a topic: what becomes of their content and of the account of their writes. Pure."""
+"""Writes to the documents of a topic: what becomes of their content and of their metadata. Pure."""
 
 from typing import Any, NamedTuple
 
 import orjson
 
-from materializer.record import Record
-from sowline.command import Command, LogRecord
-from sowline.document import UNDEFINED, Delta, parse_delta
-from sowline.document.fold import (
-    Outcome,
-    Write,
+from materializer.core.record import Record
+from sowline.config.topics import TopicDefinition
+from sowline.emodb import UNDEFINED, Delta, parse_delta
+from sowline.emodb.fold import (
+    DocumentDelta,
+    FoldOutcome,
     change_id_of_position,
     change_id_of_writer,
     fold,
 )
-from sowline.document.tree import Literal
-from sowline.document.writes import Writes, document_of
+from sowline.emodb.tree import LiteralDelta
+from sowline.emodb.writes import Writes, document_of
 from sowline.errors import SowlineError
-from sowline.key import require_same_key
-from sowline.topics import TopicDefinition
+from sowline.model.key import require_same_key
+from sowline.protocol.command import Command, LogRecord, Origin
 
 LEVELS_MAX = 254
 """Of a document: what writes its body goes no deeper."""
@@ -26,8 +26,8 @@ LEVELS_MAX = 254
 DELETION = parse_delta("~")
 
 
-class Written(NamedTuple):
-    """A document after a write: its body, None if it is gone, the account of its writes, and what became of this one.
+class DocumentWrite(NamedTuple):
+    """A document after a write: its body, None if it is deleted, its metadata, and what became of this one.
 
     `outcome` is None where the content changed.
     """
@@ -45,21 +45,21 @@ class Documents:
         self._key_paths = definition.key_paths
         self._template: dict[str, Any] = definition.template
 
-    def written(self, text: str, current: Record | None, write: Write) -> Written:
+    def written(self, text: str, current: Record | None, write: DocumentDelta) -> DocumentWrite:
         """Fold a write into the document with this key text; raises SowlineError where it may not be made."""
         content = UNDEFINED if current is None or current.body is None else orjson.loads(current.body)
         before = document_of(self._table, text, content, None if current is None else current.writes)
         folded = fold(before, write, self._template)
         after = folded.document.content
-        outcome = None if folded.outcome is Outcome.APPLIED else folded.outcome.value
+        outcome = None if folded.outcome is FoldOutcome.APPLIED else folded.outcome.value
         writes = Writes.of(folded, write.change_id)
         if after is UNDEFINED:
-            return Written(None, writes, outcome)
+            return DocumentWrite(None, writes, outcome)
         if outcome is not None:
             assert current is not None, "what has not changed was there"
-            return Written(current.body, writes, outcome)
+            return DocumentWrite(current.body, writes, outcome)
         require_same_key(after, self._key_paths, text)
-        return Written(_body_of(after), writes, outcome)
+        return DocumentWrite(_body_of(after), writes, outcome)
 
 
 def _body_of(content: Any) -> bytes:
@@ -71,13 +71,14 @@ def _body_of(content: Any) -> bytes:
         ) from error
 
 
-def write_of(delta: Delta, record: LogRecord, command: Command, partition: int, time: int) -> Write:
-    """Return the write that a log record makes: its id is the writer's, or the place where it was first written."""
+def write_of(delta: Delta, record: LogRecord, command: Command, partition: int, time: int) -> DocumentDelta:
+    """Return the write that a log record makes: its id is the writer's, or its first position."""
     if command.change_id is not None:
         change_id = change_id_of_writer(command.change_id)
     else:
-        change_id = change_id_of_position(*(command.origin or (partition, record.offset)))
-    return Write(delta, change_id, time, frozenset(command.tags))
+        first = command.origin.place if command.origin is not None else Origin(partition, record.offset)
+        change_id = change_id_of_position(*first)
+    return DocumentDelta(delta, change_id, time, frozenset(command.tags))
 
 
 def delta_of(value: bytes | None) -> Delta:
@@ -90,4 +91,4 @@ def delta_of(value: bytes | None) -> Delta:
 
 def literal(document: Any) -> Delta:
     """Return the delta that writes a document as it was read from a body."""
-    return Delta(Literal(document), source="")
+    return Delta(LiteralDelta(document), source="")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from sowline.position import Position
+from sowline.model.position import Position
 
 IN_FLIGHT_MAX = 1000
 PAUSE_MS = 20
@@ -23,7 +23,7 @@ class Due(NamedTuple):
     position: Position
 
 
-class Expiring:
+class ExpirySchedule:
     """The commands that are on their way for one partition: each until it is applied, whatever became of it."""
 
     def __init__(self, in_flight_max: int = IN_FLIGHT_MAX) -> None:
@@ -39,14 +39,14 @@ class Expiring:
     def next_portion(self, due: Iterable[Due], now: int) -> list[Due]:
         """Return those that are to be asked for now, in the order given, and count them as on their way.
 
-        There are never more than the limit on their way, and new ones only once half of the room is free.
+        There are never more than the limit on their way, and new ones only once half of the limit is free.
         """
-        room = self._in_flight_max - len(self._in_flight)
-        if room < (self._in_flight_max + 1) // 2 or (self._in_flight and 0 <= now - self._asked < PAUSE_MS):
+        free = self._in_flight_max - len(self._in_flight)
+        if free < (self._in_flight_max + 1) // 2 or (self._in_flight and 0 <= now - self._asked < PAUSE_MS):
             return []
         self._asked = now
         new = (one for one in due if (one.key_text, one.position) not in self._in_flight)
-        portion = list(islice(new, room))
+        portion = list(islice(new, free))
         self._in_flight.update({(one.key_text, one.position): one.due for one in portion})
         return portion
 

@@ -5,16 +5,16 @@ from struct import Struct, error
 import msgspec
 import orjson
 
-from materializer.damage import StoreDamaged
-from sowline.change import Numbers
-from sowline.document.writes import Writes
-from sowline.position import Position
+from materializer.core.errors import StoreDamaged
+from sowline.emodb.writes import Writes
+from sowline.model.position import Position
+from sowline.protocol.change import Numbers
 
-_HEAD = Struct("<BIqIqqHI")
-_TEXT_AT = _HEAD.size
+_HEADER = Struct("<BIqIqqHI")
+_TEXT_AT = _HEADER.size
 _EXPIRES = Struct("<q")
 _EXPIRES_AT = 25
-_LIVE, _GONE = 1, 0
+_LIVE, _DELETED = 1, 0
 _NEVER = -1
 _encode = msgspec.json.Encoder().encode
 
@@ -23,7 +23,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """The latest state of one SOW key.
 
     A `body` of None is a deleted record that is remembered: for its `numbers`, so that a repeat of what it has seen
-    stays a repeat, and, if it is a document, for ever, for the account of its `writes`. `position` is its last
+    stays a repeat, and, if it is a document, for ever, for the metadata of its `writes`. `position` is its last
     update's, `time` that update's log time in ms.
     """
 
@@ -43,7 +43,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 def encode_record(record: Record) -> bytes:
-    """Return the record's bytes in the store: a fixed head, key text, the rare fields as JSON, the body."""
+    """Return the record's bytes in the store: a fixed header, key text, the rare fields as JSON, the body."""
     rare = b""
     if record.writes is not None:
         rare = _encode([record.numbers, record.correlation, record.writes])
@@ -52,31 +52,31 @@ def encode_record(record: Record) -> bytes:
     text = record.key_text.encode()
     era, offset, index = record.position
     expires = _NEVER if record.expires is None else record.expires
-    kind = _GONE if record.body is None else _LIVE
-    head = _HEAD.pack(kind, era, offset, index, record.time, expires, len(text), len(rare))
-    return b"".join((head, text, rare, record.body or b""))
+    kind = _DELETED if record.body is None else _LIVE
+    header = _HEADER.pack(kind, era, offset, index, record.time, expires, len(text), len(rare))
+    return b"".join((header, text, rare, record.body or b""))
 
 
 def decode_record(data: bytes) -> Record:
     """Read what `encode_record` wrote; raises `StoreDamaged` if it is anything else."""
     try:
-        kind, era, offset, index, time, expires, text_bytes, rare_bytes = _HEAD.unpack_from(data)
+        kind, era, offset, index, time, expires, text_bytes, rare_bytes = _HEADER.unpack_from(data)
         rare_at = _TEXT_AT + text_bytes
         body_at = rare_at + rare_bytes
-        if kind not in (_LIVE, _GONE) or body_at > len(data):
+        if kind not in (_LIVE, _DELETED) or body_at > len(data):
             raise ValueError("neither a live nor a deleted one, or cut off")
         numbers, correlation, writes = (
             _decoded_rare(data[rare_at:body_at]) if rare_bytes else (None, None, None)
         )
         return Record(
-            data[body_at:] if kind == _LIVE else None,
-            data[_TEXT_AT:rare_at].decode(),
-            Position(era, offset, index),
-            time,
-            None if expires == _NEVER else expires,
-            numbers,
-            correlation,
-            writes,
+            body=data[body_at:] if kind == _LIVE else None,
+            key_text=data[_TEXT_AT:rare_at].decode(),
+            position=Position(era, offset, index),
+            time=time,
+            expires=None if expires == _NEVER else expires,
+            numbers=numbers,
+            correlation=correlation,
+            writes=writes,
         )
     except (error, ValueError, TypeError, AttributeError) as wrong:
         raise StoreDamaged(f"expected a record, got {data[:60]!r}: {wrong}") from wrong

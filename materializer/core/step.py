@@ -2,12 +2,18 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
-from materializer.head import Head
-from materializer.record import Record
-from sowline.change import Change
-from sowline.command import LogRecord, Origin
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record
+from sowline.protocol.change import Change
+from sowline.protocol.command import CopyOf, LogRecord
+
+REPEAT: Final = "repeat"
+"""The outcome of a command that was seen before."""
+
+FOREIGN: Final = "foreign"
+"""The outcome of a forwarded copy whose original is in another log."""
 
 
 class Records(Protocol):
@@ -29,7 +35,7 @@ class Forward:
 
     partition: int
     record: LogRecord
-    origin: Origin
+    origin: CopyOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +51,14 @@ class DeadLetter:
 class Step:
     """What a batch of log records leads to, in log order; `outcomes` names what made no change.
 
-    `untold` holds heads with the number of changes before them: a forwarded record that made no change, or new
-    limits, came just before, and nothing else says so before the next change.
+    `unreported` holds checkpoints with the number of changes before them: a forwarded record that made no change, or
+    new limits, came just before, and nothing else reports it before the next change.
     """
 
-    head: Head
+    checkpoint: Checkpoint
     changes: list[Change] = field(default_factory=list)
     forwards: list[Forward] = field(default_factory=list)
     dead: list[DeadLetter] = field(default_factory=list)
     outcomes: dict[str, str] = field(default_factory=dict)
-    untold: list[tuple[int, Head]] = field(default_factory=list)
+    unreported: list[tuple[int, Checkpoint]] = field(default_factory=list)
     publishers_pushed_out: int = 0

@@ -1,4 +1,4 @@
-"""What the owner of a partition appends to its log of its own accord: what is defined anew, and what is due.
+"""What the owner of a partition appends to its log of its own accord: changed limits, and expiries.
 
 Nothing of it is applied before it comes back from the log like everybody's commands: so a replay meets it where it
 happened, and an owner that is none any more can do no harm.
@@ -7,11 +7,11 @@ happened, and an owner that is none any more can do no harm.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from materializer.expiring import Expiring
-from materializer.partition import Partition
-from sowline.command import DEFINE, EXPIRE, Headers, LogRecord, read_command
+from materializer.core.expiry import ExpirySchedule
+from materializer.partition.partition import Partition
 from sowline.errors import SowlineError
-from sowline.limits import define_value
+from sowline.model.limits import define_value
+from sowline.protocol.command import DEFINE, EXPIRE, Headers, LogRecord, read_command
 
 _DEFINE: Headers = [("sow.command", DEFINE.encode())]
 
@@ -24,7 +24,7 @@ class Append(NamedTuple):
     headers: Headers
 
 
-class Upkeep:
+class OwnerCommands:
     """The owner's part in one partition's log. It begins once the log is applied up to its end."""
 
     def __init__(self, partition: Partition) -> None:
@@ -32,7 +32,7 @@ class Upkeep:
         self._caught_up = False
         self._definition: bytes | None = None
         self._is_defined = False
-        self.expiring = Expiring()
+        self.expiring = ExpirySchedule()
 
     def caught_up(self) -> None:
         """Say that the log's end was reached."""
@@ -51,7 +51,7 @@ class Upkeep:
         """Append what `topics.yaml` says, once, where the state has other limits; nothing expires before that."""
         if self._definition is not None:
             return []
-        was, now = self._partition.head.limits, self._partition.definition.limits
+        was, now = self._partition.checkpoint.limits, self._partition.definition.limits
         if was == now:
             self._is_defined = True
             return None

@@ -2,10 +2,11 @@
 
 It goes through three stages. A store that is there is **checked**, as at every open. Then it **follows** the changes,
 each after the one before. Where that can't be, for there is no store, or the changes do not lead on from it, they are
-**loaded** beside it, the newest of each key, and what was loaded takes its place once it is whole: until then what is
-there may be all that there is.
+**loaded** next to it, the newest of each key. What was loaded replaces the store once it is whole: until then the
+store may be all that there is.
 """
 
+import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -14,15 +15,17 @@ from typing import NamedTuple
 
 import structlog
 
-from materializer.damage import StoreDamaged
-from materializer.following import Follower, Gap
-from materializer.head import EVERYTHING, Head
-from materializer.record import decode_record
-from materializer.recovery import Loader, head_of
-from materializer.store import RocksStore, Tally, delete_store
-from materializer.view import due_hash, entry_hash
-from sowline.change import Event
-from sowline.topics import TopicDefinition
+from materializer.core.checkpoint import EVERYTHING, Checkpoint
+from materializer.core.errors import StoreDamaged
+from materializer.core.record import decode_record
+from materializer.partition.changes_follower import ChangesFollower, Gap
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.store.checksum import Checksum, entry_hash, expiry_hash
+from materializer.store.integrity import checkpoint_of
+from materializer.store.rocksdb import RocksStore, delete_store
+from sowline.config.topics import TopicDefinition
+from sowline.protocol.change import Event
+from sowline.protocol.changes_loader import Phase
 
 log = structlog.get_logger()
 
@@ -30,17 +33,17 @@ BEGINNING = 0
 """The offset from which changes are loaded, or the first that is left."""
 
 
-class Written(NamedTuple):
+class ReadEvent(NamedTuple):
     """An event and its offset in the changes partition."""
 
     offset: int
     event: Event
 
 
-class PartitionCopy:
+class WarmCopy:
     """The copy of one partition; `topic_id` tells Kafka's id of a topic.
 
-    Whoever keeps it hands it the changes from `reads_from` on, in order.
+    Its `Standby` hands it the changes from `reads_from` on, in order.
 
     A `store` that is given is open, and was checked when it was opened. What raises leaves a copy that can only be
     closed: `StoreDamaged`, `StoreInUse`, or whatever is wrong with an event.
@@ -57,18 +60,16 @@ class PartitionCopy:
         self._definition = definition
         self._number = number
         self._path = path
-        self._beside = path.with_name(f"{path.name}.loading")
+        self._loading_path = path.with_name(f"{path.name}.loading")
         self._topic_id = topic_id
         self._changes_id = ""
         self._is_checked = store is not None
         self._store = store
         self._check: _Check | None = None
-        self._follower: Follower | None = None
-        self._loader: Loader | None = None
+        self._follower: ChangesFollower | None = None
+        self._loader: ChangesLoader | None = None
         self._loading: RocksStore | None = None
-        self._head = Head()
-        self._whole_at: int | None = None
-        self._is_empty = True
+        self._checkpoint = Checkpoint()
         self.next_offset = BEGINNING
         self.has_caught_up = False
         """Whether it has taken in all that the changes held at some moment, since it is followed or loaded."""
@@ -83,10 +84,10 @@ class PartitionCopy:
         """The offset of the changes that it needs next; None while it is checked, which needs none."""
         return None if self._check is not None else self.next_offset
 
-    def begin(self, anew: bool = False) -> None:
-        """Begin with the store that is there, or else to load one; `anew` if what is there is of no use."""
-        delete_store(self._beside)
-        if self._store is None and not anew and RocksStore.exists(self._path):
+    def begin(self, reset_to: bool = False) -> None:
+        """Begin with the store that is there, or else to load one; `reset_to` if what is there is of no use."""
+        delete_store(self._loading_path)
+        if self._store is None and not reset_to and RocksStore.exists(self._path):
             self._store = RocksStore(self._path, create=False)
         if self._store is None:
             self._load()
@@ -95,7 +96,7 @@ class PartitionCopy:
 
     def _begin_check(self, store: RocksStore) -> None:
         """Begin with the head, which may be of a form that is not to be touched."""
-        self._head = head_of(store)
+        self._checkpoint = checkpoint_of(store)
         self._changes_id = self._topic_id(self._definition.changes)
         self._check = _Check(store)
 
@@ -105,21 +106,21 @@ class PartitionCopy:
         assert self._store is not None, "there is a store to check"
         if not self._check.go_on(entries_max):
             return False
-        found, remembered = self._check.result()
+        found, tombstones = self._check.result()
         self._check = None
-        if found != self._store.tally():
-            raise StoreDamaged(f"expected {self._store.tally()}, found {found}")
+        if found != self._store.checksum():
+            raise StoreDamaged(f"expected {self._store.checksum()}, found {found}")
         self._is_checked = True
-        head = self._head
-        if EVERYTHING in head.spoiled or head.changes_id not in ("", self._changes_id):
+        checkpoint = self._checkpoint
+        if EVERYTHING in checkpoint.stale_keys or checkpoint.changes_id not in ("", self._changes_id):
             self._load("the changes topic was replaced")
         else:
-            head = replace(head, changes_id=self._changes_id)
-            self._follower = Follower(self._definition, self._store, head, remembered)
-            self.next_offset = head.changes_end
+            checkpoint = replace(checkpoint, changes_id=self._changes_id)
+            self._follower = ChangesFollower(self._definition, self._store, checkpoint, tombstones)
+            self.next_offset = checkpoint.changes_end
         return True
 
-    def take(self, written: Sequence[Written], end: int) -> bool:
+    def take(self, written: Sequence[ReadEvent], end: int) -> bool:
         """Take in the next changes; `end` is where the partition ends by now.
 
         Returns whether to go on with what comes after them; otherwise from `reads_from` on.
@@ -127,18 +128,18 @@ class PartitionCopy:
         if self._follower is not None:
             return self._follow(self._follower, written, end)
         assert self._loader is not None, "what does not follow is loaded"
-        if self._whole_at is None:
-            self._whole_at = end
+        if not self._loader.load_progress.has_target:
+            self._loader.load_progress.aim(end, time.monotonic())
         self._loader.load([event for _, event in written], [offset for offset, _ in written])
-        self._is_empty = False
         self._took_up_to(written[-1].offset + 1, end)
-        return not self._is_whole() or self._finish()
+        self._loader.load_progress.read_up_to(self.next_offset)
+        return not self._is_whole(self._loader, end) or self._finish()
 
     def _took_up_to(self, offset: int, end: int) -> None:
         self.next_offset = offset
         self.has_caught_up = self.has_caught_up or offset >= end
 
-    def _follow(self, follower: Follower, written: Sequence[Written], changes_end: int) -> bool:
+    def _follow(self, follower: ChangesFollower, written: Sequence[ReadEvent], changes_end: int) -> bool:
         end = written[-1].offset + 1
         try:
             if end - self.next_offset > len(written):
@@ -158,7 +159,7 @@ class PartitionCopy:
         return self._check is not None or changes_id == self._changes_id
 
     def reload(self, why: str) -> None:
-        """Load anew, for the changes partition is not the one that was read so far."""
+        """Load again, for the changes partition is not the one that was read so far."""
         self._follower = None
         self._load(why)
 
@@ -168,9 +169,9 @@ class PartitionCopy:
         log.info("a copy is loaded", topic=self._definition.name, partition=self._number, why=why)
         self._close_loading()
         self._changes_id = self._topic_id(self._definition.changes)
-        self._loading = RocksStore(self._beside, create=True)
-        self._loader = Loader(self._loading, self._definition, self._changes_id)
-        self._whole_at, self._is_empty, self.has_caught_up = None, True, False
+        self._loading = RocksStore(self._loading_path, create=True)
+        self._loader = ChangesLoader(self._loading, self._definition, self._changes_id)
+        self.has_caught_up = False
         self.next_offset = BEGINNING
 
     def ended(self, offset: int) -> bool:
@@ -179,28 +180,40 @@ class PartitionCopy:
         if self._loader is None:
             return True
         self.next_offset = max(self.next_offset, offset)
-        self._whole_at = min(offset, self._whole_at if self._whole_at is not None else offset)
-        return not self._is_whole() or self._finish()
+        if not self._loader.load_progress.has_target:
+            self._loader.load_progress.aim(offset, time.monotonic())
+        self._loader.load_progress.at_end(offset)
+        return not self._is_whole(self._loader, offset) or self._finish()
 
-    def _is_whole(self) -> bool:
-        """Tell whether the load has come to where the changes ended when it began, and knows where they stand."""
-        assert self._loader is not None, "it is loaded"
-        assert self._whole_at is not None, "the end was seen"
-        loader = self._loader
-        if self._is_empty or self.next_offset < self._whole_at or loader.is_emptying:
+    def _is_whole(self, loader: ChangesLoader, end: int) -> bool:
+        """Tell whether the load is complete; one that took too long goes on to the `end` as it is now."""
+        phase = loader.load_progress.phase(time.monotonic())
+        if phase is Phase.LATE:
+            log.warning(
+                "the load took long, and goes on", topic=self._definition.name, partition=self._number
+            )
+            loader.load_progress.aim(max(end, self.next_offset), time.monotonic())
+            phase = loader.load_progress.phase(time.monotonic())
+        if phase is not Phase.COMPLETE or loader.is_resetting:
             return False
-        if loader.progress is None and not self._definition.has_sow:
-            loader.stand_at_newest(self._topic_id(self._definition.log))
-            return True
-        return loader.wholeness.is_whole
+        if loader.progress is None:
+            return self._stand_at_newest(loader)
+        return True
+
+    def _stand_at_newest(self, loader: ChangesLoader) -> bool:
+        """Let the load of a topic without a SOW stand at its newest message; tell whether there is one."""
+        if not loader.has_changes:
+            return False
+        loader.stand_at_newest(self._topic_id(self._definition.log))
+        return True
 
     def _finish(self) -> bool:
         """Put what was loaded in the place of what is there, and check it."""
         assert self._loader is not None, "it was loaded"
         assert self._loading is not None, "it was loaded"
-        head = replace(self._loader.head(self.next_offset), changes_id=self._changes_id)
+        checkpoint = replace(self._loader.checkpoint(self.next_offset), changes_id=self._changes_id)
         store = self._loading
-        store.commit({}, store.tally(), head.encode())
+        store.commit({}, store.checksum(), checkpoint.encode())
         store.mark_finished()
         self.close()
         self._replace()
@@ -210,7 +223,7 @@ class PartitionCopy:
 
     def _replace(self) -> None:
         delete_store(self._path)
-        self._beside.rename(self._path)
+        self._loading_path.rename(self._path)
 
     # the end of it
 
@@ -246,15 +259,15 @@ class _Check:
     def __init__(self, store: RocksStore) -> None:
         self._hashes = self._walk(store)
         self._entries = self._checksum = 0
-        self._remembered: list[tuple[int, bytes]] = []
+        self._tombstones: list[tuple[int, bytes]] = []
 
     def _walk(self, store: RocksStore) -> Generator[int, None, None]:
         for key, data in store.scan():
-            if not data[0]:
-                self._remembered.append((decode_record(data).time, key))
+            if not data[0] and (record := decode_record(data)).is_forgettable:
+                self._tombstones.append((record.time, key))
             yield entry_hash(key, data)
-        for due in store.dues():
-            yield due_hash(due)
+        for due in store.expiries():
+            yield expiry_hash(due)
 
     def go_on(self, entries_max: int) -> bool:
         """Look at the next entries and tell whether they were the last."""
@@ -264,9 +277,9 @@ class _Check:
         return len(hashes) < entries_max
 
     def close(self) -> None:
-        """Let go of the store: as long as somebody reads from it, its files are not closed."""
+        """Let go of the store: as long as something reads from it, its files are not closed."""
         self._hashes.close()
 
-    def result(self) -> tuple[Tally, list[tuple[int, bytes]]]:
+    def result(self) -> tuple[Checksum, list[tuple[int, bytes]]]:
         """Return the tally, and the remembered records as (log time in ms, SOW key), oldest first."""
-        return Tally(self._entries, self._checksum & 0xFFFFFFFFFFFFFFFF), sorted(self._remembered)
+        return Checksum(self._entries, self._checksum & 0xFFFFFFFFFFFFFFFF), sorted(self._tombstones)

@@ -1,18 +1,18 @@
 """The entries of a store while it is filled, a batch at a time: bytes, with their tally and due times."""
 
-from materializer.record import due_time
-from materializer.store import Store, Tally
-from materializer.view import due_entry, due_hash, entry_hash
+from materializer.core.record import due_time
+from materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
+from materializer.store.interface import Store
 
 
-class Entries:
+class BulkLoad:
     """What a batch makes of a store's entries."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._now: dict[bytes, bytes | None] = {}
-        self._dues: dict[bytes, bool] = {}
-        self._count, self._checksum = store.tally()
+        self._expiries: dict[bytes, bool] = {}
+        self._count, self._checksum = store.checksum()
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the SOW key."""
@@ -31,12 +31,12 @@ class Entries:
         self._checksum += sign * entry_hash(key, data)
         expires = due_time(data)
         if expires is not None:
-            due = due_entry(expires, key)
-            self._dues[due] = sign > 0
+            due = expiry_entry(expires, key)
+            self._expiries[due] = sign > 0
             self._count += sign
-            self._checksum += sign * due_hash(due)
+            self._checksum += sign * expiry_hash(due)
 
     def commit(self) -> None:
         """Write all of it to the store, which has no head by then."""
-        tally = Tally(self._count, self._checksum & 0xFFFFFFFFFFFFFFFF)
-        self._store.commit(self._now, tally, b"", self._dues)
+        checksum = Checksum(self._count, self._checksum & 0xFFFFFFFFFFFFFFFF)
+        self._store.commit(self._now, checksum, b"", self._expiries)

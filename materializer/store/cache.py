@@ -3,16 +3,16 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from materializer.record import Record
+from materializer.core.record import Record
 
 Stored = tuple[Record, int]
 """A record as the store holds it, and its part in the store's checksum."""
 
 ENTRY_BYTES: Final = 450
-"""What an entry takes beside its record's body, about."""
+"""About what an entry takes in addition to its record's body."""
 
 
-class Cache:
+class RecordCache:
     """Keeps what was written last, in two halves: when the younger one is full, the older one goes."""
 
     def __init__(self, bytes_max: Callable[[], int] = lambda: 0) -> None:

@@ -4,31 +4,32 @@ from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
-from materializer.cache import Cache, Stored
-from materializer.record import Record, decode_record, encode_record
-from materializer.store import Store, Tally
+from materializer.core.record import Record, decode_record, encode_record
+from materializer.store.cache import RecordCache, Stored
+from materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
+from materializer.store.interface import Store
 
 
-class Written(NamedTuple):
+class PendingWrites(NamedTuple):
     """What a view leaves to be committed.
 
-    `entries` are the bytes under each changed key, None where it goes; `dues` what comes to the index of due times
-    and what leaves it; `tally` the store's behind that; `records` what `entries` says, decoded, of `bytes` in all.
+    `entries` are the bytes under each changed key, None where it goes; `expiries` what the expiry index gains
+    and loses; `checksum` the store's behind that; `records` what `entries` says, decoded, of `bytes` in all.
     """
 
     entries: dict[bytes, bytes | None]
-    dues: dict[bytes, bool]
-    tally: Tally
+    expiries: dict[bytes, bool]
+    checksum: Checksum
     records: dict[bytes, Stored | None]
     bytes: int
 
 
-class View:
+class Overlay:
     """Reads each record at most once and keeps what the batch makes of it until it is committed."""
 
-    def __init__(self, store: Store, cache: Cache | None = None) -> None:
+    def __init__(self, store: Store, cache: RecordCache | None = None) -> None:
         self._store = store
-        self._cache = cache or Cache()
+        self._cache = cache or RecordCache()
         self._before: dict[bytes, Stored | None] = {}
         self._now: dict[bytes, Record | None] = {}
 
@@ -71,12 +72,12 @@ class View:
         if record is not None and record.body is not None:
             yield key, record
 
-    def written(self, tally: Tally) -> Written:
+    def written(self, checksum: Checksum) -> PendingWrites:
         """Return what is to be committed to a store with this tally."""
         entries: dict[bytes, bytes | None] = {}
-        dues: dict[bytes, bool] = {}
+        expiries: dict[bytes, bool] = {}
         records: dict[bytes, Stored | None] = {}
-        count, checksum = tally
+        count, total = checksum
         written = 0
         for key, record in self._now.items():
             was = now = None
@@ -84,7 +85,7 @@ class View:
             if before is not None:
                 was = before[0].expires
                 count -= 1
-                checksum -= before[1]
+                total -= before[1]
             if record is None:
                 entries[key] = records[key] = None
             else:
@@ -93,29 +94,14 @@ class View:
                 hash = crc32(data, crc32(key))
                 records[key] = record, hash
                 count += 1
-                checksum += hash
+                total += hash
                 written += len(data)
             if was != now:
                 if was is not None:
-                    dues[due_entry(was, key)] = False
+                    expiries[expiry_entry(was, key)] = False
                 if now is not None:
-                    dues[due_entry(now, key)] = True
-        for due, is_there in dues.items():
+                    expiries[expiry_entry(now, key)] = True
+        for due, is_there in expiries.items():
             sign = 1 if is_there else -1
-            count, checksum = count + sign, checksum + sign * due_hash(due)
-        return Written(entries, dues, Tally(count, checksum & 0xFFFFFFFFFFFFFFFF), records, written)
-
-
-def entry_hash(key: bytes, data: bytes) -> int:
-    """Return the hash of one entry; the store's checksum is the sum of all, so that order does not matter."""
-    return crc32(data, crc32(key))
-
-
-def due_entry(due: int, key: bytes) -> bytes:
-    """Return the entry of the index of due times for a record that is due then (ms of log time)."""
-    return due.to_bytes(8, "big") + key
-
-
-def due_hash(due: bytes) -> int:
-    """Return the hash of one entry of the index of due times, a part of the checksum like those of records."""
-    return crc32(due, 1)
+            count, total = count + sign, total + sign * expiry_hash(due)
+        return PendingWrites(entries, expiries, Checksum(count, total & 0xFFFFFFFFFFFFFFFF), records, written)

@@ -1,1 +1,1 @@
-"""Who comes in at the doors of the query service, and what that one may do."""
+"""Who may connect to the query service, and what each user may do."""

@@ -1,4 +1,4 @@
-"""The guard at the doors: tells who somebody is, lets nobody in without, and sends away whose rights have changed."""
+"""Authentication: finds out which user a client is, and disconnects clients whose rights have changed."""
 
 import asyncio
 import time
@@ -9,40 +9,40 @@ from typing import NamedTuple
 
 import structlog
 
-from query_service.access.certificates import Certificate
-from query_service.access.certificates import proof_of as proof_of_certificate
-from query_service.access.claims import NotProved, signed_by
-from query_service.access.claims import proof_of as proof_of_jwt
-from query_service.access.file import Access, Jwt
-from query_service.access.identity import ANYBODY, NOTHING, Identity, Proof
 from query_service.access.keys import Keys
-from query_service.access.slowing import Slowing
-from query_service.access.watched import WatchedFile
+from query_service.access.watched_file import WatchedFile
+from query_service.authorization.access_file import Access, Jwt
+from query_service.authorization.certificates import Certificate
+from query_service.authorization.certificates import proof_of as proof_of_certificate
+from query_service.authorization.claims import UNSIGNED, NotProved, signed_by
+from query_service.authorization.claims import proof_of as proof_of_jwt
+from query_service.authorization.identity import ANYBODY, NOTHING, Identity, Proof
+from query_service.authorization.login_throttle import LoginThrottle
 from sowline.errors import SowlineError
 
 log = structlog.get_logger()
 
 TOKEN_CHARS_MAX = 16 * 1024
 PROOFS_MAX = 10_000
-"""Tokens that were good; they are looked at again when the access file or the keys were read anew, or they ended."""
+"""Tokens that were good; they are checked again when the access file or the keys were read again, or they expired."""
 
 
-class Credentials(NamedTuple):
-    """What somebody brings to a door, and from which address."""
+class PresentedCredentials(NamedTuple):
+    """The credentials that a client presents, and its address."""
 
     token: str | None = None
     certificate: Certificate | None = None
     address: str = ""
 
 
-class Guard:
-    """Identifies whoever comes in, by the access file as it is now; without one everybody may do everything."""
+class Authenticator:
+    """Identifies clients by the access file as it is now; without one every client may do everything."""
 
     def __init__(self, file: WatchedFile | None = None) -> None:
         self._file = file
         self._keys: tuple[Jwt, Keys] | None = None
         self._proofs: OrderedDict[bytes, Proof] = OrderedDict()
-        self._slowing = Slowing()
+        self._login_throttle = LoginThrottle()
         self.refused: Counter[str] = Counter()
         """Logons refused, by why."""
 
@@ -66,8 +66,8 @@ class Guard:
         if self._file is not None:
             await self._file.watch(take)
 
-    async def identify(self, given: Credentials) -> Identity:
-        """Return who somebody is; raises `logon required`, `auth failure` and `auth unavailable`."""
+    async def identify(self, given: PresentedCredentials) -> Identity:
+        """Return which user a client is; raises `logon required`, `auth failure` and `auth unavailable`."""
         if self._file is None:
             return ANYBODY
         try:
@@ -85,7 +85,7 @@ class Guard:
         )
 
     def again(self, identity: Identity) -> Identity | None:
-        """Return who somebody is by the access file as it is now; None where that one may no longer come in."""
+        """Return which user a client is by the access file as it is now; None where it may no longer connect."""
         if self._file is None:
             return ANYBODY
         try:
@@ -93,13 +93,13 @@ class Guard:
         except SowlineError:
             return None
 
-    async def _refuse(self, why: str, given: Credentials) -> None:
+    async def _refuse(self, why: str, given: PresentedCredentials) -> None:
         """Note why, which only the log and the metrics say, and wait where that address fails too often."""
         self.refused[why] += 1
         log.warning("logon refused", why=why, address=given.address)
-        await asyncio.sleep(self._slowing.failed(given.address, time.monotonic()))
+        await asyncio.sleep(self._login_throttle.failed(given.address, time.monotonic()))
 
-    async def _prove(self, given: Credentials, access: Access) -> Proof:
+    async def _prove(self, given: PresentedCredentials, access: Access) -> Proof:
         if given.token is not None:
             return await self._prove_token(given.token, access)
         if given.certificate is not None and access.certificates is not None:
@@ -112,6 +112,7 @@ class Guard:
         if len(token) > TOKEN_CHARS_MAX:
             raise NotProved("malformed")
         digest = sha256(token.encode("utf-8", "replace"))
+        was_known = digest.digest() in self._proofs
         proof = self._proofs.get(digest.digest()) or access.proof_of_token(digest.hexdigest())
         if proof is None:
             if access.jwt is None or token.count(".") != 2:
@@ -122,7 +123,9 @@ class Guard:
         if proof.expires is not None and proof.expires <= time.time():
             raise NotProved("expired")
         if proof.kind == "jwt" and self._keys is not None:
-            self._keys[1].keep_fresh()
+            await self._keys[1].keep_fresh()
+            if was_known and digest.digest() not in self._proofs:
+                return await self._prove_token(token, access)
         self._proofs[digest.digest()] = proof
         if len(self._proofs) > PROOFS_MAX:
             self._proofs.popitem(last=False)
@@ -132,5 +135,13 @@ class Guard:
         if self._keys is None or self._keys[0] != rules:
             self._keys = rules, Keys(rules, self._proofs.clear)
         signed = signed_by(token, rules)
-        keys = await self._keys[1].find(signed.key_id, signed.algorithm)
+        issuer = self._keys[1]
+        keys = await issuer.find(signed.key_id, signed.algorithm)
+        try:
+            return proof_of_jwt(token, rules, signed.algorithm, keys)
+        except NotProved as error:
+            if signed.key_id or str(error) not in UNSIGNED:
+                raise
+        await issuer.look_again()  # a token that names no key may be of one that is new
+        keys = await issuer.find(signed.key_id, signed.algorithm)
         return proof_of_jwt(token, rules, signed.algorithm, keys)

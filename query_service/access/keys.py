@@ -1,4 +1,4 @@
-"""The public keys of who issues tokens: fetched when first needed, kept, and asked for anew when one is missing."""
+"""The public keys of token issuers: fetched when first needed, kept, and fetched again when one is missing."""
 
 import asyncio
 import ssl
@@ -12,7 +12,7 @@ import jwt
 import orjson
 import structlog
 
-from query_service.access.file import Jwt
+from query_service.authorization.access_file import Jwt
 from sowline.errors import SowlineError
 
 log = structlog.get_logger()
@@ -49,10 +49,10 @@ class Keys:
     async def find(self, id: str, algorithm: str) -> list[Any]:
         """Return the keys that may have signed so; raises `auth unavailable` where there are no keys to be had."""
         if self._fetched is None:
-            await self._fetch_now_and_then()
-        self.keep_fresh()
+            await self.look_again()
+        await self.keep_fresh()
         if not (found := self._fitting(id, algorithm)):
-            await self._fetch_now_and_then()
+            await self.look_again()
             found = self._fitting(id, algorithm)
         if self._fetched is None:
             raise SowlineError(
@@ -61,17 +61,25 @@ class Keys:
             )
         return found
 
-    def keep_fresh(self) -> None:
-        """Begin to fetch the keys again if they are old: what one of them has signed is in use."""
-        if self._fetched is not None and time.monotonic() - self._fetched > FRESH_SECONDS:
-            self._begin_now_and_then()
+    async def keep_fresh(self) -> None:
+        """Begin to fetch the keys again if they are old: what one of them has signed is in use.
+
+        If nothing asked for them for long, wait for that: a key may have been withdrawn meanwhile.
+        """
+        now = time.monotonic()
+        if self._fetched is None or now - self._fetched <= FRESH_SECONDS:
+            return
+        was_idle = self._missed is None or now - self._missed > FRESH_SECONDS + AGAIN_SECONDS
+        self._begin_now_and_then()
+        if was_idle and self._fetching is not None:
+            await asyncio.shield(self._fetching)
 
     def _fitting(self, id: str, algorithm: str) -> list[Any]:
         return [
             one.key for one in self._keys if one.algorithm in ("", algorithm) and (not id or one.id == id)
         ]
 
-    async def _fetch_now_and_then(self) -> None:
+    async def look_again(self) -> None:
         """Wait for keys that are being fetched; begin with that unless it was tried a moment ago."""
         self._begin_now_and_then()
         if self._fetching is not None:
@@ -88,12 +96,13 @@ class Keys:
         self._fetching = None
 
     async def _fetch(self) -> None:
-        """Take the keys as they are at their source; those of before stay where it has none to give."""
+        """Take the keys as they are at their source; keep the previous ones where it has none."""
         source = self._rules.jwks
         try:
             text = await self._download() if "://" in source else await asyncio.to_thread(_read, Path(source))
             keys = read_keys(text)
-        except (OSError, ssl.SSLError, httpx2.HTTPError, ValueError) as error:
+        except Exception as error:
+            # Whatever an issuer answers with, tokens of the keys that are known go on.
             log.warning("keys not fetched", source=source, why=f"{type(error).__name__}: {error}")
             return
         if self._fetched is None:
@@ -103,13 +112,21 @@ class Keys:
         log.info("keys fetched", source=source, keys=[one.id for one in keys])
 
     async def _download(self) -> bytes:
-        trusted = ssl.create_default_context(cafile=self._rules.ca_file)
-        async with httpx2.AsyncClient(timeout=FETCH_SECONDS_MAX, verify=trusted) as web:
-            answer = await web.get(self._rules.jwks)
+        """Return what the issuer publishes; raises what goes wrong, TimeoutError after a while in all."""
+        trusted = await asyncio.to_thread(ssl.create_default_context, cafile=self._rules.ca_file)
+        plain = {"accept-encoding": "identity"}  # what is compressed may be larger than it seems
+        async with (
+            asyncio.timeout(FETCH_SECONDS_MAX),
+            httpx2.AsyncClient(timeout=FETCH_SECONDS_MAX, verify=trusted) as web,
+            web.stream("GET", self._rules.jwks, headers=plain) as answer,
+        ):
             answer.raise_for_status()
-        if len(answer.content) > BYTES_MAX:
-            raise ValueError(f"expected at most {BYTES_MAX} bytes, got {len(answer.content)}")
-        return answer.content
+            text = bytearray()
+            async for part in answer.aiter_raw():
+                text += part
+                if len(text) > BYTES_MAX:
+                    raise ValueError(f"expected at most {BYTES_MAX} bytes, got more")
+        return bytes(text)
 
 
 def _read(path: Path) -> bytes:
@@ -117,19 +134,28 @@ def _read(path: Path) -> bytes:
 
 
 def read_keys(text: bytes) -> tuple[PublicKey, ...]:
-    """Return the public keys for signatures of a JWK set, without those of kinds unknown here; raises ValueError."""
-    try:
-        listed = orjson.loads(text)["keys"]
-        return tuple(key for each in listed if (key := _public_key(each)) is not None)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError("expected a set of keys, a JSON object with `keys`") from error
+    """Return the public keys for signatures of a JWK set, without those that can't be used here.
+
+    Raises ValueError for what is no set, and for one that lists keys of which none can be used. An empty list is a
+    set: an issuer may have withdrawn all of its keys.
+    """
+    found = orjson.loads(text)
+    listed = found.get("keys") if isinstance(found, dict) else None
+    if not isinstance(listed, list):
+        raise ValueError("expected a set of keys, a JSON object with the list `keys`")
+    keys = tuple(key for each in listed if (key := _public_key(each)) is not None)
+    if listed and not keys:
+        raise ValueError(f"expected at least one key that can be used here, got {len(listed)} others")
+    return keys
 
 
-def _public_key(given: dict[str, Any]) -> PublicKey | None:
-    if given.get("kty") == "oct" or "d" in given or given.get("use", "sig") != "sig":
+def _public_key(given: Any) -> PublicKey | None:
+    if not isinstance(given, dict) or given.get("kty") == "oct" or "d" in given:
+        return None
+    if given.get("use", "sig") != "sig":
         return None
     try:
         key = jwt.PyJWK(given).key
-    except jwt.PyJWTError:
+    except (jwt.PyJWTError, ValueError, TypeError, KeyError):
         return None
     return PublicKey(str(given.get("kid", "")), str(given.get("alg", "")), key)

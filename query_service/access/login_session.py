@@ -1,4 +1,4 @@
-"""One client's time at the doors: who it is from its logon on, when that ends, and when it has to leave."""
+"""One client's login session: its user from the logon on, when that ends, and when it has to leave."""
 
 import asyncio
 import contextlib
@@ -6,25 +6,25 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
-from query_service.access.guard import Credentials, Guard
-from query_service.access.identity import ANYBODY, Identity
+from query_service.access.authenticator import Authenticator, PresentedCredentials
+from query_service.authorization.identity import ANYBODY, Identity
 from sowline.errors import SowlineError
 
 STRANGERS_MAX = 1000
-"""Connections on which nobody has logged on yet: those who have are not kept out by them."""
+"""Connections without a logon, at most: they do not keep out users who have logged on."""
 
 
-class Visit:
-    """A connection and its user. `identity` is None until somebody has logged on, where that is needed."""
+class LoginSession:
+    """A connection and its user. `identity` is None until a user has logged on, where that is needed."""
 
     def __init__(
         self,
         identity: Identity | None = ANYBODY,
-        visits: "Visits | None" = None,
-        credentials: Credentials = Credentials(),  # noqa: B008
+        logins: "LoginSessions | None" = None,
+        credentials: PresentedCredentials = PresentedCredentials(),  # noqa: B008
     ) -> None:
         self._identity = identity
-        self._visits = visits
+        self._logins = logins
         self._credentials = credentials
         self._has_asked = False
         self._leaving: SowlineError | None = None
@@ -39,7 +39,7 @@ class Visit:
 
     @property
     def user(self) -> str | None:
-        """The name of the user, empty where anybody may come in without one; None where nobody has logged on."""
+        """The name of the user, empty where no logon is needed; None until a user has logged on."""
         return None if self._identity is None else self._identity.user
 
     @property
@@ -58,14 +58,14 @@ class Visit:
         Raises `logon required`, `auth failure` and `auth unavailable`, `busy` where the user has too many
         connections, and `rights changed` where a connection would have to become another one.
         """
-        if self._visits is None:
+        if self._logins is None:
             return self.identity
         given = self._credentials._replace(token=token) if token else self._credentials
-        found = await self._visits.guard.identify(given)
+        found = await self._logins.authenticator.identify(given)
         before = self._identity
         if before is None or (self._credentials.token is None and not self._has_asked):
-            self._visits.move(before, found)
-            self._visits.strangers.discard(self)
+            self._logins.move(before, found)
+            self._logins.strangers.discard(self)
         elif not before.may_become(found):
             raise SowlineError(
                 "rights changed",
@@ -78,10 +78,10 @@ class Visit:
         return found
 
     def reconsider(self) -> None:
-        """Look who this is by the access file as it is now; whoever may do something else by it has to leave."""
-        if self._visits is None or self._identity is None:
+        """Check the user by the access file as it is now; a client whose rights have changed has to leave."""
+        if self._logins is None or self._identity is None:
             return
-        now = self._visits.guard.again(self._identity)
+        now = self._logins.authenticator.again(self._identity)
         if now is None or not self._identity.may_become(now):
             self._leaving = SowlineError("rights changed", "what this user may do has changed: come back")
             self._changed.set()
@@ -99,46 +99,48 @@ class Visit:
                     await self._changed.wait()
                 continue
             if self._identity is None:
-                return SowlineError("logon required", f"nobody has logged on within {logon_seconds_max:g} s")
-            return SowlineError("logon expired", "what was brought for the logon has ended: log on anew")
+                return SowlineError("logon required", f"no user has logged on within {logon_seconds_max:g} s")
+            return SowlineError(
+                "logon expired", "the token or certificate of the logon has expired: log on again"
+            )
         return self._leaving
 
 
-class Visits:
+class LoginSessions:
     """All connections that are there, and how many each user has."""
 
-    def __init__(self, guard: Guard, per_user_max: int = 0) -> None:
-        self.guard = guard
+    def __init__(self, authenticator: Authenticator, per_user_max: int = 0) -> None:
+        self.authenticator = authenticator
         self._per_user_max = per_user_max
-        self._visits: set[Visit] = set()
+        self._logins: set[LoginSession] = set()
         self._of_user: Counter[str] = Counter()
-        self.strangers: set[Visit] = set()
-        """Connections on which nobody has logged on yet."""
+        self.strangers: set[LoginSession] = set()
+        """Connections on which no user has logged on yet."""
 
     @contextlib.contextmanager
-    def enter(self, identity: Identity | None, credentials: Credentials) -> Iterator[Visit]:
-        """Lend a visit for the time of a connection; raises `busy` where the user, or nobody, has too many."""
-        visit = Visit(identity, self, credentials)
+    def enter(self, identity: Identity | None, credentials: PresentedCredentials) -> Iterator[LoginSession]:
+        """Open a login session of a connection; raises `busy` where the user, or those without, have too many."""
+        login = LoginSession(identity, self, credentials)
         self.move(None, identity)
         if identity is None:
-            self._add_stranger(visit)
-        self._visits.add(visit)
-        visit.reconsider()
+            self._add_stranger(login)
+        self._logins.add(login)
+        login.reconsider()
         try:
-            yield visit
+            yield login
         finally:
-            self._visits.discard(visit)
-            self.strangers.discard(visit)
-            self._leave(visit.user)
+            self._logins.discard(login)
+            self.strangers.discard(login)
+            self._leave(login.user)
 
-    def _add_stranger(self, visit: Visit) -> None:
+    def _add_stranger(self, login: LoginSession) -> None:
         if len(self.strangers) >= STRANGERS_MAX:
             raise SowlineError(
                 "busy",
-                f"expected at most {STRANGERS_MAX} connections without a logon, and so many are there; bring a token"
+                f"there are already {STRANGERS_MAX} connections without a logon, the limit; send a token"
                 " with the handshake, or try again in a while",
             )
-        self.strangers.add(visit)
+        self.strangers.add(login)
 
     def move(self, before: Identity | None, now: Identity | None) -> None:
         """Count a connection for another user than before; raises `busy` where that one has too many."""
@@ -146,7 +148,7 @@ class Visits:
             if 0 < self._per_user_max <= self._of_user[now.user]:
                 raise SowlineError(
                     "busy",
-                    f"expected at most {self._per_user_max} connections of a user, and so many are there; close one",
+                    f"this user already has {self._per_user_max} connections, the limit; close one",
                 )
             self._of_user[now.user] += 1
         self._leave(None if before is None else before.user)
@@ -158,6 +160,6 @@ class Visits:
                 del self._of_user[user]
 
     def reconsider(self) -> None:
-        """Look at everybody by the access file as it is now."""
-        for visit in list(self._visits):
-            visit.reconsider()
+        """Check every client by the access file as it is now."""
+        for login in list(self._logins):
+            login.reconsider()

@@ -1,4 +1,4 @@
-"""The door that all requests come through: who it is stands in the request's state before anything is looked at.
+"""Authentication of all requests: the user is in the request's state before anything else is looked at.
 
 What is not under `/v1` holds nothing of records, and is open: health, metrics and the console's own files.
 """
@@ -10,9 +10,9 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from query_service.access.guard import Credentials, Guard
-from query_service.access.rates import Rates
-from query_service.answers import refused
+from query_service.access.authenticator import Authenticator, PresentedCredentials
+from query_service.access.rate_limits import Rates
+from query_service.refusal import refused
 from sowline.errors import SowlineError
 
 GUARDED = "/v1"
@@ -21,14 +21,14 @@ _BEARER = "bearer "
 _TOO_FAST = SowlineError("busy", "expected fewer commands a second (SOWLINE_COMMANDS_PER_SECOND_MAX)")
 
 
-class Door:
+class AuthMiddleware:
     """An application around another: who may not come in is answered here."""
 
     def __init__(
-        self, app: ASGIApp, guard: Guard, rates: Rates, *, certificate_required: bool = False
+        self, app: ASGIApp, authenticator: Authenticator, rates: Rates, *, certificate_required: bool = False
     ) -> None:
         self._app = app
-        self._guard = guard
+        self._authenticator = authenticator
         self._rates = rates
         self._certificate_required = certificate_required
 
@@ -39,7 +39,7 @@ class Door:
             scope.setdefault("state", {})["credentials"] = credentials
             try:
                 self._check_certificate(credentials)
-                scope["state"]["identity"] = await self._guard.identify(credentials)
+                scope["state"]["identity"] = await self._authenticator.identify(credentials)
             except SowlineError as error:
                 if scope["type"] == "http" or not _may_log_on_later(credentials, error):
                     await refuse(refused(error), scope, receive, send)
@@ -52,13 +52,13 @@ class Door:
                 self._rates.take(payer_of(scope), 1, time.monotonic())
         await self._app(scope, receive, send)
 
-    def _check_certificate(self, given: Credentials) -> None:
+    def _check_certificate(self, given: PresentedCredentials) -> None:
         if self._certificate_required and given.certificate is None:
             raise SowlineError("auth failure", "expected a client certificate, got none")
 
 
 def payer_of(scope: Scope) -> str:
-    """Return to whose rate a request counts: the user's, or the address's where nobody has said who it is."""
+    """Return to whose rate a request counts: the user's, or the address's where no user is known."""
     identity, credentials = scope["state"]["identity"], scope["state"]["credentials"]
     return identity.user or f"\0{credentials.address}"
 
@@ -68,18 +68,18 @@ def is_guarded(path: str) -> bool:
     return path == GUARDED or path.startswith(f"{GUARDED}/")
 
 
-def _may_log_on_later(given: Credentials, error: SowlineError) -> bool:
+def _may_log_on_later(given: PresentedCredentials, error: SowlineError) -> bool:
     """Whether a WebSocket that brings nothing may bring it with its first command: browsers can't send it before."""
     return given.token is None and error.reason == "logon required"
 
 
-def credentials_of(scope: Scope) -> Credentials:
+def credentials_of(scope: Scope) -> PresentedCredentials:
     """Return what a request brings."""
-    told = Headers(scope=scope).get("authorization")
-    token = told[len(_BEARER) :].strip() if told and told.lower().startswith(_BEARER) else told
+    header = Headers(scope=scope).get("authorization")
+    token = header[len(_BEARER) :].strip() if header and header.lower().startswith(_BEARER) else header
     client = scope.get("client")
     certificate = scope.get("state", {}).get("certificate")
-    return Credentials(token, certificate, "" if client is None else str(client[0]))
+    return PresentedCredentials(token, certificate, "" if client is None else str(client[0]))
 
 
 async def refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:

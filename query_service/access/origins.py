@@ -12,12 +12,16 @@ from urllib.parse import SplitResult, urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from query_service.access.door import is_guarded, refuse
-from query_service.answers import refused
+from query_service.access.host import read_host
+from query_service.access.middleware import is_guarded, refuse
+from query_service.refusal import refused
 from sowline.errors import SowlineError
 
 READING = ("GET", "HEAD")
 """What changes nothing: a page from elsewhere can't see the answer."""
+
+STREAMS = "/subscribe"
+"""How the paths end of what stays open like a WebSocket, and is asked for by pages in the same way."""
 
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
@@ -38,7 +42,9 @@ class Origins:
         if scope["type"] in ("http", "websocket") and is_guarded(scope["path"]):
             headers = Headers(scope=scope)
             host, origin = headers.get("host", ""), headers.get("origin")
-            reads = scope["type"] == "http" and scope["method"] in READING
+            reads = (
+                scope["type"] == "http" and scope["method"] in READING and not scope["path"].endswith(STREAMS)
+            )
             if (error := self._check_host(host) or self._check_origin(host, origin, reads=reads)) is not None:
                 self.refused += 1
                 await refuse(refused(error), scope, receive, send)
@@ -47,12 +53,14 @@ class Origins:
 
     def _check_host(self, host: str) -> SowlineError | None:
         """Return what is wrong with the name that a request was sent to."""
-        asked = _split(f"//{host}")
-        name = (asked.hostname if asked is not None else None) or ""
-        if not self._is_local or is_loopback(name) or name in self._hosts:
+        asked = read_host(host)
+        if not self._is_local:
+            return None if asked is not None or not host else _not_a_host(host)
+        name = "" if asked is None else asked.name
+        if is_loopback(name) or name in self._hosts:
             return None
         return _error(
-            f"expected a request to this machine by its own name (localhost), got one to {name[:100]!r}; name the"
+            f"expected a request to this machine by its own name (localhost), got one to {host[:100]!r}; name the"
             " origin in SOWLINE_ORIGINS if it is yours"
         )
 
@@ -69,13 +77,19 @@ def _error(sentence: str) -> SowlineError:
     return SowlineError("origin refused", sentence)
 
 
+def _not_a_host(text: str) -> SowlineError:
+    return SowlineError(
+        "bad request", f"expected a name or an address, and maybe a port, as Host, got {text[:100]!r}"
+    )
+
+
 def _is_same(origin: str, host: str) -> bool:
     """Whether a page was served by who is asked: the same name and port, by whichever scheme a proxy was asked."""
-    page = _split(origin)
-    asked = _split(f"{page.scheme}://{host}") if page is not None else None
-    if page is None or asked is None or page.hostname is None:
+    scheme, separator, netloc = origin.partition("://")
+    page, asked, usual = read_host(netloc), read_host(host), _PORTS.get(scheme)
+    if page is None or asked is None or not separator:
         return False
-    return (page.hostname, _port(page)) == (asked.hostname, _port(asked))
+    return (page.name, page.port or usual) == (asked.name, asked.port or usual)
 
 
 def _split(url: str) -> SplitResult | None:
@@ -87,12 +101,8 @@ def _split(url: str) -> SplitResult | None:
     return found
 
 
-def _port(url: SplitResult) -> int | None:
-    return url.port or _PORTS.get(url.scheme)
-
-
 def is_loopback(name: str) -> bool:
-    """Tell whether a name or an address is this machine's for itself, and nobody else's."""
+    """Tell whether a name or an address is one that only this machine can reach."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:

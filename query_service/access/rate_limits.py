@@ -1,4 +1,4 @@
-"""How many commands a second each user may send: who sends more is read more slowly, or told to come back. Pure."""
+"""How many commands a second each user may send: commands above that are read more slowly, or refused. Pure."""
 
 from collections import OrderedDict
 
@@ -8,7 +8,7 @@ BURST_SECONDS = 1.0
 USERS_MAX = 10_000
 
 
-class Rate:
+class UserRate:
     """What one user has sent lately; times are of a monotonic clock, in seconds."""
 
     def __init__(self, per_second: float, now: float) -> None:
@@ -30,13 +30,13 @@ class Rate:
 
 
 class Rates:
-    """The rates of all users. With 0 for `per_second` there is no limit, and nobody ever owes anything."""
+    """The rates of all users. With 0 for `per_second` there is no limit."""
 
     def __init__(self, per_second: float) -> None:
         self._per_second = per_second
-        self._rates: OrderedDict[str, Rate] = OrderedDict()
+        self._rates: OrderedDict[str, UserRate] = OrderedDict()
         self.slowed = 0
-        """How often somebody had to wait."""
+        """How often a user had to wait."""
 
     def take(self, user: str, commands: int, now: float) -> float:
         """Note commands that a user has sent; return after how many seconds the next may come."""
@@ -50,8 +50,8 @@ class Rates:
         """Return after how many seconds the next command of a user may come."""
         return self._of(user, now).owed(now) if self._per_second else 0.0
 
-    def _of(self, user: str, now: float) -> Rate:
-        rate = self._rates.pop(user, None) or Rate(self._per_second, now)
+    def _of(self, user: str, now: float) -> UserRate:
+        rate = self._rates.pop(user, None) or UserRate(self._per_second, now)
         self._rates[user] = rate
         if len(self._rates) > USERS_MAX:
             self._rates.popitem(last=False)

@@ -1,4 +1,4 @@
-"""TLS at the doors: its certificate, whose client certificates count, and taking new files without losing anybody."""
+"""TLS: its certificate, the accepted client certificates, and taking new files without disconnecting clients."""
 
 import asyncio
 import ssl
@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import structlog
 from cryptography import x509
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from query_service.access.watched import LOOK_SECONDS, Stamp, stamp_of
+from query_service.access.watched_file import LOOK_SECONDS, Stamp, stamp_of
+from sowline.config.settings import Settings
 from sowline.errors import SowlineError
-from sowline.settings import Settings
+from sowline.runtime.http_server import HttpProtocol
 
 log = structlog.get_logger()
 
@@ -52,7 +52,7 @@ class Tls:
             await asyncio.to_thread(self.look)
 
     def look(self) -> None:
-        """Take the files if they have changed to some that fit together; those of before stay otherwise."""
+        """Take the files if they have changed and fit together; keep the previous ones otherwise."""
         try:
             stamps = self._stamps_now()
             if stamps == self._stamps:
@@ -73,7 +73,7 @@ class Tls:
 
 
 def _context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a context without sessions that could be resumed: each client is looked at anew."""
+    """Return a context without sessions that could be resumed: each client is checked again."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
@@ -130,7 +130,7 @@ def tls_of(settings: Settings) -> Tls | None:
     return Tls(TlsFiles(Path(settings.tls_cert), key, client_ca))
 
 
-class Certified(H11Protocol):
+class Certified(HttpProtocol):
     """HTTP of which an application learns the client's certificate, once TLS has verified it: in `scope["state"]`.
 
     A connection that becomes a WebSocket hands the state on.

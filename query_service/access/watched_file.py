@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import structlog
 
-from query_service.access.file import Access, Jwt, parse_access
+from query_service.authorization.access_file import Access, Jwt, parse_access
 from sowline.errors import SowlineError
 
 log = structlog.get_logger()
@@ -16,7 +16,7 @@ LOOK_SECONDS = 2.0
 
 
 class Stamp(NamedTuple):
-    """What differs once a file has been written anew."""
+    """What differs once a file has been written again."""
 
     inode: int
     size: int

@@ -1,4 +1,4 @@
-"""The access file: who is let in at the doors, by what, and with which roles. Read without touching anything else."""
+"""The access file: which users may connect, by which proof, and with which roles. Pure but for reading it."""
 
 import re
 from collections.abc import Iterable
@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from query_service.access.identity import Identity, Proof
-from query_service.rights import Rights, Role, rights_of
-from sowline.declared import Declaration
+from query_service.authorization.entitlements import Rights, Role, rights_of
+from query_service.authorization.identity import Identity, Proof
+from sowline.config.yaml_file import YamlFile
 from sowline.errors import SowlineError
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
@@ -35,7 +35,7 @@ def _several(given: Any) -> Any:
 
 
 def _source(text: str) -> str:
-    """Accept an https URL or a path; http only on this machine: who can change the keys can be anybody."""
+    """Accept an https URL or a path; http only on this machine: changed keys let a client pass for any user."""
     url = urlsplit(text)
     if "@" in url.netloc:
         raise ValueError("expected a URL without a name and a password: keys are public")
@@ -55,7 +55,7 @@ class _Section(BaseModel):
 
 
 class Token(_Section):
-    """A token that somebody holds, as its hash."""
+    """A user's token, as its hash."""
 
     user: Name
     sha256: Annotated[str, AfterValidator(_hash)]
@@ -111,11 +111,13 @@ class Access(_Section):
         return None if found is None else Proof("token", found.user, found.roles, found.sha256)
 
     def identity(self, proof: Proof) -> Identity:
-        """Return who somebody is who has proved this; raises `logon required` and `auth failure`."""
+        """Return the user who has proved this; raises `logon required` and `auth failure`."""
         if proof.kind == "nothing":
             return self._nobody(proof)
         if not self._stands(proof):
-            raise SowlineError("auth failure", "what was good for coming in is so no longer: log on anew")
+            raise SowlineError(
+                "auth failure", "this token or certificate is no longer accepted: log on again with a new one"
+            )
         return self._with(proof, proof.user, (*proof.roles, *self.users.get(proof.user, ())))
 
     def _nobody(self, proof: Proof) -> Identity:
@@ -148,4 +150,4 @@ def _rights(held: tuple[tuple[str, Role], ...]) -> Rights:
 
 def parse_access(text: str, name: str = "access.yaml") -> Access:
     """Read the text of an access file; raises `bad configuration` with the line of everything that is wrong."""
-    return Declaration(text, name).read(Access)
+    return YamlFile(text, name).read(Access)

@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from query_service.access.identity import Proof
+from query_service.authorization.identity import Proof
 
 Named = Literal["common_name", "email", "dns", "uri"]
 
@@ -15,7 +15,7 @@ Certificate = Mapping[str, Any]
 
 
 def proof_of(certificate: Certificate, named: Named) -> Proof | None:
-    """Return what a certificate proves; None where it names no user, or several, in that place."""
+    """Return what a certificate proves; None where it names no user, or several, in that field."""
     names = _common_names(certificate) if named == "common_name" else _alternatives(certificate, named)
     if len(names) != 1 or not names[0]:
         return None

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import jwt
 
-from query_service.access.file import Jwt
-from query_service.access.identity import Proof
+from query_service.authorization.access_file import Jwt
+from query_service.authorization.identity import Proof
 
 _WHY: tuple[tuple[type[Exception], str], ...] = (
     (jwt.ExpiredSignatureError, "expired"),
@@ -22,28 +22,31 @@ _WHY: tuple[tuple[type[Exception], str], ...] = (
     (TypeError, "wrong key"),
 )
 
+UNSIGNED = ("unknown key", "wrong signature", "wrong key")
+"""Why a token proves nothing that none of the keys has signed."""
+
 
 class NotProved(Exception):
     """A token that proves nothing here; the text says why, in two words from a short list."""
 
 
-class Signed(NamedTuple):
-    """What a token's header says of its signature; nobody has verified it."""
+class SignatureHeader(NamedTuple):
+    """What a token's header claims of its signature; it is not verified yet."""
 
     algorithm: str
     key_id: str
 
 
-def signed_by(token: str, rules: Jwt) -> Signed:
+def signed_by(token: str, rules: Jwt) -> SignatureHeader:
     """Return by what a token says that it is signed; raises NotProved where that can't count here."""
     try:
         header = jwt.get_unverified_header(token)
-    except jwt.InvalidTokenError:
+    except (jwt.InvalidTokenError, UnicodeError):
         raise NotProved("malformed") from None
     algorithm, key_id = header.get("alg"), header.get("kid", "")
     if algorithm not in rules.algorithms:
         raise NotProved("wrong algorithm")
-    return Signed(algorithm, key_id if isinstance(key_id, str) else "")
+    return SignatureHeader(algorithm, key_id if isinstance(key_id, str) else "")
 
 
 def proof_of(token: str, rules: Jwt, algorithm: str, keys: Iterable[Any]) -> Proof:
@@ -53,7 +56,7 @@ def proof_of(token: str, rules: Jwt, algorithm: str, keys: Iterable[Any]) -> Pro
         try:
             return _proof(_claims(token, rules, algorithm, key), rules)
         except (jwt.InvalidTokenError, jwt.InvalidKeyError, TypeError, ValueError, OverflowError) as error:
-            why = next((said for kind, said in _WHY if isinstance(error, kind)), "malformed")
+            why = next((why for kind, why in _WHY if isinstance(error, kind)), "malformed")
     raise NotProved(why)
 
 

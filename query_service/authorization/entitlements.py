@@ -1,4 +1,4 @@
-"""Entitlements: which topics somebody may read and write, which of their records, and which of their fields.
+"""Entitlements: which topics a user may read and write, which of their records, and which of their fields.
 
 A role lists entitlements. Of several that name a topic, the first decides: roles count in the order in which they are
 declared, and their entitlements in the order in which they are listed. What none names may not be read, or not be
@@ -14,13 +14,13 @@ from typing import Annotated, ParamSpec, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from query_service.naming import is_pattern, names
+from query_service.authorization.topic_patterns import excerpt, is_pattern, names
+from sowline.config.topic_fields import topic_name
 from sowline.errors import SowlineError
 from sowline.filter import ALL, Filter, compile_filter, require_deterministic
 from sowline.filter.tree import Call, Meets, Node, conjunction, disjunction, paths_of, walk
-from sowline.path import Path
-from sowline.select import Select, parse_select
-from sowline.topic_fields import topic_name
+from sowline.model.path import Path
+from sowline.model.select import Select, parse_select
 
 NOT_ENTITLED = "not entitled"
 
@@ -31,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class _Model(BaseModel):
+class _EntitlementModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
@@ -73,7 +73,7 @@ _Topics = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(_p
 _Filter = Annotated[str, AfterValidator(_content_filter)]
 
 
-class ReadEntitlement(_Model):
+class ReadEntitlement(_EntitlementModel):
     """Topics that may be read, the records of them that may be seen, and the fields of those."""
 
     topics: _Topics
@@ -81,14 +81,14 @@ class ReadEntitlement(_Model):
     select: Annotated[str, AfterValidator(_select_list)] = ""
 
 
-class WriteEntitlement(_Model):
+class WriteEntitlement(_EntitlementModel):
     """Topics that may be written, and what records of them must be like, before and after."""
 
     topics: _Topics
     filter: _Filter = ""
 
 
-class Role(_Model):
+class Role(_EntitlementModel):
     """What those who have it may do. `admin`: see who is connected, and what they ask for."""
 
     read: tuple[ReadEntitlement, ...] = ()
@@ -111,7 +111,7 @@ class Entitlement:
 
 
 class Entitlements:
-    """What somebody may read, or write: `to` says which. Immutable."""
+    """What a user may read, or write: `to` names which. Immutable."""
 
     __slots__ = ("_listed", "_named", "_to")
 
@@ -126,8 +126,12 @@ class Entitlements:
             if is_named(topic):
                 return entitlement
         raise SowlineError(
-            NOT_ENTITLED, f"expected a topic that you may {self._to} ({self.topics or 'none'}), got {topic!r}"
+            NOT_ENTITLED,
+            f"expected a topic that you may {self._to} ({self.topics or 'none'}), got {excerpt(topic)!r}",
         )
+
+    def __bool__(self) -> bool:
+        return bool(self._listed)
 
     def __contains__(self, topic: str) -> bool:
         return any(is_named(topic) for is_named, _ in self._named)
@@ -139,7 +143,7 @@ class Entitlements:
 
     @property
     def text(self) -> str:
-        """All that is said."""
+        """The whole, as text."""
         return repr(
             [
                 (one.topics, one.filter.text, "" if one.select is None else one.select.text)
@@ -169,7 +173,7 @@ def to_write(*listed: Entitlement) -> Entitlements:
 
 @dataclass(frozen=True)
 class Rights:
-    """What somebody may do. Equal `digest`s, equal rights."""
+    """What a user may do. Equal `digest`s, equal rights."""
 
     read: Entitlements = field(default_factory=to_read)
     write: Entitlements = field(default_factory=to_write)
@@ -178,8 +182,8 @@ class Rights:
     @cached_property
     def digest(self) -> str:
         """A hash of what may be done."""
-        said = repr((self.read.text, self.write.text, self.is_admin))
-        return blake2b(said.encode(), digest_size=8).hexdigest()
+        text = repr((self.read.text, self.write.text, self.is_admin))
+        return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 EVERYTHING = Rights(to_read(Entitlement("^.*")), to_write(Entitlement("^.*")), is_admin=True)
@@ -187,7 +191,7 @@ EVERYTHING = Rights(to_read(Entitlement("^.*")), to_write(Entitlement("^.*")), i
 
 
 def rights_of(roles: Mapping[str, Role], held: Collection[str]) -> Rights:
-    """Return what somebody may do who holds these roles; names of roles that are not declared count nothing."""
+    """Return what a user with these roles may do; roles that are not declared are ignored."""
     mine = [role for name, role in roles.items() if name in held]
     read = to_read(
         *(
@@ -248,7 +252,7 @@ def check_fields(
     if any(_is_of_whole(node) for tree in trees for node in walk(tree)):
         raise SowlineError(
             NOT_ENTITLED,
-            "expected a filter of fields in place of a condition or MESSAGE_SIZE(): you may read some fields only,"
+            "expected a filter of fields instead of a condition or MESSAGE_SIZE(): you may read some fields only,"
             " and these ask for all",
         )
     asked = {*paths, *chain.from_iterable(map(paths_of, trees))}

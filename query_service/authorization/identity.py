@@ -1,16 +1,16 @@
-"""Who somebody is at the doors: what was proved, and what follows from it by the access file."""
+"""Who a client is: what was proved, and what follows from it by the access file."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from query_service.rights import EVERYTHING, Rights
+from query_service.authorization.entitlements import EVERYTHING, Rights
 
 Kind = Literal["nothing", "token", "jwt", "certificate"]
 
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What somebody proved: by what, who it is, the roles that come with it, and until when, in seconds since 1970.
+    """What a client proved: by what, who it is, the roles that come with it, and until when, in seconds since 1970.
 
     `source` tells what vouches for it: the SHA-256 of a token, the issuer of a JWT.
     """
@@ -24,7 +24,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user as the access file has it; `user` is empty where nobody has said who it is."""
+    """A user as the access file has it; `user` is empty where no logon is needed."""
 
     user: str
     roles: tuple[str, ...]

@@ -9,7 +9,7 @@ FREE = 3
 FIRST_SECONDS = 0.1
 SECONDS_MAX = 5.0
 FORGET_SECONDS = 60.0
-"""After so long without a failure an address begins anew."""
+"""After so long without a failure an address starts again at zero."""
 
 ADDRESSES_MAX = 10_000
 
@@ -19,7 +19,7 @@ class _Failures(NamedTuple):
     last: float
 
 
-class Slowing:
+class LoginThrottle:
     """How often logons from each address have failed lately; times are of a monotonic clock, in seconds."""
 
     def __init__(self) -> None:

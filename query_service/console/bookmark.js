@@ -7,11 +7,11 @@ export class Bookmark {
     for (const topic of text.split(";")) {
       const [, log, parts] = /^(.*):([^:]*)$/s.exec(topic) ?? [];
       if (log === undefined) continue;
-      const places = this.#logs.get(log) ?? new Map();
-      this.#logs.set(log, places);
+      const positions = this.#logs.get(log) ?? new Map();
+      this.#logs.set(log, positions);
       for (const part of parts.split(",")) {
         const at = part.indexOf("@");
-        places.set(Number(part.slice(0, at)), part.slice(at + 1));
+        positions.set(Number(part.slice(0, at)), part.slice(at + 1));
       }
     }
   }
@@ -26,9 +26,9 @@ export class Bookmark {
   }
 
   toString() {
-    const logs = [...this.#logs].map(([log, places]) => {
-      const parts = [...places].sort(([one], [other]) => one - other);
-      return `${log}:${parts.map(([number, place]) => `${number}@${place}`).join(",")}`;
+    const logs = [...this.#logs].map(([log, positions]) => {
+      const parts = [...positions].sort(([one], [other]) => one - other);
+      return `${log}:${parts.map(([number, position]) => `${number}@${position}`).join(",")}`;
     });
     return logs.join(";");
   }

@@ -1,4 +1,4 @@
-// Who is connected, what each has asked for, and how far behind it is.
+// The connected clients, their requests, and how far behind each is.
 import { html } from "./lib.js";
 import { usePolled } from "./topics.js";
 import { bytes, clock, count, plural, span } from "./text.js";
@@ -41,7 +41,7 @@ function Client({ one }) {
         ? html`<p class="muted">No subscriptions.</p>`
         : html`<div class="scroll" tabindex="0" role="region" aria-label="subscriptions of client ${one.id}"><table class="list dense">
             <thead><tr><th scope="col">Subscription</th><th scope="col">Topic</th><th scope="col">Asked for</th><th scope="col">State</th>
-              <th scope="col" class="number" title="Log records that it was not told of yet">Behind</th><th scope="col" class="number" title="Since it was level last">For</th></tr></thead>
+              <th scope="col" class="number" title="Log records that it has not been sent yet">Behind</th><th scope="col" class="number" title="Since it is behind">For</th></tr></thead>
             <tbody>${one.subscriptions.map((subscription) => html`<${Subscription} key=${subscription.sub_id} one=${subscription} />`)}</tbody>
           </table></div>`}
       ${more > 0 && html`<p class="notice">and ${plural(more, "more subscription")}, which are not listed</p>`}
@@ -51,13 +51,13 @@ function Client({ one }) {
 
 export function Clients() {
   const [answer, error] = usePolled("v1/clients", EVERY_MS);
-  const { connected, clients } = answer?.said ?? { connected: 0, clients: [] };
+  const { connected, clients } = answer?.body ?? { connected: 0, clients: [] };
   return html`
     <section aria-labelledby="clients-title">
       <div class="title"><h1 id="clients-title">Connections</h1>
         ${answer && html`<p class="muted">${plural(connected, "client is", "clients are")} connected to this query service</p>`}</div>
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
-      ${!answer && !error && html`<p class="muted" role="status">Asking who is there…</p>`}
+      ${!answer && !error && html`<p class="muted" role="status">Loading the connections…</p>`}
       ${clients.map((one) => html`<${Client} key=${one.id} one=${one} />`)}
       ${connected > clients.length && html`<p class="notice">Only the ${count(clients.length)} oldest of ${count(connected)} are listed.</p>`}
     </section>

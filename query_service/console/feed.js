@@ -1,4 +1,4 @@
-// One live subscription: its records, where it stands, and coming back to that place after a lost connection.
+// One live subscription: its records, its bookmark, and resuming at that bookmark after a lost connection.
 import { Bookmark } from "./bookmark.js";
 import { merged, without } from "./fields.js";
 
@@ -14,11 +14,11 @@ export class Feed extends EventTarget {
   #resumable = false;
   bookmark = new Bookmark();
   records = new Map();
-  // Of documents: what is known of each beside its content.
+  // The intrinsics of each document.
   known = new Map();
   state = "beginning";
   error = null;
-  // How many records matched at the begin, and how many live ones found no room.
+  // How many records matched at the beginning, and how many live ones did not fit.
   matches = 0;
   cut = 0;
   messages = 0;
@@ -32,7 +32,7 @@ export class Feed extends EventTarget {
     this.#wireMoved();
   }
 
-  // Whether what comes are groups of records.
+  // Whether the subscription is to groups of records.
   get isGrouped() {
     return this.#asked.options.some((option) => option.includes("grouping="));
   }
@@ -89,16 +89,16 @@ export class Feed extends EventTarget {
     this.cut = 0;
     this.matches = 0;
     this.#resumable = false;
-    this.#tell("cleared");
+    this.#emit("cleared");
   }
 
   #become(state) {
     if (this.state === state) return;
     this.state = state;
-    this.#tell("state");
+    this.#emit("state");
   }
 
-  #tell(name, detail) {
+  #emit(name, detail) {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 
@@ -114,13 +114,13 @@ export class Feed extends EventTarget {
       this.#id = "";
       this.#become("failed");
     } else if (message.ack_type === "processed") {
-      this.#tell("accepted");
+      this.#emit("accepted");
       if (this.#resumable) this.#become("behind");
       else if (!this.#topic.sow) this.#live(message.bookmark);
       else this.#become("loading");
     } else if (message.ack_type === "stats") {
       this.matches = message.matches;
-      this.#tell("state");
+      this.#emit("state");
     } else if (message.ack_type === "completed" && this.#resumable) {
       this.#become("live");
     }
@@ -139,7 +139,7 @@ export class Feed extends EventTarget {
 
   #sow({ records }) {
     for (const { sow_key, data, intrinsics } of records) this.#put(sow_key, data, intrinsics);
-    this.#tell("state");
+    this.#emit("state");
   }
 
   #groupEnd({ bookmark }) {
@@ -190,11 +190,11 @@ export class Feed extends EventTarget {
     }
     this.records.set(key, record);
     if (known) this.known.set(key, known);
-    this.#tell("put", key);
+    this.#emit("put", key);
   }
 
   #remove(key) {
     this.known.delete(key);
-    if (this.records.delete(key)) this.#tell("gone", key);
+    if (this.records.delete(key)) this.#emit("gone", key);
   }
 }

@@ -19,7 +19,7 @@ export function flatten(value, path = "", found = []) {
 
 const KNOWN = ["~id", "~version", "~lastUpdateAt", "~tags"];
 
-// The columns of a row: of a document first what is known of it, then its content.
+// The columns of a row: of a document first its intrinsics, then its content.
 export function columnsOf(record, known) {
   const pairs = flatten(record);
   return known ? [...KNOWN.map((name) => [name, name === "~tags" ? known[name]?.join(", ") : known[name]]), ...pairs] : pairs;
@@ -36,7 +36,7 @@ const joined = (one, other) => {
   return one !== "string" && other !== "string" && one !== "boolean" && other !== "boolean" ? "float" : "string";
 };
 
-// The columns of all that was seen so far. `take` tells whether they have grown.
+// The columns of all records so far. `take` returns whether they have grown.
 export class Schema {
   kinds = new Map();
   cut = 0;
@@ -58,7 +58,7 @@ export class Schema {
     return grew;
   }
 
-  // The first columns that there is room for; a field that was only ever null is a string.
+  // The first columns that fit; a field that was only ever null is a string.
   get columns() {
     const all = [...this.kinds];
     this.cut = Math.max(0, all.length - COLUMNS_MAX);
@@ -96,10 +96,26 @@ function withoutSteps(record, name, rest) {
 
 export const at = (record, path) => stepsOf(path).reduce((value, name) => value?.[name], record);
 
+// The paths of a topic's key fields; none where its keys come from publishers or from a key generator.
+export const keyPaths = (topic) => (Array.isArray(topic.key) ? topic.key : []);
+
+// Whether publishers give the keys of a topic's records.
+export const takesKeys = (topic) => topic.key.from !== undefined;
+
+// SOW keys as one text: with commas between them, or as a JSON array where the text begins with a bracket.
+export function splitKeys(text) {
+  if (!text.trim().startsWith("[")) return text.split(",").map((one) => one.trim()).filter(Boolean);
+  return JSON.parse(text).map(String);
+}
+
+// One SOW key as a text that `splitKeys` reads.
+export const joinedKey = (key) => (/^[^,[\s]([^,]*[^,\s])?$/.test(key) ? key : JSON.stringify([key]));
+
 // The key text of a record: what its document is called, and what a deletion by key names.
 export function keyText(topic, record, sowKey, known) {
   if (known) return known["~id"];
-  if (!topic.key.length) return sowKey;
-  const texts = topic.key.map((path) => String(at(record, path)));
+  const paths = keyPaths(topic);
+  if (!paths.length) return sowKey;
+  const texts = paths.map((path) => String(at(record, path)));
   return texts.length === 1 ? texts[0] : JSON.stringify(texts);
 }

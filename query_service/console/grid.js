@@ -1,7 +1,7 @@
-// The records of one topic, live: what is asked for, the viewer that shows them, and where it stands.
+// The records of one topic, live: what is asked for, the viewer that shows them, and the state.
 import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { Feed, MESSAGES_MAX } from "./feed.js";
-import { KEY_COLUMN, COLUMNS_MAX } from "./fields.js";
+import { KEY_COLUMN, COLUMNS_MAX, keyPaths } from "./fields.js";
 import { Copy, RecordPanel } from "./record.js";
 import { Mistake, count, plural, rate } from "./text.js";
 import { Sheet, loadEngine } from "./sheet.js";
@@ -39,7 +39,7 @@ function layoutOf(text) {
   }
 }
 
-// A feed of what the place asks for. What is refused leaves the one before as it is.
+// A feed for the filter and options in the address. If they are refused, the previous feed stays.
 function useFeed(wire, topic, place) {
   const [feed, setFeed] = useState();
   const [refused, setRefused] = useState();
@@ -70,7 +70,7 @@ function useFeed(wire, topic, place) {
   return [feed, refused];
 }
 
-// Draws anew when the feed says something, at most so many times a second.
+// Draws again when the feed has an event, at most so many times a second.
 function useFeedNews(feed) {
   const [, draw] = useState(0);
   useEffect(() => {
@@ -122,7 +122,7 @@ function Ask({ topic, place, refused }) {
     change({ filter: filter.trim() === "" ? "" : filter, condition: condition.trim() === "" ? "" : condition, options: options.trim() });
   };
   const isOfCondition = refused?.reason === "bad condition";
-  const key = topic.key[0] ?? "/field";
+  const key = keyPaths(topic)[0] ?? "/field";
   return html`
     <form class="ask" onSubmit=${submit} role="search" aria-label="which records">
       <div class="row">
@@ -157,7 +157,7 @@ function Standing({ feed, refused, sheet, limit, topic }) {
   return html`
     <div class="standing">
       <span class="chip ${tone}" role="status">${word}</span>
-      <span data-told="rows"><strong>${count(rows)}</strong> ${topic.sow ? (rows === 1 ? "row" : "rows") : "messages"}</span>
+      <span data-count="rows"><strong>${count(rows)}</strong> ${topic.sow ? (rows === 1 ? "row" : "rows") : "messages"}</span>
       <span class="muted">${rate(now)} messages/s</span>
       ${place && html`<span class="bookmark"><span class="muted">at</span> <code title=${place}>${place}</code> <${Copy} text=${place} what="the bookmark" /></span>`}
       ${(missing > 0 || feed?.cut > 0) && topic.sow && html`<strong class="cut" role="alert">cut at ${count(limit)} rows${feed.matches > limit ? ` of ${count(feed.matches)}` : ""}: a filter, or more rows in the options, shows the others</strong>`}
@@ -182,7 +182,7 @@ function PlainTable({ viewer, version, onOpen, topic }) {
           setTotal(size);
         }
       } catch {
-        if (!closed) timer = setTimeout(look, 300); // the viewer makes a new view just now
+        if (!closed) timer = setTimeout(look, 300); // the viewer is making a new view
       }
     };
     let timer = setTimeout(look, 100);
@@ -206,7 +206,7 @@ function PlainTable({ viewer, version, onOpen, topic }) {
   `;
 }
 
-// The viewer itself is not Preact's: it is put into its place once.
+// The viewer itself is not Preact's: it is added to the page once.
 function useSheet(feed, topic, place, setVersion) {
   const host = useRef();
   const viewer = useRef();
@@ -226,7 +226,7 @@ function useSheet(feed, topic, place, setVersion) {
           viewer.current = document.createElement("perspective-viewer");
           host.current.append(viewer.current);
         }
-        made = new Sheet(client, viewer.current, feed, topic.documents ? ["~id"] : topic.key, layoutOf(current.current.layout), () => setVersion((number) => number + 1));
+        made = new Sheet(client, viewer.current, feed, topic.documents ? ["~id"] : keyPaths(topic), layoutOf(current.current.layout), () => setVersion((number) => number + 1));
         setSheet(made);
       } catch (error) {
         console.error(error);

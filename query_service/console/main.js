@@ -1,4 +1,4 @@
-// The console: where one is, the connection, keys, and what every view shares.
+// The console: the current page, the connection, keys, and what every view shares.
 import { html, render, useEffect, useRef, useState } from "./lib.js";
 import { Wire, askJson, token } from "./wire.js";
 import { Topics } from "./topics.js";
@@ -20,7 +20,7 @@ const CONNECTION = { open: ["ok", "connected"], connecting: ["warn", "connecting
 const THEMES = { auto: "System", light: "Light", dark: "Dark" };
 
 const wire = new Wire();
-// For the browser's own console, where somebody looks for what is wrong.
+// For the browser's own console, to look for errors.
 window.sowlineWire = wire;
 
 const keysAreOn = () => localStorage.getItem("sowline.keys") !== "off";
@@ -89,7 +89,7 @@ function TokenDialog({ why, onClose }) {
     dispatchEvent(new Event("token"));
     onClose();
   };
-  return html`<${Dialog} title="Who is there?" onClose=${onClose}>
+  return html`<${Dialog} title="Log on" onClose=${onClose}>
     <form onSubmit=${submit}>
       <p class="notice">${why}</p>
       <label class="field">Token <input type="password" class="mono" autocomplete="off" autofocus value=${text} onInput=${(event) => setText(event.target.value)} /></label>
@@ -132,9 +132,9 @@ function TopicGrid({ place, state }) {
       removeEventListener("token", look);
     };
   }, [state]);
-  if (!topics) return error ? html`<p class="notice bad" role="alert">${error.message}</p>` : html`<p class="muted" role="status">Asking for the topics…</p>`;
+  if (!topics) return error ? html`<p class="notice bad" role="alert">${error.message}</p>` : html`<p class="muted" role="status">Loading the topics…</p>`;
   const topic = topics.find(({ name }) => name === place.topic);
-  if (!topic) return html`<p class="notice bad" role="alert">There is no topic <code>${place.topic}</code>. <a href="#/topics">The topics</a> lists those that there are.</p>`;
+  if (!topic) return html`<p class="notice bad" role="alert">There is no topic <code>${place.topic}</code>. <a href="#/topics">The topics</a> lists all topics.</p>`;
   return html`<${Grid} key=${topic.name} wire=${wire} topic=${topic} place=${place} />`;
 }
 

@@ -1,4 +1,4 @@
-// Where one is in the console, as the URL's fragment says it: `#/grid/flights?filter=…`. A link is a view.
+// The page of the console and its options, kept in the URL's fragment: `#/grid/flights?filter=…`. A link is a view.
 import { useEffect, useState } from "./lib.js";
 
 export function readPlace(fragment = location.hash) {
@@ -14,7 +14,7 @@ export function writePlace({ view, topic = "", ...more }) {
   return `#/${path}${query && `?${query}`}`;
 }
 
-// Goes there; `quietly` without a step that "back" would undo.
+// Opens a page; `quietly` adds no step to the browser's history.
 export function go(place, { quietly = false } = {}) {
   const fragment = writePlace(place);
   if (fragment === location.hash) return;

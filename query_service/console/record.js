@@ -75,7 +75,7 @@ export function changesOf(wire, topic, sowKey, seconds) {
 
 function Timeline({ wire, topic, sowKey, keyOf, version }) {
   const [seconds, setSeconds] = useState(AGO[0][1]);
-  const [told, setTold] = useState();
+  const [timeline, setTimeline] = useState();
   const [error, setError] = useState();
   useEffect(() => {
     let closed = false;
@@ -85,29 +85,29 @@ function Timeline({ wire, topic, sowKey, keyOf, version }) {
           ? await askJson(`${topicPath(topic.name, `records/${encodeURIComponent(keyOf)}/timeline`)}?limit=${WRITES}`)
           : { writes: await changesOf(wire, topic, sowKey, seconds) };
         if (!closed) {
-          setTold(answer);
+          setTimeline(answer);
           setError(undefined);
         }
       } catch (problem) {
         if (!closed) setError(problem);
       }
     };
-    const timer = setTimeout(look, told ? WAIT_MS : 0);
+    const timer = setTimeout(look, timeline ? WAIT_MS : 0);
     return () => {
       closed = true;
       clearTimeout(timer);
     };
   }, [sowKey, keyOf, seconds, version]);
-  const writes = told?.writes ?? [];
+  const writes = timeline?.writes ?? [];
   return html`
     <section class="timeline" aria-label="what has happened to this record">
       ${topic.documents
-        ? told && html`<p class="muted">${writes.length === WRITES ? `The newest ${WRITES} writes` : plural(writes.length, "write")}; none is lacking since ${clock(told.since)}.</p>`
+        ? timeline && html`<p class="muted">${writes.length === WRITES ? `The newest ${WRITES} writes` : plural(writes.length, "write")}; none is missing since ${clock(timeline.since)}.</p>`
         : html`<p><label>Changes of <select value=${seconds} onChange=${(event) => setSeconds(Number(event.target.value))}>${AGO.map(([name, value]) => html`<option value=${value}>${name}</option>`)}</select></label>
-            <span class="muted"> as far as they are still kept one by one</span></p>`}
+            <span class="muted"> as far as every single one is still kept</span></p>`}
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
-      ${!told && !error && html`<p class="muted" role="status">Reading…</p>`}
-      ${told && !writes.length && html`<p class="muted">Nothing happened to it then.</p>`}
+      ${!timeline && !error && html`<p class="muted" role="status">Reading…</p>`}
+      ${timeline && !writes.length && html`<p class="muted">It did not change in that time.</p>`}
       <ol>${writes.map((write, index) => html`<${Write} key=${write.bookmark ?? index} write=${write} before=${"previous" in write ? write.previous : writes[index + 1]?.data} />`)}</ol>
     </section>
   `;

@@ -25,7 +25,7 @@ async function begin() {
   return perspective.worker(Promise.resolve(worker));
 }
 
-// Whether two settings say the same, in whatever order their fields stand.
+// Whether two settings are equal, whatever the order of their fields.
 const same = (one, other) => JSON.stringify(sorted(one)) === JSON.stringify(sorted(other));
 const sorted = (value) =>
   value && typeof value === "object" && !Array.isArray(value)
@@ -88,7 +88,7 @@ export class Sheet {
     return table;
   }
 
-  // What the viewer shows, as little as says it; columns only where they were chosen.
+  // The settings of the viewer, as short as possible; columns only if they were chosen.
   async layout() {
     if (!this.#table) return this.#layout;
     const saved = await this.#viewer.save();
@@ -159,7 +159,7 @@ export class Sheet {
     if (!this.#closed) await this.#onShown();
   }
 
-  // Cells that can be typed into would look as if that were written.
+  // Editable cells would look as if an edit were written to the topic.
   #lock() {
     const button = this.#viewer.querySelector("perspective-viewer-datagrid")?._edit_button;
     if (button) button.style.display = "none";
@@ -175,7 +175,7 @@ export class Sheet {
     }
   }
 
-  // Columns of a table are fixed: one that has outgrown them makes place for another.
+  // Columns of a table are fixed: one that has outgrown them is replaced by another.
   async #rebuild() {
     this.#outgrown = false;
     this.#dirty.clear();

@@ -53,7 +53,7 @@ export const Json = ({ text, label }) => html`
   <pre class="json" tabindex="0" role="region" aria-label=${label}>${laidOut(text).map(([kind, token]) => (kind === "space" || kind === "mark" ? token : html`<span class=${kind}>${token}</span>`))}</pre>
 `;
 
-// The text with the mistake marked under it, where the refusal says at which column that is.
+// The text with the mistake marked under it, if the refusal names its column.
 export function Mistake({ text, error }) {
   if (!error) return null;
   const column = error.column ?? /at column (\d+)/.exec(error.message)?.[1];

@@ -8,7 +8,7 @@ const EVERY_MS = 1000;
 const SECONDS_SHOWN = 60;
 const LAG_LATE = 10_000;
 
-// Asks again and again while the page is looked at; hands over what was answered and how that differs in time.
+// Sends the request again and again while the page is visible; returns the newest answer and its time.
 export function usePolled(path, everyMs) {
   const [answer, setAnswer] = useState();
   const [error, setError] = useState();
@@ -18,9 +18,9 @@ export function usePolled(path, everyMs) {
     const look = async () => {
       if (!document.hidden) {
         try {
-          const said = await askJson(path);
+          const body = await askJson(path);
           if (closed) return;
-          setAnswer({ said, at: performance.now() });
+          setAnswer({ body, at: performance.now() });
           setError(undefined);
         } catch (problem) {
           if (closed) return;
@@ -52,11 +52,11 @@ function useRates(answer) {
   const rates = useRef(new Map());
   if (answer && answer !== before.current) {
     const seconds = before.current && (answer.at - before.current.at) / 1000;
-    const counts = new Map(before.current?.said.topics.map(({ name, changes }) => [name, changes]));
-    for (const { name, changes } of answer.said.topics) {
+    const counts = new Map(before.current?.body.topics.map(({ name, changes }) => [name, changes]));
+    for (const { name, changes } of answer.body.topics) {
       if (!seconds || !counts.has(name) || changes < counts.get(name)) continue;
-      const told = rates.current.get(name) ?? [];
-      rates.current.set(name, [...told, (changes - counts.get(name)) / seconds].slice(-SECONDS_SHOWN));
+      const shown = rates.current.get(name) ?? [];
+      rates.current.set(name, [...shown, (changes - counts.get(name)) / seconds].slice(-SECONDS_SHOWN));
     }
     before.current = answer;
   }
@@ -108,15 +108,15 @@ function Row({ topic, rates = [] }) {
 export function Topics() {
   const [answer, error] = usePolled("v1/topics", EVERY_MS);
   const rates = useRates(answer);
-  const topics = answer?.said.topics ?? [];
+  const topics = answer?.body.topics ?? [];
   return html`
     <section aria-labelledby="topics-title">
       <div class="title">
         <h1 id="topics-title">Topics</h1>
-        ${answer && html`<p class="muted">${plural(topics.length, "topic")} · ${plural(topics.reduce((sum, { records }) => sum + records, 0), "record")} · Kafka at <code>${answer.said.kafka}</code></p>`}
+        ${answer && html`<p class="muted">${plural(topics.length, "topic")} · ${plural(topics.reduce((sum, { records }) => sum + records, 0), "record")} · Kafka at <code>${answer.body.kafka}</code></p>`}
       </div>
       ${error && html`<p class="notice bad" role="alert">${error.message}. Trying again.</p>`}
-      ${!answer && !error && html`<p class="muted" role="status">Asking for the topics…</p>`}
+      ${!answer && !error && html`<p class="muted" role="status">Loading the topics…</p>`}
       ${answer && html`
         <div class="card scroll" tabindex="0" role="region" aria-label="list of topics">
           <table class="list">

@@ -1,4 +1,4 @@
-// One connection to the query service's own WebSocket, which comes back by itself; and its HTTP doors.
+// One connection to the query service's own WebSocket, which reconnects by itself; and its HTTP API.
 
 const WAIT_MS_MIN = 250;
 const WAIT_MS_MAX = 5000;
@@ -13,7 +13,7 @@ export class Refusal extends Error {
     this.status = status;
   }
 
-  // Where in a text the mistake is, counted from 1; undefined where that is not said.
+  // The column of the mistake in a text, counted from 1; undefined if the message has none.
   get column() {
     const found = /at column (\d+)/.exec(this.message);
     return found ? Number(found[1]) : undefined;
@@ -25,7 +25,7 @@ export const token = {
   set: (text) => (text ? sessionStorage.setItem("sowline.token", text) : sessionStorage.removeItem("sowline.token")),
 };
 
-// Asks an HTTP door; raises a Refusal for whatever is not answered well.
+// Sends an HTTP request; raises a Refusal unless the answer is a success.
 export async function ask(path, { method = "GET", body, type, signal } = {}) {
   const headers = {};
   const used = token.get();
@@ -40,14 +40,14 @@ export async function ask(path, { method = "GET", body, type, signal } = {}) {
   }
   const text = await answer.text();
   if (answer.ok) return text;
-  let said;
+  let problem;
   try {
-    said = JSON.parse(text);
+    problem = JSON.parse(text);
   } catch {
-    said = { reason: "not connected", message: `${answer.status} ${answer.statusText}` };
+    problem = { reason: "not connected", message: `${answer.status} ${answer.statusText}` };
   }
-  if (answer.status === 401 && used === token.get()) dispatchEvent(new CustomEvent("token-wanted", { detail: said.message }));
-  throw new Refusal({ ...said, status: answer.status });
+  if (answer.status === 401 && used === token.get()) dispatchEvent(new CustomEvent("token-wanted", { detail: problem.message }));
+  throw new Refusal({ ...problem, status: answer.status });
 }
 
 export const askJson = async (path, more) => JSON.parse(await ask(path, more));
@@ -80,12 +80,12 @@ export class Wire extends EventTarget {
     socket.addEventListener("close", ({ code, reason }) => this.#closed(socket, code, reason));
   }
 
-  // Lets go of the connection as if it were lost; it comes back.
+  // Closes the connection as if it were lost; it reconnects.
   drop() {
     this.#socket?.close();
   }
 
-  // Begins anew, with another token.
+  // Connects again, with another token.
   reconnect() {
     this.#waitMs = WAIT_MS_MIN;
     const before = this.#socket;
@@ -112,7 +112,7 @@ export class Wire extends EventTarget {
     this.#become("open");
   }
 
-  // Stays out until somebody brings another token.
+  // Does not reconnect until the user gives another token.
   #refused({ message }) {
     this.why = message;
     this.#lock();
@@ -156,7 +156,7 @@ export class Wire extends EventTarget {
     return `${kind}-${this.#number}`;
   }
 
-  // Everything that is said about this id goes to the handler, until it is forgotten.
+  // Every message about this id goes to the handler, until the id is forgotten.
   listen(id, handler) {
     this.#handlers.set(id, handler);
   }
@@ -199,8 +199,8 @@ export class Wire extends EventTarget {
   }
 
   #take(text) {
-    const said = parse(text);
-    for (const message of Array.isArray(said) ? said : [said]) {
+    const received = parse(text);
+    for (const message of Array.isArray(received) ? received : [received]) {
       if (message.reason === "logon required") {
         this.#refused(message);
         return;

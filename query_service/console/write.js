@@ -1,4 +1,5 @@
 // Writing: whole records, deltas, deltas of documents, and deletions, each with what became of it.
+import { joinedKey, splitKeys, takesKeys } from "./fields.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { Mistake, laidOut, plural } from "./text.js";
 import { Refusal } from "./wire.js";
@@ -23,6 +24,14 @@ function asJson(text) {
   return text;
 }
 
+function listed(text) {
+  try {
+    return splitKeys(text);
+  } catch (error) {
+    throw new Refusal({ reason: "bad request", message: `expected SOW keys with commas, or as a JSON array: ${error.message}` });
+  }
+}
+
 function Outcome({ outcome }) {
   if (!outcome) return null;
   return html`<p class="notice ok" role="status"><strong>${outcome.outcome}</strong> ${outcome.more} <code>${outcome.bookmark}</code></p>`;
@@ -36,7 +45,7 @@ export function WriteDialog({ wire, topic, begin, onClose }) {
   const [key, setKey] = useState(begin.key ?? "");
   const [by, setBy] = useState(begin.sowKey ? "keys" : "filter");
   const [filter, setFilter] = useState(begin.filter ?? "");
-  const [keys, setKeys] = useState(begin.sowKey ?? "");
+  const [keys, setKeys] = useState(begin.sowKey === undefined ? "" : joinedKey(begin.sowKey));
   const [expiration, setExpiration] = useState("");
   const [asked, setAsked] = useState();
   const [outcome, setOutcome] = useState();
@@ -60,11 +69,12 @@ export function WriteDialog({ wire, topic, begin, onClose }) {
     }
   };
 
-  const selection = () => (by === "keys" ? { sow_keys: keys.split(",").map((one) => one.trim()).filter(Boolean) } : { filter });
+  const selection = () => (by === "keys" ? { sow_keys: listed(keys) } : { filter });
 
   const send = () => run(async () => {
     const more = expiration === "" ? {} : { expiration: Number(expiration) };
-    const fields = { command: way, topic: topic.name, ...more };
+    const named = takesKeys(topic) && way !== "delta" ? { sow_key: key } : {};
+    const fields = { command: way, topic: topic.name, ...named, ...more };
     const acks = way === "delta"
       ? await wire.command({ ...fields, key, data: delta })
       : await wire.command(fields, ["processed"], asJson(body));
@@ -112,6 +122,7 @@ export function WriteDialog({ wire, topic, begin, onClose }) {
         <p class="muted">${WAYS[way].hint}</p>
         ${way === "publish" && topic.select !== null && html`<p class="notice">You may read some fields only. What a record has in others goes if you publish it whole: merge it instead.</p>`}
         ${(way === "publish" || way === "delta_publish") && html`
+          ${takesKeys(topic) && html`<label class="field">SOW key <input class="mono" value=${key} required spellcheck="false" onInput=${(event) => setKey(event.target.value)} /></label>`}
           <label class="field">Record <textarea class="mono" rows="14" spellcheck="false" autofocus value=${body} onInput=${(event) => setBody(event.target.value)}></textarea></label>
           <label class="field short">Lifetime in seconds <input type="number" min="0" step="any" value=${expiration} placeholder="the topic's" onInput=${(event) => setExpiration(event.target.value)} /></label>`}
         ${way === "delta" && html`
@@ -122,7 +133,7 @@ export function WriteDialog({ wire, topic, begin, onClose }) {
             ${[["filter", "By filter"], ["keys", "By SOW keys"]].map(([name, title]) => html`<button type="button" aria-pressed=${by === name} onClick=${() => { setBy(name); setAsked(undefined); }}>${title}</button>`)}</div>
           ${by === "filter"
             ? html`<label class="field">Filter <input class="mono" value=${filter} spellcheck="false" onInput=${(event) => { setFilter(event.target.value); setAsked(undefined); }} /></label>`
-            : html`<label class="field">SOW keys, with commas <input class="mono" value=${keys} spellcheck="false" onInput=${(event) => { setKeys(event.target.value); setAsked(undefined); }} /></label>`}`}
+            : html`<label class="field">SOW keys, with commas or as a JSON array <input class="mono" value=${keys} spellcheck="false" onInput=${(event) => { setKeys(event.target.value); setAsked(undefined); }} /></label>`}`}
         <${Mistake} text=${way === "delta" ? delta : way === "sow_delete" && by === "filter" ? filter : ""} error=${error} />
         ${asked && html`<p class="notice bad" role="alert">${asked.matches === 0 ? "No record matches; there is nothing to delete." : html`This deletes <strong>${plural(asked.matches, "record")}</strong> of ${topic.name}. It can't be undone.`}</p>`}
         <${Outcome} outcome=${outcome} />

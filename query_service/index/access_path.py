@@ -1,13 +1,13 @@
 """Roads: which records of a topic a query need look at, and what is already known of them. Pure.
 
-Every road leads to the same records; `explain` says which one was taken.
+Every access path leads to the same records; `explain` reports which one was taken.
 """
 
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from query_service.rows import RowNumbers
+from query_service.index.rows import RowNumbers
 from sowline.filter import Filter
 from sowline.filter.tree import Node
 
@@ -22,7 +22,7 @@ NO_ROWS: RowNumbers = np.empty(0, np.int64)
 
 
 @dataclass(slots=True)
-class Road:
+class AccessPath:
     """Rows known to match, and rows of which a filter must still be asked; no row is in two of them."""
 
     name: str
@@ -33,12 +33,12 @@ class Road:
     indexed: tuple[Node, ...] = ()
     """The conjuncts of the filter that the index has answered."""
     keys: tuple[bytes, ...] | None = None
-    """The SOW keys of the only records that can match, where the road is by these."""
+    """The SOW keys of the only records that can match, where the access path is by these."""
     note: str = ""
-    """Why no better road was there."""
+    """Why there was no better access path."""
 
-    def without(self, rows: RowNumbers, end: int) -> "Road":
-        """Return the road to all but these of `end` rows."""
+    def without(self, rows: RowNumbers, end: int) -> "AccessPath":
+        """Return the access path to all but these of `end` rows."""
         others = np.ones(end, np.bool_)
         others[rows] = False
         return replace(

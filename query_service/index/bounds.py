@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sowline.filter.numbers import Number, parse_number
-from sowline.path import Scalar
+from sowline.model.path import Scalar
 
 INVERSE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Protocol
 
-from sowline.path import Path
+from sowline.model.path import Path
 
 INDEXES_MAX = 500
 """Memo indexes of all topics: each costs something whenever records change."""
@@ -24,7 +24,7 @@ class Holder(Protocol):
 
 
 class Memory:
-    """Knows which memo index was used when. A limit of 0 leaves no room for any."""
+    """Knows which memo index was used when. With a limit of 0 there are none."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max

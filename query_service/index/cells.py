@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from query_service.index.dictionary import Dictionary
-from sowline.path import value_of
+from sowline.model.path import value_of
 
 NO_ROW, NULL, INTEGER, DOUBLE, BOOLEAN, TEXT, HARD = range(7)
 """The kinds. HARD is what a column can't hold exactly: arrays, integers beyond 2^53. NO_ROW must be 0."""

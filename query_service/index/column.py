@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from query_service.index.cells import ABSENT, HARD, NO_ROW, cell_of, cells_of
 from query_service.index.dictionary import Dictionary
 from query_service.index.verdicts import Verdicts
-from sowline.path import Document, Path, reader
+from sowline.model.path import Document, Path, reader
 
 Rows = slice | NDArray[np.intp]
 """Rows as `start:stop` or by number."""
@@ -58,7 +58,7 @@ class Column:
         return arrays + self.dictionary.nbytes + self.verdicts.nbytes
 
     def reserve(self, rows: int) -> None:
-        """Have place for rows 0 to `rows - 1`; new ones hold nothing."""
+        """Have space for rows 0 to `rows - 1`; new ones hold nothing."""
         capacity = len(self.kinds)
         if rows <= capacity:
             return

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BYTES_PER_ENTRY = 100
-"""What a string costs besides itself: a place in the hash table and one in the list."""
+"""What a string costs besides itself: an entry in the hash table and one in the list."""
 
 FEW = 64
 
@@ -69,7 +69,7 @@ class Dictionary:
         self._sorted, self._ranks = _NONE, np.zeros(1)
 
     def ranks(self) -> NDArray[np.float64]:
-        """By code, the place of its string among all, in the order of code points: 1, 2, …, and 0 for none."""
+        """By code, the rank of its string among all, in the order of code points: 1, 2, …, and 0 for none."""
         known = len(self._sorted) + 1
         if known < len(self):
             self._sort_in(range(known, len(self)))
@@ -84,8 +84,8 @@ class Dictionary:
             self._sorted = np.array(sorted([*self._sorted.tolist(), *codes], key=text_of), np.uint32)
             return
         for code in codes:
-            place = bisect(self._sorted, text_of(code), key=text_of)
-            self._sorted = np.insert(self._sorted, place, code)
+            index = bisect(self._sorted, text_of(code), key=text_of)
+            self._sorted = np.insert(self._sorted, index, code)
 
     @property
     def nbytes(self) -> int:

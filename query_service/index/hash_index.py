@@ -13,7 +13,7 @@ from typing import Any
 from sowline.filter.numbers import parse_number
 from sowline.filter.predicates import constant
 from sowline.filter.tree import And, Comparison, Field, In, Literal, Node
-from sowline.path import Path, value_of
+from sowline.model.path import Path, value_of
 
 COMBINATIONS_MAX = 10_000
 """A filter that asks for more combinations of values is not answered."""
@@ -72,7 +72,7 @@ class HashIndex:
     def lookup(self, tree: Node) -> list[int] | None:
         """The rows that may match, each once; `None` if the filter doesn't ask for strings in all the fields.
 
-        It asks so by conjuncts `field = 'string'` and `field IN ('string', …)`, beside whatever others.
+        It asks so by conjuncts `field = 'string'` and `field IN ('string', …)`, and maybe by others.
         """
         asked = strings_by_path(tree)
         if any(path not in asked for path in self.paths):

@@ -1,4 +1,4 @@
-"""The key road: a filter that asks for strings in all key fields names its records' SOW keys. Pure."""
+"""Key lookup: a filter that asks for strings in all key fields names its records' SOW keys. Pure."""
 
 from itertools import product
 from math import isfinite, prod
@@ -6,18 +6,17 @@ from math import isfinite, prod
 import orjson
 
 from query_service.index.hash_index import COMBINATIONS_MAX, spellings, strings_by_path
+from sowline.config.topics import TopicDefinition
 from sowline.filter.tree import Node
-from sowline.key import sow_key
-from sowline.path import Path
-from sowline.topics import TopicDefinition
+from sowline.model.path import Path
 
 
 def sow_keys_of(tree: Node, definition: TopicDefinition) -> list[bytes] | None:
-    """The SOW keys of all records that the filter may match; None if it doesn't ask for its key fields so."""
+    """The SOW keys of all records that the filter may match; None if it doesn't ask so for key fields."""
     asked = strings_by_path(tree)
     # A key field may have a name that is no path by itself, such as `/a$b`; a filter asks for `[/a$b]`.
     paths = [Path(steps) for steps in definition.key_paths]
-    if any(path not in asked for path in paths):
+    if not paths or any(path not in asked for path in paths):
         return None
     choices = [_texts(asked[path]) for path in paths]
     if prod(map(len, choices)) > COMBINATIONS_MAX:
@@ -25,7 +24,7 @@ def sow_keys_of(tree: Node, definition: TopicDefinition) -> list[bytes] | None:
     keys = [
         texts[0] if len(texts) == 1 else orjson.dumps(list(texts)).decode() for texts in product(*choices)
     ]
-    return [sow_key(definition.domain_prefix, text) for text in keys]
+    return [definition.key_rule.sow_key(text) for text in keys]
 
 
 def _texts(strings: frozenset[str]) -> list[str]:

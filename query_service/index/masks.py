@@ -18,7 +18,7 @@ from sowline.filter.arrays import RELATIONS
 from sowline.filter.evaluate import truth
 from sowline.filter.predicates import MIRRORED, Judge, Membership, constant, judged
 from sowline.filter.tree import Affixed, Between, Comparison, Field, In, IsNaN, IsNull, Like, Literal, Node
-from sowline.path import Scalar
+from sowline.model.path import Scalar
 
 Mask = NDArray[np.bool_]
 
@@ -226,8 +226,8 @@ def _any_number_test(numbers: NDArray[np.float64], wanted: Sequence[float]) -> R
 
     def test(rows: Rows) -> Mask:
         some = numbers[rows]
-        places = several.searchsorted(some)
-        is_equal: Mask = several.take(places, mode="clip") == some
+        indices = several.searchsorted(some)
+        is_equal: Mask = several.take(indices, mode="clip") == some
         return is_equal
 
     return test
@@ -254,10 +254,10 @@ def _judged_numbers_test(
     for kind, form in forms.items():
         rows = np.flatnonzero(kinds == kind)
         # By their bits: -0.0 and 0.0 are not written the same.
-        bits, places = np.unique(numbers[rows].view(np.int64), return_inverse=True)
+        bits, indices = np.unique(numbers[rows].view(np.int64), return_inverse=True)
         values: map[Scalar] = map(form, bits.view(np.float64).tolist())
         verdicts = [judge(value) is wanted for value in values]
-        found[rows] = np.array(verdicts, np.bool_)[places]
+        found[rows] = np.array(verdicts, np.bool_)[indices]
     return lambda rows: found[rows]
 
 

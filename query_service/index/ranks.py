@@ -48,9 +48,9 @@ def _values(
     if texts is None or not texts.any():
         return numbers if is_number.all() else np.where(is_number, numbers, -np.inf)
     # Strings come after all numbers, and no double is left above those: number the numbers, too.
-    distinct, places = np.unique(numbers[is_number], return_inverse=True)
+    distinct, indices = np.unique(numbers[is_number], return_inverse=True)
     values = np.where(texts > 0, texts + len(distinct), 0.0)
-    values[is_number] = places + 1.0
+    values[is_number] = indices + 1.0
     return values
 
 
@@ -67,8 +67,8 @@ def top(
         return rows[:0]
     values = terms[0] if len(rows) == len(terms[0]) else terms[0][rows]
     falls = descending[0]
-    place = len(values) - count if falls else count - 1
-    last = np.partition(values, place)[place]
+    last_index = len(values) - count if falls else count - 1
+    last = np.partition(values, last_index)[last_index]
     near = np.flatnonzero(values >= last if falls else values <= last)
     is_tie = values[near] == last
     first, ties = rows[near[~is_tie]], rows[near[is_tie]]

@@ -10,7 +10,7 @@ import msgspec
 import orjson
 
 from query_service.index.cells import ABSENT
-from sowline.path import Path, reader
+from sowline.model.path import Path, reader
 
 Values = list[list[Any]]
 """For each path the values in the order of the bodies: as they stand there, or as the path's reader has them."""
@@ -29,12 +29,12 @@ def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Value
     """
     names = list(dict.fromkeys(str(path.steps[0]) for path in paths))
     containers = {str(path.steps[0]) for path in paths if len(path.steps) > 1}
-    roads = _roads(names, containers)
+    access_paths = _access_paths(names, containers)
     finishers = [(names.index(str(path.steps[0])), _finisher(path)) for path in paths]
 
     def read(bodies: Sequence[bytes | None]) -> Values:
         present = [body for body in bodies if body is not None]
-        members = _first_to_arrive(roads, present)
+        members = _first_to_arrive(access_paths, present)
         values = [finish(members[number]) for number, finish in finishers]
         return values if len(present) == len(bodies) else [_with_gaps(bodies, column) for column in values]
 
@@ -45,7 +45,7 @@ _Reader = Callable[[Sequence[bytes]], Values]
 """From bodies to their members by name; null where there is none."""
 
 
-def _roads(names: Sequence[str], containers: Set[str]) -> Sequence[_Reader]:
+def _access_paths(names: Sequence[str], containers: Set[str]) -> Sequence[_Reader]:
     """The quickest first; the last takes every body."""
     try:
         return [
@@ -58,8 +58,8 @@ def _roads(names: Sequence[str], containers: Set[str]) -> Sequence[_Reader]:
         return [partial(_parsed_whole, names)]
 
 
-def _first_to_arrive(roads: Sequence[_Reader], bodies: Sequence[bytes]) -> Values:
-    *quicker, surest = roads
+def _first_to_arrive(access_paths: Sequence[_Reader], bodies: Sequence[bytes]) -> Values:
+    *quicker, surest = access_paths
     for read in quicker:
         with suppress(msgspec.MsgspecError, RecursionError):
             return read(bodies)

@@ -1,9 +1,9 @@
-"""Memo indexes that found no room: queries do without them for a while, and do not wait for them. Pure."""
+"""Memo indexes that did not fit in memory: queries do without them for a while, and do not wait for them. Pure."""
 
 from collections.abc import Set
 from dataclasses import dataclass
 
-from sowline.path import Path
+from sowline.model.path import Path
 
 PATIENCE = 100
 """So many queries do without a memo index before it is tried again."""
@@ -15,12 +15,12 @@ PATHS_MAX = 10_000
 @dataclass(slots=True)
 class _Refusal:
     wanted: frozenset[Path] | None
-    """The memo indexes that there was no room for together; None where there is none for this one alone."""
+    """The memo indexes that do not fit together; None where this one does not fit alone."""
     queries_left: int = PATIENCE
 
 
 class Refusals:
-    """Of one topic: the memo indexes that some query is waiting for, and those for which there was no room."""
+    """Of one topic: the memo indexes that some query is waiting for, and those that did not fit."""
 
     def __init__(self) -> None:
         self._awaited: dict[Path, frozenset[Path]] = {}
@@ -41,12 +41,12 @@ class Refusals:
         self._awaited |= dict.fromkeys(wanted, wanted)
 
     def dropped(self, path: Path) -> None:
-        """Note that a memo index has gone to make room."""
+        """Note that a memo index was dropped for another."""
         if path in self._awaited:
             self._refuse(path, self._awaited.pop(path))
 
     def too_large(self, path: Path) -> None:
-        """Note that there is no room for a memo index, whatever else goes."""
+        """Note that a memo index does not fit, whatever else is dropped."""
         self._refuse(path, None)
 
     def made(self, path: Path) -> None:

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sowline.document.writes import Known, intrinsics_of
-from sowline.filter.about import About
-from sowline.position import Position
+from sowline.emodb.writes import DocumentMetadata, intrinsics_of
+from sowline.filter.metadata import Metadata
+from sowline.model.position import Position
 
 RowNumbers = NDArray[np.int64]
 
@@ -33,7 +33,7 @@ class Rare(NamedTuple):
     """What not every record has: the correlation of its last update, and what is known of a document."""
 
     correlation: str | None = None
-    known: Known | None = None
+    known: DocumentMetadata | None = None
 
 
 NOTHING_RARE = Rare()
@@ -49,10 +49,10 @@ class Rows:
         self.bodies: list[bytes | None] = []
         self.rare: dict[int, Rare] = {}
         """What not every record has, by row, where there is some of it."""
-        self.deleted: dict[bytes, Known] = {}
+        self.deleted: dict[bytes, DocumentMetadata] = {}
         """What is known of documents that are no records now, by SOW key."""
         self.changed: set[int] | None = None
-        """Rows that indexes may not have seen as they are now; a set as soon as somebody keeps indexes."""
+        """Rows that indexes may not have seen as they are now; a set as soon as there are indexes."""
         self._partitions = array("H")
         self._eras = array("q")
         self._offsets = array("q")
@@ -78,7 +78,7 @@ class Rows:
         position: Position,
         time: int,
         correlation: str | None = None,
-        known: Known | None = None,
+        known: DocumentMetadata | None = None,
     ) -> None:
         """Insert the record or replace it."""
         row = self.numbers.get(key)
@@ -113,7 +113,7 @@ class Rows:
         self._read_at.append(0.0)
         return len(self.keys) - 1
 
-    def remove(self, key: bytes, known: Known | None = None) -> None:
+    def remove(self, key: bytes, known: DocumentMetadata | None = None) -> None:
         """Take the record out, if it is in; of a document something stays `known`."""
         if known is not None:
             self.deleted[key] = known
@@ -141,8 +141,8 @@ class Rows:
         row = self.numbers.get(key)
         return None if row is None else self.bodies[row]
 
-    def known(self, key: bytes) -> Known | None:
-        """What is known of a document beside its content, also of one that is deleted."""
+    def known(self, key: bytes) -> DocumentMetadata | None:
+        """What is known of a document apart from its content, also of one that is deleted."""
         row = self.numbers.get(key)
         return self.deleted.get(key) if row is None else self.rare.get(row, NOTHING_RARE).known
 
@@ -213,11 +213,11 @@ class Captured:
         """What not every record has, of one of the records."""
         return self.rare.get(int(self.rows[at]), NOTHING_RARE)
 
-    def facts(self, at: int, topic: About) -> About:
-        """What is known of one of the records beside its body, and beside what is known of all of its topic."""
+    def facts(self, at: int, topic: Metadata) -> Metadata:
+        """What is known of one of the records, apart from its body and from what is known of all of its topic."""
         read_at, time, rare = float(self.read_at[at]), int(self.times[at]), self.rare_of(at)
         known = rare.known
-        return About(
+        return Metadata(
             sow_key=self.keys[at].decode(),
             topic=topic.topic,
             size=len(self.bodies[at]),
@@ -230,18 +230,18 @@ class Captured:
             tags=known.writes.tags if known else (),
         )
 
-    def places(self, chosen: RowNumbers) -> list[bytes | None]:
+    def locations(self, chosen: RowNumbers) -> list[bytes | None]:
         """The position of the last change of each chosen record, as `partition@position`; None if not known."""
         offsets = self.offsets[chosen]
         unknown = offsets == UNKNOWN_OFFSET
         if not (self.eras[chosen].any() or self.nths[chosen].any() or unknown.any()):
             plain = zip(self.partitions[chosen].tolist(), offsets.tolist(), strict=True)
-            return [b"%d@%d" % place for place in plain]
+            return [b"%d@%d" % location for location in plain]
         columns = (self.partitions, self.eras, self.offsets, self.nths)
-        places = zip(unknown.tolist(), *(column[chosen].tolist() for column in columns), strict=True)
+        locations = zip(unknown.tolist(), *(column[chosen].tolist() for column in columns), strict=True)
         return [
             None if lacking else f"{partition}@{Position(*position)}".encode()
-            for lacking, partition, *position in places
+            for lacking, partition, *position in locations
         ]
 
     def hash(self, chosen: RowNumbers) -> int:

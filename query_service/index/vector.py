@@ -1,6 +1,6 @@
 """Filters evaluated over columns: all rows at once, in blocks that stay in the processor's cache.
 
-A filter's top-level conjuncts are told apart: those that ask only for fields and constants are evaluated
+A filter's top-level conjuncts are of two kinds: those that ask only for fields and constants are evaluated
 here; the rest is left to the filter's closure, and so is every row whose value a column can't hold.
 """
 
@@ -42,7 +42,7 @@ from sowline.filter.tree import (
     conjunction,
     paths_of,
 )
-from sowline.path import Path
+from sowline.model.path import Path
 
 BLOCK_ROWS = 1 << 16
 

@@ -12,7 +12,7 @@ from sowline.filter.predicates import Judge
 BYTES_MAX = 8 << 20
 
 CHARS_PER_TEXT = 100
-"""What judging any text costs beside its characters."""
+"""What judging any text costs in addition to its characters."""
 
 _UNKNOWN = -1
 

@@ -5,19 +5,20 @@ from typing import NamedTuple
 
 import orjson
 
-from fanout.groups import GroupChange
-from fanout.page import Entered, Event, Left, Window
-from fanout.subscription import MATCH, OOF, PUBLISH, Delivery, Sighting
-from query_service.grouping import groups_of, load_groups
-from query_service.pace import in_turns
-from query_service.pages import Paged, sorted_set
-from query_service.query import Query, Selection
-from query_service.rows import Captured
-from query_service.state import TopicState
-from query_service.views import GUESSED, Due, Shown, View, Viewer, no_longer_shown
-from sowline.change import DELETED, Change
-from sowline.path import Document
-from sowline.position import Position, before_the_log
+from fanout.engine.groups import GroupChange
+from fanout.engine.page import Entered, Event, Left, Window
+from fanout.engine.subscription import MATCH, OOF, PUBLISH, ChangeView, Delivery
+from query_service.cooperative import in_turns
+from query_service.index.rows import Captured
+from query_service.live.pages import Paged, sorted_set
+from query_service.live.view import GUESSED, Due, LiveView, ShownRecord, Viewer, no_longer_shown
+from query_service.query.grouping import groups_of, load_groups
+from query_service.query.query import Query
+from query_service.query.selection import Selection
+from query_service.topics.state import TopicState
+from sowline.model.path import Document
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import DELETED, Change
 
 Order = tuple[int, int, Position]
 """When a record changed last: log time, partition, position."""
@@ -25,7 +26,7 @@ Order = tuple[int, int, Position]
 LONG_AGO: Order = (0, 0, before_the_log())
 
 
-class GroupView(View):
+class GroupView(LiveView):
     """The groups of the records that match."""
 
     def __init__(self, topic: TopicState, selection: Selection, groups_max: int) -> None:
@@ -41,33 +42,33 @@ class GroupView(View):
         await load_groups(self._groups, query)
         await in_turns(self._groups.records(), query.work)  # results are kept: showing them is quick then
 
-    def _take(self, partition: int, seen: Sighting) -> list[tuple[Viewer, Due]]:
+    def _take(self, partition: int, seen: ChangeView) -> list[tuple[Viewer, Due]]:
         before = seen.before if seen.matched_before(self._filter) else None
         now = seen.now if seen.matches_now(self._filter) else None
         if before is None and now is None:
             return []
-        place = (seen.change.time, partition, seen.change.position)
-        return self._told(self._groups.change(seen.change.sow_key, before, now, place))
+        order = (seen.change.time, partition, seen.change.position)
+        return self._due(self._groups.change(seen.change.sow_key, before, now, order))
 
-    def _told(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
+    def _due(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
         """What changes of groups mean to the viewers."""
         published = [
             (c.sow_key, Delivery(PUBLISH, c.body, previous=c.previous)) for c in changed if c.body is not None
         ]
-        gone = [
+        deletions = [
             (c.sow_key, Delivery(OOF, c.previous, DELETED, c.previous))
             for c in changed
             if c.body is None and c.previous is not None
         ]
-        return [(viewer, (gone if viewer.oof else []) + published) for viewer in self._viewers]
+        return [(viewer, (deletions if viewer.oof else []) + published) for viewer in self._viewers]
 
-    def shown_to(self, viewer: Viewer) -> dict[bytes, Shown]:
+    def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
         """All groups."""
-        return {key: Shown(body, 0) for key, body in self._groups.records()}
+        return {key: ShownRecord(body, 0) for key, body in self._groups.records()}
 
-    def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, Shown]:
-        were: dict[bytes, Shown | None] = {}
-        done: list[_Step] = []
+    def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, ShownRecord]:
+        were: dict[bytes, ShownRecord | None] = {}
+        done: list[_UndoStep] = []
         try:
             for step in self._steps_back(undone):
                 changed = self._groups.change(step.key, step.now, step.before, LONG_AGO)
@@ -78,33 +79,33 @@ class GroupView(View):
                 self._groups.change(step.key, step.before, step.now, step.order)
         return self._shown_if(viewer, were)
 
-    def _once(self, body: bytes | None) -> Shown | None:
+    def _once(self, body: bytes | None) -> ShownRecord | None:
         """What a group was; what it showed of its latest record isn't known."""
         if body is None:
             return None
-        return Shown(body, 0, position=GUESSED) if self._groups.tells_latest else Shown(body, 0)
+        return ShownRecord(body, 0, position=GUESSED) if self._groups.tells_latest else ShownRecord(body, 0)
 
-    def _shown_if(self, viewer: Viewer, were: dict[bytes, Shown | None]) -> dict[bytes, Shown]:
+    def _shown_if(self, viewer: Viewer, were: dict[bytes, ShownRecord | None]) -> dict[bytes, ShownRecord]:
         """What a viewer would see if these groups were as given, None being no group."""
         shown = self.shown_to(viewer) | {key: of for key, of in were.items() if of is not None}
         return {key: of for key, of in shown.items() if were.get(key, of) is not None}
 
-    def _steps_back(self, undone: dict[bytes, Change]) -> Iterator["_Step"]:
+    def _steps_back(self, undone: dict[bytes, Change]) -> Iterator["_UndoStep"]:
         for key, change in undone.items():
-            seen = Sighting(change, self.topic.about)
+            seen = ChangeView(change, self.topic.metadata)
             before = seen.before if seen.matched_before(self._filter) else None
             held = self.topic.rows.capture(self.topic.rows.found([key]))
             now = self._matching(held) if len(held) else None
             if now is None:
-                yield _Step(key, None, before, LONG_AGO)
+                yield _UndoStep(key, None, before, LONG_AGO)
             else:
                 order = (int(held.times[0]), int(held.partitions[0]), held.position(0))
-                yield _Step(key, now, before, order)
+                yield _UndoStep(key, now, before, order)
 
     def _matching(self, held: Captured) -> Document | None:
         """The document of the one record that is held, if it matches."""
         document: Document = orjson.loads(held.bodies[0])
-        return document if self._filter.matches_about(document, held.facts(0, self.topic.about)) else None
+        return document if self._filter.matches_about(document, held.facts(0, self.topic.metadata)) else None
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
         return Delivery(OOF, body, DELETED, body)
@@ -120,48 +121,48 @@ class GroupPageView(Paged, GroupView):
 
     async def _load(self, query: Query) -> None:
         await load_groups(self._groups, query)
-        groups = ((self._key(key, body), Shown(body, 0)) for key, body in self._groups.records())
+        groups = ((self._key(key, body), ShownRecord(body, 0)) for key, body in self._groups.records())
         self._set = await sorted_set(await in_turns(groups, query.work))
 
-    def _told(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
-        """The windows as they are behind all the changes, beside what they were before."""
-        due: dict[Window, list[Event[Shown]]] = {}
+    def _due(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
+        """The windows as they are after all the changes, compared with what they were before."""
+        due: dict[Window, list[Event[ShownRecord]]] = {}
         for group in changed:
             if group.body is None:
                 seen = self._set.remove(group.sow_key)
             else:
-                seen = self._set.put(self._key(group.sow_key, group.body), Shown(group.body, 0))
+                seen = self._set.put(self._key(group.sow_key, group.body), ShownRecord(group.body, 0))
             for window, events in seen.items():
                 due.setdefault(window, []).extend(events)
         return [
-            (viewer, said)
+            (viewer, deliveries)
             for viewer in self._viewers
-            if (said := self._said(due.get(viewer.window, []), changed, oof=viewer.oof))
+            if (deliveries := self._deliveries(due.get(viewer.window, []), changed, oof=viewer.oof))
         ]
 
-    def _said(self, events: list[Event[Shown]], changed: list[GroupChange], *, oof: bool) -> Due:
+    def _deliveries(self, events: list[Event[ShownRecord]], changed: list[GroupChange], *, oof: bool) -> Due:
         """What a step means to a window, of which all events are given; groups it held and holds may be in two."""
-        gone = {group.sow_key for group in changed if group.body is None}
+        deletions = {group.sow_key for group in changed if group.body is None}
         before = {group.sow_key: group.previous for group in changed}
         last = {event.sow_key: event for event in events}
         first = {event.sow_key: event for event in reversed(events)}
         out: Due = []
-        said: Due = []
+        deliveries: Due = []
         for key, event in last.items():
             body = event.held.body
             held = None if isinstance(first[key], Entered) else before.get(key, body)
             if not isinstance(event, Left):
-                said.append((key, Delivery(PUBLISH, body, previous=held)))
+                deliveries.append((key, Delivery(PUBLISH, body, previous=held)))
             elif held is not None and oof:
                 present = self._groups.body(key) or body
-                out.append((key, Delivery(OOF, present, DELETED if key in gone else MATCH, held)))
-        return out + said
+                out.append((key, Delivery(OOF, present, DELETED if key in deletions else MATCH, held)))
+        return out + deliveries
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
         return no_longer_shown(body, self._groups.body(key))
 
 
-class _Step(NamedTuple):
+class _UndoStep(NamedTuple):
     """A record whose changes are to be undone: its document now and before, and when it changed last."""
 
     key: bytes
@@ -170,7 +171,7 @@ class _Step(NamedTuple):
     order: Order
 
 
-def shown_in_order(shown: dict[bytes, Shown], selection: Selection) -> dict[bytes, Shown]:
+def shown_in_order(shown: dict[bytes, ShownRecord], selection: Selection) -> dict[bytes, ShownRecord]:
     """Return the groups that are asked for, in the order that is asked for."""
     order, groups = selection.order, list(shown.items())
     if order.terms:

@@ -1,6 +1,6 @@
 """Live views: what pages and groups have in common. Each is kept once, for any number of subscribers.
 
-A subscriber that is too slow for every change is later told the difference between what it holds and what
+A subscriber that is too slow for every change is later sent the difference between what it holds and what
 there is then. A subscriber that comes back with a bookmark holds what the view was there: the changes since
 are undone to find out what that is.
 """
@@ -13,37 +13,38 @@ from typing import NamedTuple
 
 import structlog
 
-from fanout.page import Window
-from fanout.subscription import MATCH, OOF, PUBLISH, Delivery, Sighting, entitled
-from fanout.telling import Deltas, Form, tell
-from query_service.answers import unforeseen
-from query_service.conflating import Conflated, pending_of
-from query_service.outbox import Outbox
-from query_service.query import Query, Selection
-from query_service.state import TopicState
-from query_service.step import put_step
-from sowline.bookmark import Positions
-from sowline.change import DELETED, Change
-from sowline.difference import Keys
-from sowline.document.writes import Known
+from fanout.engine.delivery import Deltas, Form, payload_of
+from fanout.engine.page import Window
+from fanout.engine.subscription import MATCH, OOF, PUBLISH, ChangeView, Delivery, entitled
+from query_service.live.conflation import Conflated, pending_of
+from query_service.outbox.change_message import put_step
+from query_service.outbox.outbox import Outbox
+from query_service.query.query import Query
+from query_service.query.selection import Selection
+from query_service.refusal import unforeseen
+from query_service.topics.state import TopicState
+from sowline.emodb.writes import DocumentMetadata
 from sowline.errors import SowlineError
-from sowline.options import Options
-from sowline.position import Position, before_the_log
+from sowline.model.bookmark import Positions
+from sowline.model.difference import Keys
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import DELETED, Change
+from sowline.protocol.options import Options
 
 log = structlog.get_logger()
 
 Due = list[tuple[bytes, Delivery]]
-"""Messages for one subscriber: the SOW key of the record or group, and what is said of it."""
+"""Messages for one subscriber: the SOW key of the record or group, and what is sent of it."""
 
 
-class Shown(NamedTuple):
+class ShownRecord(NamedTuple):
     """A record or group as a view shows it; `position` and `partition` are those of a record's last change."""
 
     body: bytes
     time: int
     partition: int = 0
     position: Position | None = None
-    known: Known | None = None
+    known: DocumentMetadata | None = None
 
 
 GUESSED = before_the_log()
@@ -51,7 +52,7 @@ GUESSED = before_the_log()
 
 
 class Viewer:
-    """One subscriber of a view. While it is not live, `held` is what it was told last, and `positions` where."""
+    """One subscriber of a view. While it is not live, `held` is what it was sent last, and `positions` where."""
 
     def __init__(
         self, outbox: Outbox, sub_id: str, topic: TopicState, selection: Selection, *, delta: bool
@@ -65,15 +66,15 @@ class Viewer:
         self.form = Form.of(options, delta=delta)
         self.keys = keys_shown(topic, options)
         self.window = Window(selection.skip_n, selection.top_n or 0)
-        self.held: dict[bytes, Shown] = {}
+        self.held: dict[bytes, ShownRecord] = {}
         self.positions: Positions = {}
         self.behind = asyncio.Event()
         self.live = asyncio.Event()
-        """Whether it is told what the view shows as that changes."""
+        """Whether it is sent what the view shows as that changes."""
         self.level_at = time.monotonic()
         """When it was live last, if it is not now."""
-        self.was_told = False
-        """Whether it was told anything since this was last set to False."""
+        self.was_sent = False
+        """Whether it was sent a message since this was last set to False."""
         self.conflated: Conflated | None = None
         if options.conflation is not None:
             pending = pending_of(options, self.form, self.keys, of_each=True)
@@ -81,9 +82,17 @@ class Viewer:
                 outbox, sub_id, topic, self.form, pending, options.conflation, lambda: topic.positions
             )
 
-    def entitled(self, said: Delivery) -> Delivery:
-        """What is said of a record to somebody who may only see some of the topic's."""
-        return said if self._entitled is None else entitled(said, self._entitled)
+    def take_from(self, replaced: "Viewer") -> None:
+        """Hold what another one holds."""
+        self.held, self.positions = replaced.held, replaced.positions
+
+    def forget_form(self) -> None:
+        """Note that the client holds the bodies in another form than that of its messages now."""
+        self.held = {key: shown._replace(position=GUESSED) for key, shown in self.held.items()}
+
+    def entitled(self, delivery: Delivery) -> Delivery:
+        """What a user who may see only some of the topic's records is sent of one."""
+        return delivery if self._entitled is None else entitled(delivery, self._entitled)
 
     @property
     def is_too_slow(self) -> bool:
@@ -91,26 +100,32 @@ class Viewer:
         return self.outbox.full and (self.conflated is None or self.conflated.is_large)
 
 
-def as_held(said: Delivery) -> Delivery:
-    """What a conflated subscriber is told: of what leaves, as it was told of it last."""
-    return replace(said, body=said.previous) if said.command == OOF and said.previous is not None else said
+def as_held(delivery: Delivery) -> Delivery:
+    """What a conflated subscriber is sent: of what leaves, as it was sent last."""
+    return (
+        replace(delivery, body=delivery.previous)
+        if delivery.command == OOF and delivery.previous is not None
+        else delivery
+    )
 
 
-def no_longer_shown(body: bytes, present: bytes | None, known: Known | None = None) -> Delivery:
-    """What is said of what a viewer held with this body: that it is gone, or what it is at present."""
+def no_longer_shown(body: bytes, present: bytes | None, known: DocumentMetadata | None = None) -> Delivery:
+    """The message for what a viewer held with this body: that it is deleted, or what it is at present."""
     if present is None:
         return Delivery(OOF, body, DELETED, body, known)
     return Delivery(OOF, present, MATCH, body, known)
 
 
-def is_redundant(said: Delivery, *, of_changed: bool) -> bool:
+def is_redundant(delivery: Delivery, *, of_changed: bool) -> bool:
     """Whether a message of a redundant write tells nothing new; `of_changed`: it is of the document itself."""
     return (
-        said.command == PUBLISH and said.previous is not None and (of_changed or said.previous == said.body)
+        delivery.command == PUBLISH
+        and delivery.previous is not None
+        and (of_changed or delivery.previous == delivery.body)
     )
 
 
-def as_they_were(held: Shown, shown: Shown) -> bool:
+def as_they_were(held: ShownRecord, shown: ShownRecord) -> bool:
     """Whether nothing but redundant writes lies between two states of a document."""
     one, other = held.known, shown.known
     if one is None or other is None or held.body != shown.body:
@@ -125,7 +140,7 @@ def keys_shown(topic: TopicState, options: Options) -> Keys:
     return tuple(tuple(map(str, path.steps)) for path in options.grouping)
 
 
-class View(ABC):
+class LiveView(ABC):
     """What pages and groups have in common: they are filled from a query, then follow the changes after it."""
 
     def __init__(self, topic: TopicState, selection: Selection) -> None:
@@ -135,9 +150,9 @@ class View(ABC):
         self.filling: asyncio.Task[None] | None = None
         self.failed: SowlineError | None = None
         self.coming_back = asyncio.Lock()
-        """Held by who goes back in time, one at a time: that takes room and time."""
+        """Held by a subscription that goes back in time, one at a time: that takes memory and time."""
         self._filter = selection.filter
-        self._pending: list[tuple[int, Sighting]] | None = []
+        self._pending: list[tuple[int, ChangeView]] | None = []
         self._viewers: dict[Viewer, None] = {}
 
     def __len__(self) -> int:
@@ -166,13 +181,13 @@ class View(ABC):
         viewer.live.set()
 
     def remove(self, viewer: Viewer) -> None:
-        """Tell a viewer nothing more."""
+        """Send a viewer nothing more."""
         self._viewers.pop(viewer, None)
         viewer.live.clear()
         viewer.level_at = time.monotonic()
 
-    def apply(self, partition: int, seen: Sighting) -> int:
-        """Take a change in, tell the viewers, and return how many messages that took."""
+    def apply(self, partition: int, seen: ChangeView) -> int:
+        """Take a change in, send it to the viewers, and return how many messages that took."""
         if self._pending is not None:
             self._pending.append((partition, seen))
             return 0
@@ -185,32 +200,32 @@ class View(ABC):
             return 0
         live: list[tuple[Viewer, Due]] = []
         for viewer, meant in self._without_redundant(due, seen.change):
-            messages = [(key, viewer.entitled(said)) for key, said in meant]
-            viewer.was_told = viewer.was_told or bool(messages)
+            messages = [(key, viewer.entitled(delivery)) for key, delivery in meant]
+            viewer.was_sent = viewer.was_sent or bool(messages)
             if viewer.conflated is None:
                 live.append((viewer, messages))
             else:
                 each = [(key, delivery, Deltas(viewer.keys)) for key, delivery in messages]
                 viewer.conflated.take(partition, seen, each)
-        return self._tell_now(live, partition, seen)
+        return self._send_now(live, partition, seen)
 
     def _without_redundant(self, due: list[tuple[Viewer, Due]], change: Change) -> list[tuple[Viewer, Due]]:
-        """What is due of a change, but to those who want to hear nothing of redundant writes only what differs."""
+        """What is due of a change, for those who asked for no redundant writes only what differs."""
         if not change.is_redundant:
             return due
         return [
-            (viewer, [m for m in said if not is_redundant(m[1], of_changed=m[0] == change.sow_key)])
+            (viewer, [m for m in messages if not is_redundant(m[1], of_changed=m[0] == change.sow_key)])
             if viewer.no_redundant
-            else (viewer, said)
-            for viewer, said in due
+            else (viewer, messages)
+            for viewer, messages in due
         ]
 
-    def _tell_now(self, due: list[tuple[Viewer, Due]], partition: int, seen: Sighting) -> int:
-        """Tell what a change means, and return how many messages that took."""
+    def _send_now(self, due: list[tuple[Viewer, Due]], partition: int, seen: ChangeView) -> int:
+        """Send what a change means, and return how many messages that took."""
         if due:
             before, now = (self._bookmark(partition, at) for at in (seen.after, seen.change.position))
             for viewer, messages in due:
-                self._tell(viewer, messages, before, now, seen.change.time)
+                self._send(viewer, messages, before, now, seen.change.time)
         return sum(len(messages) for _, messages in due)
 
     def _bookmark(self, partition: int, position: Position) -> str:
@@ -218,9 +233,9 @@ class View(ABC):
         return self.topic.bookmark(self.topic.positions | {partition: position})
 
     def settle(self) -> int:
-        """After a batch of changes: whoever is too slow goes on at its own pace from here.
+        """After a batch of changes: a viewer that is too slow goes on at its own pace from here.
 
-        Returns how many messages it took to tell others what was too much to keep.
+        Returns how many messages it took to send others what was too much to keep.
         """
         for viewer in [viewer for viewer in self._viewers if viewer.is_too_slow]:
             self.fall_behind(viewer)
@@ -236,12 +251,12 @@ class View(ABC):
         viewer.behind.set()
 
     def catch_up(self, viewer: Viewer) -> None:
-        """Tell a viewer what differs from what it holds, and let it be live."""
+        """Send a viewer what differs from what it holds, and let it be live."""
         before, now = map(self.topic.bookmark, (viewer.positions, self.topic.positions))
         due = self.difference(viewer)
         if viewer.conflated is not None:
-            due = [(key, as_held(said)) for key, said in due]
-        self._tell(viewer, due, before, now, None)
+            due = [(key, as_held(delivery)) for key, delivery in due]
+        self._send(viewer, due, before, now, None)
         viewer.held = {}
         viewer.behind.clear()
         self.add(viewer)
@@ -263,7 +278,7 @@ class View(ABC):
             self.fall_behind(viewer)
 
     def difference(self, viewer: Viewer) -> Due:
-        """What turns what a viewer holds into what it sees now; nobody is told what leaves but who asked for it."""
+        """What turns what a viewer holds into what it sees now; what leaves only for those that asked for `oof`."""
         now = self.shown_to(viewer)
         due = [
             (key, viewer.entitled(self._left(key, shown.body)))
@@ -280,11 +295,13 @@ class View(ABC):
                 due.append((key, Delivery(PUBLISH, shown.body, previous=held.body, known=shown.known)))
         return due
 
-    def _tell(self, viewer: Viewer, due: Due, before: str, now: str, time: int | None) -> None:
+    def _send(self, viewer: Viewer, due: Due, before: str, now: str, time: int | None) -> None:
         """Put the messages of one step."""
-        messages = [tell(key, said, viewer.form, Deltas(viewer.keys), time) for key, said in due]
-        told = [message for message in messages if message is not None]
-        put_step(viewer.outbox, viewer.sub_id, self.topic.definition.name, viewer.form, told, before, now)
+        messages = [
+            payload_of(key, delivery, viewer.form, Deltas(viewer.keys), time) for key, delivery in due
+        ]
+        payloads = [message for message in messages if message is not None]
+        put_step(viewer, self.topic.definition.name, payloads, before, now)
 
     @property
     def can_go_back(self) -> bool:
@@ -301,17 +318,17 @@ class View(ABC):
         """Take in what the query finds."""
 
     @abstractmethod
-    def _take(self, partition: int, seen: Sighting) -> list[tuple[Viewer, Due]]:
+    def _take(self, partition: int, seen: ChangeView) -> list[tuple[Viewer, Due]]:
         """Take in a change; return what it means to the viewers."""
 
     @abstractmethod
-    def shown_to(self, viewer: Viewer) -> dict[bytes, Shown]:
+    def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
         """What a viewer sees now, by SOW key and in order."""
 
     @abstractmethod
-    def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, Shown]:
+    def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, ShownRecord]:
         """What a viewer saw before each of these records changed; the first change of each is given."""
 
     @abstractmethod
     def _left(self, key: bytes, body: bytes) -> Delivery:
-        """What is said of something that a viewer held with this body, and that is not shown to it any more."""
+        """The message for something that a viewer held with this body, and that is not shown to it any more."""

@@ -9,7 +9,7 @@ WAIT_SECONDS_MIN = 0.001
 WAIT_SECONDS_MAX = 0.05
 
 
-class Rounds:
+class FrameBatching:
     """Wakes the writers of outboxes that begin to fill.
 
     After a quiet time that is at once. As a frame costs nearly the same for one message as for many, the next round

@@ -1,7 +1,7 @@
 """Aggregated queries: the groups of the records that match at one instant."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import reduce
 from operator import xor
@@ -9,18 +9,19 @@ from typing import Any
 
 import orjson
 
-from fanout.groups import Groups
-from query_service.ordering import in_thread_if_large, sorted_in_runs
-from query_service.pace import CHUNK, Spend, in_turns
-from query_service.part import Part
-from query_service.query import Limits, Query, Result, Selection
-from query_service.rows import RowNumbers, digest_of
-from query_service.state import TopicState
-from sowline.bookmark import Positions
-from sowline.order import Order
-from sowline.path import Document
-from sowline.projection import parse_projection
-from sowline.wire import sow_record
+from fanout.engine.groups import Groups
+from query_service.cooperative import CHUNK, Spend, in_turns
+from query_service.index.rows import RowNumbers, digest_of
+from query_service.query.ordering import in_thread_if_large, sorted_in_runs
+from query_service.query.query import Query
+from query_service.query.selection import QueryLimits, Result, Selection
+from query_service.query.topic_slice import TopicSlice
+from query_service.topics.state import TopicState
+from sowline.expressions.order import Order
+from sowline.expressions.projection import parse_projection
+from sowline.model.bookmark import Positions
+from sowline.model.path import Document
+from sowline.protocol.server_message import sow_record
 
 
 def groups_of(topic: TopicState, selection: Selection, groups_max: int) -> Groups:
@@ -32,34 +33,44 @@ def groups_of(topic: TopicState, selection: Selection, groups_max: int) -> Group
 
 async def load_groups(groups: Groups, query: Query) -> None:
     """Let in all records that a query finds; others get turns in between. Raises `too many groups`."""
-    async for part, places in query.matches():
-        await in_turns(_loading(groups, part, places), query.work)
+    async for topic_slice, indices in query.matches():
+        await in_turns(_loading(groups, topic_slice, indices), query.work)
 
 
-def _loading(groups: Groups, part: Part, places: RowNumbers) -> Iterator[None]:
-    for entry in _entries(part, places):
+def _loading(groups: Groups, topic_slice: TopicSlice, indices: RowNumbers) -> Iterator[None]:
+    for entry in _entries(topic_slice, indices):
         groups.load((entry,))
         yield
 
 
-def _entries(part: Part, places: RowNumbers) -> Iterator[tuple[bytes, Document, tuple[Any, ...]]]:
-    captured, loads = part.captured, orjson.loads
-    for at in places.tolist():
+def _entries(
+    topic_slice: TopicSlice, indices: RowNumbers
+) -> Iterator[tuple[bytes, Document, tuple[Any, ...]]]:
+    captured, loads = topic_slice.captured, orjson.loads
+    for at in indices.tolist():
         order = (int(captured.times[at]), int(captured.partitions[at]), captured.position(at))
         yield captured.keys[at], loads(captured.bodies[at]), order
 
 
 class GroupedQuery:
-    """A query whose records are groups; used as `Query` is, of the same instants."""
+    """A query whose records are groups; used as `Query` is, of the same instants.
+
+    `make` returns the query for the records of the groups, where that is not one of now or of a time.
+    """
 
     def __init__(
-        self, topic: TopicState, selection: Selection, limits: Limits, at: int | None = None
+        self,
+        topic: TopicState,
+        selection: Selection,
+        limits: QueryLimits,
+        at: int | None = None,
+        make: Callable[[Selection], Query] | None = None,
     ) -> None:
         plain = replace(selection, order=Order(), top_n=None, skip_n=0)
         self.result = Result()
         self._name = topic.definition.name
         self._groups = groups_of(topic, selection, limits.groups_max)
-        self._query = Query([topic], plain, limits, at)
+        self._query = Query([topic], plain, limits, at) if make is None else make(plain)
         self._selection = selection
         self._limits = limits
 
@@ -98,7 +109,7 @@ class GroupedQuery:
             await asyncio.sleep(0)
 
     async def explained(self) -> list[dict[str, Any]]:
-        """Say which road the query takes to the records that it groups."""
+        """Report the access path to the records that it groups."""
         return await self._query.explained()
 
 

@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 import numpy as np
 import orjson
 
+from query_service.cooperative import in_turns
 from query_service.index.ranks import top
-from query_service.pace import in_turns
-from query_service.part import Part
-from query_service.rows import RowNumbers
-from sowline.order import Order
+from query_service.index.rows import RowNumbers
+from query_service.query.topic_slice import TopicSlice
+from sowline.expressions.order import Order
 
 T = TypeVar("T")
 
-Found = list[tuple[Part, RowNumbers]]
-"""Parts of a query, and the places in them of records that match."""
+Found = list[tuple[TopicSlice, RowNumbers]]
+"""Topic slices of a query, and the indices in them of records that match."""
 
 RUN = 5_000
 """What is sorted without a pause."""
@@ -29,13 +29,15 @@ LARGE = 20_000
 
 async def in_order(found: Found, order: Order, first: int, end: int | None) -> Found:
     """Return those from number `first` up to `end` of the order, as runs of records of one part."""
-    total = sum(len(places) for _, places in found)
+    total = sum(len(indices) for _, indices in found)
     end = total if end is None else min(end, total)
     if first >= end:
         return []
     if len(found) == 1 and found[0][0].ranks is not None:
-        ((part, places),) = found
-        return [(part, (await in_thread_if_large(_by_ranks, total, part, places, end))[first:])]
+        ((topic_slice, indices),) = found
+        return [
+            (topic_slice, (await in_thread_if_large(_by_ranks, total, topic_slice, indices, end))[first:])
+        ]
     keys = await in_turns(_keys(found, order))
     chosen = await in_thread_if_large(_smallest, total, keys, end)
     return list(_runs(found, chosen[first:]))
@@ -46,25 +48,25 @@ async def in_thread_if_large(work: Callable[..., T], size: int, *arguments: Any)
     return await asyncio.to_thread(work, *arguments) if size > LARGE else work(*arguments)
 
 
-def _by_ranks(part: Part, places: RowNumbers, end: int) -> RowNumbers:
-    """The first `end` of the places by the part's ranks; where these are equal, by SOW key."""
-    ranks = [rank[places] for rank in part.ranks or ()]
-    inside = top(np.arange(len(places)), ranks, [False] * len(ranks), end)
-    places, ranks = places[inside], [rank[inside] for rank in ranks]
+def _by_ranks(topic_slice: TopicSlice, indices: RowNumbers, end: int) -> RowNumbers:
+    """The first `end` of the indices by the slice's ranks; where these are equal, by SOW key."""
+    ranks = [rank[indices] for rank in topic_slice.ranks or ()]
+    inside = top(np.arange(len(indices)), ranks, [False] * len(ranks), end)
+    indices, ranks = indices[inside], [rank[inside] for rank in ranks]
     if ranks:
         sorting = np.lexsort(ranks[::-1])
-        places, ranks = places[sorting], [rank[sorting] for rank in ranks]
-    keys = part.captured.keys
-    for start, stop in _ties(ranks, len(places)):
+        indices, ranks = indices[sorting], [rank[sorting] for rank in ranks]
+    keys = topic_slice.captured.keys
+    for start, stop in _ties(ranks, len(indices)):
         if start >= end:
             break
-        run = nsmallest(end - start, places[start:stop].tolist(), key=keys.__getitem__)
-        places[start : start + len(run)] = run
-    return places[:end]
+        run = nsmallest(end - start, indices[start:stop].tolist(), key=keys.__getitem__)
+        indices[start : start + len(run)] = run
+    return indices[:end]
 
 
 def _ties(ranks: Sequence[Any], length: int) -> Iterator[tuple[int, int]]:
-    """Where runs of two and more equal places begin and end."""
+    """Where runs of two and more equal ranks begin and end."""
     same = np.ones(max(0, length - 1), bool)
     for rank in ranks:
         same &= rank[1:] == rank[:-1]
@@ -74,10 +76,10 @@ def _ties(ranks: Sequence[Any], length: int) -> Iterator[tuple[int, int]]:
 
 
 def _keys(found: Found, order: Order) -> Iterator[tuple[Any, int, int]]:
-    """Yield the sort key, the number of its part, and the place of each record."""
-    for number, (part, places) in enumerate(found):
-        keys, bodies = part.captured.keys, part.captured.bodies
-        for at in places.tolist():
+    """Yield the sort key, the number of its slice, and the index of each record."""
+    for number, (topic_slice, indices) in enumerate(found):
+        keys, bodies = topic_slice.captured.keys, topic_slice.captured.bodies
+        for at in indices.tolist():
             document = orjson.loads(bodies[at]) if order.terms else {}
             yield order.key(document, keys[at]), number, at
 
@@ -87,11 +89,11 @@ def _smallest(keys: list[tuple[Any, int, int]], end: int) -> list[tuple[Any, int
 
 
 def sorted_in_runs(keys: list[T]) -> list[T]:
-    """Sort in runs and merge them: in a thread, one long sort would let nobody else run."""
+    """Sort in runs and merge them: in a thread, one long sort would keep all others from running."""
     runs = [sorted(keys[start : start + RUN]) for start in range(0, len(keys), RUN)]  # type: ignore[type-var]
     return list(merge(*runs))  # type: ignore[type-var]
 
 
-def _runs(found: Found, chosen: list[tuple[Any, int, int]]) -> Iterator[tuple[Part, RowNumbers]]:
+def _runs(found: Found, chosen: list[tuple[Any, int, int]]) -> Iterator[tuple[TopicSlice, RowNumbers]]:
     for number, run in groupby(chosen, key=lambda entry: entry[1]):
         yield found[number][0], np.array([at for _, _, at in run], np.int64)

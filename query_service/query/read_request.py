@@ -1,49 +1,62 @@
 """What a request asks for: its topics, which of their records, and from where on."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
-from fanout.subscription import Subscription, require_told_before
-from query_service.entitled import entitled_to_read
-from query_service.grouping import GroupedQuery
-from query_service.naming import is_pattern, names
-from query_service.query import Limits, Query, Selection
-from query_service.rights import NOT_ENTITLED, Entitlements, Rights
-from query_service.state import State, TopicState
-from sowline.bookmark import Positions
-from sowline.document import compile_condition
+from fanout.engine.subscription import Subscription, require_sent_before
+from query_service.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
+from query_service.authorization.topic_patterns import TOPIC_CHARS_MAX, excerpt, is_pattern, meant
+from query_service.query.grouping import GroupedQuery
+from query_service.query.query import Query
+from query_service.query.read_entitlements import entitled_to_read
+from query_service.query.selection import QueryLimits, Selection
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.emodb import compile_condition
 from sowline.errors import SowlineError
+from sowline.expressions.projection import parse_projection
 from sowline.filter import ALL, Filter, compile_filter
 from sowline.filter.parse import FILTER_CHARS_MAX
-from sowline.filter.tree import Call, In, Literal, Meets, conjunction
-from sowline.options import Options
-from sowline.projection import parse_projection
-from sowline.span import Span
-from sowline.wire import Request
+from sowline.filter.tree import Call, In, Literal, Meets, conjunction, parts_of
+from sowline.model.bookmark import Positions
+from sowline.model.bookmark_range import BookmarkRange
+from sowline.protocol.options import Options
+from sowline.protocol.request import SUBSCRIBES, Request
 
 PAGE_RECORDS_MAX = 10_000
 """Of a paginated subscription; a page is sent at once."""
 
-Places = dict[str, Positions]
+FILTER_PARTS_MAX = 1500
+"""Paths, conditions, functions and constants of a request's filter; constants in a list do not count."""
+
+FILTER_PATHS_MAX = 256
+"""Different paths of a request's filter."""
+
+PositionsByLog = dict[str, Positions]
 """By log: a position of each partition."""
 
 
-def topics_of(state: State, name: str, entitlements: Entitlements) -> list[TopicState]:
+def topics_of(state: ServedTopics, name: str, entitlements: Entitlements) -> list[TopicState]:
     """Return the topic of that name, or where it begins with `^` all whose whole names match the pattern.
 
     Raises `not entitled` where there is one that the entitlements don't name, whether it exists or not, `invalid
-    topic`, `bad regex topic`, and `not ready` while one of them is being loaded.
+    topic`, `bad regex topic`, and `not ready` while one of them is being loaded. A pattern is not looked at where
+    the entitlements name nothing.
     """
-    if not is_pattern(name):
+    if len(name) > TOPIC_CHARS_MAX:
+        raise SowlineError(
+            "bad regex topic" if is_pattern(name) else "invalid topic",
+            f"expected a topic of at most {TOPIC_CHARS_MAX} characters, got {len(name)}",
+        )
+    if not is_pattern(name) or not entitlements:
         entitlements.of(name)
-    is_meant = names(name)
-    chosen = [topic for each, topic in state.topics.items() if is_meant(each)]
+    chosen = [state.topics[each] for each in meant(name, state.topics)]
     mine = ", ".join(each for each in state.topics if each in entitlements) or "none"
     if not chosen:
-        raise SowlineError("invalid topic", f"expected a topic ({mine}), got {name!r}")
+        raise SowlineError("invalid topic", f"expected a topic ({mine}), got {excerpt(name)!r}")
     if not all(topic.definition.name in entitlements for topic in chosen):
         raise SowlineError(
             NOT_ENTITLED,
-            f"expected a pattern of such topics only as you are entitled to ({mine}), got {name}",
+            f"expected a pattern of such topics only as you are entitled to ({mine}), got {excerpt(name)}",
         )
     for topic in chosen:
         if topic.loading:
@@ -53,11 +66,11 @@ def topics_of(state: State, name: str, entitlements: Entitlements) -> list[Topic
     return chosen
 
 
-def one_topic(state: State, name: str, entitlements: Entitlements) -> TopicState:
+def one_topic(state: ServedTopics, name: str, entitlements: Entitlements) -> TopicState:
     """Return the topic of that name; raises `regex topic not supported`, and what `topics_of` raises."""
     if is_pattern(name):
         raise SowlineError(
-            "regex topic not supported", f"expected one topic by its name, got the pattern {name}"
+            "regex topic not supported", f"expected one topic by its name, got the pattern {excerpt(name)}"
         )
     return topics_of(state, name, entitlements)[0]
 
@@ -73,33 +86,40 @@ def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
     return topics[0]
 
 
-class Asked(NamedTuple):
+class ReadRequest(NamedTuple):
     """The topics of a read, and which of their records it is about."""
 
     topics: list[TopicState]
     selection: Selection
 
 
-def asked_of(state: State, request: Request, rights: Rights) -> Asked:
+def read_request_of(state: ServedTopics, request: Request, rights: Rights) -> ReadRequest:
     """Return what a read is about, of what may be seen; raises the reason of whatever is wrong with it."""
     topics = topics_of(state, request.topic, rights.read)
-    return Asked(topics, entitled_to_read(selection_of(request), topics, rights))
+    selection = selection_of(request)
+    if selection.options.projection:
+        # It is kept: who answers the request, in the event loop, does not parse it again.
+        parse_projection(selection.options.projection)
+    selection = entitled_to_read(selection, topics, rights)
+    if request.sow_keys and request.command in SUBSCRIBES:
+        selection = replace(selection, live=live_filter(selection))
+    return ReadRequest(topics, selection)
 
 
-def query_of(request: Request, asked: Asked, limits: Limits) -> Query | GroupedQuery:
+def query_of(request: Request, asked: ReadRequest, limits: QueryLimits) -> Query | GroupedQuery:
     """Return the query that a request asks for; raises `no sow`, `invalid bookmark` and `no history`."""
     topics, selection = asked
     if not any(topic.definition.has_sow for topic in topics):
         raise no_sow(topics[0])
     check_documents(selection.options, topics)
-    span = span_of(request, topics)
-    if span.end is not None or span.is_return:
+    bookmark_range = bookmark_range_of(request, topics)
+    if bookmark_range.end is not None or bookmark_range.is_return:
         raise SowlineError(
             "invalid bookmark",
-            "expected a time to ask for the records of, like 20261121T120000Z, got"
+            "expected a time or a bookmark to ask for the records of, like 20261121T120000Z or orders:0@1187, got"
             f" {request.bookmark or request.up_to!r}",
         )
-    at = past_of(span, selection.options, topics)
+    at = past_of(bookmark_range, selection.options, topics)
     if selection.options.projection:
         return GroupedQuery(only_topic(request, topics), selection, limits, at)
     return Query(topics, selection, limits, at)
@@ -130,7 +150,7 @@ def is_view(request: Request, selection: Selection) -> bool:
         raise SowlineError(
             "invalid top_n", f"expected a page of at most {PAGE_RECORDS_MAX} records, got {selection.top_n}"
         )
-    require_told_before(selection.filter, f"the filter of {kind} subscription")
+    require_sent_before(selection.filter, f"the filter of {kind} subscription")
     if is_grouped and (names := parse_projection(selection.options.projection).nondeterministic):
         raise SowlineError(
             "invalid projection",
@@ -154,6 +174,7 @@ def selection_of(request: Request) -> Selection:
 def asked_filter(request: Request) -> Filter:
     """Return what filter and condition of a request ask for together; raises `bad filter` and `bad condition`."""
     filter = compile_filter(request.filter)
+    _check_parts(filter)
     if not request.condition.strip():
         return filter
     if len(request.condition) > FILTER_CHARS_MAX:
@@ -165,70 +186,83 @@ def asked_filter(request: Request) -> Filter:
     return Filter(meets if filter == ALL else conjunction([filter.tree, meets]))
 
 
+def _check_parts(filter: Filter) -> None:
+    """Raise `bad filter` for one that would keep the event loop from its other clients."""
+    parts = parts_of(filter.tree)
+    if parts > FILTER_PARTS_MAX or len(filter.paths) > FILTER_PATHS_MAX:
+        raise SowlineError(
+            "bad filter",
+            f"expected a filter of at most {FILTER_PARTS_MAX} parts and {FILTER_PATHS_MAX} paths, got {parts} and"
+            f" {len(filter.paths)}; a list (IN) of constants is one part",
+        )
+
+
 def subscription_of(request: Request, selection: Selection) -> Subscription:
     """Return what a live subscription asks for; raises what its filter may not have."""
     options, delta = selection.options, request.is_delta
     if options.oof or options.no_redundant:
         option = "oof" if options.oof else "no_redundant"
-        require_told_before(selection.filter, f"the filter of a subscription with {option}")
+        require_sent_before(selection.filter, f"the filter of a subscription with {option}")
     elif delta:
-        require_told_before(selection.filter, "the filter of a delta subscription")
+        require_sent_before(selection.filter, "the filter of a delta subscription")
     return Subscription(live_filter(selection), options.oof, delta, options.no_redundant)
 
 
 def live_filter(selection: Selection) -> Filter:
     """Return the filter of live messages: SOW keys restrict it as they restrict the snapshot."""
-    if not selection.sow_keys:
-        return selection.filter
+    if selection.live is not None or not selection.sow_keys:
+        return selection.live or selection.filter
     keys = tuple(Literal(key.decode()) for key in selection.sow_keys)
     return Filter(conjunction([In(Call("SOW_KEY", ()), keys), selection.filter.tree]))
 
 
-def span_of(request: Request, topics: list[TopicState]) -> Span:
+def bookmark_range_of(request: Request, topics: list[TopicState]) -> BookmarkRange:
     """Return where a subscription begins and ends, in these topics; raises `invalid bookmark`."""
-    span = request.span
-    is_list = len(span.starts) > 1
-    for start in span.starts:
+    bookmark_range = request.bookmark_range
+    is_list = len(bookmark_range.starts) > 1
+    for start in bookmark_range.starts:
         if isinstance(start, dict):
             _check_partitions(start, topics)
             if not is_list and not is_pattern(request.topic) and len(start) < len(topics):
                 raise _other_logs(start, topics)
-    if isinstance(span.end, dict):
-        _check_partitions(span.end, topics)
+    if isinstance(bookmark_range.end, dict):
+        _check_partitions(bookmark_range.end, topics)
         for topic in topics:
-            log, named = topic.definition.log, span.end.get(topic.definition.log, {})
+            log, named = topic.definition.log, bookmark_range.end.get(topic.definition.log, {})
             if missing := [part.number for part in topic.partitions if part.number not in named]:
                 raise SowlineError(
                     "invalid bookmark",
                     f"expected an end in each partition, got none in {missing[0]} of {log}",
                 )
-    return span
+    return bookmark_range
 
 
-def _check_partitions(place: Places, topics: list[TopicState]) -> None:
+def _check_partitions(positions_by_log: PositionsByLog, topics: list[TopicState]) -> None:
     counts = {topic.definition.log: len(topic.partitions) for topic in topics}
-    if not set(place) <= set(counts):
-        raise _other_logs(place, topics)
-    for log, positions in place.items():
+    if not set(positions_by_log) <= set(counts):
+        raise _other_logs(positions_by_log, topics)
+    for log, positions in positions_by_log.items():
         if beyond := [number for number in positions if number >= counts[log]]:
             raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
 
 
-def _other_logs(place: Places, topics: list[TopicState]) -> SowlineError:
+def _other_logs(positions_by_log: PositionsByLog, topics: list[TopicState]) -> SowlineError:
     logs = ", ".join(topic.definition.log for topic in topics)
-    return SowlineError("invalid bookmark", f"expected a bookmark of {logs}, got one of {', '.join(place)}")
+    return SowlineError(
+        "invalid bookmark", f"expected a bookmark of {logs}, got one of {', '.join(positions_by_log)}"
+    )
 
 
-def past_of(span: Span, options: Options, topics: list[TopicState]) -> int | None:
+def past_of(bookmark_range: BookmarkRange, options: Options, topics: list[TopicState]) -> int | None:
     """Return the time of which the records are asked for, in ms; None for what is now.
 
     Raises `no history` where a topic has none, unless the option `current` says that now will do.
     """
-    if span.moment is None:
+    if bookmark_range.moment is None:
         return None
     lacking = [topic.definition.name for topic in topics if topic.definition.history is None]
     if not lacking:
-        return span.moment.microseconds // 1000
+        return bookmark_range.moment.microseconds // 1000
     if options.current:
         return None
     raise SowlineError(

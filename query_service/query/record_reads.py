@@ -5,18 +5,17 @@ from typing import Any
 import numpy as np
 import orjson
 
-from query_service.asking import no_sow
-from query_service.part import Part
-from query_service.query import Selection
-from query_service.rights import Entitlement
-from query_service.state import TopicState
-from sowline.document import UNDEFINED
-from sowline.document.writes import Known, document_of
+from query_service.authorization.entitlements import Entitlement
+from query_service.query.read_request import no_sow
+from query_service.query.selection import Selection
+from query_service.query.topic_slice import TopicSlice
+from query_service.topics.state import TopicState
+from sowline.config.topics import TopicDefinition
+from sowline.emodb import UNDEFINED
+from sowline.emodb.writes import DocumentMetadata, document_of
 from sowline.errors import SowlineError
 from sowline.filter import ALL
-from sowline.key import sow_key
-from sowline.select import Select
-from sowline.topics import TopicDefinition
+from sowline.model.select import Select
 
 
 def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:
@@ -28,10 +27,10 @@ def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:
     definition = topic.definition
     if not definition.has_sow:
         raise no_sow(topic)
-    wanted = sow_key(definition.domain_prefix, key)
-    part = Part.of(topic, Selection(sow_keys=(wanted,)))
-    captured = part.captured
-    part.note_reading(np.arange(len(captured)))
+    wanted = definition.key_rule.sow_key(key)
+    topic_slice = TopicSlice.of(topic, Selection(sow_keys=(wanted,)))
+    captured = topic_slice.captured
+    topic_slice.note_reading(np.arange(len(captured)))
     body = captured.bodies[0] if len(captured) else None
     is_seen = entitlement.filter == ALL or (
         body is not None and entitlement.filter.matches(orjson.loads(body))
@@ -46,7 +45,11 @@ def read_record(topic: TopicState, key: str, entitlement: Entitlement) -> bytes:
 
 
 def _as_document(
-    definition: TopicDefinition, key: str, body: bytes | None, known: Known | None, select: Select | None
+    definition: TopicDefinition,
+    key: str,
+    body: bytes | None,
+    known: DocumentMetadata | None,
+    select: Select | None,
 ) -> bytes:
     def fields(body: bytes) -> Any:
         return orjson.loads(body if select is None else select.apply(body))

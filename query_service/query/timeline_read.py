@@ -12,21 +12,23 @@ from typing import Any
 
 import orjson
 
-from query_service.asking import one_topic
-from query_service.replica import PartitionReplica
-from query_service.rights import NOT_ENTITLED, Rights
-from query_service.state import State, TopicState
-from query_service.timeline import Noted
-from sowline.bookmark import EPOCH, NOW, Positions, format_position
-from sowline.change import DELETE, Change, read_event
-from sowline.command import SOW_DELETE
-from sowline.document.fold import Outcome
+from query_service.authorization.entitlements import NOT_ENTITLED, Rights
+from query_service.query.read_request import one_topic
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.timeline import Noted
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.config.kafka_options import KafkaConfig
+from sowline.emodb.fold import FoldOutcome
 from sowline.errors import SowlineError
-from sowline.kafka import KafkaConfig, read_at
-from sowline.key import partition_of, sow_key
-from sowline.position import Position
-from sowline.span import Moment, Point, Span, parse_span
-from sowline.wire import Request, iso_time
+from sowline.kafka.clients import read_at
+from sowline.model.bookmark import EPOCH, NOW, Positions, format_position
+from sowline.model.bookmark_range import BookmarkRange, Moment, Point, parse_bookmark_range
+from sowline.model.key import partition_of
+from sowline.model.position import Position
+from sowline.protocol.change import DELETE, Change, read_event
+from sowline.protocol.command import SOW_DELETE
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import iso_time
 
 LIMIT_MAX = 1000
 """Writes in one answer."""
@@ -41,24 +43,24 @@ READ_SECONDS_MAX = 30.0
 WALKED_AT_ONCE = 5000
 """Writes that are gone over before others in the event loop get a turn."""
 
-APPLIED = Outcome.APPLIED.value
-NOT_APPLIED = (Outcome.NOOP.value, Outcome.CONDITION_FALSE.value)
+APPLIED = FoldOutcome.APPLIED.value
+NOT_APPLIED = (FoldOutcome.NOOP.value, FoldOutcome.CONDITION_FALSE.value)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TimelineRequest:
     """Which writes of which document are asked for, in which order."""
 
     topic: TopicState
     key: str
-    span: Span
+    bookmark_range: BookmarkRange
     limit: int
     newest_first: bool
 
     @property
     def sow_key(self) -> bytes:
         """The document's SOW key."""
-        return sow_key(self.topic.definition.domain_prefix, self.key)
+        return self.topic.definition.key_rule.sow_key(self.key)
 
     @property
     def partition(self) -> PartitionReplica:
@@ -67,18 +69,21 @@ class Wanted:
 
     @property
     def awaited(self) -> Positions:
-        """The newest of the places that are asked for, which the replica must have reached; empty without any."""
-        points = (*self.span.starts, self.span.end)
-        places = [_position(point, self) for point in points if isinstance(point, dict)]
-        newest = max((place for place in places if place is not None), default=None)
+        """The newest of the positions that are asked for, which the replica must have reached; empty without any."""
+        points = (*self.bookmark_range.starts, self.bookmark_range.end)
+        positions = [_position(point, self) for point in points if isinstance(point, dict)]
+        newest = max(
+            (named for named in positions if named is not None),
+            default=None,
+        )
         return {} if newest is None else {self.partition.number: newest}
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TimelineAnswer:
     """A timeline: its writes as they go on the wire, where the replica stood, and since when it has every write."""
 
-    wanted: Wanted
+    wanted: TimelineRequest
     bookmark: str
     since: int
     """A time in ms since 1970: of what was before it, writes may be missing."""
@@ -88,12 +93,16 @@ class Told:
     def answer(self) -> bytes:
         """All of it as one JSON object."""
         wanted = self.wanted
-        about = {"topic": wanted.topic.definition.name, "key": wanted.key, "sow_key": wanted.sow_key.decode()}
-        head = orjson.dumps({**about, "bookmark": self.bookmark, "since": iso_time(self.since)})
-        return b'%s,"writes":[%s]}' % (head[:-1], b",".join(self.writes))
+        fields = {
+            "topic": wanted.topic.definition.name,
+            "key": wanted.key,
+            "sow_key": wanted.sow_key.decode(),
+        }
+        prefix = orjson.dumps({**fields, "bookmark": self.bookmark, "since": iso_time(self.since)})
+        return b'%s,"writes":[%s]}' % (prefix[:-1], b",".join(self.writes))
 
 
-def wanted_of(state: State, request: Request, rights: Rights) -> Wanted:
+def timeline_request_of(state: ServedTopics, request: Request, rights: Rights) -> TimelineRequest:
     """Return what a request asks for; raises the reason of whatever is wrong with it."""
     topic = one_topic(state, request.topic, rights.read)
     if not rights.read.of(topic.definition.name).is_whole:
@@ -110,23 +119,23 @@ def wanted_of(state: State, request: Request, rights: Rights) -> Wanted:
         raise SowlineError("key missing", "expected the key of a document, got none")
     if not 1 <= request.limit <= LIMIT_MAX:
         raise SowlineError("invalid limit", f"expected a limit of 1 to {LIMIT_MAX}, got {request.limit}")
-    span = parse_span(request.bookmark or EPOCH, request.up_to)
-    wanted = Wanted(topic, request.key, span, request.limit, request.reversed)
-    for point in (*span.starts, span.end):
+    bookmark_range = parse_bookmark_range(request.bookmark or EPOCH, request.up_to)
+    wanted = TimelineRequest(topic, request.key, bookmark_range, request.limit, request.reversed)
+    for point in (*bookmark_range.starts, bookmark_range.end):
         _check(point, wanted)
     return wanted
 
 
-def _check(point: Point | None, wanted: Wanted) -> None:
+def _check(point: Point | None, wanted: TimelineRequest) -> None:
     if isinstance(point, dict) and _position(point, wanted) is None:
         log, number = wanted.topic.definition.log, wanted.partition.number
         raise SowlineError(
-            "invalid bookmark", f"expected a place in partition {number} of {log}, where the document is"
+            "invalid bookmark", f"expected a position in partition {number} of {log}, where the document is"
         )
 
 
-def _position(place: dict[str, Positions], wanted: Wanted) -> Position | None:
-    return place.get(wanted.topic.definition.log, {}).get(wanted.partition.number)
+def _position(positions: dict[str, Positions], wanted: TimelineRequest) -> Position | None:
+    return positions.get(wanted.topic.definition.log, {}).get(wanted.partition.number)
 
 
 class TimelineReader:
@@ -137,7 +146,7 @@ class TimelineReader:
         self._bytes_max = min(bytes_max, BYTES_MAX)
         self._turns = asyncio.Semaphore(READS_AT_ONCE)
 
-    async def told(self, wanted: Wanted) -> Told:
+    async def read(self, wanted: TimelineRequest) -> TimelineAnswer:
         """Return a timeline as it is at this instant; raises `result too large`, and `not ready` without Kafka."""
         topic, partition = wanted.topic, wanted.partition
         timeline = partition.timeline
@@ -159,9 +168,9 @@ class TimelineReader:
                 for change in changes
                 if _is_within(wanted, change.time, change.position)
             ]
-        return Told(wanted, bookmark, since, writes)
+        return TimelineAnswer(wanted, bookmark, since, writes)
 
-    async def _read(self, wanted: Wanted, offsets: list[int]) -> list[Change]:
+    async def _read(self, wanted: TimelineRequest, offsets: list[int]) -> list[Change]:
         """Return the document's changes at these offsets, in their order, as far as they are there still."""
         async with self._turns:
             try:
@@ -172,7 +181,7 @@ class TimelineReader:
                 ) from None
         return [found[offset] for offset in offsets if offset in found]
 
-    def _changes(self, wanted: Wanted, offsets: list[int]) -> dict[int, Change]:
+    def _changes(self, wanted: TimelineRequest, offsets: list[int]) -> dict[int, Change]:
         """Read what is there of the document's changes at these offsets, which ascend."""
         found: dict[int, Change] = {}
         size = 0
@@ -190,12 +199,12 @@ class TimelineReader:
         return found
 
 
-async def _offsets(walk: Iterator[Noted], wanted: Wanted, most: int | None) -> list[Noted]:
+async def _offsets(walk: Iterator[Noted], wanted: TimelineRequest, most: int | None) -> list[Noted]:
     """Return the next writes of a walk that may be asked for, up to `most`; others get turns in between."""
     found: list[Noted] = []
-    reach = _reach(wanted)
+    kafka_health = _kafka_health(wanted)
     for number, noted in enumerate(walk, 1):
-        if noted.offset in reach and _is_within(wanted, noted.time):
+        if noted.offset in kafka_health and _is_within(wanted, noted.time):
             found.append(noted)
         if len(found) == most:
             break
@@ -204,32 +213,34 @@ async def _offsets(walk: Iterator[Noted], wanted: Wanted, most: int | None) -> l
     return found
 
 
-def _reach(wanted: Wanted) -> range:
-    """Return the offsets outside of which nothing is asked for, by what is known of its places."""
-    partition, span = wanted.partition, wanted.span
+def _kafka_health(wanted: TimelineRequest) -> range:
+    """Return the offsets outside of which nothing is asked for, by what is known of its positions."""
+    partition, bookmark_range = wanted.partition, wanted.bookmark_range
     begins = [
         partition.offset_for(position)
         if isinstance(start, dict) and (position := _position(start, wanted)) is not None
         else 0
-        for start in span.starts
+        for start in bookmark_range.starts
     ]
-    end = _position(span.end, wanted) if isinstance(span.end, dict) else None
+    end = _position(bookmark_range.end, wanted) if isinstance(bookmark_range.end, dict) else None
     return range(min(begins), partition.next_offset if end is None else partition.offset_behind(end))
 
 
-def _is_within(wanted: Wanted, ms: int, position: Position | None = None) -> bool:
+def _is_within(wanted: TimelineRequest, ms: int, position: Position | None = None) -> bool:
     """Tell whether a write of that log time is asked for; where its position is not known, whether it may be."""
-    span = wanted.span
-    begins = (_side(wanted, start, ms, position, unknown=1) for start in span.starts)
-    if max(begins) < (0 if span.takes_start else 1):
+    bookmark_range = wanted.bookmark_range
+    begins = (_side(wanted, start, ms, position, unknown=1) for start in bookmark_range.starts)
+    if max(begins) < (0 if bookmark_range.takes_start else 1):
         return False
-    if span.end is None:
+    if bookmark_range.end is None:
         return True
-    return _side(wanted, span.end, ms, position, unknown=-1) <= (0 if span.takes_end else -1)
+    return _side(wanted, bookmark_range.end, ms, position, unknown=-1) <= (
+        0 if bookmark_range.takes_end else -1
+    )
 
 
-def _side(wanted: Wanted, point: Point, ms: int, position: Position | None, unknown: int) -> int:
-    """Return on which side of a place a write is: -1 before it, 0 at it, 1 behind it."""
+def _side(wanted: TimelineRequest, point: Point, ms: int, position: Position | None, unknown: int) -> int:
+    """Return on which side of a position a write is: -1 before it, 0 at it, 1 after it."""
     if point == EPOCH:
         return 1
     if point == NOW:
@@ -238,17 +249,17 @@ def _side(wanted: Wanted, point: Point, ms: int, position: Position | None, unkn
         at: tuple[int, ...] = (ms * 1000,)
         return (at > point) - (at < point)
     assert isinstance(point, dict)
-    place = _position(point, wanted)
-    assert place is not None, "it was checked"
-    return unknown if position is None else (position > place) - (position < place)
+    named = _position(point, wanted)
+    assert named is not None, "it was checked"
+    return unknown if position is None else (position > named) - (position < named)
 
 
-def _write(wanted: Wanted, change: Change) -> bytes:
+def _write(wanted: TimelineRequest, change: Change) -> bytes:
     """Return a write as it goes on the wire; docs/emodb.md describes the fields."""
     writes = change.writes
     assert writes is not None, "it is of a document"
     definition, partition = wanted.topic.definition, wanted.partition
-    about: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "bookmark": format_position(definition.log, partition.number, change.position),
         "timestamp": iso_time(change.time),
         "command": SOW_DELETE if change.op == DELETE else change.op,
@@ -260,10 +271,10 @@ def _write(wanted: Wanted, change: Change) -> bytes:
         "redundant": writes.redundant,
     }
     if change.text is not None:
-        about["delta"] = change.text.decode()
+        fields["delta"] = change.text.decode()
     if change.reason is not None:
-        about["reason"] = change.reason
-    return orjson.dumps(about | {"previous": _body(change.previous), "data": _body(change.body)})
+        fields["reason"] = change.reason
+    return orjson.dumps(fields | {"previous": _body(change.previous), "data": _body(change.body)})
 
 
 def _body(body: bytes | None) -> orjson.Fragment | None:

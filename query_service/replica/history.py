@@ -17,14 +17,14 @@ from itertools import accumulate, chain
 import numpy as np
 from numpy.typing import NDArray
 
-from query_service.rows import NOTHING_RARE, UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
-from sowline import topics
-from sowline.bookmark import format_time
-from sowline.change import Change
-from sowline.position import Position
+from query_service.index.rows import NOTHING_RARE, UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
+from sowline.config import topics
+from sowline.model.bookmark import format_time
+from sowline.model.position import Position
+from sowline.protocol.change import Change
 
 STATE_BYTES = 112
-"""What a former state takes beside its body; docs/benchmarks.md has what was measured."""
+"""What a former state takes in addition to its body; docs/benchmarks.md has what was measured."""
 
 INTERVAL_BYTES = 48
 
@@ -55,7 +55,7 @@ class Former:
     nths: Values
     times: Values
     rare: dict[int, Rare]
-    """By place in the columns, where there is one."""
+    """By index in the columns, where there is one."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -70,16 +70,16 @@ class Since:
     former: Former
 
 
-class History:
+class PartitionHistory:
     """The past of one partition. Changes are noted in their order, each before the rows take it in."""
 
-    def __init__(self, declared: topics.History, rows: Rows) -> None:
+    def __init__(self, declared: topics.HistoryDefinition, rows: Rows) -> None:
         self.granularity = max(1, declared.granularity)
         """The length of an interval, in ms."""
         self._window = declared.window
         self._rows = rows
         self._floor = 0
-        """The number of the interval before whose end nothing can be told. Interval n ends at n * granularity."""
+        """The number of the interval before whose end nothing is known. Interval n ends at n * granularity."""
         self._until = -1
         """The end of the newest interval, in ms."""
         self._is_open = False
@@ -122,7 +122,7 @@ class History:
 
     @property
     def floor(self) -> int:
-        """The time before which nothing can be told, in ms since 1970."""
+        """The time before which nothing is known, in ms since 1970."""
         return self._floor * self.granularity
 
     @property
@@ -186,8 +186,8 @@ class History:
                 self._first += 1
             self._move_intervals_up()
 
-    def begin_anew(self, time: int) -> None:
-        """Note that changes are missing before the one of this time: nothing can be told of what was before it."""
+    def restart(self, time: int) -> None:
+        """Note that changes are missing before the one of this time: nothing is known of what was before it."""
         self._floor = max(self._floor, -(-time // self.granularity))
         self._until = self._floor * self.granularity
         self._is_open = False
@@ -256,7 +256,7 @@ class History:
             _values(self._offsets, start),
             _values(self._nths, start),
             _values(self._times, start),
-            {number - shift: said for number, said in self._rare.items() if number >= shift},
+            {number - shift: rare_row for number, rare_row in self._rare.items() if number >= shift},
         )
         after = Position(self._after_eras[at], self._after_offsets[at], self._after_nths[at])
         return Since(after, self._gained - self._gains[at], former)
@@ -267,11 +267,11 @@ class Histories:
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
-        self._all: list[History] = []
+        self._all: list[PartitionHistory] = []
         self.dropped = 0
-        """Former states that have gone before their time, for want of room."""
+        """Former states that were dropped before their time, because the memory did not suffice."""
 
-    def add(self, history: History) -> None:
+    def add(self, history: PartitionHistory) -> None:
         """Count what it takes."""
         self._all.append(history)
 
@@ -295,22 +295,22 @@ class Histories:
             over -= _swept(history, over)
         ends = [(end, at) for at, history in enumerate(self._all) if (end := history.oldest) is not None]
         heapify(ends)
-        gone = 0
+        dropped = 0
         while over > 0 and ends:
             _, at = ends[0]
             history = self._all[at]
-            gone += history.drop_oldest()
+            dropped += history.drop_oldest()
             over -= INTERVAL_BYTES
             over -= _swept(history, over)
             if (end := history.oldest) is None:
                 heappop(ends)
             else:
                 heapreplace(ends, (end, at))
-        self.dropped += gone
-        return gone
+        self.dropped += dropped
+        return dropped
 
 
-def _swept(history: History, wanted: int) -> int:
+def _swept(history: PartitionHistory, wanted: int) -> int:
     """Sweep until so many bytes are freed, if they can be; return how many were."""
     freed = 0
     while freed < wanted and (some := history.sweep()):
@@ -331,9 +331,9 @@ def joined(found: Sequence[Former]) -> Former:
         _together([each.nths for each in found]),
         _together([each.times for each in found]),
         {
-            start + at: said
+            start + at: rare_row
             for start, each in zip(starts, found, strict=False)
-            for at, said in each.rare.items()
+            for at, rare_row in each.rare.items()
         },
     )
 

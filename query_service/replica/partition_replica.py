@@ -10,24 +10,24 @@ from collections.abc import Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
-from query_service.history import History
-from query_service.rows import Rows
-from query_service.timeline import Timeline
-from sowline.change import Change, Event, Progress, Rank
-from sowline.following import Verdict, verdict
-from sowline.position import Position, before_the_log
+from query_service.index.rows import Rows
+from query_service.replica.history import PartitionHistory
+from query_service.replica.timeline import Timeline
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import Change, Event, Progress
+from sowline.protocol.changes_loader import NewestEvents, RelativeAge, Verdict, verdict
 
 INDEX_STEP = 500
 """Events between two entries of the index from positions to offsets."""
 
 RING_BYTES_MAX = 64 * 1024 * 1024
-"""What the recent changes of a partition may take in memory, where nothing else is said."""
+"""What the recent changes of a partition may take in memory by default."""
 
 CHANGE_BYTES = 1024
-"""What a change takes beside its bodies: measured 600, and 950 with a correlation and a publisher."""
+"""What a change takes in addition to its bodies: measured 600, and 950 with a correlation and a publisher."""
 
 
-class Placed(NamedTuple):
+class EventAtOffset(NamedTuple):
     """An event and its offset in the changes topic."""
 
     offset: int
@@ -74,7 +74,7 @@ class Ring:
 
 
 class PartitionReplica:
-    """One partition. All of it is used from one thread; `apply` is one instant for whoever looks between calls."""
+    """One partition. All of it is used from one thread; `apply` is one instant for those that look between calls."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class PartitionReplica:
         rows: Rows,
         ring_changes_max: int,
         ring_bytes_max: int = RING_BYTES_MAX,
-        history: History | None = None,
+        history: PartitionHistory | None = None,
         timeline: Timeline | None = None,
     ) -> None:
         self.number = number
@@ -97,7 +97,7 @@ class PartitionReplica:
         """The offset in the changes topic up to which everything is applied."""
         self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
-        self._ranks: dict[bytes, Rank] = {}
+        self._newest = NewestEvents()
         self._index: list[tuple[Position, int]] = []
         self._since_indexed = 0
 
@@ -108,27 +108,25 @@ class PartitionReplica:
 
     # loading
 
-    def load(self, events: Sequence[Placed]) -> None:
-        """Take in events in the order of their offsets; of each key the one of the highest rank counts.
-
-        What the owner of an ended era wrote after the next one had begun counts as little as if it had never come.
-        """
+    def load(self, events: Sequence[EventAtOffset]) -> None:
+        """Take in events in the order of their offsets; of each key the one of the highest rank counts."""
         for offset, event in events:
             self._note(offset, event)
+            self._newest.saw(event)
             if self.history is not None:
                 self._load_history(self.history, event)
             if self.timeline is not None and event.position > self.held:
                 self._note_write(self.timeline, offset, event)
-            if isinstance(event, Change) and event.rank[0] >= self.held.era:
+            if isinstance(event, Change):
                 self._load_change(event)
             self._advance(event)
             self.next_offset = offset + 1
 
-    def _load_history(self, history: History, event: Event) -> None:
-        """Note the event as one that is followed; where changes before it are gone, begin anew behind it."""
+    def _load_history(self, history: PartitionHistory, event: Event) -> None:
+        """Note the event as one that is followed; where changes before it are missing, start again after it."""
         judged = verdict(event, self.held)
         if judged is Verdict.GAP:
-            history.begin_anew(event.time)
+            history.restart(event.time)
         elif judged is Verdict.TAKE and isinstance(event, Change):
             history.note(event)
         elif judged is Verdict.TAKE:
@@ -142,24 +140,18 @@ class PartitionReplica:
             timeline.advance(event.time)
 
     def _load_change(self, event: Change) -> None:
-        rank, highest = event.rank, self._ranks.get(event.sow_key)
-        if highest is None and (position := self._rows.position(event.sow_key)) is not None:
-            highest = (position.era, position)
-        if highest is None or highest < rank:
+        if self._newest.relative_age(event, self._rows.position(event.sow_key)) is RelativeAge.NEWER:
             self._keep(event)
-            if event.body is None or event.said_in is not None:
-                self._ranks[event.sow_key] = rank
-            else:
-                self._ranks.pop(event.sow_key, None)
+            self._newest.keep(event, is_stored=event.body is not None)
 
     def loaded(self) -> None:
         """Say that the load is done: from now on the replica follows."""
-        self._ranks.clear()
+        self._newest.clear()
         self.loading = False
 
     # following
 
-    def apply(self, events: Sequence[Placed]) -> list[Change]:
+    def apply(self, events: Sequence[EventAtOffset]) -> list[Change]:
         """Follow the events and return the changes among them that were new; raises `GapFound`."""
         changes: list[Change] = []
         held, history = self.held, self.history
@@ -237,10 +229,10 @@ class PartitionReplica:
         return self.ring.after(position, limit)
 
 
-def whole_records(events: list[Placed]) -> tuple[list[Placed], list[Placed]]:
+def whole_records(events: list[EventAtOffset]) -> tuple[list[EventAtOffset], list[EventAtOffset]]:
     """Split events so that the first part ends where a log record's changes end: between two instants.
 
-    The newest event up to there decides: an old one that a dead worker wrote amid a record does not end it.
+    The newest event up to there decides: an old one that a dead worker wrote inside a record does not end it.
     """
     whole = 0
     newest: Event | None = None

@@ -1,7 +1,7 @@
 """Where the changes topic tells each write to a document, for as long as a topic's `history_ttl`. Pure.
 
 A timeline keeps of each write the offset of its change and its log time, in the order of the log, and the way back
-to the document's write before it; what a write was is read from Kafka when somebody asks. By the partition's log
+to the document's write before it; what a write was is read from Kafka on request. By the partition's log
 time, what is older than `history_ttl` goes, a few writes with each that comes. A load notes what compaction has left.
 """
 
@@ -9,13 +9,13 @@ from array import array
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sowline.change import AGAIN, Change
+from sowline.protocol.change import AGAIN, Change
 
 WRITE_BYTES = 40
 """What a write takes in memory; docs/emodb.md has what was measured."""
 
 DOCUMENT_BYTES = 130
-"""What a document takes beside its writes."""
+"""What a document takes in addition to its writes."""
 
 PRUNED_A_STEP = 8
 """Writes that go at the most when log time moves on: no batch brings a pause, and more go than come."""
@@ -39,13 +39,13 @@ class Timeline:
     def __init__(self, ttl: int) -> None:
         self._ttl = ttl
         self.floor = 0
-        """The log time, in ms since 1970, before which writes are told no more."""
+        """The log time, in ms since 1970, before which writes are not kept."""
         self._last: dict[bytes, int] = {}
         """By SOW key, the number of the document's last write that is kept."""
         self._base = 0
         """The number of the first entry of the columns; numbers stay when entries move up."""
-        self._gone = 0
-        """Entries at the front that are told no more."""
+        self._dropped = 0
+        """Entries at the front that were dropped."""
         self._keys: list[bytes] = []
         self._offsets, self._times = array("q"), array("q")
         self._backs = array("I")
@@ -54,7 +54,7 @@ class Timeline:
     @property
     def writes(self) -> int:
         """How many writes are kept."""
-        return len(self._keys) - self._gone
+        return len(self._keys) - self._dropped
 
     @property
     def nbytes(self) -> int:
@@ -64,12 +64,12 @@ class Timeline:
     @property
     def oldest(self) -> int | None:
         """The log time of the oldest write that is kept, in ms since 1970; None if there is none."""
-        return self._times[self._gone] if self.writes else None
+        return self._times[self._dropped] if self.writes else None
 
     # what happens
 
     def note(self, offset: int, change: Change) -> None:
-        """Take in the next change; of one that begins anew without the document, nothing before it is told."""
+        """Take in the next change; of one that starts again without the document, nothing before it is kept."""
         self.advance(change.time)
         if change.op == AGAIN:
             return
@@ -107,19 +107,19 @@ class Timeline:
         return before - self.writes
 
     def _drop(self) -> None:
-        key = self._keys[self._gone]
-        if self._last.get(key) == self._base + self._gone:
+        key = self._keys[self._dropped]
+        if self._last.get(key) == self._base + self._dropped:
             del self._last[key]
-        self._gone += 1
+        self._dropped += 1
 
     def _move_up(self) -> None:
-        gone = self._gone
-        if gone > SLACK_MIN and 4 * gone > len(self._keys):
-            del self._keys[:gone]
+        dropped = self._dropped
+        if dropped > SLACK_MIN and 4 * dropped > len(self._keys):
+            del self._keys[:dropped]
             for column in (self._offsets, self._times, self._backs):
-                del column[:gone]
-            self._base += gone
-            self._gone = 0
+                del column[:dropped]
+            self._base += dropped
+            self._dropped = 0
 
     # what was
 
@@ -130,7 +130,7 @@ class Timeline:
     def _back_from(self, number: int | None) -> Iterator[Noted]:
         while number is not None:
             at = number - self._base
-            if at < self._gone or self._times[at] < self.floor:
+            if at < self._dropped or self._times[at] < self.floor:
                 return
             back = self._backs[at]
             yield Noted(self._offsets[at], self._times[at])
@@ -144,7 +144,7 @@ class Timelines:
         self._bytes_max = bytes_max
         self._all: list[Timeline] = []
         self.dropped = 0
-        """Writes that have gone before their time, for want of room."""
+        """Writes that were dropped before their time, because the memory did not suffice."""
 
     def add(self, timeline: Timeline) -> None:
         """Count what it takes."""

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from query_service.session import Session
-from query_service.standing import Standing
+from query_service.server.session import Session
+from query_service.subscriptions.progress import SubscriptionStatus
 
-CLIENTS_TOLD_MAX = 500
-SUBSCRIPTIONS_TOLD_MAX = 50
+CLIENTS_LISTED_MAX = 500
+SUBSCRIPTIONS_LISTED_MAX = 50
 """Of one client, and as many queries."""
 
-TEXT_TOLD_MAX = 500
+TEXT_CHARS_MAX = 500
 """Characters of a filter or of options."""
 
 
@@ -41,37 +41,37 @@ class Clients:
 
     @contextmanager
     def with_(self, address: str, agent: str, session: Session) -> Iterator[None]:
-        """Know a client as long as it is connected; `agent` is what its program calls itself."""
+        """List a client as long as it is connected; `agent` is the name that its program gives itself."""
         number = next(self._numbers)
-        self._connected[number] = Connected(number, address, agent[:TEXT_TOLD_MAX], session)
+        self._connected[number] = Connected(number, address, agent[:TEXT_CHARS_MAX], session)
         try:
             yield
         finally:
             del self._connected[number]
 
-    async def told(self) -> dict[str, Any]:
-        """Return how many there are, and what can be told of them; others in the event loop get turns."""
-        told = []
-        for one in list(itertools.islice(self._connected.values(), CLIENTS_TOLD_MAX)):
-            told.append(_about(one))
+    async def listed(self) -> dict[str, Any]:
+        """Return how many there are, and the details of the oldest; others in the event loop get turns."""
+        clients = []
+        for one in list(itertools.islice(self._connected.values(), CLIENTS_LISTED_MAX)):
+            clients.append(_describe(one))
             await asyncio.sleep(0)
-        return {"connected": len(self._connected), "clients": told}
+        return {"connected": len(self._connected), "clients": clients}
 
 
-def _about(one: Connected) -> dict[str, Any]:
+def _describe(one: Connected) -> dict[str, Any]:
     session = one.session
-    standings = itertools.islice(session.standings(), SUBSCRIPTIONS_TOLD_MAX)
-    queries = itertools.islice(session.queries(), SUBSCRIPTIONS_TOLD_MAX)
+    statuses = itertools.islice(session.subscription_statuses(), SUBSCRIPTIONS_LISTED_MAX)
+    queries = itertools.islice(session.queries(), SUBSCRIPTIONS_LISTED_MAX)
     return {
         "id": one.number,
         "user": session.user,
         "address": one.address,
         "agent": one.agent,
         "since": datetime.fromtimestamp(one.since, UTC).isoformat(timespec="milliseconds"),
-        "unsent_bytes": session.outbox.bytes,
+        "unsent_bytes": session.outbox.unsent_bytes,
         "unsent_bytes_max": session.outbox.bytes_max,
         "subscriptions_count": session.subscriptions_count,
-        "subscriptions": [_subscription(standing) for standing in standings],
+        "subscriptions": [_subscription(status) for status in statuses],
         "queries_count": session.queries_count,
         "queries": [
             {
@@ -85,8 +85,8 @@ def _about(one: Connected) -> dict[str, Any]:
     }
 
 
-def _subscription(standing: Standing) -> dict[str, Any]:
-    request = standing.request
+def _subscription(status: SubscriptionStatus) -> dict[str, Any]:
+    request = status.request
     return {
         "sub_id": request.id_of_subscription,
         "command": request.command,
@@ -94,11 +94,11 @@ def _subscription(standing: Standing) -> dict[str, Any]:
         "filter": _short(request.filter),
         "condition": _short(request.condition),
         "options": _short(request.options),
-        "state": standing.state,
-        "behind_positions": standing.behind_positions,
-        "behind_seconds": round(standing.behind_seconds, 3),
+        "state": status.state,
+        "behind_positions": status.behind_positions,
+        "behind_seconds": round(status.behind_seconds, 3),
     }
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= TEXT_TOLD_MAX else text[: TEXT_TOLD_MAX - 1] + "…"
+    return text if len(text) <= TEXT_CHARS_MAX else text[: TEXT_CHARS_MAX - 1] + "…"

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-CONSOLE = Path(__file__).with_name("console")
+CONSOLE = Path(__file__).parents[1] / "console"
 TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -51,7 +51,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Everything from here, nothing inline. The grid places its cells with style attributes and has icons as data."""
+"""Everything from here, nothing inline. The grid positions its cells with style attributes and has icons as data."""
 
 HEADERS = {
     "Content-Security-Policy": POLICY,

@@ -10,18 +10,19 @@ from typing import TypeVar
 
 from confluent_kafka import KafkaException, Message
 
-from fanout.subscription import Delivery, Sighting
-from query_service.active import Active, deliver
-from query_service.hub import Hub
-from query_service.pace import TURN_SECONDS, Turns
-from query_service.replica import PartitionReplica
-from query_service.state import TopicState
-from sowline.bookmark import Positions, format_position
-from sowline.change import Change, Event, read_event
+from fanout.engine.subscription import ChangeView, Delivery
+from query_service.cooperative import TURN_SECONDS, Turns
+from query_service.live.dispatcher import Dispatcher
+from query_service.live.subscription import LiveSubscription, deliver
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.topics.state import TopicState
+from sowline.config.kafka_options import KafkaConfig
 from sowline.errors import SowlineError
-from sowline.following import Verdict, verdict
-from sowline.kafka import REMOVED, KafkaConfig, read_range
-from sowline.position import Position
+from sowline.kafka.clients import REMOVED, read_range
+from sowline.model.bookmark import Positions, format_position
+from sowline.model.position import Position
+from sowline.protocol.change import Change, Event, read_event
+from sowline.protocol.changes_loader import Verdict, verdict
 
 BATCH_MAX = 1000
 
@@ -43,11 +44,11 @@ class BookmarkExpired(SowlineError):
     """Changes after the bookmark are no longer to be had one by one."""
 
     def __init__(self, topic: TopicState, partition: int, position: Position) -> None:
-        place = format_position(topic.definition.log, partition, position._replace(nth=0))
+        bookmark = format_position(topic.definition.log, partition, position._replace(nth=0))
         super().__init__(
             "bookmark_expired",
-            f"the changes after {place} are no longer kept one by one, or too many to go back over; begin without a"
-            " bookmark, or say with bookmark_not_found=now, epoch or reset where to begin then",
+            f"the changes after {bookmark} are no longer kept one by one, or are too many to undo; begin"
+            " without a bookmark, or choose with bookmark_not_found=now, epoch or reset where to begin instead",
         )
 
 
@@ -66,7 +67,7 @@ class Portion:
 
 
 class ChangesAfter:
-    """The changes of a `topic` after a place. `positions` moves on as they are handed out."""
+    """The changes of a `topic` after some positions. `positions` moves on as they are handed out."""
 
     def __init__(self, kafka: KafkaConfig, topic: TopicState, positions: Positions) -> None:
         self._kafka = kafka
@@ -100,7 +101,7 @@ class ChangesAfter:
         return None
 
     async def of(self, number: int) -> AsyncIterator[list[Change]]:
-        """Yield changes of one partition, in steps; in between, whoever takes them moves the position to the last."""
+        """Yield changes of one partition, in steps; in between, the caller moves the position to the last."""
         partition = self.topic.partitions[number]
         now = partition.held
         recent = partition.recent(self.positions[number], BATCH_MAX)
@@ -138,7 +139,7 @@ class ChangesAfter:
     def _portion(
         self, number: int, start: int, end: int, bytes_max: int
     ) -> AsyncIterator[tuple[list[Event], int]]:
-        """Read the next of it, once: when that is handed out, nobody reads any more."""
+        """Read the next of it, once: when that is handed out, reading has ended."""
         changes = self.topic.definition.changes
         batches = read_range({**self._kafka, **PREFETCH}, changes, number, start, end, READ_MAX)
         return _in_thread(_first_of(batches, end, bytes_max))
@@ -157,14 +158,14 @@ class ChangesAfter:
 
 
 async def changes_since(
-    kafka: KafkaConfig, places: Sequence[tuple[TopicState, Positions]], limit: int
+    kafka: KafkaConfig, begins: Sequence[tuple[TopicState, Positions]], limit: int
 ) -> list[list[tuple[int, Change]]]:
-    """Return all changes after a place in each topic, with their partitions, up to the instant of the return.
+    """Return all changes after the positions in each topic, with their partitions, up to the instant of the return.
 
     Raises `BookmarkExpired` where they are not to be had, or are more than `limit`.
     """
     followed: list[tuple[ChangesAfter, list[tuple[int, Change]]]] = [
-        (ChangesAfter(kafka, topic, dict(positions)), []) for topic, positions in places
+        (ChangesAfter(kafka, topic, dict(positions)), []) for topic, positions in begins
     ]
     while any(after.behind() for after, _ in followed):
         for after, found in followed:
@@ -181,54 +182,54 @@ async def changes_since(
 class CatchUp:
     """Brings one subscription to its topic's position, at the pace of its client."""
 
-    def __init__(self, kafka: KafkaConfig, active: Active) -> None:
-        self._active = active
-        self._after = ChangesAfter(kafka, active.topic, active.positions)
+    def __init__(self, kafka: KafkaConfig, live: LiveSubscription) -> None:
+        self._live = live
+        self._after = ChangesAfter(kafka, live.topic, live.positions)
 
     async def check(self) -> None:
         """Raise `BookmarkExpired` if the next change is no longer to be had, before anything is delivered."""
         await self._after.check()
 
-    async def run(self, hub: Hub) -> None:
+    async def run(self, dispatcher: Dispatcher) -> None:
         """Deliver what is missing; at the instant when nothing is, make the subscription live.
 
         Not before the client has room, though: it would be live for one change, and for the next, without end.
         """
-        outbox = self._active.outbox
-        await outbox.wait_drained()
+        outbox = self._live.outbox
+        await outbox.wait_turn()
         while behind := self._after.behind():
             for number in behind:
                 async for changes in self._after.of(number):
-                    await self._deliver(hub.turns, number, changes)
-            await outbox.wait_drained()
-        hub.add(self._active)
+                    await self._deliver(dispatcher.turns, number, changes)
+            await outbox.wait_turn()
+        dispatcher.add(self._live)
 
     async def _deliver(self, turns: Turns, number: int, changes: list[Change]) -> None:
-        active = self._active
+        live = self._live
         await turns.wait()
         began = time.monotonic()
         for change in changes:
-            await active.outbox.wait_drained()
-            seen, delivery = sighted(active, number, change)
-            deliver_one(active, number, seen, delivery)
+            await live.outbox.wait_turn()
+            seen, delivery = change_views(live, number, change)
+            deliver_one(live, number, seen, delivery)
             if time.monotonic() - began > TURN_SECONDS:
                 await turns.wait()
                 began = time.monotonic()
 
 
-def sighted(active: Active, number: int, change: Change) -> tuple[Sighting, Delivery | None]:
+def change_views(live: LiveSubscription, number: int, change: Change) -> tuple[ChangeView, Delivery | None]:
     """Return what the next change of a partition means to a subscription that is not live."""
-    seen = Sighting(change, active.topic.about, f"{active.log}:{number}", active.positions[number])
-    return seen, active.engine.on_change(seen)
+    seen = ChangeView(change, live.topic.metadata, f"{live.log}:{number}", live.positions[number])
+    return seen, live.engine.on_change(seen)
 
 
-def deliver_one(active: Active, number: int, seen: Sighting, delivery: Delivery | None) -> None:
+def deliver_one(live: LiveSubscription, number: int, seen: ChangeView, delivery: Delivery | None) -> None:
     """Tell a subscription of a change, and let it stand behind that."""
     if delivery is not None:
-        deliver(active.topic, number, seen, [(active, delivery)])
-    active.positions[number] = seen.change.position
-    if active.conflated is not None:
-        active.conflated.relieve()
+        deliver(live.topic, number, seen, [(live, delivery)])
+    live.positions[number] = seen.change.position
+    if live.conflated is not None:
+        live.conflated.relieve()
 
 
 def events_between(

@@ -1,17 +1,17 @@
-"""Telling a subscription of its changes one by one, in the order of their time: up to an end, or at a rate."""
+"""Replaying changes to a subscription one by one, in the order of their time: up to an end, or at a rate."""
 
 import asyncio
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
-from query_service.active import Active
-from query_service.backend import Backend
-from query_service.catch_up import ChangesAfter, deliver_one, sighted
-from query_service.ends import End, Ends
-from query_service.pace import STEP_SECONDS
-from sowline.change import Change
-from sowline.options import Rate
+from query_service.context import ServiceContext
+from query_service.cooperative import STEP_SECONDS, running
+from query_service.live.subscription import LiveSubscription
+from query_service.subscriptions.catch_up import ChangesAfter, change_views, deliver_one
+from query_service.subscriptions.end import End, Ends
+from sowline.protocol.change import Change
+from sowline.protocol.options import ReplayRate
 
 BURST_SECONDS = 0.1
 """So much of a rate that was not used may be made up for at once."""
@@ -20,7 +20,7 @@ BURST_SECONDS = 0.1
 class Throttle:
     """When the next message may go."""
 
-    def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, rate: ReplayRate, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
         self._clock = clock
         self._free = clock()
@@ -39,23 +39,23 @@ class Throttle:
 
 
 class _Source:
-    """What a subscription is still to be told of one partition."""
+    """What a subscription is still to be sent of one partition."""
 
-    def __init__(self, after: ChangesAfter, active: Active, number: int, end: End | None) -> None:
-        self.active = active
+    def __init__(self, after: ChangesAfter, live: LiveSubscription, number: int, end: End | None) -> None:
+        self.live = live
         self.number = number
         self.is_over = False
         self._after = after
         self._end = end
-        self._start = active.positions[number]
+        self._start = live.positions[number]
         self._batches: AsyncIterator[list[Change]] | None = None
         self._waiting: deque[Change] = deque()
 
     @property
     def is_behind(self) -> bool:
         """Whether the replica has more of it."""
-        held = self.active.topic.partitions[self.number].held
-        return not self.is_over and self.active.positions[self.number] < held
+        held = self.live.topic.partitions[self.number].held
+        return not self.is_over and self.live.positions[self.number] < held
 
     async def fill(self) -> bool:
         """Get what comes next, if there is something; tell whether there is."""
@@ -77,14 +77,14 @@ class _Source:
 
     def _stop(self) -> None:
         assert self._end is not None
-        positions = self.active.positions
-        end = self._end.place(self.number, positions[self.number])
+        positions = self.live.positions
+        end = self._end.final_position(self.number, positions[self.number])
         positions[self.number] = max(self._start, end)
         self.is_over = True
         self._batches = None
 
     def settle(self) -> None:
-        """Where there is nothing to tell now, find out whether there will never be."""
+        """Where there is nothing to send now, find out whether there will never be."""
         if self._end is not None and not self.is_over and self._end.is_reached(self.number):
             self._stop()
 
@@ -94,45 +94,39 @@ class _Source:
         return self._waiting[0] if self._waiting else None
 
     def take(self) -> None:
-        """Go behind the change that comes next."""
+        """Go past the change that comes next."""
         self._waiting.popleft()
         self._look_for_end()
 
 
-class Paced:
-    """Tells a subscription, over one topic or several, of its changes. `run` returns at the end, if there is one."""
+class Replay:
+    """Sends a subscription, over one topic or several, its changes. `run` returns at the end, if there is one."""
 
     def __init__(
         self,
-        backend: Backend,
-        actives: list[Active],
+        context: ServiceContext,
+        lives: list[LiveSubscription],
         ends: Ends | None,
-        rate: Rate | None,
+        rate: ReplayRate | None,
         caught_up: Callable[[], None],
     ) -> None:
-        self._state = backend.state
-        self._outbox = actives[0].outbox
+        self._state = context.state
+        self._outbox = lives[0].outbox
         self._ends = ends or {}
         self._throttle = None if rate is None else Throttle(rate)
         self._caught_up = caught_up
         self._news = asyncio.Event()
         self._sources = [
-            _Source(after, active, number, self._ends.get(active.log))
-            for active in actives
-            for after in [ChangesAfter(backend.kafka, active.topic, active.positions)]
-            for number in active.positions
+            _Source(after, live, number, self._ends.get(live.log))
+            for live in lives
+            for after in [ChangesAfter(context.kafka, live.topic, live.positions)]
+            for number in live.positions
         ]
 
     async def run(self) -> None:
-        """Tell everything up to the end; raises `BookmarkExpired` where it can't go on."""
-        loop = asyncio.get_running_loop()
-        helpers = [loop.create_task(self._settle(end)) for end in self._ends.values()]
-        helpers.append(loop.create_task(self._watch()))
-        try:
-            await self._tell()
-        finally:
-            for helper in helpers:
-                helper.cancel()
+        """Send everything up to the end; raises `BookmarkExpired` where it can't go on."""
+        async with running([self._watch(), *(self._settle(end) for end in self._ends.values())]):
+            await self._send_changes()
 
     async def _watch(self) -> None:
         while True:
@@ -143,12 +137,12 @@ class Paced:
         await end.settle()
         self._news.set()
 
-    async def _tell(self) -> None:
+    async def _send_changes(self) -> None:
         while True:
             self._news.clear()
             ready = [source for source in self._sources if await source.fill()]
             if ready:
-                await self._tell_next(ready)
+                await self._send_next(ready)
             elif not any(source.is_behind for source in self._sources):
                 for source in self._sources:
                     source.settle()
@@ -157,17 +151,17 @@ class Paced:
                 self._caught_up()
                 await self._news.wait()
 
-    async def _tell_next(self, ready: list[_Source]) -> None:
-        """Tell what comes first, and what more of that partition comes before the others."""
+    async def _send_next(self, ready: list[_Source]) -> None:
+        """Send what comes first, and what more of that partition comes before the others."""
         ready.sort(key=_time)
         source, until = ready[0], _time(ready[1]) if len(ready) > 1 else None
         began = time.monotonic()
         while (change := source.next) is not None and (until is None or change.time <= until):
-            await self._outbox.wait_drained()
-            seen, delivery = sighted(source.active, source.number, change)
+            await self._outbox.wait_turn()
+            seen, delivery = change_views(source.live, source.number, change)
             if delivery is not None and self._throttle is not None:
                 await asyncio.sleep(self._throttle.seconds(len(delivery.body), change.time))
-            deliver_one(source.active, source.number, seen, delivery)
+            deliver_one(source.live, source.number, seen, delivery)
             source.take()
             if time.monotonic() - began > STEP_SECONDS:
                 await asyncio.sleep(0)

@@ -9,25 +9,25 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from query_service.follower import Batches, Place
-from query_service.history import Former, Histories, History, joined, time_text
-from query_service.indexes import Indexes
-from query_service.memory import Memory
-from query_service.replica import RING_BYTES_MAX, GapFound, PartitionReplica
-from query_service.rows import Rows
-from query_service.timeline import Timeline, Timelines
-from sowline.bookmark import Positions, format_bookmark
-from sowline.change import Change
+from query_service.index.budget import Memory
+from query_service.index.rows import Rows
+from query_service.replica.history import Former, Histories, PartitionHistory, joined, time_text
+from query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, PartitionReplica
+from query_service.replica.timeline import Timeline, Timelines
+from query_service.topics.follower import Batches, ChangesPartition
+from query_service.topics.topic_indexes import Indexes
+from sowline.config.topics import TopicDefinition, Topics
 from sowline.errors import SowlineError
-from sowline.filter.about import About
-from sowline.latency import Latencies
-from sowline.position import Position
-from sowline.topics import TopicDefinition, Topics
+from sowline.filter.metadata import Metadata
+from sowline.model.bookmark import Positions, format_bookmark
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.runtime.metrics import Latencies
 
 log = structlog.get_logger()
 
 OnChanges = Callable[["TopicState", int, Position, list[Change]], None]
-"""Is told of a partition's changes, and where it stood before them."""
+"""Called with a partition's changes, and its position before them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,7 +67,7 @@ class TopicState:
         """Since it was loaded."""
         self.rows = Rows() if definition.has_sow else NoRows()
         self.indexes = Indexes(definition, self.rows, memory)
-        self.about = About(topic=definition.name)
+        self.metadata = Metadata(topic=definition.name)
         self.partitions = [
             PartitionReplica(
                 number,
@@ -80,10 +80,10 @@ class TopicState:
             for number in range(definition.partitions)
         ]
 
-    def _history(self, histories: Histories) -> History | None:
+    def _history(self, histories: Histories) -> PartitionHistory | None:
         if self.definition.history is None:
             return None
-        history = History(self.definition.history, self.rows)
+        history = PartitionHistory(self.definition.history, self.rows)
         histories.add(history)
         return history
 
@@ -110,7 +110,7 @@ class TopicState:
         return max(partition.changed_time for partition in self.partitions)
 
     @property
-    def histories(self) -> list[History]:
+    def histories(self) -> list[PartitionHistory]:
         """The pasts of its partitions; none if the topic has no history."""
         return [partition.history for partition in self.partitions if partition.history is not None]
 
@@ -155,7 +155,7 @@ class TopicState:
         return len(self.rows)
 
 
-class State:
+class ServedTopics:
     """All topics of a query service. Everything here happens in the event loop."""
 
     def __init__(
@@ -179,12 +179,16 @@ class State:
         self._making: set[asyncio.Task[None]] = set()
         self._by_changes = {topic.definition.changes: topic for topic in self.topics.values()}
         self._moved = asyncio.Event()
-        self.lags: Mapping[Place, int] = {}
+        self.lags: Mapping[ChangesPartition, int] = {}
         """Changes that Kafka has and this does not, by partition; the follower keeps it up to date."""
         self.delays = Latencies()
-        """From a change's append to the log until listeners were told: of each batch its oldest."""
+        """From a change's append to the log until listeners were called: of each batch its oldest."""
         self.broken: str | None = None
-        self.on_changes: OnChanges = lambda topic, partition, before, changes: None
+        self._on_changes: OnChanges = lambda topic, partition, before, changes: None
+
+    def listen(self, on_changes: OnChanges) -> None:
+        """Call this with every batch of changes, at the instant at which it is applied."""
+        self._on_changes = on_changes
 
     def lag(self, topic: TopicState) -> int | None:
         """Return how many events of the changes topic are yet to come here; None as long as that is not known."""
@@ -207,7 +211,7 @@ class State:
         return [name for name, topic in self.topics.items() if topic.loading]
 
     def take(self, batches: Batches) -> None:
-        """Apply what the follower read; each batch is one instant, and is told to the listeners at once."""
+        """Apply what the follower read; each batch is one instant, and listeners are called at once."""
         if self.broken:
             return
         for (changes_topic, number), events in batches.items():
@@ -226,7 +230,7 @@ class State:
             topic.changes_applied += len(changes)
             topic.indexes.keep_up()
             if changes:
-                self.on_changes(topic, number, before, changes)
+                self._on_changes(topic, number, before, changes)
                 self.delays.note(time.time() - changes[0].time / 1000)
         self._keep_histories_within()
         self._keep_timelines_within()
@@ -234,24 +238,24 @@ class State:
         self._moved = asyncio.Event()
 
     def _keep_histories_within(self) -> None:
-        had_room = not self.histories.dropped
-        if self.histories.keep_within() and had_room:
+        had_memory = not self.histories.dropped
+        if self.histories.keep_within() and had_memory:
             log.warning(
-                "the oldest history goes before its time: history_bytes_max leaves no room for it",
+                "history is dropped early: history_bytes_max is too small",
                 bytes=self.histories.nbytes,
             )
 
     def _keep_timelines_within(self) -> None:
-        had_room = not self.timelines.dropped
-        if self.timelines.keep_within() and had_room:
+        had_memory = not self.timelines.dropped
+        if self.timelines.keep_within() and had_memory:
             log.warning(
-                "writes to documents are told no more before their time: timeline_bytes_max leaves no room for them",
+                "timelines are dropped early: timeline_bytes_max is too small",
                 bytes=self.timelines.nbytes,
             )
 
-    def loaded(self, places: list[Place]) -> None:
+    def loaded(self, partitions: list[ChangesPartition]) -> None:
         """Note that partitions were read to the end seen at the start."""
-        for changes_topic, number in places:
+        for changes_topic, number in partitions:
             topic = self._by_changes[changes_topic]
             topic.partitions[number].loaded()
             if not topic.loading and topic.indexes.are_declared:
@@ -274,9 +278,15 @@ class State:
 
     async def wait_until_reached(self, topic: TopicState, wanted: Positions, seconds: float) -> bool:
         """Wait until every partition stands at or beyond the wanted positions; tell whether they do in time."""
+        return await self.wait_until(
+            lambda: all(topic.partitions[p].held >= position for p, position in wanted.items()), seconds
+        )
+
+    async def wait_until(self, holds: Callable[[], bool], seconds: float) -> bool:
+        """Wait until this holds, which is asked whenever something is applied; tell whether it does in time."""
         try:
             async with asyncio.timeout(seconds):
-                while any(topic.partitions[p].held < position for p, position in wanted.items()):
+                while not holds():
                     await self._moved.wait()
         except TimeoutError:
             return False

@@ -1,4 +1,4 @@
-"""The indexes of one topic, and which road a query takes over them.
+"""The indexes of one topic, and which access path a query takes over them.
 
 A memo index is made when a query first needs it, or at the start if the topic's definition names it; hash
 indexes are made at the start. All are kept up to date: rows that have changed are noted, and taken in some
@@ -13,23 +13,23 @@ from typing import Any
 
 import numpy as np
 
+from query_service.cooperative import Spend, in_steps, uncounted
+from query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN, AccessPath
+from query_service.index.budget import Memory
 from query_service.index.column import Column
 from query_service.index.dictionary import Dictionary
 from query_service.index.hash_index import HashIndex
+from query_service.index.key_lookup import sow_keys_of
 from query_service.index.ranks import Ranks, Sorting, ranks
 from query_service.index.read import Values, reader_of
+from query_service.index.refusals import Refusals
+from query_service.index.rows import RowNumbers, Rows
 from query_service.index.vector import evaluate, needed_paths, prepare, split
-from query_service.key_road import sow_keys_of
-from query_service.memory import Memory
-from query_service.pace import Spend, in_steps, uncounted
-from query_service.refusals import Refusals
-from query_service.roads import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN, Road
-from query_service.rows import RowNumbers, Rows
+from sowline.config.topics import TopicDefinition
+from sowline.expressions.order import Order
 from sowline.filter import ALL, Filter
 from sowline.filter.tree import Node, conjunction
-from sowline.order import Order
-from sowline.path import Path, parse_path
-from sowline.topics import TopicDefinition
+from sowline.model.path import Path, parse_path
 
 CHUNK = 1000
 """Bodies read before others get a turn."""
@@ -67,7 +67,7 @@ class Indexes:
         self._unweighed = 0
         """Rows taken in since the memory of all indexes was last compared with its limit."""
         self._uses: Counter[str] = Counter()
-        """Queries that took a road over an index, or sorted with it, by the index's fields."""
+        """Queries whose access path used an index, or that sorted with it, by the index's fields."""
         self._prepared: set[Filter] = set()
         """Those of queries that are about to begin."""
         self._keys_of = lru_cache(maxsize=4)(lambda filter: sow_keys_of(filter.tree, definition))
@@ -108,7 +108,7 @@ class Indexes:
         await in_steps(self._catch_up(), work)
 
     def _wanted(self, filter: Filter, order: Order) -> frozenset[Path]:
-        """The memo indexes that a query would use: none where its road leads to few records without them."""
+        """The memo indexes that a query would use: none where its access path leads to few records without them."""
         if self._keys_of(filter) is not None or self._found(filter) is not None:
             return frozenset()
         return needed_paths(_split(filter)[0]) | order.paths
@@ -259,48 +259,48 @@ class Indexes:
         return self._columns[path].nbytes
 
     def drop(self, path: Path, *, was_alone: bool = False) -> None:
-        """Forget a memo index; a query that needs it makes it again, if there may be room for it."""
+        """Forget a memo index; a query that needs it makes it again, if the memory may suffice."""
         del self._columns[path]
         self._refusals.dropped(path)
         if was_alone:
             self._refusals.too_large(path)
 
-    # roads
+    # access paths
 
-    def road(self, filter: Filter, sow_keys: tuple[bytes, ...]) -> Road:
-        """Return the road to the records that match, as they are at this instant."""
+    def access_path(self, filter: Filter, sow_keys: tuple[bytes, ...]) -> AccessPath:
+        """Return the access path to the records that match, as they are at this instant."""
         if sow_keys:
-            return Road(KEYS, checks=[(self._rows.found(sow_keys), filter)], keys=sow_keys)
+            return AccessPath(KEYS, checks=[(self._rows.found(sow_keys), filter)], keys=sow_keys)
         if filter == ALL:
-            return Road(SCAN, decided=self._rows.all())
+            return AccessPath(SCAN, decided=self._rows.all())
         keys = self._keys_of(filter)
         if keys is not None:
-            index = ",".join(self._definition.key)
-            return Road(KEY, checks=[(self._rows.found(keys), filter)], index=index, keys=tuple(keys))
+            index = ",".join(self._definition.key_sent)
+            return AccessPath(KEY, checks=[(self._rows.found(keys), filter)], index=index, keys=tuple(keys))
         self._use(needed_paths(_split(filter)[0]))
         self._refresh()
-        road = self._hash_road(filter)
-        if road is None:
-            road = self._memo_road(filter) or Road(SCAN, checks=[(self._rows.all(), filter)])
-            road.note = self._note(filter)
+        access_path = self._hash_path(filter)
+        if access_path is None:
+            access_path = self._memo_path(filter) or AccessPath(SCAN, checks=[(self._rows.all(), filter)])
+            access_path.note = self._note(filter)
         self._prepared.discard(filter)
         self._refusals.answered(needed_paths(_split(filter)[0]))
-        return road
+        return access_path
 
     def _note(self, filter: Filter) -> str:
-        """Why no better road was there, if the limit of the memory is why."""
+        """Why there was no better access path, if the limit of the memory is the reason."""
         lacking = needed_paths(_split(filter)[0]) - self._columns.keys()
         names = ", ".join(sorted(str(path) for path in lacking if path in self._refusals))
         return f"index_bytes_max leaves no room for {names}" if names else ""
 
-    def _hash_road(self, filter: Filter) -> Road | None:
+    def _hash_path(self, filter: Filter) -> AccessPath | None:
         found = self._found(filter)
         if found is None:
             return None
         rows, index = found
         fields = ",".join(map(str, index.paths))
         self._uses[fields] += 1
-        return Road(HASH_INDEX, checks=[(np.array(sorted(rows), np.int64), filter)], index=fields)
+        return AccessPath(HASH_INDEX, checks=[(np.array(sorted(rows), np.int64), filter)], index=fields)
 
     def _found(self, filter: Filter) -> tuple[list[int], HashIndex] | None:
         """What hash indexes know of the rows that match, if that is worth its verification."""
@@ -314,7 +314,7 @@ class Indexes:
         """The conjuncts whose memo indexes are there."""
         return [term for term in _split(filter)[0] if needed_paths([term]) <= self._columns.keys()]
 
-    def _memo_road(self, filter: Filter) -> Road | None:
+    def _memo_path(self, filter: Filter) -> AccessPath | None:
         """Let columns decide what they can: the closure of the rest, or of all, is asked of what they leave."""
         terms, others = _split(filter)
         usable = self._usable(filter)
@@ -325,18 +325,18 @@ class Indexes:
         self._uses.update(map(str, paths))
         found = evaluate(usable, {path: self._columns[path] for path in paths}, self._rows.end)
         certain = np.flatnonzero(found.certain)
-        road = Road(
+        access_path = AccessPath(
             MEMO_INDEX,
             index=",".join(sorted(map(str, paths))),
             indexed=tuple(usable),
         )
         if rest is None:
-            road.decided = certain
+            access_path.decided = certain
         else:
-            road.checks.append((certain, rest))
+            access_path.checks.append((certain, rest))
         if found.undecided is not None and (undecided := np.flatnonzero(found.undecided)).size:
-            road.checks.append((undecided, filter))
-        return road
+            access_path.checks.append((undecided, filter))
+        return access_path
 
     def sorting(self, order: Order, count: int) -> Sorting | None:
         """Return what sorts `count` rows in that order; None where columns can't tell, or it is quicker without."""

@@ -1,4 +1,4 @@
-"""Commands that come in through a door: written to the log as any producer would, and what became of them."""
+"""Commands that come in over an API: written to the log as any producer would, and their outcomes."""
 
 import asyncio
 import threading
@@ -7,26 +7,24 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError, Message
 
-from query_service.follower import Batches
-from query_service.outcomes import Outcome, Outcomes
-from sowline.command import DELTA, Headers, Origin, command_headers, read_command
+from query_service.replica.outcomes import CommandOutcome, Outcomes
+from query_service.topics.follower import Batches
+from sowline.client.publisher import ANY_PARTITION, check_document, check_tagging, checked_key, checked_size
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.kafka import KafkaConfig, exact_producer
-from sowline.key import partition_of
-from sowline.publisher import check_document, check_tagging, checked_key, checked_size
-from sowline.topics import TopicDefinition
+from sowline.kafka.clients import exact_producer
+from sowline.model.key import partition_of
+from sowline.protocol.command import DELTA, Headers, Origin, command_headers, read_command
 
 DELIVERY_MS_MAX = 30_000
 OUTCOME_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.1
 QUEUE_KBYTES = 64 * 1024
-"""Commands that wait for Kafka, beside the largest; above that it is `busy`."""
-
-ANY_PARTITION = -1
-"""Kafka's client chooses: of a topic without a SOW, whose messages have no key."""
+"""Commands that wait for Kafka, in addition to the largest; above that it is `busy`."""
 
 
-class Write(NamedTuple):
+class CheckedCommand(NamedTuple):
     """A command, checked and ready to be written."""
 
     topic: TopicDefinition
@@ -39,33 +37,41 @@ class Write(NamedTuple):
     @property
     def is_for_all(self) -> bool:
         """Whether it is for all partitions: a delete by filter or SOW keys."""
-        return self.body is None
+        return self.body is None and self.key is None
 
     @classmethod
     def of(
-        cls, topic: TopicDefinition, command: str, body: bytes | None, about: Mapping[str, Any]
-    ) -> "Write":
-        """Check a command; raises what the materializer would refuse its body or its headers for."""
-        headers = _headers(topic, command, about)
+        cls, topic: TopicDefinition, command: str, body: bytes | None, fields: Mapping[str, Any]
+    ) -> "CheckedCommand":
+        """Check a command; raises what the materializer would refuse its body or its headers for.
+
+        `fields` says what goes into its headers, and with `key` the SOW key that its publisher gives.
+        """
+        text = checked_key(body, topic, fields.get("correlation"), fields.get("key"))
+        takes_header = topic.has_sow and topic.key_rule.takes_header
+        headers = _headers(topic, command, {**fields, "key": text if takes_header else None})
+        if text is not None:
+            return cls(topic, command, body, text.encode(), partition_of(text, topic.partitions), headers)
         if body is None:
             return cls(topic, command, None, None, 0, headers)
-        text = checked_key(body, topic, about.get("correlation"))
-        if text is None:
-            return cls(topic, command, body, None, ANY_PARTITION, headers)
-        return cls(topic, command, body, text.encode(), partition_of(text, topic.partitions), headers)
+        # A key that is not known yet: one partition for all keeps the order in which clients write.
+        partition = partition_of(topic.name, topic.partitions) if topic.has_sow else ANY_PARTITION
+        return cls(topic, command, body, None, partition, headers)
 
     @classmethod
-    def of_delta(cls, topic: TopicDefinition, key: str, delta: bytes, about: Mapping[str, Any]) -> "Write":
+    def of_delta(
+        cls, topic: TopicDefinition, key: str, delta: bytes, fields: Mapping[str, Any]
+    ) -> "CheckedCommand":
         """Check what goes with a delta, whose text is one, for the document with this key text."""
         check_document(key, topic)
         body = checked_size(delta, topic)
-        headers = _headers(topic, DELTA, about)
+        headers = _headers(topic, DELTA, {**fields, "key": None})
         return cls(topic, DELTA, body, key.encode(), partition_of(key, topic.partitions), headers)
 
 
-def _headers(topic: TopicDefinition, command: str, about: Mapping[str, Any]) -> Headers:
-    check_tagging(about, topic)
-    headers = command_headers(command, **about)
+def _headers(topic: TopicDefinition, command: str, fields: Mapping[str, Any]) -> Headers:
+    check_tagging(fields, topic)
+    headers = command_headers(command, **fields)
     read_command(headers)
     return headers
 
@@ -88,25 +94,25 @@ class Publishing:
         self._moved.set()
         self._moved = asyncio.Event()
 
-    def write(self, write: Write) -> "Written":
+    def write(self, write: CheckedCommand) -> "PendingCommand":
         """Write a command behind those that were written before; raises `busy` where too many wait for Kafka."""
         if self._writer is None:
             self._writer = _Writer(self._kafka, self._bytes_max)
         token = self._outcomes.begin(write.topic.log)
         try:
-            return Written(self, write, self._writer.write(write), token)
+            return PendingCommand(self, write, self._writer.write(write), token)
         except BaseException:
             self._outcomes.end(write.topic.log, token)
             raise
 
-    async def outcome(self, write: Write, place: Origin) -> Outcome:
+    async def outcome(self, write: CheckedCommand, origin: Origin) -> CommandOutcome:
         """Wait until this replica has applied the command, wherever it was forwarded to; raises `behind`."""
         topic = write.topic
         everywhere = range(topic.partitions if write.is_for_all else 0)
-        others = [number for number in everywhere if number != place.partition]
+        others = [number for number in everywhere if number != origin.partition]
         try:
             async with asyncio.timeout(OUTCOME_SECONDS_MAX):
-                while (outcome := self._outcomes.of(topic.log, place, others)) is None:
+                while (outcome := self._outcomes.of(topic.log, origin, others)) is None:
                     await self._moved.wait()
         except TimeoutError:
             raise SowlineError(
@@ -116,8 +122,8 @@ class Publishing:
             ) from None
         return outcome
 
-    def end(self, write: Write, token: int) -> None:
-        """Say that nobody waits for a written command any more."""
+    def end(self, write: CheckedCommand, token: int) -> None:
+        """Stop waiting for a written command."""
         self._outcomes.end(write.topic.log, token)
 
     async def close(self) -> None:
@@ -126,11 +132,11 @@ class Publishing:
             await asyncio.to_thread(self._writer.close)
 
 
-class Written:
+class PendingCommand:
     """A command on its way. What becomes of it is kept until `end`, which must be called."""
 
     def __init__(
-        self, publishing: Publishing, write: Write, persisted: "asyncio.Future[Origin]", token: int
+        self, publishing: Publishing, write: CheckedCommand, persisted: "asyncio.Future[Origin]", token: int
     ) -> None:
         self.write = write
         self._publishing = publishing
@@ -141,7 +147,7 @@ class Written:
         """Wait until Kafka has it; return its partition and offset, or raise `not written`."""
         return await self._persisted
 
-    async def outcome(self) -> Outcome:
+    async def outcome(self) -> CommandOutcome:
         """Wait for what became of it; raises the reason for which it was refused."""
         outcome = await self._publishing.outcome(self.write, await self._persisted)
         if outcome.refusal is not None:
@@ -152,7 +158,7 @@ class Written:
         return outcome
 
     def end(self) -> None:
-        """Say that nobody waits for it any more."""
+        """Stop waiting for it."""
         self._publishing.end(self.write, self._token)
 
 
@@ -168,11 +174,11 @@ class _Writer:
         self._producer = exact_producer(kafka, bytes_max, **limits)
         self._loop = asyncio.get_running_loop()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._report, name="doors", daemon=True)
+        self._thread = threading.Thread(target=self._report, name="publishing", daemon=True)
         self._thread.start()
 
-    def write(self, write: Write) -> "asyncio.Future[Origin]":
-        """Write a command; the future has its place. Raises `busy` where too many wait to be written."""
+    def write(self, write: CheckedCommand) -> "asyncio.Future[Origin]":
+        """Write a command; the future has its partition and offset. Raises `busy` where too many wait."""
         persisted: asyncio.Future[Origin] = self._loop.create_future()
         persisted.add_done_callback(_looked_at)
 
@@ -215,6 +221,6 @@ def _settle(persisted: "asyncio.Future[Origin]", error: KafkaError | None, messa
 
 
 def _looked_at(persisted: "asyncio.Future[Origin]") -> None:
-    """Let an error pass that nobody waits for: its client has left."""
+    """Ignore an error that no client waits for any more."""
     if not persisted.cancelled():
         persisted.exception()

@@ -4,7 +4,6 @@ import sys
 
 import click
 
-from sowline import __version__
 from sowline.cli.data import (
     delete,
     delta,
@@ -17,23 +16,26 @@ from sowline.cli.data import (
     timeline,
     topics,
 )
-from sowline.cli.doctor import doctor
+from sowline.cli.doctor.command import doctor
+from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.operate import backup, dump, rebuild, restore, verify
 from sowline.cli.services import fanout, materializer, pipeline, query_service, up
 from sowline.cli.token import token
-from sowline.cli.top import top
-from sowline.declared import DeclarationError
+from sowline.cli.top.command import top
+from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
+from sowline.version import __version__
 
 
-class Group(click.Group):
+class CliGroup(click.Group):
     """Says what went wrong and exits with 1: one sentence, or one for each problem of a file."""
 
     def invoke(self, context: click.Context) -> object:
         """Run the command that the context is for."""
+        end_on_interrupt()
         try:
             return super().invoke(context)
-        except DeclarationError as error:
+        except YamlFileError as error:
             click.echo("\n".join(map(str, error.problems)), err=True)
             sys.exit(1)
         except SowlineError as error:
@@ -44,7 +46,7 @@ class Group(click.Group):
             sys.exit(0)
 
 
-@click.group(cls=Group, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CliGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="sowline")
 def main() -> None:
     """Keep and query the State of the World of Kafka topics."""

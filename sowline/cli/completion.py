@@ -5,28 +5,28 @@ from pathlib import Path
 
 import click
 
-from sowline.cli.door import USUAL_URL, Door, door_of
-from sowline.cli.web import get, served_topics
+from sowline.cli.connection import USUAL_URL, ConnectionOptions, connection_of
+from sowline.cli.http import get, served_topics
 from sowline.errors import SowlineError
 
 
 def complete_topic(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Return the topics that begin so: those of the query service, or of `topics.yaml` where none answers."""
     url = context.params.get("url") or os.environ.get("SOWLINE_URL") or USUAL_URL
-    door = door_of(context.params)
-    return sorted(name for name in _served(str(url), door) or _defined() if name.startswith(incomplete))
+    connection = connection_of(context.params)
+    return sorted(name for name in _served(str(url), connection) or _defined() if name.startswith(incomplete))
 
 
-def _served(url: str, door: Door) -> list[str]:
+def _served(url: str, connection: ConnectionOptions) -> list[str]:
     try:
-        return [one["name"] for one in served_topics(get(f"{url.rstrip('/')}/v1/topics", door)) or ()]
+        return [one["name"] for one in served_topics(get(f"{url.rstrip('/')}/v1/topics", connection)) or ()]
     except SowlineError:
         return []
 
 
 def _defined() -> list[str]:
-    from sowline.settings import Settings
-    from sowline.topics import load_topics
+    from sowline.config.settings import Settings
+    from sowline.config.topics import load_topics
 
     path = Path(os.environ.get("SOWLINE_CONFIG") or Settings.model_fields["config"].default)
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sowline.credentials import Credentials, Token, checked_token
+from sowline.config.credentials import Credentials, Token, checked_token
 from sowline.errors import SowlineError
 
 USUAL_URL = "http://127.0.0.1:8080"
@@ -20,7 +20,7 @@ _FILE = click.Path(path_type=Path)
 
 
 @dataclass(frozen=True)
-class Door:
+class ConnectionOptions:
     """What a command brings along. The token is no part of what this prints as."""
 
     _token: str | None = None
@@ -82,20 +82,20 @@ url_option = click.option(
 )
 
 
-def door_of(given: Mapping[str, Any]) -> Door:
+def connection_of(given: Mapping[str, Any]) -> ConnectionOptions:
     """Return the door that a command's options describe."""
     if given.get("_token") and given.get("token_file"):
         raise click.UsageError("expected a token, or a file that holds it, got both")
-    return Door(**{name: given.get(name) for name in Door.__dataclass_fields__})
+    return ConnectionOptions(**{name: given.get(name) for name in ConnectionOptions.__dataclass_fields__})
 
 
-def with_door(command: Command) -> Command:
-    """Add the options of whoever asks services, and pass them on as `door`."""
+def with_connection(command: Command) -> Command:
+    """Add the options of whoever asks services, and pass them on as `connection`."""
 
     @wraps(command)
     def run(**given: Any) -> None:
-        mine = {name: given.pop(name) for name in Door.__dataclass_fields__}
-        command(door=door_of(mine), **given)
+        mine = {name: given.pop(name) for name in ConnectionOptions.__dataclass_fields__}
+        command(connection=connection_of(mine), **given)
 
     wrapped: Command = run
     for option in reversed(_OPTIONS):
@@ -103,10 +103,10 @@ def with_door(command: Command) -> Command:
     return wrapped
 
 
-def through_door(command: Command) -> Command:
-    """Add the options of whoever asks one query service, and pass them on as `door`: what a client is made with."""
+def through_connection(command: Command) -> Command:
+    """Add the options of a command that asks one query service; it gets them as `connection`."""
 
-    def run(url: str, door: Door, **given: Any) -> None:
-        command(door=door.for_client(url), **given)
+    def run(url: str, connection: ConnectionOptions, **given: Any) -> None:
+        command(connection=connection.for_client(url), **given)
 
-    return url_option(with_door(wraps(command)(run)))
+    return url_option(with_connection(wraps(command)(run)))

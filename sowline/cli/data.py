@@ -7,16 +7,17 @@ from functools import wraps
 from typing import Any
 
 import click
+import msgspec
 import orjson
 
 from sowline.cli.completion import topic_argument
-from sowline.cli.door import through_door
+from sowline.cli.connection import through_connection
 from sowline.cli.output import Output
-from sowline.cli.teller import Teller
-from sowline.client import Client
+from sowline.cli.progress import ProgressLine
+from sowline.client.client import Client
+from sowline.config.kafka_options import read_options
 from sowline.errors import SowlineError
-from sowline.kafka import read_options
-from sowline.message import Message
+from sowline.protocol.client_message import Message
 
 Command = Callable[..., None]
 
@@ -44,7 +45,7 @@ def _selecting(command: Command) -> Command:
             "--key", "sow_keys", multiple=True, help="Only the record with this SOW key; repeatable."
         ),
     )
-    command = through_door(command)
+    command = through_connection(command)
     for option in reversed(options):
         command = option(command)
     return command
@@ -88,17 +89,21 @@ _bookmark = click.option(
     "--bookmark", "-b", default="", help="Where to begin: a place, a time like 20261121T120000Z, or a range."
 )
 _up_to = click.option("--up-to", default="", help="Where to end: a place, a time, or now.")
-_time = click.option("--bookmark", "-b", default="", help="The records of a time: 20261121T120000Z.")
+_time = click.option(
+    "--bookmark", "-b", default="", help="The records of a time, 20261121T120000Z, or of a bookmark."
+)
 
 
 def _through_kafka(command: Command) -> Command:
-    """Add the options of whoever writes to Kafka, and pass them on as `door`: what a client is made with."""
+    """Add the options of whoever writes to Kafka, and pass them on as `connection`: what a client is made with."""
 
     @wraps(command)
-    def run(door: dict[str, Any], kafka: str | None, kafka_options: dict[str, str], **given: Any) -> None:
-        command(door={**door, "kafka": kafka, "kafka_options": kafka_options}, **given)
+    def run(
+        connection: dict[str, Any], kafka: str | None, kafka_options: dict[str, str], **given: Any
+    ) -> None:
+        command(connection={**connection, "kafka": kafka, "kafka_options": kafka_options}, **given)
 
-    return through_door(_kafka(_kafka_options(run)))
+    return through_connection(_kafka(_kafka_options(run)))
 
 
 def _writing(command: Command) -> Command:
@@ -109,11 +114,26 @@ def _writing(command: Command) -> Command:
     return command
 
 
+def _keyed(command: Command) -> Command:
+    """Add the options by which records get their keys, where publishers give them."""
+    options = (
+        click.option("--key", help="The record's SOW key, on a topic whose keys publishers give."),
+        click.option(
+            "--keyed",
+            is_flag=True,
+            help='Each DATA is {"sow_key": …, "data": …}, as `sowline sow --full` prints it.',
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.command()
-@through_door
-def topics(door: dict[str, Any]) -> None:
+@through_connection
+def topics(connection: dict[str, Any]) -> None:
     """List the topics, a line of JSON each."""
-    with _connected(door) as client:
+    with _connected(connection) as client:
         _print_all(client.topics()["topics"])
 
 
@@ -121,9 +141,9 @@ def topics(door: dict[str, Any]) -> None:
 @_reading
 @_time
 @click.option("--batch-size", default=100, show_default=True, help="Records a message on the wire.")
-def sow(topic: str, full: bool, door: dict[str, Any], **reading: Any) -> None:
+def sow(topic: str, full: bool, connection: dict[str, Any], **reading: Any) -> None:
     """Print the records of TOPIC that match, as they are, or were, at one instant; `^…` is a pattern of topics."""
-    with _connected(door) as client:
+    with _connected(connection) as client:
         _print(client.sow(topic, **reading), full, {"sow"})
 
 
@@ -134,10 +154,10 @@ def sow(topic: str, full: bool, door: dict[str, Any], **reading: Any) -> None:
 @_count
 @_delta
 def subscribe(
-    topic: str, full: bool, door: dict[str, Any], count: int | None, delta: bool, **reading: Any
+    topic: str, full: bool, connection: dict[str, Any], count: int | None, delta: bool, **reading: Any
 ) -> None:
     """Print the changes of TOPIC as they happen, from now or from a bookmark on, to the end if there is one."""
-    with _connected(door) as client:
+    with _connected(connection) as client:
         read = client.delta_subscribe if delta else client.subscribe
         _print(read(topic, **reading), full, {"publish", "oof"}, count)
 
@@ -149,10 +169,10 @@ def subscribe(
 @_count
 @_delta
 def sow_and_subscribe(
-    topic: str, full: bool, door: dict[str, Any], count: int | None, delta: bool, **reading: Any
+    topic: str, full: bool, connection: dict[str, Any], count: int | None, delta: bool, **reading: Any
 ) -> None:
     """Print the records of TOPIC that match, then every change after that instant."""
-    with _connected(door) as client:
+    with _connected(connection) as client:
         read = client.sow_and_delta_subscribe if delta else client.sow_and_subscribe
         messages = read(topic, batch_size=100, **reading)
         _print(messages, full, {"sow", "publish", "oof"}, count)
@@ -161,9 +181,9 @@ def sow_and_subscribe(
 @click.command()
 @_selecting
 @_time
-def explain(topic: str, door: dict[str, Any], **reading: Any) -> None:
+def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
     """Print which road a query of TOPIC takes over its indexes, and what it counts, as a line of JSON."""
-    with _connected(door) as client:
+    with _connected(connection) as client:
         _print_all([client.explain(topic, **reading)])
 
 
@@ -174,25 +194,27 @@ def explain(topic: str, door: dict[str, Any], **reading: Any) -> None:
 @click.option("--oldest-first", is_flag=True, help="The oldest first instead of the newest.")
 @_bookmark
 @_up_to
-@through_door
-def timeline(topic: str, key: str, door: dict[str, Any], oldest_first: bool, **given: Any) -> None:
+@through_connection
+def timeline(topic: str, key: str, connection: dict[str, Any], oldest_first: bool, **given: Any) -> None:
     """Print the writes to the document of TOPIC whose key text is KEY, the newest first, a line of JSON each."""
-    with _connected(door) as client:
+    with _connected(connection) as client:
         _print_all(client.timeline(topic, key, reversed=not oldest_first, **given)["writes"])
 
 
 @click.command()
 @_writing
-def publish(topic: str, data: tuple[str, ...], door: dict[str, Any], **writing: Any) -> None:
+@_keyed
+def publish(topic: str, data: tuple[str, ...], connection: dict[str, Any], **writing: Any) -> None:
     """Insert or replace records of TOPIC: each DATA is one as JSON, or each line of standard input."""
-    _write(topic, data, door, Client.publish, writing)
+    _write(topic, data, connection, Client.publish, writing)
 
 
 @click.command("delta-publish")
 @_writing
-def delta_publish(topic: str, data: tuple[str, ...], door: dict[str, Any], **writing: Any) -> None:
+@_keyed
+def delta_publish(topic: str, data: tuple[str, ...], connection: dict[str, Any], **writing: Any) -> None:
     """Merge fields into records of TOPIC: each DATA is one delta as JSON, or each line of standard input."""
-    _write(topic, data, door, Client.delta_publish, writing)
+    _write(topic, data, connection, Client.delta_publish, writing)
 
 
 @click.command()
@@ -205,11 +227,11 @@ def delta_publish(topic: str, data: tuple[str, ...], door: dict[str, Any], **wri
 @click.option("--wait", "-w", is_flag=True, help="Wait until they are applied; print what became of each.")
 @_through_kafka
 def delta(
-    topic: str, key: str, delta: tuple[str, ...], wait: bool, door: dict[str, Any], **writing: Any
+    topic: str, key: str, delta: tuple[str, ...], wait: bool, connection: dict[str, Any], **writing: Any
 ) -> None:
     """Write each DELTA to the document KEY of TOPIC, or those on standard input, as [d,d] or with blanks between."""
     stream = delta[0] if len(delta) == 1 else f"[{','.join(delta)}]" if delta else sys.stdin.read()
-    with Client(**door) as client:
+    with Client(**connection) as client:
         outcomes = client.deltas(topic, key, stream, wait=wait, **writing)
         _print_all({"outcome": outcome} for outcome in outcomes)
 
@@ -220,17 +242,17 @@ def delta(
 @click.option("--key", "keys", multiple=True, help="Delete the record with this SOW key; may be repeated.")
 @click.option("--data", "-d", help="Delete the record that the key fields in this JSON name.")
 @_tags
-@through_door
+@through_connection
 def delete(
     topic: str,
     filter: str | None,
     keys: tuple[str, ...],
     data: str | None,
     tags: tuple[str, ...],
-    door: dict[str, Any],
+    connection: dict[str, Any],
 ) -> None:
     """Delete records of TOPIC by filter, by SOW key, or by data: exactly one of them. Prints how many are gone."""
-    with Client(**door) as client:
+    with Client(**connection) as client:
         gone = client.sow_delete(topic, filter=filter, keys=list(keys) or None, data=data, tags=tags)
         _print_all([{"deleted": gone}])
 
@@ -238,18 +260,50 @@ def delete(
 def _write(
     topic: str,
     data: tuple[str, ...],
-    door: dict[str, Any],
+    connection: dict[str, Any],
     write: Callable[..., None],
     writing: dict[str, Any],
 ) -> None:
-    with Client(**door) as client:
-        tell = Teller()
+    keyed, key = writing.pop("keyed"), writing.pop("key")
+    if keyed and key is not None:
+        raise SowlineError("bad request", "expected --key or --keyed, got both")
+    with Client(**connection) as client:
+        tell = ProgressLine()
         for number, line in enumerate(data or _input(), 1):
             tell("published", number)
+            if number > 1 and key is not None and not keyed:
+                raise SowlineError("bad request", "expected one record with a --key; use --keyed for several")
             try:
-                write(client, topic, line, **writing)
+                if keyed:
+                    read = _of_keyed(line)
+                    if read is None:
+                        continue
+                    line, key = read
+                write(client, topic, line, key=key, **writing)
             except SowlineError as error:
                 raise SowlineError(error.reason, f"record {number}: {error.message}") from error
+
+
+def _of_keyed(line: str) -> tuple[str, str] | None:
+    """Return the body and the SOW key of a line that has both; None of one that begins or ends a group."""
+    try:
+        read = _read_keyed(line)
+    except msgspec.DecodeError as error:
+        raise SowlineError("bad request", f"expected an object with sow_key and data: {error}") from error
+    if read.command in ("group_begin", "group_end"):
+        return None
+    if read.sow_key is None or not read.data:
+        raise SowlineError("bad request", f"expected an object with sow_key and data, got {line[:60]}")
+    return bytes(read.data).decode(), read.sow_key
+
+
+class _Keyed(msgspec.Struct):
+    command: str = ""
+    sow_key: str | None = None
+    data: msgspec.Raw = msgspec.Raw(b"")
+
+
+_read_keyed = msgspec.json.Decoder(_Keyed).decode
 
 
 def _input() -> Iterator[str]:
@@ -257,10 +311,10 @@ def _input() -> Iterator[str]:
 
 
 @contextmanager
-def _connected(door: dict[str, Any]) -> Iterator[Client]:
+def _connected(connection: dict[str, Any]) -> Iterator[Client]:
     """Lend a client for reading; Ctrl-C ends the command without a word, connected or not."""
     try:
-        with Client(**door) as client:
+        with Client(**connection) as client:
             yield client
     except KeyboardInterrupt:
         sys.exit(0)
@@ -275,6 +329,7 @@ def _fields(message: Message) -> dict[str, Any]:
         "updated_at",
         "reason",
         "timestamp",
+        "correlation_id",
         "intrinsics",
         "records",
         "hash",

@@ -5,6 +5,8 @@ import sys
 
 import click
 
+from sowline.runtime.programs import Program
+
 
 def _operation(name: str, what: str) -> click.Command:
     @click.command(
@@ -15,7 +17,7 @@ def _operation(name: str, what: str) -> click.Command:
     )
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def command(arguments: tuple[str, ...]) -> None:
-        os.execve(sys.executable, [sys.executable, "-m", "materializer", name, *arguments], os.environ)
+        os.execve(sys.executable, Program.MATERIALIZER.command(name, *arguments), os.environ)
 
     return command
 
@@ -24,4 +26,4 @@ dump = _operation("dump", "Print the state of a topic.")
 verify = _operation("verify", "Check the state of a topic against its log.")
 backup = _operation("backup", "Write the state of a topic into a directory.")
 restore = _operation("restore", "Write a backup into the changes of a topic.")
-rebuild = _operation("rebuild", "Let the state of a topic be made anew from its log.")
+rebuild = _operation("rebuild", "Let the state of a topic be built again from its log.")

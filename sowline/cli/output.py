@@ -3,8 +3,8 @@
 import os
 import select
 
-from sowline.loop_thread import SIGNAL_SECONDS_MAX
-from sowline.wire import one_line
+from sowline.protocol.server_message import one_line
+from sowline.runtime.loop_thread import SIGNAL_SECONDS_MAX
 
 WAITING_BYTES_MAX = 64 * 1024
 

@@ -8,7 +8,7 @@ import click
 TELL_SECONDS = 1.0
 
 
-class Teller:
+class ProgressLine:
     """Says on standard error how far long work is, once a second, if that is a terminal."""
 
     def __init__(self) -> None:

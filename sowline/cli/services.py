@@ -7,10 +7,12 @@ from pathlib import Path
 
 import click
 
+from sowline.runtime.programs import Program
+
 Command = Callable[..., None]
 
 
-def _service(name: str, module: str, what: str) -> click.Command:
+def _service(name: str, program: Program, what: str) -> click.Command:
     @click.command(name, help=what)
     @click.option("--config", type=click.Path(path_type=Path), help="The file of topics (SOWLINE_CONFIG).")
     @click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
@@ -26,18 +28,18 @@ def _service(name: str, module: str, what: str) -> click.Command:
         given = {
             f"SOWLINE_{name.upper()}": str(value) for name, value in options.items() if value is not None
         }
-        os.execve(sys.executable, [sys.executable, "-m", module], os.environ | given)
+        os.execve(sys.executable, program.command(), os.environ | given)
 
     return command
 
 
 materializer = _service(
-    "materializer", "materializer", "Run a materializer: apply the logs, emit the changes."
+    "materializer", Program.MATERIALIZER, "Run a materializer: apply the logs, emit the changes."
 )
 query_service = _service(
-    "query-service", "query_service", "Run a query service: answer queries and subscriptions."
+    "query-service", Program.QUERY_SERVICE, "Run a query service: answer queries and subscriptions."
 )
-fanout = _service("fanout", "fanout", "Run the fanouts: write configured subscriptions to Kafka.")
+fanout = _service("fanout", Program.FANOUT, "Run the fanouts: write configured subscriptions to Kafka.")
 
 
 @click.command(
@@ -47,7 +49,7 @@ fanout = _service("fanout", "fanout", "Run the fanouts: write configured subscri
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def pipeline(arguments: tuple[str, ...]) -> None:
     """Run a pipeline that a file declares, or look at the file; `sowline pipeline --help` lists the ways."""
-    os.execve(sys.executable, [sys.executable, "-m", "ingest", *arguments], os.environ)
+    os.execve(sys.executable, Program.PIPELINE.command(*arguments), os.environ)
 
 
 @click.command()
@@ -80,6 +82,6 @@ def up(
 
     Prints one line of JSON with `kafka`, `url` and `pid` once the query service is ready.
     """
-    from sowline.stack import Stack
+    from sowline.runtime.local_stack import LocalStack
 
-    sys.exit(Stack(config, data_dir, host, port, kafka, accept_loss, access).run())
+    sys.exit(LocalStack(config, data_dir, host, port, kafka, accept_loss, access).run())

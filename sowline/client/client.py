@@ -7,16 +7,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
-from sowline.async_client import AsyncClient
-from sowline.credentials import Token
+from sowline.client.ask import Ask, Reading
+from sowline.client.async_client import AsyncClient
+from sowline.client.local_view import LocalView
+from sowline.client.publisher import Body, KeyedWriteOptions, Tagging, WriteOptions
+from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
+from sowline.client.stream import Stream
+from sowline.config.credentials import Token
 from sowline.errors import SowlineError
-from sowline.local_view import LocalView
-from sowline.loop_thread import LoopThread
-from sowline.message import Message
-from sowline.publisher import Body, Tagging, Writing
-from sowline.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
-from sowline.span import Given
-from sowline.stream import Ask, Reading, Stream
+from sowline.model.bookmark_range import Given
+from sowline.protocol.client_message import Message
+from sowline.runtime.loop_thread import LoopThread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -157,7 +158,7 @@ class Client:
         return LocalView(self._run, self._client, topic, callbacks, records, delta=delta, **reading)
 
     def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
-        """Return which road a query would take in each topic, and what it would find there."""
+        """Return which access path a query would take in each topic, and what it would find there."""
         return self._run(self._client.explain, topic, **reading)
 
     def record(self, topic: str, key: str) -> dict[str, Any]:
@@ -206,16 +207,16 @@ class Client:
         """Return what the service says of its topics, and where its Kafka is."""
         return self._run(self._client.topics)
 
-    def publish(self, topic: str, data: Body, **writing: Unpack[Writing]) -> None:
+    def publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
         """Insert the record, or replace it whole; `flush` waits until Kafka has it."""
         self._run(self._client.publish, topic, data, **writing)
 
-    def delta_publish(self, topic: str, data: Body, **writing: Unpack[Writing]) -> None:
-        """Merge the fields into the record that the key fields in `data` name."""
+    def delta_publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
+        """Merge the fields into the record that the key fields in `data`, or the `key`, name."""
         self._run(self._client.delta_publish, topic, data, **writing)
 
     def delta(
-        self, topic: str, key: str, delta: str, *, wait: bool = False, **writing: Unpack[Writing]
+        self, topic: str, key: str, delta: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
     ) -> str | None:
         """Do with the document that has this key text what the delta says.
 
@@ -225,7 +226,7 @@ class Client:
         return self._run(self._client.delta, topic, key, delta, wait=wait, **writing)
 
     def deltas(
-        self, topic: str, key: str, stream: str, *, wait: bool = False, **writing: Unpack[Writing]
+        self, topic: str, key: str, stream: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
     ) -> list[str]:
         """Do with a document what each delta of a stream says, in order; all are checked before one is written.
 
@@ -240,14 +241,17 @@ class Client:
         filter: str | None = None,
         keys: Sequence[str] | None = None,
         data: Body | None = None,
+        key: str | None = None,
         **tagging: Unpack[Tagging],
     ) -> int:
-        """Delete the records that a filter (`1=1`: every one), SOW keys or `data` select; exactly one of them.
+        """Delete the records that a filter (`1=1`: every one), SOW keys, `data` or a `key` select.
 
         What was published before comes before it. Returns how many records are gone, once the service has
         applied it; the topic may be a pattern.
         """
-        return self._run(self._client.sow_delete, topic, filter=filter, keys=keys, data=data, **tagging)
+        return self._run(
+            self._client.sow_delete, topic, filter=filter, keys=keys, data=data, key=key, **tagging
+        )
 
     def flush(self) -> None:
         """Wait until Kafka has everything that was published; raises `not written`."""

@@ -8,24 +8,38 @@ from concurrent.futures import CancelledError
 from dataclasses import replace
 from queue import SimpleQueue
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, Unpack
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, Unpack
 
+from sowline.client.ask import Ask, Reading, Selecting
+from sowline.client.position_tracker import PositionTracker
+from sowline.client.record_view import Callbacks, RecordView, Waiting
+from sowline.client.records import RecordSet
+from sowline.client.stream import ShownGroup, Stream
 from sowline.errors import SowlineError
-from sowline.loop_thread import SIGNAL_SECONDS_MAX, next_of
-from sowline.message import Message
-from sowline.options import parse_options
-from sowline.order import parse_order
-from sowline.place import Place
-from sowline.record_view import Callbacks, RecordView, Waiting
-from sowline.records import Records
-from sowline.span import bookmark_text
-from sowline.stream import Ask, Reading, Selecting, Shown, Stream
-
-if TYPE_CHECKING:
-    from sowline.async_client import AsyncClient
+from sowline.expressions.order import parse_order
+from sowline.model.bookmark_range import bookmark_text
+from sowline.protocol.client_message import Message
+from sowline.protocol.options import parse_options
+from sowline.runtime.loop_thread import SIGNAL_SECONDS_MAX, next_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class Subscriber(Protocol):
+    """What a view needs of its client: to subscribe, to change the subscription, and to end it."""
+
+    async def open(self, ask: Ask) -> Stream:
+        """Start a subscription and return its stream once the server has taken it."""
+
+    async def replace(self, stream: Stream, **reading: Unpack[Selecting]) -> None:
+        """Change what a subscription asks for; what is not named stays as it was."""
+
+    async def prove(self, stream: Stream) -> None:
+        """Ask the service for the number and the checksum of the records that the subscriber should hold."""
+
+    async def end(self, stream: Stream) -> None:
+        """Unsubscribe, if the stream is still alive."""
 
 
 class Run(Protocol):
@@ -40,7 +54,7 @@ class _Following(RecordView):
 
     def __init__(
         self,
-        client: "AsyncClient",
+        client: Subscriber,
         topic: str,
         callbacks: Callbacks,
         records: Mapping[str, bytes] | None,
@@ -51,7 +65,9 @@ class _Following(RecordView):
         self._client = client
         self._ask = _asked(topic, delta, records, reading)
         self._stream: Stream | None = None
-        held = Records(records, Place(None if records is None else bookmark_text(self._ask.bookmark)))
+        held = RecordSet(
+            records, PositionTracker(None if records is None else bookmark_text(self._ask.bookmark))
+        )
         super().__init__(topic, held, parse_order(self._ask.order_by), callbacks)
 
     async def _subscribe(self) -> Stream:
@@ -61,7 +77,7 @@ class _Following(RecordView):
         self._stream = stream = await self._client.open(self._ask)
         self._shown = stream.shown
         if stream.bookmark is not None:
-            self._records.place = Place(stream.bookmark)
+            self._records.place = PositionTracker(stream.bookmark)
         return stream
 
     async def _replace(self, changes: Selecting) -> int:
@@ -187,7 +203,7 @@ class LocalView(_Following):
     def __init__(
         self,
         run: Run,
-        client: "AsyncClient",
+        client: Subscriber,
         topic: str,
         callbacks: Callbacks,
         records: Mapping[str, bytes] | None,
@@ -282,7 +298,7 @@ class LocalView(_Following):
             self._break(error)
 
 
-async def _next(stream: Stream) -> tuple[list[Message], Shown | None]:
+async def _next(stream: Stream) -> tuple[list[Message], ShownGroup | None]:
     batch = await stream.next_batch()
     return batch, stream.shown
 
@@ -294,7 +310,7 @@ def _asked(topic: str, delta: bool, records: Mapping[str, bytes] | None, reading
             "regex topic not supported", f"expected one topic by its name, got {topic!r}; use a view of each"
         )
     ask = Ask("sow_and_delta_subscribe" if delta else "sow_and_subscribe", topic, **reading)
-    if (records is None) is ask.span.is_return:
+    if (records is None) is ask.bookmark_range.is_return:
         raise SowlineError(
             "invalid bookmark", "expected a bookmark together with the records there, got one of them"
         )

@@ -3,13 +3,13 @@
 import re
 from typing import Self
 
-from sowline.bookmark import Positions, format_bookmark, lay_over, named_place, parse_bookmark
-from sowline.message import Message
+from sowline.model.bookmark import Positions, format_bookmark, lay_over, named_place, parse_bookmark
+from sowline.protocol.client_message import Message
 
 _POSITION = re.compile("@[^,;]*")
 
 
-class Place:
+class PositionTracker:
     """A position for each partition, moved on by messages.
 
     Only when it is asked for are the bookmarks of the messages read: of those that name the same partitions the

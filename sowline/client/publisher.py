@@ -9,20 +9,32 @@ from typing import Any, TypedDict, Unpack
 import orjson
 from confluent_kafka import KafkaError, Message
 
-from sowline.body import read_object
-from sowline.command import DELTA, DELTA_PUBLISH, PUBLISH, SOW_DELETE, Headers, command_headers, read_command
-from sowline.document.writable import check_delta, check_deltas
+from sowline.config.command_key import preprocessed
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition, Topics
+from sowline.emodb.writable import check_delta, check_deltas
 from sowline.errors import SowlineError
-from sowline.filter import About
-from sowline.kafka import KafkaConfig, exact_producer
-from sowline.key import check_key_text, key_text
-from sowline.topics import TopicDefinition, Topics
-from sowline.traceparent import TRACEPARENT
-from sowline.tracing import Span, begin_publish
+from sowline.kafka.clients import exact_producer
+from sowline.model.body import read_object
+from sowline.model.key import partition_of
+from sowline.protocol.command import (
+    DELTA,
+    DELTA_PUBLISH,
+    PUBLISH,
+    SOW_DELETE,
+    Headers,
+    command_headers,
+    read_command,
+)
+from sowline.protocol.traceparent import TRACEPARENT
+from sowline.runtime.tracing import TraceSpan, begin_publish
 
 Body = Mapping[str, Any] | bytes | str
 
 DELIVERY_MS_MAX = 120_000
+
+ANY_PARTITION = -1
+"""Kafka's client chooses, by the Kafka key where there is one."""
 
 
 class Tagging(TypedDict, total=False):
@@ -34,13 +46,20 @@ class Tagging(TypedDict, total=False):
     """The writer's own id of the change: a UUID, or any text."""
 
 
-class Writing(Tagging, total=False):
+class WriteOptions(Tagging, total=False):
     """What may go with the command that writes a record."""
 
     correlation: str | None
     """Goes along to the subscribers."""
     expiration: float | None
     """The record's lifetime in seconds, 0 for none; without it the topic's counts."""
+
+
+class KeyedWriteOptions(WriteOptions, total=False):
+    """What may go with a record."""
+
+    key: str | None
+    """The record's SOW key, on a topic whose keys publishers give; no other topic takes one."""
 
 
 class Publisher:
@@ -69,22 +88,22 @@ class Publisher:
         limits = {"message.timeout.ms": DELIVERY_MS_MAX, "enable.gapless.guarantee": False}
         self._producer = exact_producer(kafka, bytes_max, **limits, **options)
 
-    def publish(self, topic: str, data: Body, **writing: Unpack[Writing]) -> None:
+    def publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
         """Insert the record, or replace it whole."""
         self._write(topic, PUBLISH, data, **writing)
 
-    def delta_publish(self, topic: str, data: Body, **writing: Unpack[Writing]) -> None:
-        """Merge the fields into the record that the key fields in `data` name; its lifetime begins anew."""
+    def delta_publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
+        """Merge the fields into the record that the key fields in `data`, or the `key`, name."""
         self._write(topic, DELTA_PUBLISH, data, **writing)
 
-    def delta(self, topic: str, key: str, delta: str, **writing: Unpack[Writing]) -> None:
+    def delta(self, topic: str, key: str, delta: str, **writing: Unpack[WriteOptions]) -> None:
         """Do with the document that has this key text what the delta says."""
         definition = self._definition(topic)
         check_document(key, definition)
         body = checked_size(check_delta(delta), definition)
         self._send(definition, DELTA, body, key, writing)
 
-    def deltas(self, topic: str, key: str, stream: str, **writing: Unpack[Writing]) -> None:
+    def deltas(self, topic: str, key: str, stream: str, **writing: Unpack[WriteOptions]) -> None:
         """Do with a document what one delta says, or each of a stream; all are checked before one is written."""
         definition = self._definition(topic)
         check_document(key, definition)
@@ -99,15 +118,21 @@ class Publisher:
         filter: str | None = None,
         keys: Sequence[str] | None = None,
         data: Body | None = None,
+        key: str | None = None,
         correlation: str | None = None,
         **tagging: Unpack[Tagging],
     ) -> None:
-        """Delete records: all that match a filter (`1=1`: every one), those of SOW keys, or the one `data` names."""
-        if sum(selector is not None for selector in (filter, keys, data)) != 1:
-            raise SowlineError("bad request", "expected exactly one of filter, keys and data")
+        """Delete records: all that match a filter (`1=1`: every one), those of SOW keys, or the one `data` names.
+
+        On a topic whose keys publishers give, a `key` names the one, and `data` may stand beside it.
+        """
+        named = data is not None or key is not None
+        if (filter is not None) + (keys is not None) + named != 1:
+            raise SowlineError("bad request", "expected exactly one of filter, keys, data and key")
         if (keys is not None and not keys) or (filter is not None and not filter.strip()):
             raise SowlineError("bad request", "expected something to delete, got an empty selector")
-        self._write(topic, SOW_DELETE, data, filter=filter, keys=keys, correlation=correlation, **tagging)
+        selected = {"filter": filter, "keys": keys, "key": key}
+        self._write(topic, SOW_DELETE, data, **selected, correlation=correlation, **tagging)
 
     def _write(self, topic: str, command: str, data: Body | None, **about: Any) -> None:
         definition = self._definition(topic)
@@ -116,7 +141,8 @@ class Publisher:
                 "no sow", f"expected a topic that keeps records, got {topic!r}, which has no SOW"
             )
         body = None if data is None else encode(data)
-        key = None if body is None else checked_key(body, definition, about.get("correlation"))
+        given = about.pop("key", None)
+        key = checked_key(body, definition, about.get("correlation"), given)
         self._send(definition, command, body, key, about)
 
     def _send(
@@ -130,19 +156,32 @@ class Publisher:
         """Write a command, of which the body and the key are checked already."""
         is_tagged = check_tagging(about, definition)
         self._raise_failure()
+        header_key = key if definition.has_sow and definition.key_rule.takes_header else None
+        # Where the key is not known yet, one partition for all keeps the order in which this publisher writes.
+        unknown = definition.has_sow and body is not None and key is None
+        partition = partition_of(self.id, definition.partitions) if unknown else ANY_PARTITION
         with self._lock:
-            headers = command_headers(command, publisher=self.id, sequence=str(self._sequence), **about)
+            headers = command_headers(
+                command, publisher=self.id, sequence=str(self._sequence), key=header_key, **about
+            )
             if is_tagged:
                 read_command(headers)
             self._sequence += 1
             span = begin_publish(definition.name)
             if span is not None:
                 headers.append((TRACEPARENT, span.traceparent.encode()))
-            self._produce(definition.log, body, None if key is None else key.encode(), headers, span)
+            place = definition.log, partition
+            self._produce(place, body, None if key is None else key.encode(), headers, span)
 
     def _produce(
-        self, log: str, body: bytes | None, key: bytes | None, headers: Headers, span: Span | None
+        self,
+        place: tuple[str, int],
+        body: bytes | None,
+        key: bytes | None,
+        headers: Headers,
+        span: TraceSpan | None,
     ) -> None:
+        log, partition = place
         report = self._on_delivery if span is None else partial(self._on_traced, span)
         while True:
             try:
@@ -150,6 +189,7 @@ class Publisher:
                     log,
                     body,
                     key,
+                    partition,
                     on_delivery=report,
                     headers=headers,  # type: ignore[arg-type]
                 )
@@ -168,7 +208,7 @@ class Publisher:
         if error is not None:
             self._failure = self._failure or error
 
-    def _on_traced(self, span: Span, error: KafkaError | None, message: Message) -> None:
+    def _on_traced(self, span: TraceSpan, error: KafkaError | None, message: Message) -> None:
         self._on_delivery(error, message)
         if error is None:
             span.end({"partition": message.partition() or 0, "position": str(message.offset())})
@@ -201,18 +241,28 @@ def encode(data: Body) -> bytes:
     return data.encode() if isinstance(data, str) else orjson.dumps(data)
 
 
-def checked_key(body: bytes, definition: TopicDefinition, correlation: str | None) -> str | None:
-    """Return the key text of a body, preprocessed, None in a topic without; raises what the body is refused for."""
-    document = read_object(checked_size(body, definition))
+def checked_key(
+    body: bytes | None, definition: TopicDefinition, correlation: str | None, key: str | None = None
+) -> str | None:
+    """Return the key text of what a command names by its preprocessed body, or by the `key` that its publisher gives.
+
+    None in a topic without a SOW, of a delete that names no single record, and where the key will be known only once
+    the command is on the log. Raises what the command is refused for.
+    """
+    document = {} if body is None else read_object(checked_size(body, definition))
     if not definition.has_sow:
+        if key is not None:
+            raise SowlineError(
+                "bad request", f"expected no SOW key in topic {definition.name}, which has no SOW, got one"
+            )
         return None
-    if definition.preprocess is not None:
-        about = About(topic=definition.name, size=len(body), correlation=correlation)
-        definition.preprocess.apply(body, document, about)
-    return key_text(document, definition.key_paths)
+    if body is None:
+        return None if key is None else definition.key_rule.given(document, key)
+    preprocessed(definition, body, document, correlation)
+    return definition.key_rule.given(document, key)
 
 
-def read_stream(stream: str, writing: Writing) -> list[bytes]:
+def read_stream(stream: str, writing: WriteOptions) -> list[bytes]:
     """Return the texts of a stream's deltas, checked; raises `bad request` where several have one id."""
     deltas = check_deltas(stream)
     if len(deltas) > 1 and writing.get("change_id"):
@@ -233,7 +283,7 @@ def check_document(key: str, definition: TopicDefinition) -> None:
     """Raise `no documents`, or what is wrong with the key text that names one."""
     if not definition.documents:
         raise _no_documents(definition, "a delta")
-    check_key_text(key, definition.key_paths)
+    definition.key_rule.check(key)
 
 
 def check_tagging(about: Mapping[str, Any], definition: TopicDefinition) -> bool:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import orjson
 from sortedcontainers import SortedList
 
+from sowline.client.records import Effect, RecordSet
+from sowline.client.stream import ShownGroup
 from sowline.errors import SowlineError
-from sowline.message import Message
-from sowline.order import Order, SortKey, parse_order
-from sowline.records import Effect, Records
-from sowline.stream import Shown
+from sowline.expressions.order import Order, SortKey, parse_order
+from sowline.protocol.client_message import Message
 
 Record = dict[str, Any]
 
@@ -61,13 +61,13 @@ class RecordView(Mapping[str, Record]):
     `items()` and `values()`, goes over one instant, whatever happens meanwhile.
     """
 
-    def __init__(self, topic: str, records: Records, order: Order, callbacks: Callbacks) -> None:
+    def __init__(self, topic: str, records: RecordSet, order: Order, callbacks: Callbacks) -> None:
         self._topic = topic
         self._records = records
         self._callbacks = callbacks
         self._lock = threading.RLock()
         self._is_telling = False
-        self._shown: Shown | None = None
+        self._shown: ShownGroup | None = None
         self._waiting: list[Waiting] = []
         self._error: SowlineError | None = None
         self._proofs: list[bool | SowlineError] = []
@@ -133,7 +133,7 @@ class RecordView(Mapping[str, Record]):
 
     # what keeps it up to date calls
 
-    def _take(self, batch: list[Message], shown: Shown | None) -> None:
+    def _take(self, batch: list[Message], shown: ShownGroup | None) -> None:
         """Take messages, and tell of each step that they complete; `shown` is where the last of them leads."""
         for number, message in enumerate(batch, 1):
             if message.command == "progress":
@@ -174,7 +174,7 @@ class RecordView(Mapping[str, Record]):
             raise outcome
         return outcome
 
-    def _show(self, shown: Shown | None) -> None:
+    def _show(self, shown: ShownGroup | None) -> None:
         """Stand where the stream says; a subscription that was replaced may have another order."""
         if shown is not None and shown is not self._shown:
             order = parse_order(shown.ask.order_by)

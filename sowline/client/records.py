@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from sowline.difference import difference
+from sowline.client.position_tracker import PositionTracker
 from sowline.errors import SowlineError
-from sowline.merge import merge, take_out
-from sowline.message import Message
-from sowline.place import Place
+from sowline.model.difference import difference
+from sowline.model.merge import merge, take_out
+from sowline.protocol.client_message import Message
 
 GONE = "gone"
 """Why a record is removed that a group does not hold: nobody has said what became of it."""
@@ -33,15 +33,17 @@ class Effect(NamedTuple):
     reason: str = ""
 
 
-class Records:
+class RecordSet:
     """Bodies by SOW key, in the order in which they came, and the place at which this is what there is."""
 
-    def __init__(self, bodies: Mapping[str, bytes] | None = None, place: Place | None = None) -> None:
+    def __init__(
+        self, bodies: Mapping[str, bytes] | None = None, place: PositionTracker | None = None
+    ) -> None:
         """Begin with a copy of the bodies; raises `not an object` if one of them is no JSON object."""
         self.bodies: dict[str, bytes] = dict(bodies or {})
         for key, body in self.bodies.items():
             _check(key, body)
-        self.place = place or Place()
+        self.place = place or PositionTracker()
         self._step: list[Message] = []
         self._in_group = False
 

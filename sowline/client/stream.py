@@ -2,20 +2,19 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Self, TypedDict, Unpack
+from typing import Any, NamedTuple, Self, Unpack
 
 import msgspec
 
+from sowline.client.ask import Ask, Selecting
+from sowline.client.position_tracker import PositionTracker
 from sowline.errors import SowlineError
-from sowline.message import Message, Received
-from sowline.options import Options, parse_options, with_pause
-from sowline.place import Place
-from sowline.select import Select
-from sowline.span import Given, Span, bookmark_text, parse_span, range_text, split_range
+from sowline.model.select import Select
+from sowline.protocol.client_message import Message, Received
+from sowline.protocol.options import Options, parse_options, with_pause
 
 PAUSE, RESUME, PROOF = "pause", "resume", "proof"
 """What the ids of commands end with that are about a subscription."""
@@ -24,101 +23,7 @@ WAITING_MAX = 10_000
 """Messages that wait for the caller before the client stops reading from its connection."""
 
 
-class Selecting(TypedDict, total=False):
-    """What a subscription may be asked for beside its topic, and asked for anew in place of what it is."""
-
-    filter: str
-    condition: str
-    options: str
-    batch_size: int
-    order_by: str
-    top_n: int | None
-    skip_n: int | None
-    sow_keys: Sequence[str]
-
-
-class Reading(Selecting, total=False):
-    """What a query or subscription may be asked for beside its topic; docs/client.md describes each."""
-
-    bookmark: Given
-    up_to: str | datetime
-
-
-@dataclass(frozen=True)
-class Ask:
-    """What a stream asked the server for."""
-
-    command: str
-    topic: str
-    filter: str = ""
-    options: str = ""
-    bookmark: Given = ""
-    up_to: str | datetime = ""
-    batch_size: int = 10
-    order_by: str = ""
-    top_n: int | None = None
-    skip_n: int | None = None
-    sow_keys: Sequence[str] = ()
-    condition: str = ""
-
-    @property
-    def is_view(self) -> bool:
-        """Whether what comes is a page of a sorted set, or groups: not the changes of records by themselves."""
-        return self.skip_n is not None or "projection=" in self.options
-
-    @property
-    def has_no_group(self) -> bool:
-        """Whether nothing but changes comes: from now on, or after a bookmark that the caller holds a view at."""
-        return not self.command.startswith("sow") or self.span.is_return
-
-    @property
-    def span(self) -> Span:
-        """Where it begins and ends; raises `invalid bookmark`."""
-        return parse_span(bookmark_text(self.bookmark), bookmark_text(self.up_to))
-
-    @property
-    def has_end(self) -> bool:
-        """Whether a subscription is over at some place."""
-        return self.command != "sow" and self.span.end is not None
-
-    def afresh(self, end: str) -> "Ask":
-        """Return what to ask for to get the group as it is now, and what follows, with the same end."""
-        command = f"sow_and_{self.command.removeprefix('sow_and_')}"
-        return replace(self, command=command, bookmark="", up_to=end or self.up_to)
-
-    def going_on(self, place: str, end: str) -> "Ask":
-        """Return what to ask for after a place, with the same end; `end` says where that is, if that is known."""
-        given = None if end else split_range(bookmark_text(self.bookmark))
-        bookmark = place if given is None else range_text(place, given)
-        return replace(self, bookmark=bookmark, up_to=end or self.up_to)
-
-    def request(self, id: str) -> dict[str, Any]:
-        """Return the command as it goes on the wire."""
-        fields = {
-            "command": self.command,
-            "command_id": id,
-            "topic": self.topic,
-            "filter": self.filter,
-            "condition": self.condition,
-            "options": self.options,
-            "bookmark": bookmark_text(self.bookmark),
-            "up_to": bookmark_text(self.up_to),
-            "batch_size": self.batch_size,
-            "order_by": self.order_by,
-            "top_n": self.top_n,
-            "skip_n": self.skip_n,
-            "sow_keys": list(self.sow_keys),
-            "ack_type": "processed,completed",
-        }
-        return {name: value for name, value in fields.items() if value not in ("", None, [])}
-
-    def replacement_request(self, id: str, command_id: str) -> dict[str, Any]:
-        """Return the command that puts this in the place of the subscription of that id."""
-        options = f"replace,{self.options}".rstrip(",")
-        return self.request(command_id) | {"sub_id": id, "query_id": id, "options": options}
-
-
-class Replacement:
+class StreamReplacement:
     """What a subscription is to ask for instead, until the server has taken or refused that."""
 
     def __init__(self, command_id: str, changes: Selecting) -> None:
@@ -145,7 +50,7 @@ class Replacement:
             raise self._error
 
 
-class Shown(NamedTuple):
+class ShownGroup(NamedTuple):
     """What a stream's caller was given the whole group of, and after how many replacements."""
 
     replacements: int
@@ -168,21 +73,21 @@ class Stream:
         self._unfinished: list[Message] = []
         self._amid_a_step = False
         self._news = asyncio.Event()
-        self._room = asyncio.Event()
-        self._room.set()
-        self._place = Place()
+        self._reader_may_go_on = asyncio.Event()
+        self._reader_may_go_on.set()
+        self._place = PositionTracker()
         self._whole = False
         self._is_void = False
         self._begins_afresh = False
         self._given = False
         self._started = asyncio.Event()
         self._taken = False
-        self._replacements: deque[Replacement] = deque()
+        self._replacements: deque[StreamReplacement] = deque()
         self._replacements_asked = 0
         self._groups_of_before = 0
         self.replacements = 0
         """How often the server has replaced it."""
-        self.shown: Shown | None = None
+        self.shown: ShownGroup | None = None
         self._error: SowlineError | None = None
         self._ended = False
         self._end = ""
@@ -190,11 +95,16 @@ class Stream:
         """Whether the server is to tell nothing for now."""
         self.wants_proof = False
         """Whether the server is to say what a caller holds, and has not said so yet."""
+        self._is_answered = False
+        """Whether the whole answer has come: the group, or that there is none."""
 
     # what the client's reader calls
 
-    async def receive(self, received: Received) -> None:
-        """Take a message from the connection; waits while the caller has too many of them unread."""
+    async def receive(self, received: Received, is_awaited: Callable[[], bool] = lambda: False) -> None:
+        """Take a message from the connection; waits while the caller has too many of them unread.
+
+        Not if what comes behind them `is_awaited`, maybe by the same caller.
+        """
         if self._error is not None:
             return
         if received.command == "ack":
@@ -205,10 +115,23 @@ class Stream:
             if not received.more:
                 self._waiting.extend(self._unfinished)
                 self._unfinished.clear()
+            self._is_answered = self._is_answered or received.command == "group_end"
         self._news.set()
-        if len(self._waiting) >= WAITING_MAX and not self._ended and not self._replacements:
-            self._room.clear()
-        await self._room.wait()
+        is_full = len(self._waiting) >= WAITING_MAX
+        if is_full and not self._ended and not self._replacements and not is_awaited():
+            self._reader_may_go_on.clear()
+        await self._reader_may_go_on.wait()
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether an answer is still to come, for which its caller may wait before it reads from other streams."""
+        if self._error is not None or self._ended:
+            return False
+        return not self._is_answered or bool(self._replacements) or self.wants_proof
+
+    def let_reader_go_on(self) -> None:
+        """Let the client's reader go on: what it waits for may be behind what is for this stream."""
+        self._reader_may_go_on.set()
 
     def _messages(self, received: Received) -> Iterator[Message]:
         """What the caller gets of a message, which may hold more if it is for other subscriptions, too."""
@@ -244,19 +167,20 @@ class Stream:
             self._taken = True
             self._started.set()
             self._end = ack.up_to or self._end
+            self._is_answered = self._ask.has_no_group or self._whole
             if self._ask.has_no_group and not self._whole and not self._is_void:
-                self._place = Place(ack.bookmark)
+                self._place = PositionTracker(ack.bookmark)
                 self._become_whole()
         elif ack.ack_type == "completed" and (self._ask.command == "sow" or self._ask.has_end):
             self._ended = True
 
-    def _replace(self, replacement: Replacement) -> None:
+    def _replace(self, replacement: StreamReplacement) -> None:
         """Go on as what the server has taken. What waits is of before."""
         self._ask = replacement.ask(self._ask)
         self.is_paused = _options_of(self._ask.options).pause
         self.replacements += 1
         if not self._ask.has_no_group:
-            self._whole = False
+            self._whole = self._is_answered = False
             self._groups_of_before = sum(message.command == "group_end" for message in self._waiting)
         elif not self._is_void:
             self._become_whole()
@@ -264,7 +188,7 @@ class Stream:
 
     def _become_whole(self) -> None:
         self._whole, self._is_void = True, False
-        self.shown = Shown(self.replacements, self._ask)
+        self.shown = ShownGroup(self.replacements, self._ask)
 
     def fail(self, error: SowlineError) -> None:
         """End the stream: the caller gets what was received before, then the error."""
@@ -280,7 +204,7 @@ class Stream:
     def _wake_all(self, error: SowlineError) -> None:
         while self._replacements:
             self._replacements.popleft().settle(error)
-        self._room.set()
+        self._reader_may_go_on.set()
         self._news.set()
         self._started.set()
 
@@ -296,10 +220,15 @@ class Stream:
             return replacement.ask(self._ask).replacement_request(self.id, replacement.command_id)
         return self.going_on().request(self.id)
 
-    def aside(self, what: str) -> dict[str, Any]:
+    def request_about(self, what: str) -> dict[str, Any]:
         """Return the request that pauses or resumes, or that asks for a proof."""
         command = "heartbeat" if what == PROOF else what
         return {"command": command, "command_id": f"{self.id}.{what}", "sub_id": self.id}
+
+    def end_request(self) -> dict[str, Any]:
+        """Return the request that ends the query or subscription."""
+        name = "query_id" if self._ask.command == "sow" else "sub_id"
+        return {"command": "unsubscribe", "command_id": self.id, name: self.id}
 
     def next_request(self) -> dict[str, Any] | None:
         """Return the request for the next replacement, once, if the server has the subscription it is for."""
@@ -322,10 +251,10 @@ class Stream:
             )
             return None
         self._drop_what_waits()
-        self._taken = False
+        self._taken = self._is_answered = False
         for replacement in self._replacements:
             replacement.sent = False
-        self._room.set()
+        self._reader_may_go_on.set()
         if is_void and self._ask.command != "sow" and (self._whole or self._ask.bookmark):
             self._whole, self._is_void, self._amid_a_step = False, True, False
             self._waiting.clear()
@@ -368,7 +297,7 @@ class Stream:
         if self._error is not None:
             raise self._error
 
-    def replace(self, **changes: Unpack[Selecting]) -> Replacement:
+    def replace(self, **changes: Unpack[Selecting]) -> StreamReplacement:
         """Note what to ask for instead; one after the other is sent, and settled."""
         if unknown := changes.keys() - Selecting.__annotations__.keys():
             raise TypeError(f"a subscription can't be replaced by one with another {min(unknown)}")
@@ -377,12 +306,13 @@ class Stream:
         if self._error is not None:
             raise self._error
         self._replacements_asked += 1
-        replacement = Replacement(f"{self.id}.{self._replacements_asked}", changes)
+        replacement = StreamReplacement(f"{self.id}.{self._replacements_asked}", changes)
         if self._ended:
             replacement.settle(SowlineError("disconnected", "expected a subscription that has not ended"))
         else:
             self._replacements.append(replacement)
-            self._room.set()  # its answer is behind what waits, and whoever reads that may wait for the answer
+            # The answer comes behind the messages that wait, and the caller who reads those may wait for it.
+            self._reader_may_go_on.set()
         return replacement
 
     @property
@@ -446,7 +376,7 @@ class Stream:
         self._given = True
         self._amid_a_step = messages[-1].more
         if len(self._waiting) <= WAITING_MAX // 2:
-            self._room.set()
+            self._reader_may_go_on.set()
         return messages
 
     def _note_group(self) -> None:

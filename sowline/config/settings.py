@@ -7,14 +7,14 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from sowline.config.kafka_options import kafka_config, read_options
 from sowline.errors import SowlineError
-from sowline.kafka import kafka_config, read_options
 
 WORKERS = "-materializer"
 """How the names of the materializers' consumer groups end, behind the settings' `group`."""
 
 FANOUTS = "-fanout-"
-"""What stands in the name of a fanout's consumer group between the settings' `group` and the fanout's name."""
+"""The part of the name of a fanout's consumer group between the settings' `group` and the fanout's name."""
 
 
 def _options(given: Any) -> Any:
@@ -32,17 +32,20 @@ class Settings(BaseSettings):
         default_factory=dict, description="further librdkafka options, for TLS and SASL"
     )
     kafka_advertised: str = Field(
-        default="", description="bootstrap servers that clients are told of; `kafka` if empty"
+        default="", description="bootstrap servers that clients get; `kafka` if empty"
     )
     config: Path = Field(default=Path("topics.yaml"), description="the file that defines the topics")
     data_dir: Path = Field(default=Path("var"), description="where the materializer keeps its partitions")
     host: str = Field(default="127.0.0.1", description="the address that a service's HTTP port listens on")
     port: int = Field(default=0, ge=0, le=65535, description="a service's HTTP port; 0 = its usual one")
     group: str = Field(default="sowline", max_length=100, description="prefix of the Kafka consumer groups")
-    accept_loss: bool = Field(default=False, description="go on where records of the log are gone for good")
+    accept_loss: bool = Field(default=False, description="go on if records of the log are gone for good")
     batch_records_max: int = Field(default=1000, ge=1, le=10_000, description="log records applied at once")
     cache_bytes_max: int = Field(
         default=1 << 27, ge=0, description="memory for the records that a materializer wrote last"
+    )
+    store_bytes_max: int = Field(
+        default=1 << 27, ge=1 << 23, description="memory for all stores of a materializer: buffers and blocks"
     )
     session_timeout_ms: int = Field(
         default=6000, ge=1000, le=300_000, description="until a silent worker's partitions move to another"
@@ -55,7 +58,7 @@ class Settings(BaseSettings):
     query_seconds_max: float = Field(
         default=60.0,
         gt=0,
-        description="seconds of work that one query may take, its client's pace not counted",
+        description="seconds of work that one query may take, without the time that its client reads",
     )
     index_bytes_max: int = Field(
         default=1 << 30, ge=0, description="memory for the indexes of all topics; the least used go first"
@@ -73,7 +76,7 @@ class Settings(BaseSettings):
     backlog_bytes_max: int = Field(
         default=16 * 1024 * 1024,
         ge=1024,
-        description="unsent bytes of a connection before it reads at its own pace",
+        description="unsent bytes of a connection before it is served from the changes topic",
     )
     backlogs_bytes_max: int = Field(
         default=1 << 30,
@@ -81,15 +84,20 @@ class Settings(BaseSettings):
         description="unsent bytes of all connections together: each has an equal share of them at most",
     )
     sessions_max: int = Field(
-        default=10_000, ge=1, description="connections of clients; more are refused until one ends"
+        default=10_000,
+        ge=1,
+        description="connections of clients, if there are enough descriptors; more are refused until one ends",
     )
     frame_bytes_max: int = Field(
         default=4 * 1024 * 1024, ge=1024, description="largest frame a client may send"
     )
+    request_seconds_max: float = Field(
+        default=30.0, gt=0, description="how long an HTTP request may take to come, its body included"
+    )
     ring_changes_max: int = Field(
         default=20_000,
         ge=1,
-        description="recent changes of a partition kept in memory for those who come back",
+        description="recent changes of a partition kept in memory for clients that resume",
     )
     ring_bytes_max: int = Field(
         default=64 * 1024 * 1024,
@@ -100,14 +108,14 @@ class Settings(BaseSettings):
     progress_seconds: float = Field(
         default=10.0,
         gt=0,
-        description="after so long without a message a subscription is told where it stands",
+        description="after so long without a message a subscription gets its bookmark",
     )
 
     access: str = Field(
-        default="", description="the file that says who may come in and do what; without it, everybody"
+        default="", description="the file that defines who may log on and do what; without it, any client"
     )
     logon_seconds_max: float = Field(
-        default=10.0, gt=0, description="until a connection is closed on which nobody has logged on"
+        default=10.0, gt=0, description="until a connection that has not logged on is closed"
     )
     sessions_per_user_max: int = Field(
         default=0, ge=0, description="connections of one user; 0 = as many as there may be"
@@ -122,12 +130,16 @@ class Settings(BaseSettings):
         description="the authority of client certificates, a PEM file; none are asked for if empty",
     )
     tls_client_required: bool = Field(
-        default=False, description="whether nobody comes in without a client certificate"
+        default=False, description="whether every client needs a client certificate"
     )
 
     origins: str = Field(
         default="",
-        description="origins of web pages elsewhere that may ask, with commas: https://desk.example",
+        description="other origins whose web pages may send requests, with commas: https://desk.example",
+    )
+    trusted_proxies: str = Field(
+        default="",
+        description="addresses or networks of proxies whose X-Forwarded-For counts, with commas: 10.1.0.0/16",
     )
     commands_per_second_max: float = Field(
         default=0.0, ge=0, description="commands of one user a second; 0 = as many as come"

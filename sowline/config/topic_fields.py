@@ -4,16 +4,23 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
-from sowline.bookmark import EPOCH, NOW, read_time
-from sowline.duration import parse_duration_ms
-from sowline.enrichment import ComputedField, EnrichmentError, parse_enrichment, parse_preprocessing
 from sowline.errors import SowlineError
-from sowline.limits import DISABLED, ENABLED, LIFETIME_MS_MAX, Expiration
-from sowline.path import PathError, parse_path
+from sowline.expressions.enrichment import (
+    ComputedField,
+    EnrichmentError,
+    parse_enrichment,
+    parse_preprocessing,
+)
+from sowline.model.bookmark import EPOCH, NOW, read_time
+from sowline.model.duration import parse_duration_ms
+from sowline.model.limits import DISABLED, ENABLED, LIFETIME_MS_MAX, Expiration
+from sowline.model.path import PathError, parse_path
+from sowline.protocol.key_rule import Source
 
 INDEX_FIELDS_MAX = 16
+KEY_FIELDS_MAX = 16
 
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 _KAFKA_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -85,9 +92,45 @@ def _canonical(text: str, parse: Callable[[str], ComputedField]) -> str:
         raise ValueError(error.message) from None
 
 
+class _KeyModel(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class SuppliedKey(_KeyModel):
+    """Keys that publishers give: `key: {from: kafka_key}` or `key: {from: header}`."""
+
+    source: Source = Field(alias="from")
+
+    def told(self) -> dict[str, Any]:
+        """Return it as `topics.yaml` has it."""
+        return {"from": self.source}
+
+
+class GeneratedKey(_KeyModel):
+    """Keys that an installed key generator makes; with a `version`, only that version of its algorithm will do."""
+
+    generator: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")
+    options: dict[str, Any] = {}
+    version: str = Field(default="", max_length=100)
+
+
+def _kind_of_key(given: Any) -> str:
+    """Return the tag of the kind of key that is given; those in brackets are no part of an error's path."""
+    if isinstance(given, GeneratedKey) or (isinstance(given, dict) and "generator" in given):
+        return "[generated]"
+    return "[supplied]" if isinstance(given, (SuppliedKey, dict)) else "[fields]"
+
+
 TopicName = Annotated[str, AfterValidator(topic_name)]
 KafkaName = Annotated[str, AfterValidator(_kafka_name)]
 KeyPath = Annotated[str, AfterValidator(_key_path)]
+KeyFields = Annotated[tuple[KeyPath, ...], Field(max_length=KEY_FIELDS_MAX)]
+Key = Annotated[
+    Annotated[KeyFields, Tag("[fields]")]
+    | Annotated[SuppliedKey, Tag("[supplied]")]
+    | Annotated[GeneratedKey, Tag("[generated]")],
+    Discriminator(_kind_of_key),
+]
 FieldPath = Annotated[str, AfterValidator(_field_path)]
 Preprocessing = Annotated[str, AfterValidator(_preprocessing_text)]
 Enrichment = Annotated[str, AfterValidator(_enrichment_text)]

@@ -24,10 +24,24 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from sowline.bookmark import EPOCH, read_time
-from sowline.declared import Declaration, read_declared
-from sowline.document.intrinsics import RESERVED_KEYS
-from sowline.enrichment import (
+from sowline.config.topic_fields import (
+    DurationMs,
+    Enrichment,
+    FieldPath,
+    GeneratedKey,
+    HashIndex,
+    KafkaName,
+    Key,
+    Lifetime,
+    Preprocessing,
+    RecoveryPoint,
+    SuppliedKey,
+    TopicName,
+)
+from sowline.config.yaml_file import YamlFile, YamlFileError, open_yaml_file
+from sowline.emodb.intrinsics import RESERVED_KEYS
+from sowline.errors import SowlineError
+from sowline.expressions.enrichment import (
     FIELDS_MAX,
     ComputedField,
     Stage,
@@ -35,37 +49,26 @@ from sowline.enrichment import (
     parse_enrichment,
     parse_preprocessing,
 )
-from sowline.errors import SowlineError
 from sowline.filter import FilterError, compile_filter
-from sowline.limits import (
+from sowline.model.bookmark import EPOCH, read_time
+from sowline.model.limits import (
     HEADROOM_BYTES,
     LIFETIME_MS_MAX,
     MIB,
     Limits,
 )
-from sowline.options import Options, parse_options
-from sowline.path import Path as FieldSteps
-from sowline.topic_fields import (
-    DurationMs,
-    Enrichment,
-    FieldPath,
-    HashIndex,
-    KafkaName,
-    KeyPath,
-    Lifetime,
-    Preprocessing,
-    RecoveryPoint,
-    TopicName,
-)
+from sowline.model.path import Path as FieldSteps
+from sowline.protocol.key_rule import FieldKeys, GeneratedKeys, KeyRule, SuppliedKeys
+from sowline.protocol.options import Options, parse_options
 
 INDEXES_MAX = 64
 
 
-class _Model(BaseModel):
+class _TopicsModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, ignored_types=(cached_property,))
 
 
-class History(_Model):
+class HistoryDefinition(_TopicsModel):
     """How far back a topic can be asked for, and how fine: durations in ms of log time."""
 
     window: DurationMs = Field(description="how far back")
@@ -110,13 +113,13 @@ NEEDS_SOW = (
 """The fields that are about records: a topic without a SOW has none of them."""
 
 
-class TopicDefinition(_Model):
+class TopicDefinition(_TopicsModel):
     """One SOW topic: its name, how its records are keyed, and where its log lives."""
 
     name: TopicName
     message_type: Literal["json"] = "json"
     sow: bool = Field(default=True, description="whether records are kept")
-    key: tuple[KeyPath, ...] = Field(default=(), max_length=16, validate_default=True)
+    key: Key = Field(default=(), validate_default=True, description="fields, or where keys come from")
     key_domain: str = Field(default="", max_length=200, description="the topic's name if empty")
     log: KafkaName = Field(default="", description="the Kafka topic; the topic's name if empty")
     partitions: int = Field(default=1, ge=1, le=1024)
@@ -132,7 +135,7 @@ class TopicDefinition(_Model):
     enrichment: tuple[Enrichment, ...] = Field(
         default=(), max_length=FIELDS_MAX, description="fields computed of a message for its record"
     )
-    delta: bool = Field(default=False, description="whether updates say in a header what they changed")
+    delta: bool = Field(default=False, description="whether updates list in a header what they changed")
     record_bytes_max: int = Field(default=MIB, ge=64, le=64 * MIB)
     records_max: int | None = Field(default=None, ge=1, le=10**12, description="in all partitions together")
     repeat_window: DurationMs = Field(
@@ -143,7 +146,7 @@ class TopicDefinition(_Model):
         validate_default=True,
         description="how long every change is kept, so that clients can resume",
     )
-    history: History | None = Field(default=None, description="whether the past can be asked for")
+    history: HistoryDefinition | None = Field(default=None, description="whether the past can be asked for")
     documents: bool = Field(
         default=False, description="whether records are documents: deltas, intrinsics, a timeline"
     )
@@ -153,7 +156,7 @@ class TopicDefinition(_Model):
     history_ttl: DurationMs = Field(
         default="2d",
         validate_default=True,
-        description="how far back a document's timeline tells each write",
+        description="how far back a document's timeline has each write",
     )
     indexes: tuple[FieldPath, ...] = Field(
         default=(), max_length=INDEXES_MAX, description="fields whose memo index is built at start"
@@ -167,7 +170,7 @@ class TopicDefinition(_Model):
     def _fill_in(cls, given: Any) -> Any:
         if isinstance(given, dict) and isinstance(given.get("name"), str):
             given = {**given}
-            if _has_sow(given):
+            if _has_sow(given) and not isinstance(given.get("key"), (dict, SuppliedKey, GeneratedKey)):
                 given["key_domain"] = given.get("key_domain") or given["name"]
             given["log"] = given.get("log") or given["name"].replace("/", ".")
             if isinstance(given.get("key"), str):
@@ -176,8 +179,8 @@ class TopicDefinition(_Model):
 
     @field_validator("key")
     @classmethod
-    def _is_keyed(cls, key: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
-        if not key and others.data.get("sow", True):
+    def _is_keyed(cls, key: Key, others: ValidationInfo) -> Key:
+        if key == () and others.data.get("sow", True):
             raise PydanticCustomError("missing", "Field required")
         return key
 
@@ -200,7 +203,7 @@ class TopicDefinition(_Model):
     def _makes_keys(cls, texts: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
         fields = [parse_preprocessing(text) for text in texts]
         _refuse_overlaps(fields)
-        for field, key in product(fields, map(_steps, others.data.get("key", ()))):
+        for field, key in product(fields, _key_paths(others.data.get("key", ()))):
             if field.output != key and overlapping(field.output, key):
                 raise ValueError(
                     f"expected a path that is a key field or none of it, got {FieldSteps(field.output)}"
@@ -213,7 +216,7 @@ class TopicDefinition(_Model):
     def _leaves_keys(cls, texts: tuple[str, ...], others: ValidationInfo) -> tuple[str, ...]:
         fields = [parse_enrichment(text) for text in texts]
         _refuse_overlaps(fields)
-        for field, key in product(fields, map(_steps, others.data.get("key", ()))):
+        for field, key in product(fields, _key_paths(others.data.get("key", ()))):
             if overlapping(field.output, key):
                 raise ValueError(
                     f"expected paths other than the key's, got {FieldSteps(field.output)} (only preprocessing"
@@ -221,12 +224,21 @@ class TopicDefinition(_Model):
                 )
         return texts
 
+    @field_validator("key_domain")
+    @classmethod
+    def _of_fields(cls, domain: str, others: ValidationInfo) -> str:
+        if domain and isinstance(others.data.get("key", ()), (SuppliedKey, GeneratedKey)):
+            raise ValueError(
+                f"expected a key_domain only with key fields, got {domain!r}: other keys are not hashed"
+            )
+        return domain
+
     @model_validator(mode="after")
     def _keeps_records(self) -> Self:
         unfit = [name for name in NEEDS_SOW if name in self.model_fields_set]
         if unfit and not self.sow:
             raise ValueError(
-                f"expected nothing that is about records beside sow: false, got {', '.join(unfit)}"
+                f"expected no field that concerns records with sow: false, got {', '.join(unfit)}"
             )
         return self
 
@@ -246,9 +258,9 @@ class TopicDefinition(_Model):
     def _keeps_documents(self) -> Self:
         given = self.model_fields_set
         if not self.documents and (unfit := sorted(given & {"template", "history_ttl"})):
-            raise ValueError(f"expected documents: true beside {', '.join(unfit)}")
+            raise ValueError(f"expected documents: true with {', '.join(unfit)}")
         if self.documents and (unfit := sorted(given & {"preprocessing", "enrichment"})):
-            raise ValueError(f"expected no {' and no '.join(unfit)} beside documents: true")
+            raise ValueError(f"expected no {' and no '.join(unfit)} with documents: true")
         if keyed := sorted(set(self.template) & {steps[0] for steps in self.key_paths}):
             raise ValueError(f"expected a template without the key's fields, got {', '.join(keyed)}")
         return self
@@ -257,7 +269,7 @@ class TopicDefinition(_Model):
     def _recovers(self) -> Self:
         if self.recovery_point != EPOCH and self.durability != "transient":
             raise ValueError(
-                f"expected durability: transient beside a recovery_point, got {self.recovery_point} alone"
+                f"expected durability: transient with a recovery_point, got {self.recovery_point} alone"
             )
         return self
 
@@ -267,13 +279,13 @@ class TopicDefinition(_Model):
         return self.sow
 
     @property
-    def begins_anew(self) -> bool:
+    def starts_empty(self) -> bool:
         """Whether the topic begins without its former records when the service starts."""
         return self.durability == "transient" and self.recovery_point != EPOCH
 
     @property
     def recovery_time(self) -> int | None:
-        """The time of its log, in ms, at which a topic that begins anew does so; None for the log's end."""
+        """The time of its log, in ms, at which a topic that begins again does so; None for the log's end."""
         time = read_time(self.recovery_point)
         return None if time is None else -(-time // 1000)
 
@@ -309,8 +321,28 @@ class TopicDefinition(_Model):
 
     @cached_property
     def key_paths(self) -> tuple[tuple[str, ...], ...]:
-        """The key fields, each as its steps."""
-        return tuple(map(_steps, self.key))
+        """The key fields, each as its steps; none where keys come from elsewhere."""
+        return _key_paths(self.key)
+
+    @cached_property
+    def key_rule(self) -> KeyRule:
+        """How commands name records; of a topic with a SOW. A key generator is loaded by the rule's first use."""
+        if isinstance(self.key, SuppliedKey):
+            return SuppliedKeys(self.key.source)
+        if isinstance(self.key, GeneratedKey):
+            return GeneratedKeys(self.key.generator, self.key.options, self.key.version)
+        return FieldKeys(self.key_paths, self.domain_prefix)
+
+    @cached_property
+    def key_sent(self) -> list[str] | dict[str, Any]:
+        """The key as JSON: a list of paths, or where keys come from, of a generator with its version."""
+        if isinstance(self.key, SuppliedKey):
+            return self.key.told()
+        if isinstance(self.key, GeneratedKey):
+            assert isinstance(self.key_rule, GeneratedKeys)
+            version = self.key_rule.generator.version
+            return {"generator": self.key.generator, "options": self.key.options, "version": version}
+        return list(self.key)
 
     @cached_property
     def preprocess(self) -> Stage | None:
@@ -335,8 +367,8 @@ class TopicDefinition(_Model):
     @cached_property
     def digest(self) -> str:
         """A hash of what decides for good what a log record does; kept in the state and compared with it."""
-        deciding = {
-            "key": self.key,
+        deciding: dict[str, Any] = {
+            "key": self.key_sent,
             "key_domain": self.key_domain,
             "message_type": self.message_type,
             "partitions": self.partitions,
@@ -362,7 +394,7 @@ def _filter_text(text: str) -> str:
     return text
 
 
-class FanoutDefinition(_Model):
+class FanoutDefinition(_TopicsModel):
     """One configured subscription, written to the Kafka topic `fanout.<name>`."""
 
     name: TopicName
@@ -405,7 +437,7 @@ class FanoutDefinition(_Model):
         return "fanout." + self.name.replace("/", ".")
 
 
-class Topics(_Model):
+class Topics(_TopicsModel):
     """Everything that `topics.yaml` declares."""
 
     topics: tuple[TopicDefinition, ...] = Field(min_length=1)
@@ -447,8 +479,8 @@ def _has_sow(given: dict[str, Any]) -> bool:
         return True
 
 
-def _steps(key_path: str) -> tuple[str, ...]:
-    return tuple(key_path.split("/")[1:])
+def _key_paths(key: Key) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(path.split("/")[1:]) for path in key) if isinstance(key, tuple) else ()
 
 
 def _refuse_overlaps(fields: Sequence[ComputedField]) -> None:
@@ -470,11 +502,26 @@ def _refuse_twice(what: str, names: list[str]) -> None:
 def load_topics(path: Path) -> Topics:
     """Read `topics.yaml`; raises `bad configuration` naming the file, the line and the reason.
 
-    `${NAME}` and `${NAME:-default}` in it are environment variables.
+    `${NAME}` and `${NAME:-default}` in it are environment variables. Key generators must be installed.
     """
-    return read_declared(Topics, path, "a file of topics", os.environ)
+    return _with_generators(open_yaml_file(path, "a file of topics", os.environ))
 
 
 def parse_topics(text: str, name: str = "topics.yaml") -> Topics:
-    """Read the text of a `topics.yaml`; `name` is how errors call it."""
-    return Declaration(text, name).read(Topics)
+    """Read the text of a `topics.yaml`; `name` is how errors call it. Key generators must be installed."""
+    return _with_generators(YamlFile(text, name))
+
+
+def _with_generators(declaration: YamlFile) -> Topics:
+    """Return what a file declares; raises `bad configuration` for a key generator that can't be used, too."""
+    topics = declaration.read(Topics)
+    problems = []
+    for number, topic in enumerate(topics.topics):
+        if isinstance(topic.key_rule, GeneratedKeys):
+            try:
+                topic.key_rule.generator  # noqa: B018
+            except SowlineError as error:
+                problems.append(declaration.problem(("topics", number, "key", "generator"), error.message))
+    if problems:
+        raise YamlFileError(problems)
+    return topics

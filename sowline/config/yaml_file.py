@@ -52,7 +52,7 @@ class Problem:
         return f"{self.file}, line {self.line}: {self.where}: {self.reason}"
 
 
-class DeclarationError(SowlineError):
+class YamlFileError(SowlineError):
     """All that is wrong in a file, in the order of its lines."""
 
     def __init__(self, problems: list[Problem]) -> None:
@@ -60,7 +60,7 @@ class DeclarationError(SowlineError):
         super().__init__("bad configuration", "; ".join(map(str, self.problems)))
 
 
-class Declaration:
+class YamlFile:
     """The text of a YAML file, and where its values stand.
 
     `name` is how problems call the file. With an `environment`, `${NAME}` and `${NAME:-default}` in a value are
@@ -72,7 +72,7 @@ class Declaration:
         try:
             self._top = yaml.compose(text, Loader=_TextLoader)
         except yaml.YAMLError as error:
-            raise DeclarationError([self._no_yaml(error)]) from error
+            raise YamlFileError([self._no_yaml(error)]) from error
         values = list(_values(self._top, ()))
         self._problems = [self.problem(*found) for found in (*_repeated(values), *_nothing(values))]
         self._unset: set[Location] = set()
@@ -87,9 +87,9 @@ class Declaration:
         except ValidationError as error:
             found = [_said(problem) for problem in error.errors() if not _follows(problem)]
             beside = [self.problem(*one) for one in found if one[0] not in self._unset]
-            raise DeclarationError([*self._problems, *beside]) from error
+            raise YamlFileError([*self._problems, *beside]) from error
         if self._problems:
-            raise DeclarationError(self._problems)
+            raise YamlFileError(self._problems)
         return declared
 
     def problem(self, location: Location, reason: str, line: int = 1) -> Problem:
@@ -103,7 +103,7 @@ class Declaration:
         try:
             return _TextLoader("").construct_document(self._top)
         except yaml.YAMLError as error:
-            raise DeclarationError([self._no_yaml(error)]) from error
+            raise YamlFileError([self._no_yaml(error)]) from error
 
     def _no_yaml(self, error: Exception) -> Problem:
         mark = getattr(error, "problem_mark", None)
@@ -131,20 +131,13 @@ class Declaration:
         return found
 
 
-def read_declared(
-    model: type[Model], path: Path, what: str, environment: Mapping[str, str] | None = None
-) -> Model:
-    """Return what a file declares; `what` says what should be in it. Raises `bad configuration`."""
-    return open_declared(path, what, environment).read(model)
-
-
-def open_declared(path: Path, what: str, environment: Mapping[str, str] | None = None) -> Declaration:
+def open_yaml_file(path: Path, what: str, environment: Mapping[str, str] | None = None) -> YamlFile:
     """Return the file at the path; raises `bad configuration` where it is none or no YAML."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SowlineError("bad configuration", f"expected {what} at {path}: {error}") from error
-    return Declaration(text, str(path), environment)
+    return YamlFile(text, str(path), environment)
 
 
 class _TextLoader(yaml.SafeLoader):
@@ -234,4 +227,4 @@ def _said(problem: Mapping[str, Any]) -> tuple[Location, str]:
     said = _SAID.get(kind) or problem["msg"].removeprefix("Value error, ")
     if kind in _SHOWN:
         said += f", got {problem['input']!r}"
-    return tuple(step for step in location if step != "[key]"), said
+    return tuple(step for step in location if not str(step).startswith("[")), said

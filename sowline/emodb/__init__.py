@@ -6,11 +6,11 @@ Beside the value there are the document's `Intrinsics`, and where there is no va
 `docs/emodb.md` specifies the language.
 """
 
-from sowline.document.compiled import Condition, Delta, compile_condition, parse_delta
-from sowline.document.errors import DocumentError
-from sowline.document.intrinsics import UNKNOWN, Intrinsics
-from sowline.document.stream import parse_deltas
-from sowline.document.values import UNDEFINED, Json, Undefined, same
+from sowline.emodb.compiled import Condition, Delta, compile_condition, parse_delta
+from sowline.emodb.errors import DocumentError
+from sowline.emodb.intrinsics import UNKNOWN, Intrinsics
+from sowline.emodb.stream import parse_deltas
+from sowline.emodb.values import UNDEFINED, Json, Undefined, same
 
 __all__ = [
     "UNDEFINED",

@@ -5,7 +5,7 @@ from typing import Any
 
 from lark import Transformer, v_args
 
-from sowline.document.conditions import (
+from sowline.emodb.conditions import (
     ALWAYS,
     NEVER,
     comparison,
@@ -19,13 +19,13 @@ from sowline.document.conditions import (
     partition,
     state,
 )
-from sowline.document.deltas import DELETE, NOOP, conditional, literal_of, map_delta, set_delta
-from sowline.document.errors import excerpt
-from sowline.document.json_text import json_text
-from sowline.document.lexer import Lexeme
-from sowline.document.like import like
-from sowline.document.tree import Condition, Delta, Equal, Is, Literal
-from sowline.document.values import Json
+from sowline.emodb.deltas import DELETE, NOOP, conditional, literal_of, map_delta, set_delta
+from sowline.emodb.errors import excerpt
+from sowline.emodb.json_text import json_text
+from sowline.emodb.lexer import Lexeme
+from sowline.emodb.like import like
+from sowline.emodb.tree import Condition, Delta, Equal, Is, LiteralDelta
+from sowline.emodb.values import Json
 
 
 class Misused(ValueError):
@@ -45,7 +45,7 @@ class Removed:
 
 def tree_builder() -> Transformer[Any, Any]:
     """What a parser of the grammar is given as its transformer."""
-    return _TreeBuilder()
+    return _EmodbTreeBuilder()
 
 
 def _placed(build: Callable[..., Any], at: Lexeme, *arguments: Any) -> Any:
@@ -74,14 +74,14 @@ def _is_dots(part: object) -> bool:
 
 
 @v_args(inline=True)
-class _TreeBuilder(Transformer[Any, Any]):
+class _EmodbTreeBuilder(Transformer[Any, Any]):
     """One method per form of the grammar."""
 
     def literal(self, value: Json) -> Delta:
-        return Literal(value)
+        return LiteralDelta(value)
 
     def members(self, lexeme: Lexeme) -> Delta:
-        return map_delta(True, ((key, Literal(value)) for key, value in lexeme.value.items()), False)
+        return map_delta(True, ((key, LiteralDelta(value)) for key, value in lexeme.value.items()), False)
 
     def delete(self, _tilde: Lexeme) -> Delta:
         return DELETE

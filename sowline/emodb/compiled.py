@@ -3,12 +3,12 @@
 from functools import lru_cache
 from typing import Generic, TypeVar
 
-from sowline.document import tree
-from sowline.document.evaluate import apply, holds
-from sowline.document.intrinsics import UNKNOWN, Intrinsics
-from sowline.document.parse import read_condition, read_delta
-from sowline.document.printer import text_of
-from sowline.document.values import Json, Undefined
+from sowline.emodb import tree
+from sowline.emodb.evaluate import apply, holds
+from sowline.emodb.intrinsics import UNKNOWN, Intrinsics
+from sowline.emodb.parse import read_condition, read_delta
+from sowline.emodb.printer import text_of
+from sowline.emodb.values import Json, Undefined
 
 CACHED_TEXTS_MAX = 512
 CACHED_TEXT_CHARS_MAX = 4096

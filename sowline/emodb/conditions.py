@@ -6,28 +6,28 @@ EmoDB finds it so. The functions raise `ValueError` with what is wrong with thei
 
 from collections.abc import Iterable, Sequence
 
-from sowline.document.errors import excerpt
-from sowline.document.intrinsics import FIELDS
-from sowline.document.json_text import json_text
-from sowline.document.like import wildcards
-from sowline.document.text_order import key_order
-from sowline.document.tree import (
-    And,
-    Comparison,
+from sowline.emodb.errors import excerpt
+from sowline.emodb.intrinsics import FIELDS
+from sowline.emodb.json_text import json_text
+from sowline.emodb.like import wildcards
+from sowline.emodb.text_order import key_order
+from sowline.emodb.tree import (
+    AndTest,
+    ComparisonTest,
     Condition,
     Constant,
     Contains,
     Equal,
-    In,
+    InTest,
     Intrinsic,
     Is,
-    Like,
+    LikeTest,
     MapTest,
-    Not,
-    Or,
-    Partition,
+    NotTest,
+    OrTest,
+    PartitionTest,
 )
-from sowline.document.values import Json, identity
+from sowline.emodb.values import Json, identity
 
 ALWAYS = Constant(True)
 NEVER = Constant(False)
@@ -42,7 +42,7 @@ def one_of(values: Iterable[Json]) -> Condition:
     """`in(values)`."""
     different = _different(values)
     if len(different) > 1:
-        return In(different)
+        return InTest(different)
     return Equal(different[0]) if different else NEVER
 
 
@@ -58,7 +58,7 @@ def comparison(operator: str, operand: Json) -> Condition:
     """`gt(operand)` and its like."""
     if type(operand) not in (int, float, str):
         raise ValueError(f"expected a number or a text for {operator}, got {excerpt(json_text(operand))}")
-    return Comparison(operator, operand)
+    return ComparisonTest(operator, operand)
 
 
 def contains(which: str, values: Iterable[Json]) -> Condition:
@@ -85,7 +85,7 @@ def partition(count: Json, tests: Sequence[Condition]) -> Condition:
         raise ValueError(f"expected at least 1 partition, got {number}")
     test = disjunction(tests)
     _check_partitions(test, number)
-    return Partition(number, test)
+    return PartitionTest(number, test)
 
 
 def map_test(tests: Iterable[tuple[str, Condition]]) -> Condition:
@@ -96,14 +96,14 @@ def map_test(tests: Iterable[tuple[str, Condition]]) -> Condition:
 
 def negation(test: Condition) -> Condition:
     """`not(test)`."""
-    return test.test if isinstance(test, Not) else Not(test, weight(test))
+    return test.test if isinstance(test, NotTest) else NotTest(test, weight(test))
 
 
 def conjunction(tests: Sequence[Condition]) -> Condition:
     """`and(tests)`."""
     if len(tests) < 2:
         return tests[0] if tests else ALWAYS
-    return And(tuple(tests), _weight_of_all(tests))
+    return AndTest(tuple(tests), _weight_of_all(tests))
 
 
 def disjunction(tests: Iterable[Condition]) -> Condition:
@@ -119,7 +119,7 @@ def disjunction(tests: Iterable[Condition]) -> Condition:
                 pass
             case Equal(value):
                 values.append(value)
-            case In(some):
+            case InTest(some):
                 values += some
             case Intrinsic(name, inner):
                 intrinsics.setdefault(name, []).append(inner)
@@ -130,7 +130,7 @@ def disjunction(tests: Iterable[Condition]) -> Condition:
     terms += others
     if len(terms) < 2:
         return terms[0] if terms else NEVER
-    return Or(tuple(terms), _weight_of_all(terms))
+    return OrTest(tuple(terms), _weight_of_all(terms))
 
 
 def weight(test: Condition) -> int:
@@ -138,11 +138,11 @@ def weight(test: Condition) -> int:
     match test:
         case Constant():
             return 0
-        case Like(_, pieces):
+        case LikeTest(_, pieces):
             return 1 if wildcards(pieces) < 2 or _is_within(pieces) else 2
         case Contains(_, values):
             return 3 * len(values)
-        case MapTest() | Not() | And() | Or():
+        case MapTest() | NotTest() | AndTest() | OrTest():
             return test.weight
         case _:
             return 1
@@ -164,7 +164,7 @@ def _weight_of_all(tests: Iterable[Condition]) -> int:
 
 def _flat(tests: Iterable[Condition]) -> Iterable[Condition]:
     for test in tests:
-        if isinstance(test, Or):
+        if isinstance(test, OrTest):
             yield from by_weight(test.tests)
         else:
             yield test
@@ -188,14 +188,14 @@ def _check_partitions(test: Condition, count: int) -> None:
         match rest.pop():
             case Equal(value):
                 _check_partition(value, count)
-            case In(values):
+            case InTest(values):
                 for value in values:
                     _check_partition(value, count)
-            case Not(inner):
+            case NotTest(inner):
                 rest.append(inner)
-            case And(tests) | Or(tests):
+            case AndTest(tests) | OrTest(tests):
                 rest += tests
-            case Like() | Contains() | MapTest() | Intrinsic() | Partition():
+            case LikeTest() | Contains() | MapTest() | Intrinsic() | PartitionTest():
                 raise ValueError("expected only tests of a number inside partition")
             case _:
                 pass

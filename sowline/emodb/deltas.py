@@ -6,22 +6,22 @@ condition the delta that it chooses. The functions raise `ValueError` with what 
 
 from collections.abc import Iterable, Sequence
 
-from sowline.document.errors import excerpt
-from sowline.document.json_text import json_text
-from sowline.document.printer import text_of
-from sowline.document.text_order import key_order
-from sowline.document.tree import (
+from sowline.emodb.errors import excerpt
+from sowline.emodb.json_text import json_text
+from sowline.emodb.printer import text_of
+from sowline.emodb.text_order import key_order
+from sowline.emodb.tree import (
     Condition,
     Conditional,
     Constant,
     Delete,
     Delta,
-    Literal,
+    LiteralDelta,
     MapDelta,
     Noop,
     SetDelta,
 )
-from sowline.document.values import UNDEFINED, Identity, Json, Undefined, as_set, identity
+from sowline.emodb.values import UNDEFINED, Identity, Json, Undefined, as_set, identity
 
 DELETE = Delete()
 NOOP = Noop()
@@ -63,20 +63,20 @@ def conditional(cases: Sequence[tuple[Condition, Delta]], otherwise: Delta) -> D
 
 def literal_of(delta: Delta) -> Json:
     """The value that a set's item is; raises unless it is one."""
-    if not isinstance(delta, Literal):
+    if not isinstance(delta, LiteralDelta):
         raise ValueError(f"expected only values in a set, got {excerpt(text_of(delta))}")
     return delta.value
 
 
 def is_constant(delta: Delta) -> bool:
     """Whether a delta gives the same whatever was there before. A conditional is never known to."""
-    return isinstance(delta, Literal | Delete) or (isinstance(delta, SetDelta) and not delta.keeps_rest)
+    return isinstance(delta, LiteralDelta | Delete) or (isinstance(delta, SetDelta) and not delta.keeps_rest)
 
 
 def always_defined(delta: Delta) -> bool:
     """Whether a delta never gives UNDEFINED."""
     match delta:
-        case Literal():
+        case LiteralDelta():
             return True
         case MapDelta() | SetDelta():
             return not delta.deletes_empty
@@ -88,12 +88,12 @@ def always_defined(delta: Delta) -> bool:
 
 def _worked_out(entries: Sequence[tuple[str, Delta]], deletes_empty: bool) -> Delta:
     made = {key: value for key, delta in entries if (value := _constant(delta)) is not UNDEFINED}
-    return DELETE if deletes_empty and not made else Literal(made)
+    return DELETE if deletes_empty and not made else LiteralDelta(made)
 
 
 def _constant(delta: Delta) -> Json | Undefined:
     match delta:
-        case Literal(value):
+        case LiteralDelta(value):
             return value
         case SetDelta(_, added, _, deletes_empty):
             return UNDEFINED if deletes_empty and not added else list(added)

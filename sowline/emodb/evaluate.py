@@ -7,13 +7,13 @@ from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any
 
-from sowline.document.intrinsics import FIELDS, Intrinsics
-from sowline.document.like import matches
-from sowline.document.partition import partition_of
-from sowline.document.text_order import utf16
-from sowline.document.tree import (
-    And,
-    Comparison,
+from sowline.emodb.intrinsics import FIELDS, Intrinsics
+from sowline.emodb.like import matches
+from sowline.emodb.partition import partition_of
+from sowline.emodb.text_order import utf16
+from sowline.emodb.tree import (
+    AndTest,
+    ComparisonTest,
     Condition,
     Conditional,
     Constant,
@@ -21,20 +21,20 @@ from sowline.document.tree import (
     Delete,
     Delta,
     Equal,
-    In,
+    InTest,
     Intrinsic,
     Is,
-    Like,
-    Literal,
+    LikeTest,
+    LiteralDelta,
     MapDelta,
     MapTest,
     Noop,
-    Not,
-    Or,
-    Partition,
+    NotTest,
+    OrTest,
+    PartitionTest,
     SetDelta,
 )
-from sowline.document.values import (
+from sowline.emodb.values import (
     UNDEFINED,
     Json,
     Undefined,
@@ -82,7 +82,7 @@ def _remaining(elements: list[Json], removed: tuple[Json, ...]) -> list[Json]:
     if not removed:
         return elements
     if len(removed) == 1 and type(removed[0]) in (int, float):
-        # A number that is removed alone takes along what equals it, as in EmoDB: 0 takes -0.0.
+        # A number that is removed alone takes along what equals it: 0 takes -0.0, but 0.0 does not.
         number = removed[0]
         return [element for element in elements if not _is_number_equal(element, number)]
     keys = sorted(map(set_key, removed))
@@ -95,9 +95,10 @@ def _is_among(key: tuple[int, Any], ordered: list[tuple[int, Any]]) -> bool:
 
 
 def _is_number_equal(element: Json, number: int | float) -> bool:
-    if type(element) not in (int, float):
-        return False
-    return compare_numbers(element, number) == 0 or element == number == 0
+    """Whether an element equals a number as EmoDB's literals do: of one kind, or by value if the kinds differ."""
+    if type(element) is type(number):
+        return same(element, number)
+    return type(element) in (int, float) and float(element) == float(number)
 
 
 def _conditional(delta: Conditional, value: Given, about: Intrinsics) -> Given:
@@ -117,21 +118,21 @@ def _map_test(test: MapTest, value: Given, about: Intrinsics) -> bool:
     return True
 
 
-def _and(test: And, value: Given, about: Intrinsics) -> bool:
+def _and(test: AndTest, value: Given, about: Intrinsics) -> bool:
     for inner in test.tests:  # noqa: SIM110
         if not _HOLDS[type(inner)](inner, value, about):
             return False
     return True
 
 
-def _or(test: Or, value: Given, about: Intrinsics) -> bool:
+def _or(test: OrTest, value: Given, about: Intrinsics) -> bool:
     for inner in test.tests:  # noqa: SIM110
         if _HOLDS[type(inner)](inner, value, about):
             return True
     return False
 
 
-def _not(test: Not, value: Given, about: Intrinsics) -> bool:
+def _not(test: NotTest, value: Given, about: Intrinsics) -> bool:
     inner = test.test
     return not _HOLDS[type(inner)](inner, value, about)
 
@@ -141,12 +142,12 @@ def _intrinsic(test: Intrinsic, value: Given, about: Intrinsics) -> bool:
     return _HOLDS[type(inner)](inner, getattr(about, FIELDS[test.name]), about)
 
 
-def _partition(test: Partition, value: Given, about: Intrinsics) -> bool:
+def _partition(test: PartitionTest, value: Given, about: Intrinsics) -> bool:
     inner = test.test
     return _HOLDS[type(inner)](inner, partition_of(about, test.count), about)
 
 
-def _in(test: In, value: Given, about: Intrinsics) -> bool:
+def _in(test: InTest, value: Given, about: Intrinsics) -> bool:
     for one in test.values:  # noqa: SIM110
         if same(one, value):
             return True
@@ -163,7 +164,7 @@ def _contains(test: Contains, value: Given, about: Intrinsics) -> bool:
     return wanted == elements if test.which == "Only" else wanted <= elements
 
 
-def _compare(test: Comparison, value: Json, about: Intrinsics) -> bool:
+def _compare(test: ComparisonTest, value: Json, about: Intrinsics) -> bool:
     operand: Json = test.operand
     if type(value) is str and type(operand) is str:
         one, other = utf16(value), utf16(operand)
@@ -195,7 +196,7 @@ def _is(test: Is, value: Given, about: Intrinsics) -> bool:
 
 
 _APPLY: dict[type, Callable[[Any, Given, Intrinsics], Given]] = {
-    Literal: lambda delta, value, about: delta.value,
+    LiteralDelta: lambda delta, value, about: delta.value,
     Delete: lambda delta, value, about: UNDEFINED,
     Noop: lambda delta, value, about: value,
     MapDelta: _map,
@@ -206,15 +207,15 @@ _APPLY: dict[type, Callable[[Any, Given, Intrinsics], Given]] = {
 _HOLDS: dict[type, Callable[[Any, Given, Intrinsics], bool]] = {
     Constant: lambda test, value, about: test.holds,
     Equal: lambda test, value, about: same(test.value, value),
-    In: _in,
+    InTest: _in,
     Is: _is,
-    Comparison: _compare,
-    Like: lambda test, value, about: type(value) is str and matches(test.pieces, value),
+    ComparisonTest: _compare,
+    LikeTest: lambda test, value, about: type(value) is str and matches(test.pieces, value),
     Contains: _contains,
     Intrinsic: _intrinsic,
-    Partition: _partition,
+    PartitionTest: _partition,
     MapTest: _map_test,
-    Not: _not,
-    And: _and,
-    Or: _or,
+    NotTest: _not,
+    AndTest: _and,
+    OrTest: _or,
 }

@@ -13,12 +13,12 @@ from hashlib import blake2b, md5
 from typing import NamedTuple
 from uuid import UUID
 
-from sowline.document.compiled import Delta
-from sowline.document.evaluate import apply, holds
-from sowline.document.intrinsics import UNKNOWN, Intrinsics
-from sowline.document.sanitise import sanitised
-from sowline.document.tree import Conditional, Noop
-from sowline.document.values import UNDEFINED, Json, Undefined, same
+from sowline.emodb.compiled import Delta
+from sowline.emodb.evaluate import apply, holds
+from sowline.emodb.intrinsics import UNKNOWN, Intrinsics
+from sowline.emodb.sanitise import sanitised
+from sowline.emodb.tree import Conditional, Noop
+from sowline.emodb.values import UNDEFINED, Json, Undefined, same
 
 NEVER_WRITTEN = "0" * 32
 """The signature of a document without writes."""
@@ -92,7 +92,7 @@ class Document:
         }
 
 
-class Write(NamedTuple):
+class DocumentDelta(NamedTuple):
     """A delta on the log, when it was put there, and what tells it from all others."""
 
     delta: Delta
@@ -102,7 +102,7 @@ class Write(NamedTuple):
     tags: frozenset[str] = frozenset()
 
 
-class Outcome(Enum):
+class FoldOutcome(Enum):
     """What became of a write."""
 
     APPLIED = "applied"
@@ -120,11 +120,11 @@ class Folded(NamedTuple):
     """
 
     document: Document
-    outcome: Outcome
+    outcome: FoldOutcome
     redundant: bool
 
 
-def fold(document: Document, write: Write, template: Mapping[str, Json] | None = None) -> Folded:
+def fold(document: Document, write: DocumentDelta, template: Mapping[str, Json] | None = None) -> Folded:
     """Apply a write to a document; the delta sees the intrinsics from before it.
 
     Where there is content, the fields of a `template` lie over it.
@@ -138,7 +138,7 @@ def fold(document: Document, write: Write, template: Mapping[str, Json] | None =
     if template and content is not UNDEFINED:
         content = {**content, **template}
     changed = not same(content, document.content)
-    outcome = Outcome.APPLIED if changed else _outcome_of_unchanged(delta, document.content, about)
+    outcome = FoldOutcome.APPLIED if changed else _outcome_of_unchanged(delta, document.content, about)
     is_first_mutation = changed or document.last_mutate_ms is None
     after = replace(
         document,
@@ -166,12 +166,12 @@ def change_id_of_position(partition: int, offset: int) -> bytes:
     return partition.to_bytes(4, "big") + bytes(4) + offset.to_bytes(8, "big")
 
 
-def _outcome_of_unchanged(delta: Delta, content: Json | Undefined, about: Intrinsics) -> Outcome:
+def _outcome_of_unchanged(delta: Delta, content: Json | Undefined, about: Intrinsics) -> FoldOutcome:
     node = delta.tree
     if not isinstance(node, Conditional) or not isinstance(node.otherwise, Noop):
-        return Outcome.NOOP
+        return FoldOutcome.NOOP
     any_held = any(holds(test, content, about) for test, _ in node.cases)
-    return Outcome.NOOP if any_held else Outcome.CONDITION_FALSE
+    return FoldOutcome.NOOP if any_held else FoldOutcome.CONDITION_FALSE
 
 
 def _signed(signature: str, change_id: bytes) -> str:

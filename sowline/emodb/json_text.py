@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from sowline.document.text_order import key_order
+from sowline.emodb.text_order import key_order
 
 _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 _NAMED = {'"': r"\"", "\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t"}

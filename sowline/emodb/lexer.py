@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lark.lexer import Lexer, LexerState
 
-from sowline.document.values import Json
+from sowline.emodb.values import Json
 
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1

@@ -2,7 +2,7 @@ r"""The patterns of `like`: `*` is any text, `\` makes the next character itself
 
 from collections.abc import Iterator
 
-from sowline.document.tree import Condition, Equal, Is, Like
+from sowline.emodb.tree import Condition, Equal, Is, LikeTest
 
 
 def like(pattern: str) -> Condition:
@@ -10,7 +10,7 @@ def like(pattern: str) -> Condition:
     pieces = _pieces(pattern)
     if len(pieces) == 1:
         return Equal(pieces[0])
-    return Like(pattern, pieces) if any(pieces) else Is("string")
+    return LikeTest(pattern, pieces) if any(pieces) else Is("string")
 
 
 def matches(pieces: tuple[str, ...], text: str) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 
 from lark import Lark, UnexpectedToken
 
-from sowline.document.builder import Misused, tree_builder
-from sowline.document.complaints import complaint
-from sowline.document.errors import BAD_CONDITION, BAD_DELTA, DocumentError, place
-from sowline.document.lexer import DocumentLexer, Lexeme, Malformed
-from sowline.document.tree import Condition, Delta
-from sowline.nesting import NESTING_MAX
+from sowline.emodb.builder import Misused, tree_builder
+from sowline.emodb.errors import BAD_CONDITION, BAD_DELTA, DocumentError, place
+from sowline.emodb.lexer import DocumentLexer, Lexeme, Malformed
+from sowline.emodb.parse_errors import complaint
+from sowline.emodb.tree import Condition, Delta
+from sowline.model.nesting import NESTING_MAX
 
 TEXT_CHARS_MAX = 1 << 20
 

@@ -1,7 +1,7 @@
 """What is wrong with a text that can't be read, in a sentence: what was expected, where, and what came."""
 
-from sowline.document.errors import DocumentError, excerpt, place
-from sowline.document.lexer import Lexeme
+from sowline.emodb.errors import DocumentError, excerpt, place
+from sowline.emodb.lexer import Lexeme
 
 # What the parser could have taken, told by a terminal that stands for the rest. The first that fits names it.
 _EXPECTATIONS = (

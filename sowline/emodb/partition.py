@@ -1,6 +1,6 @@
 """Which of n parts a document falls in: by the MurmurHash3 (x86, 32 bits, seed 0) of its table and id."""
 
-from sowline.document.intrinsics import Intrinsics
+from sowline.emodb.intrinsics import Intrinsics
 
 _MASK = 0xFFFFFFFF
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from sowline.document.conditions import by_weight
-from sowline.document.json_text import json_text, quoted
-from sowline.document.text_order import utf16
-from sowline.document.tree import (
-    And,
-    Comparison,
+from sowline.emodb.conditions import by_weight
+from sowline.emodb.json_text import json_text, quoted
+from sowline.emodb.text_order import utf16
+from sowline.emodb.tree import (
+    AndTest,
+    ComparisonTest,
     Condition,
     Conditional,
     Constant,
@@ -15,20 +15,20 @@ from sowline.document.tree import (
     Delete,
     Delta,
     Equal,
-    In,
+    InTest,
     Intrinsic,
     Is,
-    Like,
-    Literal,
+    LikeTest,
+    LiteralDelta,
     MapDelta,
     MapTest,
     Noop,
-    Not,
-    Or,
-    Partition,
+    NotTest,
+    OrTest,
+    PartitionTest,
     SetDelta,
 )
-from sowline.document.values import Json
+from sowline.emodb.values import Json
 
 Part = str | Delta | Condition
 """Text, or a node that is still to be spelled."""
@@ -49,7 +49,7 @@ def text_of(node: Delta | Condition) -> str:
 
 def _parts(node: Delta | Condition) -> Sequence[Part]:
     match node:
-        case Literal(value) | Equal(value):
+        case LiteralDelta(value) | Equal(value):
             return (json_text(value),)
         case Delete() | Is("undefined"):
             return ("~",)
@@ -63,31 +63,37 @@ def _parts(node: Delta | Condition) -> Sequence[Part]:
             return _conditional(node)
         case MapTest(tests):
             return ["{", *_listed(True, _entries(tests)), "}"]
-        case And(tests):
-            return ["and(", *_separated([test] for test in tests), ")"]
-        case Or(tests):
-            return ["or(", *_separated([test] for test in tests), ")"]
-        case Not(test):
-            return ("not(", test, ")")
-        case Intrinsic(name, test):
-            return [f"intrinsic({quoted(name)}:", *_alternatives(test), ")"]
-        case Partition(count, test):
-            return [f"partition({count}:", *_alternatives(test), ")"]
+        case AndTest() | OrTest() | NotTest() | Intrinsic() | PartitionTest():
+            return _compound(node)
         case _:
             return (_leaf(node),)
 
 
-def _leaf(node: Constant | In | Is | Comparison | Like | Contains) -> str:
+def _compound(node: AndTest | OrTest | NotTest | Intrinsic | PartitionTest) -> Sequence[Part]:
+    match node:
+        case AndTest(tests):
+            return ["and(", *_separated([test] for test in tests), ")"]
+        case OrTest(tests):
+            return ["or(", *_separated([test] for test in tests), ")"]
+        case NotTest(test):
+            return ("not(", test, ")")
+        case Intrinsic(name, test):
+            return [f"intrinsic({quoted(name)}:", *_alternatives(test), ")"]
+        case PartitionTest(count, test):
+            return [f"partition({count}:", *_alternatives(test), ")"]
+
+
+def _leaf(node: Constant | InTest | Is | ComparisonTest | LikeTest | Contains) -> str:
     match node:
         case Constant(holds):
             return "alwaysTrue()" if holds else "alwaysFalse()"
-        case In(values):
+        case InTest(values):
             return f"in({_values(values)})"
         case Is(state):
             return "+" if state == "defined" else f"is({state})"
-        case Comparison(operator, operand):
+        case ComparisonTest(operator, operand):
             return f"{operator}({json_text(operand)})"
-        case Like(pattern):
+        case LikeTest(pattern):
             return f"like({quoted(pattern)})"
         case Contains("All", (value,)):
             return f"contains({json_text(value)})"
@@ -100,9 +106,10 @@ def _values(values: Iterable[Json]) -> str:
 
 
 def _alternatives(test: Condition) -> list[Part]:
-    """A test in a place that takes several: without the `or` or the `in` around them."""
-    tests = by_weight(test.tests) if isinstance(test, Or) else [test]
-    return _separated([_values(one.values)] if isinstance(one, In) else [one] for one in tests)
+    """A test in a place that takes several: without the `or` around them, or the `in` that is all there is."""
+    if isinstance(test, InTest):
+        return [_values(test.values)]
+    return _separated([one] for one in by_weight(test.tests)) if isinstance(test, OrTest) else [test]
 
 
 def _set(delta: SetDelta) -> list[Part]:

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from sowline.document.compiled import Delta
-from sowline.document.deltas import conditional, map_delta
-from sowline.document.errors import BAD_DELTA
-from sowline.document.intrinsics import RESERVED_KEYS
-from sowline.document.tree import Condition, Conditional, Literal, MapDelta, SetDelta
-from sowline.document.tree import Delta as Node
+from sowline.emodb.compiled import Delta
+from sowline.emodb.deltas import conditional, map_delta
+from sowline.emodb.errors import BAD_DELTA
+from sowline.emodb.intrinsics import RESERVED_KEYS
+from sowline.emodb.tree import Condition, Conditional, LiteralDelta, MapDelta, SetDelta
+from sowline.emodb.tree import Delta as Node
 from sowline.errors import SowlineError
 
 
@@ -37,13 +37,13 @@ def _allowed(node: Node) -> Node:
             for test, inner in cases:
                 allowed.append((test, _allowed(inner)))
             return _rebuilt(node, allowed, _allowed(otherwise))
-        case Literal(dict() as members):
+        case LiteralDelta(dict() as members):
             kept = {key: value for key, value in members.items() if key not in RESERVED_KEYS}
-            return node if len(kept) == len(members) else Literal(kept)
+            return node if len(kept) == len(members) else LiteralDelta(kept)
         case MapDelta(keeps_rest, entries, deletes_empty):
             rest = tuple(entry for entry in entries if entry[0] not in RESERVED_KEYS)
             return node if len(rest) == len(entries) else map_delta(keeps_rest, rest, deletes_empty)
-        case Literal() | SetDelta():
+        case LiteralDelta() | SetDelta():
             message = "expected a delta that makes an object of the document, got one for another value"
             raise SowlineError("not an object", message)
         case _:

@@ -1,20 +1,23 @@
-"""Several deltas in one text: `[delta,delta]`, or with blanks between them."""
+"""Several deltas in one text: `[delta,delta]`, or with blanks between them. NUL is a blank there, as in EmoDB."""
 
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from sowline.document.compiled import Delta, parse_delta
-from sowline.document.errors import BAD_DELTA, DocumentError, place
+from sowline.emodb.compiled import Delta, parse_delta
+from sowline.emodb.errors import BAD_DELTA, DocumentError, place
 
-_BLANKS = re.compile(r"[\x01-\x20]*")
+_BLANK = "".join(map(chr, range(0x21)))
+"""What stands between deltas: control characters and the space. Within a delta, NUL is none of them."""
+
+_BLANKS = re.compile(r"[\x00-\x20]*")
 _PIECE = re.compile(
-    r"""(?P<blank>[\x01-\x20]+)
+    r"""(?P<blank>[\x00-\x20]+)
       | (?P<comma>,)
       | (?P<open>[\[{(])
       | (?P<close>[\]})])
       | (?P<string>"[^"\\]*(?:\\.[^"\\]*)*"?)
-      | (?P<other>[^\x01-\x20,\[\](){}"]+)""",
+      | (?P<other>[^\x00-\x20,\[\](){}"]+)""",
     re.VERBOSE | re.DOTALL,
 )
 _DEEPER = {"open": 1, "close": -1}
@@ -46,14 +49,19 @@ def pieces(text: str) -> Iterator[Piece]:
 def _in_array(text: str, begin: int) -> Iterator[Piece]:
     """The texts between commas up to the bracket that closes; a comma may be last."""
     depth = 0
+    begin = _after_blanks(text, begin)
     for found in _PIECE.finditer(text, begin):
         is_end = found[0] == "]"
         if depth == 0 and (is_end or found[0] == ","):
-            if not is_end or _after_blanks(text, begin) < found.start():
-                yield Piece(text[begin : found.start()], begin)
+            following = found.end() if is_end else _after_blanks(text, found.end())
+            if not is_end and following == len(text):
+                # Whether a delta is whole is known by what follows its comma.
+                break
+            if not is_end or begin < found.start():
+                yield Piece(text[begin : found.start()].rstrip(_BLANK), begin)
             if is_end:
-                return _check_end(text, found.end())
-            begin = found.end()
+                return _check_end(text, following)
+            begin = following
         depth += _DEEPER.get(found.lastgroup or "", 0)
     raise _error("expected ',' or ']' behind the last delta, got the end", text, len(text))
 

@@ -7,14 +7,14 @@ equality of their own: two are equal when their texts are.
 
 from dataclasses import dataclass
 
-from sowline.document.values import Json
+from sowline.emodb.values import Json
 
 Entries = tuple[tuple[str, "Delta"], ...]
 Tests = tuple[tuple[str, "Condition"], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Literal:
+class LiteralDelta:
     """The value itself, whatever was there before."""
 
     value: Json
@@ -59,7 +59,7 @@ class Conditional:
     """Whether no case can give UNDEFINED."""
 
 
-Delta = Literal | Delete | Noop | MapDelta | SetDelta | Conditional
+Delta = LiteralDelta | Delete | Noop | MapDelta | SetDelta | Conditional
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,7 @@ class Equal:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class In:
+class InTest:
     """`in(values)`: two or more, all different."""
 
     values: tuple[Json, ...]
@@ -91,7 +91,7 @@ class Is:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class ComparisonTest:
     """`operator(operand)`, the operator one of `gt ge lt le`, the operand a number or a text."""
 
     operator: str
@@ -99,7 +99,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Like:
+class LikeTest:
     """`like(pattern)`: a text that begins with the first of the pieces, ends with the last, and holds the others."""
 
     pattern: str
@@ -123,7 +123,7 @@ class Intrinsic:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Partition:
+class PartitionTest:
     """`partition(count:test)`: the test of the number, from 1, of the part that the document falls in."""
 
     count: int
@@ -139,7 +139,7 @@ class MapTest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Not:
+class NotTest:
     """`not(test)`."""
 
     test: "Condition"
@@ -147,7 +147,7 @@ class Not:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class And:
+class AndTest:
     """`and(tests)`, two or more."""
 
     tests: tuple["Condition", ...]
@@ -155,8 +155,8 @@ class And:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Or:
-    """`or(tests)`, two or more, none of them an `Or`; at most one `Equal` or `In`, and it comes first."""
+class OrTest:
+    """`or(tests)`, two or more, none of them an `OrTest`; at most one `Equal` or `InTest`, and it comes first."""
 
     tests: tuple["Condition", ...]
     weight: int
@@ -165,15 +165,15 @@ class Or:
 Condition = (
     Constant
     | Equal
-    | In
+    | InTest
     | Is
-    | Comparison
-    | Like
+    | ComparisonTest
+    | LikeTest
     | Contains
     | Intrinsic
-    | Partition
+    | PartitionTest
     | MapTest
-    | Not
-    | And
-    | Or
+    | NotTest
+    | AndTest
+    | OrTest
 )

@@ -9,8 +9,8 @@ from enum import Enum
 from functools import cmp_to_key
 from typing import Any, Final
 
-from sowline.document.json_text import json_text
-from sowline.document.text_order import utf16
+from sowline.emodb.json_text import json_text
+from sowline.emodb.text_order import utf16
 
 Json = Any
 """A JSON value: None, bool, int of 64 bits, finite float, str, list, or dict by str."""

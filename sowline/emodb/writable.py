@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from sowline.document.compiled import parse_delta
-from sowline.document.errors import BAD_DELTA, place
-from sowline.document.sanitise import sanitised
-from sowline.document.stream import Piece, pieces
+from sowline.emodb.compiled import parse_delta
+from sowline.emodb.errors import BAD_DELTA, place
+from sowline.emodb.sanitise import sanitised
+from sowline.emodb.stream import Piece, pieces
 from sowline.errors import SowlineError
 
 DELTAS_MAX = 10_000

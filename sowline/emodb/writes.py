@@ -5,9 +5,9 @@ from typing import NamedTuple, Self
 import msgspec
 import orjson
 
-from sowline.document.fold import Document, Folded, instant
-from sowline.document.intrinsics import Intrinsics
-from sowline.document.values import UNDEFINED, Json, Undefined
+from sowline.emodb.fold import Document, Folded, instant
+from sowline.emodb.intrinsics import Intrinsics
+from sowline.emodb.values import UNDEFINED, Json, Undefined
 
 
 class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -46,7 +46,7 @@ class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
         )
 
 
-class Known(NamedTuple):
+class DocumentMetadata(NamedTuple):
     """What is known of a document beside its content: its id (the key text), and the account of its writes."""
 
     id: str
@@ -76,7 +76,7 @@ def intrinsics_of(table: str, id: str, writes: Writes) -> Intrinsics:
     return Intrinsics(id, table, writes.signature, False, *times)
 
 
-def intrinsics_json(table: str, known: Known, *, deleted: bool) -> bytes:
+def intrinsics_json(table: str, known: DocumentMetadata, *, deleted: bool) -> bytes:
     """What a reader is told of a document beside its content, as a JSON object: `~id` and so on, `~tags` if any."""
     document = document_of(table, known.id, UNDEFINED if deleted else {}, known.writes)
     tags = {"~tags": known.writes.tags} if known.writes.tags else {}

@@ -13,7 +13,8 @@ from typing import Any
 import orjson
 
 from sowline.errors import SowlineError
-from sowline.filter import About, FilterError
+from sowline.expressions.projection import AGGREGATES
+from sowline.filter import FilterError, Metadata
 from sowline.filter.check import check
 from sowline.filter.closures import Evaluate
 from sowline.filter.envelope import PREVIOUS, enveloped
@@ -23,9 +24,8 @@ from sowline.filter.functions import FUNCTIONS
 from sowline.filter.parse import parse_enriched
 from sowline.filter.printer import text_of
 from sowline.filter.tree import Call, Field, FieldOf, Node, rebuilt, walk
-from sowline.merge import merge, take_out
-from sowline.path import Document, Path, Value
-from sowline.projection import AGGREGATES
+from sowline.model.merge import merge, take_out
+from sowline.model.path import Document, Path, Value
 
 CHARS_MAX = 16 * 1024
 """Characters of one field."""
@@ -82,13 +82,15 @@ class Stage:
         self.fields = tuple(fields)
         nodes = (node for field in self.fields for node in walk(field.expression))
         self.needs_previous = any(isinstance(node, FieldOf) for node in nodes)
-        self._steps = [_Step(field, compile_tree(_computable(field.expression))) for field in self.fields]
+        self._steps = [
+            _StageStep(field, compile_tree(_computable(field.expression))) for field in self.fields
+        ]
 
     def apply(
         self,
         body: bytes,
         document: Document,
-        about: About,
+        about: Metadata,
         now: float | None = None,
         previous: Document | None = None,
     ) -> bytes:
@@ -103,7 +105,7 @@ class Stage:
             DOCUMENT: document,
             PREVIOUS: previous or {},
         }
-        results: list[tuple[_Step, Value]] = []
+        results: list[tuple[_StageStep, Value]] = []
         gone: list[str] = []
         for step in self._steps:
             value = _writable(step.value_of(envelope))
@@ -126,7 +128,7 @@ class Stage:
         return Stage, (self.fields,)
 
 
-class _Step:
+class _StageStep:
     """A field in the form that it is computed from."""
 
     __slots__ = ("above", "name", "optional", "path", "set_current", "value_of")
@@ -161,7 +163,7 @@ class _Step:
         return there
 
 
-def _changed(body: bytes, gone: Sequence[str], results: Iterable[tuple[_Step, Value]]) -> bytes:
+def _changed(body: bytes, gone: Sequence[str], results: Iterable[tuple[_StageStep, Value]]) -> bytes:
     """Return the body without the fields that are gone, and with the results."""
     if gone:
         body = take_out(body, gone)

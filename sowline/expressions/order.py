@@ -14,7 +14,7 @@ from typing import Any
 
 from sowline.errors import SowlineError
 from sowline.filter.evaluate import first, to_text
-from sowline.path import Document, Path, PathError, Scalar, Value, parse_path, reader
+from sowline.model.path import Document, Path, PathError, Scalar, Value, parse_path, reader
 
 TERMS_MAX = 16
 ORDER_CHARS_MAX = 4096

@@ -7,19 +7,19 @@ may hold aggregates: `SUM(/qty * /price) / SUM(/qty) AS /vwap`. `docs/aggregatio
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import NamedTuple
 
 from sowline.errors import SowlineError
-from sowline.filter.check import check
+from sowline.filter.check import REGEXES_SIZE_MAX, check, regex_size
 from sowline.filter.determinism import nondeterministic
 from sowline.filter.errors import FilterError
 from sowline.filter.functions import FUNCTIONS
 from sowline.filter.parse import parse
 from sowline.filter.printer import text_of
-from sowline.filter.tree import Call, Field, Literal, Node, rebuilt, walk
-from sowline.path import Path, PathError, parse_path
+from sowline.filter.tree import Call, Field, Literal, Node, parts_of, rebuilt, walk
+from sowline.model.path import Path, PathError, parse_path
 
 AGGREGATES = (
     "ANY",
@@ -38,6 +38,11 @@ CHARS_MAX = 64 * 1024
 FIELDS_MAX = 256
 GROUPING_PATHS_MAX = 16
 OUTPUT_LEVELS_MAX = 32
+
+PARTS_MAX = 1500
+"""Paths, conditions, functions and constants of all expressions; constants in a list do not count."""
+
+CACHED_PROJECTIONS_MAX = 64
 
 _TOKEN = re.compile(
     r"""(?<!\w)[rR](?:'[^']*(?:'|\Z)|"[^"]*(?:"|\Z))                  # a raw string
@@ -129,6 +134,7 @@ def parse_grouping(text: str) -> tuple[Path, ...]:
     return tuple(paths)
 
 
+@lru_cache(maxsize=CACHED_PROJECTIONS_MAX)
 def parse_projection(text: str) -> Projection:
     """The projection that the text spells; raises `ProjectionError`."""
     parts = _parts(text, ProjectionError)
@@ -136,9 +142,31 @@ def parse_projection(text: str) -> Projection:
         raise ProjectionError(
             f"expected at most {FIELDS_MAX} fields, got {len(parts)}", parts[FIELDS_MAX].begin + 1
         )
-    fields = [_field(text, part) for part in parts]
+    fields: list[ProjectedField] = []
+    spent = _Spent()
+    for part in parts:
+        fields.append(_field(text, part, spent))
     _check_outputs(fields, parts)
     return Projection(tuple(fields))
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What the fields read so far take of what a projection may have."""
+
+    parts: int = 0
+    regexes_size: int = 0
+
+    def add(self, tree: Node, column: int) -> None:
+        """Count one expression; raises `ProjectionError` where there are too many of them."""
+        self.parts += parts_of(tree)
+        self.regexes_size += sum(map(regex_size, walk(tree)))
+        if self.parts > PARTS_MAX or self.regexes_size > REGEXES_SIZE_MAX:
+            raise ProjectionError(
+                f"expected a projection of at most {PARTS_MAX} parts, with regular expressions of"
+                f" {REGEXES_SIZE_MAX} characters together, got more at column {column}",
+                column,
+            )
 
 
 class _Part(NamedTuple):
@@ -176,9 +204,9 @@ def _trimmed(text: str, begin: int, end: int, as_span: tuple[int, int] | None) -
     return _Part(start, max(start, begin + len(content.rstrip())), *(as_span or (None, None)))
 
 
-def _field(text: str, part: _Part) -> ProjectedField:
+def _field(text: str, part: _Part, spent: _Spent) -> ProjectedField:
     begin, end = part.begin, part.as_begin if part.as_begin is not None else part.end
-    expression = _expression(text, begin, end)
+    expression = _expression(text, begin, end, spent)
     if part.as_end is not None:
         begin = part.end - len(text[part.as_end : part.end].lstrip())
         return ProjectedField(expression, _output(text, begin, part.end))
@@ -189,12 +217,13 @@ def _field(text: str, part: _Part) -> ProjectedField:
     return ProjectedField(expression, _output(text, begin, end))
 
 
-def _expression(text: str, begin: int, end: int) -> Node:
+def _expression(text: str, begin: int, end: int, spent: _Spent) -> Node:
     if not text[begin:end].strip():
         raise ProjectionError(f"expected an expression at column {begin + 1}, got nothing", begin + 1)
     try:
         # Blanks in place of the fields before it: so the parser's columns are the whole text's.
         tree = parse(" " * begin + text[begin:end])
+        spent.add(tree, begin + 1)
         aggregates = [node for node in walk(tree) if isinstance(node, Call) and is_aggregate(node)]
         for call in aggregates:
             _check_aggregate(call)

@@ -10,7 +10,7 @@ from math import fmod, isinf, isnan
 
 from sowline.filter.evaluate import first, to_number
 from sowline.filter.numbers import Number, narrow
-from sowline.path import Value
+from sowline.model.path import Value
 
 Operation = Callable[[Value, Value], Number | None]
 

@@ -10,7 +10,7 @@ from math import isnan
 
 from sowline.filter.evaluate import Relation, Verdict, all_true, any_true, related
 from sowline.filter.numbers import Number, parse_number
-from sowline.path import Scalar, Value
+from sowline.model.path import Scalar, Value
 
 RELATIONS: dict[str, Relation] = {
     "=": operator.eq,

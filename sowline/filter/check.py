@@ -8,10 +8,10 @@ from difflib import get_close_matches
 from sowline.filter.errors import FilterError
 from sowline.filter.evaluate import to_text
 from sowline.filter.functions import FUNCTIONS
-from sowline.filter.functions.patterns import pattern_search
 from sowline.filter.functions.registry import Function
-from sowline.filter.patterns import PatternError, compile_pattern, takes_regex
+from sowline.filter.patterns import compile_pattern, takes_regex
 from sowline.filter.printer import text_of
+from sowline.filter.regex import PATTERN_SIZE_MAX, PatternError, Regex, check_size
 from sowline.filter.tree import Call, FieldOf, Like, Literal, Node, walk
 
 NAME_CHARS_MAX = 40
@@ -24,28 +24,63 @@ NEAR = 0.65
 REGEXES_MAX = 100
 """Regular expressions in one filter: each is linear in the text, all together must be quick, too."""
 
+REGEXES_SIZE_MAX = 2 * PATTERN_SIZE_MAX
+"""All of them together: nothing else runs while they are compiled. See `pattern_size`."""
+
 
 def check(tree: Node) -> None:
     """Raise `FilterError` for the first thing in the tree that can't be compiled."""
-    regexes = 0
+    regexes = size = 0
     for node in walk(tree):
-        if isinstance(node, Call):
-            _check_call(node)
-            regexes += node.name.startswith("REGEXP_")
-        elif isinstance(node, Like):
-            _check_like(node)
-            regexes += takes_regex(node.pattern, raw=node.raw)
-        elif isinstance(node, FieldOf):
+        if isinstance(node, FieldOf):
             raise FilterError(
                 f"expected a path of the record at column {node.column}, got {text_of(node)}"
                 " (only enrichment knows more than one state)",
                 node.column,
             )
-        if isinstance(node, Call | Like) and regexes > REGEXES_MAX:
-            raise FilterError(
-                f"expected at most {REGEXES_MAX} regular expressions, got one more at column {node.column}",
-                node.column,
-            )
+        if not isinstance(node, Call | Like):
+            continue
+        taken = regex_size(node)
+        regexes += taken > 0
+        size += taken
+        if regexes > REGEXES_MAX or size > REGEXES_SIZE_MAX:
+            raise _too_many(node)
+        if isinstance(node, Call):
+            _check_call(node)
+        else:
+            _check_like(node)
+
+
+def regex_size(node: Node) -> int:
+    """Return the size of the node's regular expression (see `pattern_size`), 0 where it has none.
+
+    One that comes from the record counts as the largest that there may be. Raises `FilterError` for a larger one.
+    """
+    if isinstance(node, Like):
+        if not takes_regex(node.pattern, raw=node.raw):
+            return 0
+        return _size(node.pattern, "after LIKE", node.column)
+    if not isinstance(node, Call) or not node.name.startswith("REGEXP_") or len(node.arguments) < 2:
+        return 0
+    pattern = node.arguments[1]
+    if not isinstance(pattern, Literal):
+        return PATTERN_SIZE_MAX
+    return max(1, _size(to_text(pattern.value) or "", f"in {node.name}", node.column))
+
+
+def _size(pattern: str, where: str, column: int) -> int:
+    try:
+        return check_size(pattern)
+    except PatternError as error:
+        raise _bad_pattern(where, column, error) from None
+
+
+def _too_many(node: Call | Like) -> FilterError:
+    return FilterError(
+        f"expected at most {REGEXES_MAX} regular expressions, of {REGEXES_SIZE_MAX} characters together with their"
+        f" repetitions written out, got more at column {node.column}",
+        node.column,
+    )
 
 
 def _check_call(call: Call) -> None:
@@ -88,7 +123,7 @@ def _check_regexp(call: Call) -> None:
     if not isinstance(pattern, Literal) or pattern.value in (None, ""):
         return
     try:
-        pattern_search(to_text(pattern.value) or "")
+        Regex(to_text(pattern.value) or "")
     except PatternError as error:
         raise _bad_pattern(f"in {call.name}", call.column, error) from None
 

@@ -9,7 +9,7 @@ from sowline.filter.evaluate import Verdict, any_true, first, inverted, truth
 from sowline.filter.functions.registry import bounded
 from sowline.filter.predicates import Affixes, Judge
 from sowline.filter.shortcuts import Test
-from sowline.path import Document, Scalar, Value
+from sowline.model.path import Document, Scalar, Value
 
 Evaluate = Callable[[Document], Value]
 Judgement = Callable[[Document], Verdict]

@@ -54,7 +54,7 @@ from sowline.filter.tree import (
     Or,
     Signed,
 )
-from sowline.path import reader
+from sowline.model.path import reader
 
 
 def holds(node: Node) -> Test:

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from functools import lru_cache
 
-from sowline.filter.about import About
 from sowline.filter.check import check
 from sowline.filter.compile import holds
 from sowline.filter.determinism import nondeterministic
 from sowline.filter.envelope import about_facts, needs_about
 from sowline.filter.fold import folded
+from sowline.filter.metadata import Metadata
 from sowline.filter.parse import check_length, parse
 from sowline.filter.printer import text_of
 from sowline.filter.tree import Node, paths_of
-from sowline.path import Document, Path
+from sowline.model.path import Document, Path
 
 CACHED_FILTERS_MAX = 512
 CACHED_FILTER_CHARS_MAX = 4096
@@ -31,7 +31,7 @@ class Filter:
     __slots__ = ("matches", "matches_about", "needs_about", "nondeterministic", "paths", "text", "tree")
 
     matches: Callable[[Document], bool]
-    matches_about: Callable[[Document, About], bool]
+    matches_about: Callable[[Document, Metadata], bool]
     needs_about: bool
     nondeterministic: tuple[str, ...]
     paths: frozenset[Path]

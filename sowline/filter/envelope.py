@@ -8,11 +8,11 @@ In enrichment the record's previous body is in the envelope as well.
 from collections.abc import Callable
 from typing import TypeVar
 
-from sowline.filter.about import About
 from sowline.filter.envelope_condition import DOCUMENT, TAGS
 from sowline.filter.functions import FUNCTIONS
+from sowline.filter.metadata import Metadata
 from sowline.filter.tree import Call, Field, FieldOf, Meets, Node, rebuilt, walk
-from sowline.path import Document, Path
+from sowline.model.path import Document, Path
 
 PREVIOUS = "previous"
 
@@ -33,13 +33,13 @@ def about_facts(
     of_document: Callable[[Document], Result],
     compiled: Callable[[Node], Callable[[Document], Result]],
     tree: Node,
-) -> Callable[[Document, About], Result]:
+) -> Callable[[Document, Metadata], Result]:
     """The closure of a document and what is known about it; `of_document` is the tree's own closure."""
     if not needs_about(tree):
         return lambda document, about: of_document(document)
     of_envelope = compiled(enveloped(tree))
 
-    def of_both(document: Document, about: About) -> Result:
+    def of_both(document: Document, about: Metadata) -> Result:
         envelope = about._asdict()
         envelope[DOCUMENT] = document
         return of_envelope(envelope)
@@ -48,7 +48,7 @@ def about_facts(
 
 
 def enveloped(node: Node) -> Node:
-    """The same tree, of an envelope: a dict of the members of `About`, the `DOCUMENT`, and `PREVIOUS` if need be."""
+    """The same tree for an envelope: a dict with the members of `Metadata`, `DOCUMENT`, and `PREVIOUS` if needed."""
     if isinstance(node, FieldOf):
         return Field(Path((_STATES[node.state], *node.path.steps)))
     if isinstance(node, Field):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sowline.document import Condition, Intrinsics
+from sowline.emodb import Condition, Intrinsics
 
 DOCUMENT = "document"
 

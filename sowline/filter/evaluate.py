@@ -8,7 +8,7 @@ from math import isnan
 from typing import Any
 
 from sowline.filter.numbers import Number, narrow, parse_number
-from sowline.path import Scalar, Value
+from sowline.model.path import Scalar, Value
 
 Verdict = bool | None
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import lru_cache
 
-from sowline.filter.about import About
 from sowline.filter.check import check
 from sowline.filter.closures import Evaluate
 from sowline.filter.compile import value
@@ -11,10 +10,11 @@ from sowline.filter.determinism import nondeterministic
 from sowline.filter.envelope import about_facts, needs_about
 from sowline.filter.errors import FilterError
 from sowline.filter.fold import folded
+from sowline.filter.metadata import Metadata
 from sowline.filter.parse import check_length, parse
 from sowline.filter.printer import text_of
 from sowline.filter.tree import Node, paths_of
-from sowline.path import Document, Path, Value
+from sowline.model.path import Document, Path, Value
 
 CACHED_EXPRESSIONS_MAX = 512
 CACHED_EXPRESSION_CHARS_MAX = 4096
@@ -37,7 +37,7 @@ class Expression:
     text: str
     tree: Node
     value: Evaluate
-    value_about: Callable[[Document, About], Value]
+    value_about: Callable[[Document, Metadata], Value]
 
     def __init__(self, tree: Node) -> None:
         """An expression of a tree as `parse` makes them; raises `FilterError` where it can't be compiled."""

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from sowline.document import Intrinsics
-from sowline.document.writes import Writes, intrinsics_of
+from sowline.emodb import Intrinsics
+from sowline.emodb.writes import Writes, intrinsics_of
 
 
-class About(NamedTuple):
+class Metadata(NamedTuple):
     """Facts of one record; `None` is not known, and NULL in a filter."""
 
     sow_key: str | None = None
@@ -27,10 +27,10 @@ class About(NamedTuple):
     """Of a document's last write."""
 
 
-def document_about(topic: About, id: str, writes: Writes) -> About:
+def document_about(topic: Metadata, id: str, writes: Writes) -> Metadata:
     """What is known of a document with content, beside what is known of every record of its topic."""
     return topic._replace(intrinsics=intrinsics_of(topic.topic or "", id, writes), tags=writes.tags)
 
 
-UNKNOWN = About()
+UNKNOWN = Metadata()
 """Nothing is known."""

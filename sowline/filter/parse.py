@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 from lark import Lark, Token, Transformer, UnexpectedInput, v_args
 
-from sowline.document import DocumentError, compile_condition
-from sowline.filter.complaints import complaint
+from sowline.emodb import DocumentError, compile_condition
 from sowline.filter.errors import FilterError
 from sowline.filter.functions import canonical_name
 from sowline.filter.literals import unescape
 from sowline.filter.numbers import parse_number
+from sowline.filter.parse_errors import complaint
 from sowline.filter.tree import (
     Affixed,
     Arithmetic,
@@ -33,7 +33,7 @@ from sowline.filter.tree import (
     conjunction,
     disjunction,
 )
-from sowline.path import Path, PathError, parse_path
+from sowline.model.path import Path, PathError, parse_path
 
 FILTER_CHARS_MAX = 64 * 1024
 
@@ -107,7 +107,7 @@ def _parser(start: str) -> Lark:
         start=start,
         parser="lalr",
         lexer="contextual",
-        transformer=_TreeBuilder(),
+        transformer=_FilterTreeBuilder(),
     )
 
 
@@ -155,7 +155,7 @@ def _negated(build: Callable[..., Nested]) -> Callable[..., Nested]:
 
 
 @v_args(inline=True)
-class _TreeBuilder(Transformer[Token, Nested]):
+class _FilterTreeBuilder(Transformer[Token, Nested]):
     """One method per form of the grammar; the parser calls them bottom-up while it reads."""
 
     def disjunction(self, *terms: Nested) -> Nested:

@@ -2,31 +2,23 @@
 
 A pattern is in RE2's syntax. One without metacharacters, but for `^` in front and `$` behind, becomes a
 method of `str`: many times faster. The standard library's `re` is never given a pattern of a user: `(a+)+$`
-would hang it.
+would hang it. A pattern that takes a regular expression is NULL of texts that are too long for it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from operator import methodcaller
-from typing import Any
 
-import re2  # type: ignore[import-untyped,unused-ignore]
+from sowline.filter.regex import PATTERN_BYTES_MAX, PatternError, Regex, encoded
 
-TextTest = Callable[[str], bool]
-
-Search = Callable[..., Any]
-"""Of an encoded text, and a position to begin at: the first match, or `None`."""
-
-PATTERN_MEMORY_BYTES_MAX = 1 << 20
+TextTest = Callable[[str], bool | None]
 
 _METACHARACTERS = frozenset(r"\^$.|?*+()[]{}")
 
 
-class PatternError(ValueError):
-    """A pattern that RE2 refuses, and its reason."""
-
-
 def compile_pattern(pattern: str, *, raw: bool) -> TextTest:
     """A test whether a text holds the pattern; raises `PatternError`. A raw pattern is a plain text."""
+    if len(pattern) > PATTERN_BYTES_MAX or len(encoded(pattern)) > PATTERN_BYTES_MAX:
+        raise PatternError(f"more than {PATTERN_BYTES_MAX} bytes")
     if raw:
         return _plain_test(pattern, at_start=False, at_end=False)
     at_start, body = pattern.startswith("^"), pattern.removeprefix("^")
@@ -71,36 +63,24 @@ def _plain_test(text: str, *, at_start: bool, at_end: bool) -> TextTest:
     return contains
 
 
-def _regex_test(pattern: str) -> TextTest:
-    search = compile_search(pattern)
-
-    def found(value: str) -> bool:
-        return search(encoded(value)) is not None
-
-    return found
+def _regex_test(pattern: str) -> "RegexTest":
+    return RegexTest(Regex(pattern))
 
 
-def compile_search(pattern: str) -> Search:
-    """The search for a pattern in encoded texts, from a position on; raises `PatternError`."""
-    options = re2.Options()
-    options.max_mem = PATTERN_MEMORY_BYTES_MAX
-    options.log_errors = False
-    options.never_capture = True
-    try:
-        # Bytes: with `str` the library would also count characters, to report positions that nobody asks for.
-        search: Search = re2.compile(encoded(pattern), options).search
-    except re2.error as error:
-        raise PatternError(reason_of(error)) from None
-    return search
+class RegexTest:
+    """Whether a regular expression matches anywhere in a text; `None` where the text is too long for it."""
 
+    __slots__ = ("_allows", "_search")
 
-def encoded(text: str) -> bytes:
-    """The text in UTF-8."""
-    # A lone surrogate, which some decoders let through, is no UTF-8; it must not become an exception here.
-    return text.encode("utf-8", "surrogatepass")
+    def __init__(self, regex: Regex) -> None:
+        self._allows = regex.allows
+        self._search = regex.search
 
+    def __call__(self, value: str) -> bool | None:
+        """The test of one text."""
+        text = encoded(value)
+        return self._search(text) is not None if self._allows(len(text)) else None
 
-def reason_of(error: Exception) -> str:
-    """RE2's reason for refusing a pattern."""
-    reason = error.args[0] if error.args else error
-    return reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+    def allows(self, texts: Iterable[str]) -> bool:
+        """Whether so many texts may be searched one after another."""
+        return self._allows(sum(len(encoded(text)) for text in texts))

@@ -11,9 +11,9 @@ from operator import methodcaller
 from sowline.filter.arrays import any_element, between, compare
 from sowline.filter.evaluate import Verdict, any_true, first, to_number, to_text
 from sowline.filter.numbers import Number, parse_number
-from sowline.filter.patterns import TextTest, compile_pattern
+from sowline.filter.patterns import RegexTest, TextTest, compile_pattern
 from sowline.filter.tree import Affixed, Between, Comparison, In, IsNaN, IsNull, Like, Literal, Node
-from sowline.path import Scalar, Value
+from sowline.model.path import Scalar, Value
 
 Judge = Callable[[Value], Verdict]
 
@@ -63,7 +63,18 @@ def _like(test: TextTest) -> Judge:
         text = to_text(value)
         return None if text is None else test(text)
 
-    return partial(any_element, judge_scalar)
+    if not isinstance(test, RegexTest):
+        return partial(any_element, judge_scalar)
+
+    def judge(value: Value) -> Verdict:
+        # The elements of an array are searched one after another: together they count as one text.
+        if isinstance(value, list) and not test.allows(
+            text for text in map(to_text, value) if text is not None
+        ):
+            return None
+        return any_element(judge_scalar, value)
+
+    return judge
 
 
 def _is_null(value: Value) -> Verdict:

@@ -53,16 +53,8 @@ def _text(node: Node, needed: _Level) -> str:
 
 def _form(node: Node) -> tuple[_Level, str]:
     match node:
-        case Literal(value):
-            return _Level.PRIMARY, _constant(value)
-        case Field(path):
-            return _Level.PRIMARY, str(path)
-        case FieldOf(path, state):
-            return _Level.PRIMARY, f"{path} OF {state}"
-        case Call(name, arguments):
-            return _Level.PRIMARY, f"{name}({_list(arguments)})"
-        case Meets(condition):
-            return _Level.PRIMARY, f"CONDITION({quoted(condition.text)})"
+        case Literal() | Field() | FieldOf() | Call() | Meets():
+            return _Level.PRIMARY, _primary(node)
         case Signed(sign, operand):
             return _Level.UNARY, sign + _text(operand, _Level.UNARY)
         case Arithmetic():
@@ -77,6 +69,20 @@ def _form(node: Node) -> tuple[_Level, str]:
             return _Level.OR, " OR ".join(_text(term, _Level.AND) for term in terms)
         case _:
             return _Level.PREDICATE, _predicate(node, "")
+
+
+def _primary(node: Literal | Field | FieldOf | Call | Meets) -> str:
+    match node:
+        case Literal(value):
+            return _constant(value)
+        case Field(path):
+            return str(path)
+        case FieldOf(path, state):
+            return f"{path} OF {state}"
+        case Call(name, arguments):
+            return f"{name}({_list(arguments)})"
+        case Meets(condition):
+            return f"CONDITION({quoted(condition.text)})"
 
 
 def _arithmetic(node: Arithmetic) -> tuple[_Level, str]:

@@ -1,7 +1,7 @@
 """Short roads for conditions on a field: is it surely TRUE or surely not, by one look at the value's class?
 
 Each test below answers at once for the plain case (the field is a string and so is the constant, say) and
-asks the judge for all others: arrays, conversions, NULL. `tests/unit/test_filter_property.py` holds both to
+asks the judge for all others: arrays, conversions, NULL. `tests/unit/sowline/filter/test_properties.py` holds both to
 the same answers.
 """
 
@@ -13,7 +13,7 @@ from sowline.filter.evaluate import Relation
 from sowline.filter.patterns import TextTest, compile_pattern
 from sowline.filter.predicates import MIRRORED, Affixes, Judge, Membership, constant
 from sowline.filter.tree import Between, Comparison, Field, Like, Literal, Node
-from sowline.path import Document, Path, Scalar, value_of
+from sowline.model.path import Document, Path, Scalar, value_of
 
 Test = Callable[[Document], bool]
 
@@ -112,7 +112,7 @@ def _text_test(name: str, matches: TextTest, judge: Judge) -> Test:
     def test(document: Document) -> bool:
         value = document.get(name)
         if value.__class__ is str:
-            return value != "" and matches(value)
+            return value != "" and matches(value) is True
         return value is not None and judge(value_of(value)) is True
 
     return test

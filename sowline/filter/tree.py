@@ -7,8 +7,8 @@ conjunctions is one conjunction, parentheses are gone. Two texts with equal tree
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
-from sowline.document import Condition
-from sowline.path import Path, Scalar
+from sowline.emodb import Condition
+from sowline.model.path import Path, Scalar
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,6 +259,24 @@ def walk(node: Node) -> Iterator[Node]:
         pending.extend(reversed(children(node)))
 
 
+def parts_of(node: Node) -> int:
+    """How many parts the node has: it and all below it, but for constants in a list."""
+    return sum(1 for _ in _parts(node))
+
+
 def paths_of(node: Node) -> frozenset[Path]:
     """The paths that the node mentions."""
-    return frozenset(part.path for part in walk(node) if isinstance(part, Field))
+    return frozenset(part.path for part in _parts(node) if isinstance(part, Field))
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    """What `walk` yields, but for constants in a list: there may be very many."""
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        yield node
+        if isinstance(node, In | Affixed):
+            pending.append(node.operand)
+            pending.extend(item for item in node.items if item.__class__ is not Literal)
+        else:
+            pending.extend(children(node))

@@ -27,9 +27,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import FanoutDefinition, TopicDefinition, Topics
 from sowline.errors import SowlineError
-from sowline.kafka import AWAY, KafkaConfig
-from sowline.topics import FanoutDefinition, TopicDefinition, Topics
+from sowline.kafka.clients import AWAY, silent
 
 log = structlog.get_logger()
 
@@ -49,7 +50,7 @@ def compaction_lag_ms(definition: TopicDefinition) -> int:
     return max(COMPACTION_LAG_MS_MIN, definition.change_window)
 
 
-class Asked:
+class ClusterAnswer:
     """What the cluster was asked without waiting: where partitions end, and what ids their topics have."""
 
     def __init__(self, admin: AdminClient, places: Iterable[tuple[str, int]]) -> None:
@@ -78,7 +79,7 @@ class Cluster:
     """The topics of a Kafka cluster: what there is, what there should be, where partitions begin and end."""
 
     def __init__(self, kafka: KafkaConfig) -> None:
-        self._admin = AdminClient(dict(kafka))
+        self._admin = AdminClient(silent(kafka))
 
     def ensure_topic(self, definition: TopicDefinition) -> None:
         """Create what is missing of a SOW topic's three Kafka topics and check what is there.
@@ -206,9 +207,9 @@ class Cluster:
         """Return the offset of the first record that each partition still holds."""
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
-    def ask(self, places: Iterable[tuple[str, int]]) -> Asked:
+    def ask(self, places: Iterable[tuple[str, int]]) -> ClusterAnswer:
         """Ask where partitions end, given as (topic, partition), and for their topics' ids; wait for nothing."""
-        return Asked(self._admin, places)
+        return ClusterAnswer(self._admin, places)
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the offset of a partition's first record of that time (ms) or later; its end if there is none."""
@@ -218,6 +219,11 @@ class Cluster:
     def is_empty_group(self, group: str) -> bool:
         """Tell whether a consumer group has no members, or was never there."""
         return not self._members([group])[group]
+
+    def owned(self, group: str) -> set[tuple[str, int]]:
+        """Return the partitions that the members of a consumer group have, as topic and number."""
+        members = self._members([group])[group]
+        return {(p.topic, p.partition) for member in members for p in member.assignment.topic_partitions}
 
     def groups_reading(self, topic: str) -> list[str]:
         """Return the consumer groups of which a member has a partition of the topic, by name."""

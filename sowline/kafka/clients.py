@@ -1,6 +1,6 @@
 """The Kafka adapter: producers and consumers set up the way the contract needs them."""
 
-import json
+import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,57 +8,32 @@ from typing import Any, ParamSpec
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from sowline.limits import MIB
-
-KafkaConfig = Mapping[str, str]
-
-
-def read_options(text: str) -> dict[str, str]:
-    """Read options of Kafka's client: `name=value`, with commas or line breaks between, or a JSON object.
-
-    Raises ValueError, which does not repeat the text: it may hold a password.
-    """
-    if text.lstrip().startswith("{"):
-        try:
-            given = json.loads(text)
-        except json.JSONDecodeError as error:
-            where = f"line {error.lineno}, column {error.colno}"
-            raise ValueError(f"expected a JSON object of options, got none: {where}") from None
-        return {str(name): str(value) for name, value in given.items()}
-    pairs = [pair.partition("=") for pair in text.replace("\n", ",").split(",") if pair.strip()]
-    if any(not equals or not name.strip() for name, equals, _ in pairs):
-        raise ValueError(
-            "expected options as name=value, with commas or line breaks between, got one without ="
-        )
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
+from sowline.config.kafka_options import KafkaConfig
+from sowline.model.limits import MIB
+from sowline.runtime.library_logs import LIBRDKAFKA
 
 REPORT_ENDS: Mapping[str, Any] = {"enable.partition.eof": True}
 """The consumer option that makes `poll_batch` call its `on_end`."""
 
 
-def kafka_config(bootstrap: str, options: KafkaConfig | None = None) -> dict[str, str]:
-    """Return what every client of the cluster needs: where it is, and the caller's own options (TLS, SASL).
+def logged(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a client's options with Python's logging in place of bare lines on standard error.
 
-    A broker that comes back is found within seconds, also after it was away for long. What a client has asked of its
-    topics may be lost with a connection then, and a consumer does not join its group without an answer: it asks
-    again soon. It does not log each try to connect, of which it makes twenty a second: `sowline.reach` tells once
-    that Kafka is away, and why.
+    The client passes its lines on when it is polled.
     """
-    ours = {
-        "bootstrap.servers": bootstrap,
-        "log_level": "2",
-        "reconnect.backoff.max.ms": "2000",
-        "topic.metadata.refresh.interval.ms": "10000",
-    }
-    return {**ours, **(options or {})}
+    return {"logger": logging.getLogger(LIBRDKAFKA), **config}
+
+
+def silent(config: KafkaConfig) -> dict[str, Any]:
+    """Return the options of a client that is not polled, and so can't pass on what it would log: it logs nothing."""
+    return {name: value for name, value in config.items() if name != "debug"} | {"log_level": "0"}
 
 
 def exact_producer(
     kafka: KafkaConfig, message_bytes_max: int = MIB, *, linger_ms: int = 1, **more: Any
 ) -> Producer:
     """Return a producer that writes each message once, in order, and nothing after one that failed."""
-    return Producer(
+    options = logged(
         {
             "enable.idempotence": True,
             "enable.gapless.guarantee": True,
@@ -73,13 +48,14 @@ def exact_producer(
             **more,
         }
     )
+    return Producer(options)
 
 
 def plain_consumer(
     kafka: KafkaConfig, options: Mapping[str, Any] | None = None, group: str = "sowline"
 ) -> Consumer:
     """Return a consumer of committed data that never commits by itself and never stalls on a full queue."""
-    return Consumer(
+    everything = logged(
         {
             "group.id": group,
             "enable.auto.commit": False,
@@ -92,6 +68,7 @@ def plain_consumer(
             **(options or {}),
         }
     )
+    return Consumer(everything)
 
 
 @contextmanager

@@ -9,7 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
-from sowline.kafka import KafkaConfig
+from sowline.config.kafka_options import KafkaConfig
+from sowline.kafka.clients import logged
 
 log = structlog.get_logger()
 
@@ -19,7 +20,7 @@ ASK_SECONDS = 1.0
 ANSWER_SECONDS_MAX = 2.0
 
 
-class Reach:
+class KafkaHealth:
     """Knows since when a Kafka does not answer; a question is what its client asks of one `topic`."""
 
     def __init__(self, kafka: KafkaConfig, topic: str) -> None:
@@ -40,7 +41,7 @@ class Reach:
         self._stop.set()
 
     def _run(self) -> None:
-        client = AdminClient({**self._kafka, "error_cb": self._on_error})  # type: ignore[dict-item]
+        client = AdminClient(logged({**self._kafka, "error_cb": self._on_error}))
         while not self._stop.is_set():
             asked = time.monotonic()
             try:
@@ -49,6 +50,7 @@ class Reach:
                 client.poll(0)
                 self.note(asked, self._why or error.args[0].str())
             else:
+                client.poll(0)
                 self.note(asked)
             self._stop.wait(ASK_SECONDS)
 

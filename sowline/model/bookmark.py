@@ -11,9 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sowline.errors import SowlineError
-from sowline.position import Position
+from sowline.model.position import Position
 
 Positions = dict[int, Position]
+
+LOGS_MAX: Final = 1000
+"""Of one bookmark."""
 
 EPOCH: Final = "epoch"
 NOW: Final = "now"
@@ -46,7 +49,8 @@ def named_place(text: str) -> str | None:
 def read_time(text: str) -> int | None:
     """Return the microseconds since 1970 of `YYYYmmddTHHMMSS[.ffffff]Z`, in UTC; None if the text is no time.
 
-    Raises `invalid bookmark` for a time that there is not.
+    A time before 1970 is read as 1970: no Kafka record is older, and Kafka gives negative times other meanings.
+    Raises `invalid bookmark` for a date or a time of day that does not exist.
     """
     match = _TIME.fullmatch(text.strip())
     if match is None:
@@ -58,20 +62,34 @@ def read_time(text: str) -> int | None:
         raise SowlineError(
             "invalid bookmark", f"expected a time like 20261121T120000Z, got {text.strip()!r}"
         ) from None
-    return (time - _1970) // timedelta(microseconds=1) + int((fraction or "").ljust(6, "0"))
+    return max(0, (time - _1970) // timedelta(microseconds=1) + int((fraction or "").ljust(6, "0")))
 
 
 def format_time(time: datetime) -> str:
-    """Write a time as a bookmark; raises `invalid bookmark` where it has no zone."""
+    """Write a time as a bookmark.
+
+    Raises `invalid bookmark` where it has no zone, or where its year in UTC is not from 1 to 9999.
+    """
     if time.tzinfo is None:
         raise SowlineError("invalid bookmark", f"expected a time with a zone, got {time.isoformat()}")
-    return time.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    try:
+        utc = time.astimezone(UTC)
+    except OverflowError:
+        raise SowlineError(
+            "invalid bookmark", f"expected a time in the years 1 to 9999 of UTC, got {time.isoformat()}"
+        ) from None
+    return f"{utc.year:04}{utc:%m%dT%H%M%S.%fZ}"  # %Y does not pad the year on every system
 
 
 def parse_bookmark(text: str) -> dict[str, Positions]:
     """Read a literal bookmark; raises `invalid bookmark` with what was expected and what came."""
     positions: dict[str, Positions] = {}
-    for section in text.strip().split(";"):
+    sections = text.strip().split(";")
+    if len(sections) > LOGS_MAX:
+        raise SowlineError(
+            "invalid bookmark", f"expected a bookmark of at most {LOGS_MAX} logs, got {len(sections)}"
+        )
+    for section in sections:
         topic, colon, parts = section.rpartition(":")
         if not colon or not _TOPIC.fullmatch(topic) or topic in positions:
             raise SowlineError(

@@ -7,13 +7,20 @@ ends at another: a square bracket includes what happened at the place itself, a 
 import json
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import NamedTuple
 
-from sowline.bookmark import EPOCH, NOW, Positions, format_time, named_place, parse_bookmark, read_time
 from sowline.errors import SowlineError
+from sowline.model.bookmark import EPOCH, NOW, Positions, format_time, named_place, parse_bookmark, read_time
 
 POINTS_MAX = 1000
 """The places of a list."""
+
+BOOKMARK_CHARS_MAX = 64 * 1024
+"""Of all places that one request names."""
+
+SPLITS_MAX = 8
+"""Where a range may have `..`: names of logs may have it, too."""
 
 _EXPECTED = (
     "expected a bookmark like orders:0@1187,1@1203, a time like 20261121T120000Z, epoch, now, a list of these as"
@@ -43,7 +50,7 @@ class Range(NamedTuple):
     takes_end: bool
 
 
-class Span(NamedTuple):
+class BookmarkRange(NamedTuple):
     """What is asked for: everything after the earliest of `starts`, up to `end` if there is one."""
 
     starts: tuple[Point, ...] = (NOW,)
@@ -68,38 +75,49 @@ class Span(NamedTuple):
         return not self.begins_now and self.moment is None
 
 
-def parse_span(bookmark: str | Sequence[str], up_to: str = "") -> Span:
+def parse_bookmark_range(bookmark: str | Sequence[str], up_to: str = "") -> BookmarkRange:
     """Read what a command says of its begin and its end; raises `invalid bookmark`. Nothing said is `now`."""
-    span = _span(bookmark)
+    _check_length(bookmark, up_to)
+    bookmark_range = _bookmark_range(bookmark)
     if not up_to:
-        return span
-    if span.end is not None:
+        return bookmark_range
+    if bookmark_range.end is not None:
         raise SowlineError("invalid bookmark", "expected one end, got a range and an up_to")
-    return _ending(span._replace(end=parse_point(up_to)))
+    return _ending(bookmark_range._replace(end=parse_point(up_to)))
 
 
-def _span(bookmark: str | Sequence[str]) -> Span:
+def _check_length(bookmark: str | Sequence[str], up_to: str) -> None:
+    texts = [bookmark] if isinstance(bookmark, str) else [text for text in bookmark if isinstance(text, str)]
+    length = sum(map(len, texts)) + len(up_to)
+    if length > BOOKMARK_CHARS_MAX:
+        raise SowlineError(
+            "invalid bookmark",
+            f"expected a bookmark of at most {BOOKMARK_CHARS_MAX} characters, got {length}",
+        )
+
+
+def _bookmark_range(bookmark: str | Sequence[str]) -> BookmarkRange:
     if not isinstance(bookmark, str):
-        return Span(tuple(_points(bookmark)))
+        return BookmarkRange(tuple(_points(bookmark)))
     text = bookmark.strip()
     if not text:
-        return Span()
+        return BookmarkRange()
     if text.startswith("[") and '"' in text:
-        return Span(tuple(_points(_array(text))))
+        return BookmarkRange(tuple(_points(_array(text))))
     found = split_range(text)
     if found is None:
-        return Span((parse_point(text),))
+        return BookmarkRange((parse_point(text),))
     start, end, takes_start, takes_end = found
-    return _ending(Span((parse_point(start),), takes_start, parse_point(end), takes_end))
+    return _ending(BookmarkRange((parse_point(start),), takes_start, parse_point(end), takes_end))
 
 
-def _ending(span: Span) -> Span:
-    start, end = span.moment, span.end
+def _ending(bookmark_range: BookmarkRange) -> BookmarkRange:
+    start, end = bookmark_range.moment, bookmark_range.end
     if end == EPOCH:
         raise SowlineError("invalid bookmark", "expected an end behind the begin, got epoch")
     if start is not None and isinstance(end, Moment) and end < start:
         raise SowlineError("invalid bookmark", "expected an end behind the begin, got one before it")
-    return span
+    return bookmark_range
 
 
 def _array(text: str) -> Sequence[str]:
@@ -143,7 +161,7 @@ def split_range(text: str) -> Range | None:
         return None
     inside = text[1:-1]
     if text[-1] in ("]", ")"):
-        for start, end in _splits(inside):
+        for start, end in islice(_splits(inside), SPLITS_MAX):
             if _is_point(start) and _is_point(end):
                 return Range(start.strip(), end.strip(), text[0] == "[", text[-1] == "]")
     raise SowlineError(

@@ -6,15 +6,15 @@ all others if they have the same text: 1, 1.0 and 1.00 differ, as they do to rea
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
-from sowline.merge import DEPTH_MAX
-from sowline.path import Path, parse_path
-from sowline.select import Select
+from sowline.model.merge import DEPTH_MAX
+from sowline.model.path import Path, parse_path
+from sowline.model.select import Select
 
 REMOVED_CHARS_MAX = 64 * 1024
 """How long the paths of removed fields may be, all in all, before the record is sent whole."""
@@ -37,11 +37,12 @@ _write = msgspec.json.Encoder().encode
 _write_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
-class Delta(NamedTuple):
+class ChangeDelta(NamedTuple):
     """What to tell of a change to those who hold the record before it.
 
     `body` is a JSON object: the key fields and the changed fields, in the order of the new record. `changed`
-    tells whether it holds any that is no key field, or something was removed. `removed` are the paths of
+    tells whether any field changed, appeared or was removed. A key field can do so too: 1 and "1" are one
+    key, and a key field of a document may be absent. `removed` are the paths of
     fields that the record had and has no more. Merging `body` into the record before, as `merge` does, and
     taking out `removed`, in either order, gives the new record.
 
@@ -59,7 +60,7 @@ class _Untellable(Exception):
     """The change can't be told as a delta."""
 
 
-def difference(previous: bytes, body: bytes, keys: Keys, select: Select | None = None) -> Delta:
+def difference(previous: bytes, body: bytes, keys: Keys, select: Select | None = None) -> ChangeDelta:
     """Return what changed from one body of a record to the next.
 
     Both are JSON objects known to be valid, of at most 500 levels. With a select list, what it leaves out of
@@ -76,11 +77,11 @@ def difference(previous: bytes, body: bytes, keys: Keys, select: Select | None =
     try:
         fields = comparison.compare(previous, body, _key_tree(keys), ())
     except _Untellable:
-        return Delta(body, True, whole=True)
-    return Delta(_write(fields), comparison.changed, tuple(comparison.removed))
+        return ChangeDelta(body, True, whole=True)
+    return ChangeDelta(_write(fields), comparison.changed, tuple(comparison.removed))
 
 
-def union(first: Delta, second: Delta, body: bytes, select: Select | None = None) -> Delta:
+def union(first: ChangeDelta, second: ChangeDelta, body: bytes, select: Select | None = None) -> ChangeDelta:
     """Return what to tell of two changes that follow each other; `body` is the record after both.
 
     All fields that either delta names are sent as `body` has them, also those that are again what they were.
@@ -90,15 +91,15 @@ def union(first: Delta, second: Delta, body: bytes, select: Select | None = None
     """
     now = (body if select is None else select.apply(body)).lstrip()
     if first.whole or second.whole:
-        return Delta(now, True, whole=True)
+        return ChangeDelta(now, True, whole=True)
     try:
         fields = _named(msgspec.Raw(now), [msgspec.Raw(first.body), msgspec.Raw(second.body)])
         removed = (*_still_removed(first.removed, now), *second.removed)
         if sum(map(len, removed)) > REMOVED_CHARS_MAX:
             raise _Untellable
     except _Untellable:
-        return Delta(now, True, whole=True)
-    return Delta(_write(fields), first.changed or second.changed, removed)
+        return ChangeDelta(now, True, whole=True)
+    return ChangeDelta(_write(fields), first.changed or second.changed, removed)
 
 
 class _Comparison:
@@ -137,14 +138,18 @@ class _Comparison:
                 continue
             added += old is None
             is_key = keys.get(name) == {} and not _is_object(value)
-            if is_key or old is None or not _same(old, value):
+            differs = old is None or not _same(old, value)
+            if is_key or differs:
                 sent[name] = value
-                self.changed = self.changed or not is_key
+                self.changed = self.changed or differs
         if len(fields_before) > len(fields) - added:
-            for name in fields_before:
-                if name not in fields:
-                    self._remove((*names, name))
+            self._remove_missing(fields_before, fields, names)
         return sent
+
+    def _remove_missing(self, before: Iterable[str], now: Container[str], names: Names) -> None:
+        for name in before:
+            if name not in now:
+                self._remove((*names, name))
 
     def _remove(self, names: Names) -> None:
         if not all(map(_WRITABLE.fullmatch, names)):

@@ -1,5 +1,6 @@
 """Which record a body belongs to: key text, SOW key, and the partition that owns it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -10,13 +11,18 @@ import orjson
 from sowline.errors import SowlineError
 
 KEY_BYTES_MAX = 4096
+SUPPLIED_BYTES_MAX = 255
+"""The longest key that a publisher or a key generator may give, in bytes of UTF-8."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
 def key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> str:
     """Return the key text of a JSON document: the field itself, or a JSON array of several fields' texts.
 
     Integers are written in decimal, booleans as `true` and `false`, so `1` and `"1"` are one record.
-    Raises `key missing`, `key null` or `bad key` where a field can't be a key.
+    Raises `key missing`, `key null`, `key empty` or `bad key` where a field can't be a key.
     """
     if len(paths) == 1:
         path = paths[0]
@@ -29,9 +35,24 @@ def key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> s
             text = _field_text(document, path)
     else:
         text = orjson.dumps([_field_text(document, path) for path in paths]).decode()
+    if not text:
+        raise SowlineError(
+            "key empty",
+            f"expected at least one character in the key field {_name(paths[0])}, got an empty string",
+        )
     if len(text) * 4 > KEY_BYTES_MAX:
         _check_size(text)
     return text
+
+
+def stored_key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> str:
+    """Return the key text of a stored body. It may be empty: earlier versions accepted that as a key."""
+    try:
+        return key_text(document, paths)
+    except SowlineError as error:
+        if error.reason == "key empty":
+            return ""
+        raise
 
 
 def check_key_text(text: str, paths: Sequence[tuple[str, ...]]) -> None:
@@ -43,17 +64,40 @@ def check_key_text(text: str, paths: Sequence[tuple[str, ...]]) -> None:
         raise SowlineError("bad key", f"expected {spelled[:60]} for a key, got {text[:60]}")
 
 
-def _check_size(text: str) -> None:
+def check_supplied(text: str) -> str:
+    """Return a key that a publisher or generator gives; raises `key missing` and `bad key`."""
+    if not text:
+        raise SowlineError("key missing", "expected a SOW key, got none")
+    _check_size(text, SUPPLIED_BYTES_MAX)
+    if found := _CONTROL.search(text):
+        raise SowlineError("bad key", f"expected a key without control characters, got {found[0]!r} in it")
+    return text
+
+
+def check_header_key(text: str) -> str:
+    """Return a key from the header `sow.key`; raises `key missing` and `bad key`."""
+    check_supplied(text)
+    if not _BASE64.fullmatch(text):
+        raise SowlineError(
+            "bad key",
+            f"expected letters, digits and + / = - _ (Base64 and URL-safe Base64) in sow.key, got {text[:60]!r}",
+        )
+    return text
+
+
+def _check_size(text: str, bytes_max: int = KEY_BYTES_MAX) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise SowlineError("bad key", f"expected a key that UTF-8 can hold: {error}") from None
-    if size > KEY_BYTES_MAX:
-        raise SowlineError("bad key", f"expected a key of at most {KEY_BYTES_MAX} bytes, got {size}")
+    if size > bytes_max:
+        raise SowlineError("bad key", f"expected a key of at most {bytes_max} bytes, got {size}")
 
 
 def require_same_key(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]], text: str) -> None:
     """Raise `key changed` where a field of the key is in a document and says another key than it has."""
+    if not paths:
+        return
     expected = [text] if len(paths) == 1 else _texts_of(text, len(paths))
     for path, own in zip(paths, expected, strict=True):
         try:
@@ -96,12 +140,18 @@ def _field_text(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
         return "true" if value else "false"
     if value is None:
         raise SowlineError("key null", f"expected a value in the key field {_name(path)}, got null")
-    kind = (
-        "a fraction" if isinstance(value, float) else "an object" if isinstance(value, dict) else "an array"
-    )
     raise SowlineError(
-        "bad key", f"expected a string, an integer or a boolean in the key field {_name(path)}, got {kind}"
+        "bad key",
+        f"expected a string, an integer or a boolean in the key field {_name(path)}, got {_kind(value)}",
     )
+
+
+def _kind(value: Any) -> str:
+    if not isinstance(value, float):
+        return "an object" if isinstance(value, dict) else "an array"
+    if abs(value) >= 2**63:  # the parser reads an integer beyond 64 bits as a float
+        return f"a number beyond 64 bits (about {value:g}): write it as a string"
+    return f"a number with a fraction or an exponent ({value!r}): write an integer or a string"
 
 
 def _name(path: tuple[str, ...]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from sowline.errors import SowlineError
-from sowline.path import parse_path
+from sowline.model.path import parse_path
 
 DEPTH_MAX = 200
 

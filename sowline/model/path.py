@@ -21,6 +21,9 @@ Step = str | int
 
 SUBSCRIPT_DIGITS_MAX = 9
 
+PATH_STEPS_MAX = 500
+"""Deeper than any record."""
+
 _NAME = re.compile(r"@?\w[\w.:\-]*")
 _SEGMENT = re.compile(r"/(@?\w[\w.:\-]*)|\[(/[^\]]+)\]|\[([0-9]+)\]")
 
@@ -63,6 +66,8 @@ def parse_path(text: str) -> Path:
             break
         steps.extend(_segment_steps(segment, text))
         position = segment.end()
+        if len(steps) > PATH_STEPS_MAX:
+            raise PathError(f"expected a path of at most {PATH_STEPS_MAX} steps, got {_excerpt(text)!r}")
     if position < len(text) or not steps or isinstance(steps[0], int):
         raise PathError(
             f"expected a path like /order/qty, /legs[0] or [/any name], got {_excerpt(text)!r}"

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from sowline.errors import SowlineError
-from sowline.path import Path, PathError, parse_path
+from sowline.model.path import Path, PathError, parse_path
 
 DIRECTIVES_MAX = 256
 SELECT_CHARS_MAX = 64 * 1024

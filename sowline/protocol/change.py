@@ -15,13 +15,13 @@ import msgspec
 import orjson
 from msgspec.structs import replace
 
-from sowline.command import Headers, Origin, Sequence2
-from sowline.difference import Delta, Keys, difference
-from sowline.document.writes import Known, Writes
-from sowline.format import BY, FORMAT, require_format
-from sowline.limits import Limits
-from sowline.position import Position, position_of
-from sowline.traceparent import TRACEPARENT, read_traceparent
+from sowline.emodb.writes import DocumentMetadata, Writes
+from sowline.model.difference import ChangeDelta, Keys, difference
+from sowline.model.limits import Limits
+from sowline.model.position import Position, position_of
+from sowline.protocol.command import Headers, Origin, Sequence2
+from sowline.protocol.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
+from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 
 PROGRESS_KEY: Final = b"\0progress"
 
@@ -60,8 +60,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     `after` is the position of the change before it in the partition; `last` is false on all but the last
     change that one log record makes; `time` is the log's append time in ms since 1970. Where an event is
-    written again, `said_in` is the era in which it was, if that is a later one, and a deletion has a `key_text`, for
-    there is no previous body to read it from. Of a document there are always a `key_text` and the account of its
+    written again, `emitted_in` is the era in which it was, if that is a later one, and a deletion has a `key_text`,
+    for there is no previous body to read it from. Of a document there are always a `key_text` and the account of its
     writes, of the one before too where there was one, and its `text` where the write was a delta. `traceparent` is
     the place in a trace that goes along with it; it is no part of the record.
     """
@@ -81,7 +81,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     origin: Origin | None = None
     outcome: str | None = None
     key_text: str | None = None
-    said_in: int | None = None
+    emitted_in: int | None = None
     writes: Writes | None = None
     writes_before: Writes | None = None
     text: bytes | None = None
@@ -93,14 +93,16 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         return b"" if self.body is None and self.writes is not None else self.body
 
     @property
-    def known(self) -> Known | None:
+    def known(self) -> DocumentMetadata | None:
         """What is known of the document after the change; None of what is no document."""
-        return None if self.writes is None else Known(self.key_text or "", self.writes)
+        return None if self.writes is None else DocumentMetadata(self.key_text or "", self.writes)
 
     @property
-    def known_before(self) -> Known | None:
+    def known_before(self) -> DocumentMetadata | None:
         """What was known of the document before the change; None of what was no document, or never written."""
-        return None if self.writes_before is None else Known(self.key_text or "", self.writes_before)
+        return (
+            None if self.writes_before is None else DocumentMetadata(self.key_text or "", self.writes_before)
+        )
 
     @property
     def is_redundant(self) -> bool:
@@ -110,10 +112,10 @@ class Change(msgspec.Struct, frozen=True, gc=False):
     @property
     def rank(self) -> Rank:
         """What counts more of two events of a record: the one said in the later era, then the newer one."""
-        position, said_in = self.position, self.said_in
-        return position.era if said_in is None else said_in, position
+        position, emitted_in = self.position, self.emitted_in
+        return position.era if emitted_in is None else emitted_in, position
 
-    def headers(self, delta: Delta | None = None) -> Headers:
+    def headers(self, delta: ChangeDelta | None = None) -> Headers:
         """Return the Kafka headers; what has its default value is left out.
 
         A `delta`, which `delta()` has returned, goes along in a header of its own.
@@ -134,7 +136,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             headers.append((TRACEPARENT, self.traceparent.encode()))
         return headers
 
-    def delta(self, keys: Keys) -> Delta | None:
+    def delta(self, keys: Keys) -> ChangeDelta | None:
         """Return what an update changed; None for a new record, one that is gone, and what headers can't tell."""
         if self.previous is None or self.body is None:
             return None
@@ -153,21 +155,23 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             and self.origin is None
             and self.last
             and self.key_text is None
-            and self.said_in is None
+            and self.emitted_in is None
             and not self.position.era
         )
 
-    def _more(self, delta: Delta | None) -> str:
+    def _more(self, delta: ChangeDelta | None) -> str:
         """Return what most changes do not have, as the end of a JSON object."""
         rare: dict[str, Any] = {}
         if self.position.era:
             rare["era"] = self.position.era
         if not self.last:
             rare["last"] = False
-        for name in ("reason", "expires", "correlation", "numbers", "outcome", "key_text", "said_in"):
+        for name in ("reason", "expires", "correlation", "numbers", "outcome", "key_text", "emitted_in"):
             value = getattr(self, name)
             if value is not None:
                 rare[name] = value
+        if self.emitted_in is not None:
+            rare["v"] = FORMAT
         if self.origin is not None:
             rare["origin"] = str(self.origin)
         if delta is not None and delta.removed:
@@ -249,27 +253,17 @@ def read_event(key: bytes, value: bytes | None, headers: Headers | None) -> Even
     """
     if key == PROGRESS_KEY:
         return _read_progress(orjson.loads(value or b""))
-    about: bytes | None = None
-    previous = accounts = text = trace = None
-    for name, content in headers or ():
-        if name == "sow":
-            about = content
-        elif name == "sow.previous":
-            previous = content
-        elif name == "sow.document":
-            accounts = content
-        elif name == "sow.text":
-            text = content
-        elif name == TRACEPARENT:
-            trace = content
+    named = dict(headers or ())
+    about = named.get("sow")
     if about is None:
         raise ValueError(f"expected a change with a 'sow' header, got none at key {key!r}")
-    change = _read_change(key, value, previous, _read_about(about))
+    change = _read_change(key, value, named.get("sow.previous"), _read_about(about))
+    trace, accounts = named.get(TRACEPARENT), named.get("sow.document")
     if trace is not None:
         change = replace(change, traceparent=read_traceparent(trace))
     if accounts is None:
         return change
-    of = _read_accounts(accounts)
+    of, text = _read_accounts(accounts), named.get("sow.text")
     return replace(change, body=value or None, writes=of.now, writes_before=of.before, text=text)
 
 
@@ -300,8 +294,10 @@ class _About(msgspec.Struct, gc=False):
     origin: str | None = None
     outcome: str | None = None
     key_text: str | None = None
+    emitted_in: int | None = None
     said_in: int | None = None
-    v: Any = FORMAT
+    """The name of `emitted_in` in format 1."""
+    v: Any = FIRST_FORMAT
     by: Any = None
 
 
@@ -309,7 +305,7 @@ _read_about = msgspec.json.Decoder(_About).decode
 
 
 def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about: _About) -> Change:
-    if about.v is not FORMAT:
+    if about.v is not FIRST_FORMAT:
         require_format("a change", about.v, about.by)
     era, origin = about.era, about.origin
     return Change(
@@ -328,12 +324,12 @@ def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about:
         None if origin is None else Origin(*(int(part) for part in origin.split("@"))),
         about.outcome,
         about.key_text,
-        about.said_in,
+        about.said_in if about.emitted_in is None else about.emitted_in,
     )
 
 
 def _read_progress(about: dict[str, Any]) -> Progress:
-    require_format("a progress event", about.get("format", FORMAT), about.get("by"))
+    require_format("a progress event", about.get("format", FIRST_FORMAT), about.get("by"))
     era = about["era"]
     return Progress(
         _position(era, about["position"]),

@@ -16,7 +16,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     `replace` one that is added to it: a subscription was replaced, and what it held already is not sent again.
     `more` says that the next message belongs to the same step of a page or of groups. Of a `delta`, `body` holds
     the key fields and what has changed, and `removed` the paths of the fields that are gone. `intrinsics` are what is
-    known of a document beside its content, where that was asked for. A `progress`, which
+    known of a document beside its content, where that was asked for. `correlation_id` is the text that came with the
+    command that led to a `publish` or an `oof`. A `progress`, which
     only `AsyncClient.prove` asks for, says with `records` and `hash` what a subscriber holds at that place.
     """
 
@@ -36,6 +37,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     removed: tuple[str, ...] = ()
     replace: bool = False
     intrinsics: dict[str, Any] | None = None
+    correlation_id: str | None = None
 
     @property
     def is_silent(self) -> bool:
@@ -82,6 +84,7 @@ class Received(msgspec.Struct):
     removed: tuple[str, ...] = ()
     replace: bool = False
     intrinsics: dict[str, Any] | None = None
+    correlation_id: str | None = None
     rights: str = ""
     expires_in: float | None = None
 
@@ -120,6 +123,7 @@ class Received(msgspec.Struct):
             removed=self.removed,
             replace=self.replace,
             intrinsics=self.intrinsics,
+            correlation_id=self.correlation_id,
         )
 
 

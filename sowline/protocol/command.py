@@ -1,13 +1,16 @@
 """A command on the log: what the headers of a Kafka record ask for, checked once."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+import orjson
 
 from sowline.errors import SowlineError
-from sowline.limits import LIFETIME_MS_MAX
-from sowline.position import Position
+from sowline.model.key import check_header_key
+from sowline.model.limits import LIFETIME_MS_MAX
+from sowline.model.position import Position
 
 PUBLISH = "publish"
 DELTA_PUBLISH = "delta_publish"
@@ -22,6 +25,9 @@ TAG_CHARS_MAX = 100
 
 EXPIRATION_SECONDS_MAX = LIFETIME_MS_MAX // 1000
 """The longest lifetime that a command may ask for."""
+
+_TOPIC_ID = re.compile("[A-Za-z0-9+/_-]{1,100}")
+"""Kafka's id of a topic as text: base64, of either alphabet, so neither `:` nor `@` is in it."""
 
 Headers = list[tuple[str, bytes | None]]
 Sequence2 = tuple[int, int]
@@ -47,6 +53,19 @@ class Origin(NamedTuple):
         return f"{self.partition}@{self.offset}"
 
 
+class CopyOf(NamedTuple):
+    """What the header `sow.origin` says: of which log (Kafka's id of the topic), and of which record, this is a copy.
+
+    As text `<log id>:<partition>@<offset>`.
+    """
+
+    log_id: str
+    place: Origin
+
+    def __str__(self) -> str:
+        return f"{self.log_id}:{self.place}"
+
+
 class Command(NamedTuple):
     """What a log record asks for, apart from its body."""
 
@@ -57,10 +76,12 @@ class Command(NamedTuple):
     sequence: Sequence2 = (0, 0)
     correlation: str | None = None
     expiration: float | None = None
-    origin: Origin | None = None
+    origin: CopyOf | None = None
     guard: Position | None = None
     tags: tuple[str, ...] = ()
     change_id: str | None = None
+    key: str | None = None
+    origin_time: int | None = None
 
 
 PLAIN_PUBLISH = Command()
@@ -89,8 +110,10 @@ def _checked(headers: dict[str, bytes | None]) -> Command:
         raise _bad("expected sow.publisher and sow.sequence together, got only one of them")
     if ("filter" in fields or "keys" in fields) and fields.get("command") != SOW_DELETE:
         raise _bad("expected sow.filter and sow.keys only on a sow_delete")
-    if "filter" in fields and "keys" in fields:
-        raise _bad("expected one selector, got both sow.filter and sow.keys")
+    if len(selectors := [name for name in ("filter", "keys", "key") if name in fields]) > 1:
+        raise _bad(f"expected one selector, got both sow.{selectors[0]} and sow.{selectors[1]}")
+    if "origin_time" in fields and "origin" not in fields:
+        raise _bad("expected sow.origin_time only beside a sow.origin")
     _check_owners(fields)
     return Command(**fields)
 
@@ -132,9 +155,12 @@ def _sequence(name: str, text: str) -> Sequence2:
     return _whole(name, row), _whole(name, part) if dot else 0
 
 
-def _origin(name: str, text: str) -> Origin:
-    partition, _, offset = text.partition("@")
-    return Origin(_whole(name, partition), _whole(name, offset))
+def _copy_of(name: str, text: str) -> CopyOf:
+    log_id, _, place = text.rpartition(":")
+    partition, _, offset = place.partition("@")
+    if not _TOPIC_ID.fullmatch(log_id):
+        raise _bad(f"expected <topic id>:<partition>@<offset> in {name}, got {text[:60]!r}")
+    return CopyOf(log_id, Origin(_whole(name, partition), _whole(name, offset)))
 
 
 def _guard(name: str, text: str) -> Position:
@@ -168,10 +194,20 @@ def _filter(name: str, text: str) -> str:
 
 
 def _keys(name: str, text: str) -> tuple[str, ...]:
-    keys = tuple(key.strip() for key in text.split(",") if key.strip())
+    try:
+        keys = split_keys(text)
+    except ValueError as error:
+        raise _bad(f"{name}: {error}") from None
     if not keys:
-        raise _bad(f"expected SOW keys separated by commas in {name}, got {text[:60]!r}")
+        raise _bad(f"expected SOW keys in {name}, separated by commas or as a JSON array, got {text[:60]!r}")
     return keys
+
+
+def _key(name: str, text: str) -> str:
+    try:
+        return check_header_key(text)
+    except SowlineError as error:
+        raise _bad(f"{name}: {error.message}") from None
 
 
 def _tags(name: str, text: str) -> tuple[str, ...]:
@@ -192,16 +228,49 @@ def split_tags(text: str) -> list[str]:
 def joined_tags(tags: Sequence[str] | str) -> str | None:
     """Return tags as one text; raises `bad header` for one that would not be read as it is."""
     listed = split_tags(tags) if isinstance(tags, str) else tags
+    if len(listed) > TAGS_MAX:
+        raise _bad(f"expected up to {TAGS_MAX} tags, got {len(listed)}")
     if odd := [tag for tag in listed if split_tags(tag) != [tag]]:
         raise _bad(f"expected tags without commas and blanks around them, got {odd[0][:60]!r}")
     return ",".join(listed) or None
 
 
-def _joined_keys(keys: Sequence[str]) -> str:
-    """Return SOW keys as one text; raises `bad header` for one that would be read as another, or as several."""
-    if odd := [key for key in keys if key != key.strip() or not key or "," in key]:
-        raise _bad(f"expected SOW keys without commas and blanks around them, got {odd[0][:60]!r}")
-    return ",".join(keys)
+def split_keys(text: str) -> tuple[str, ...]:
+    """Return the SOW keys of a text: a JSON array of strings where it begins with `[`, else keys with commas between.
+
+    Raises ValueError where it begins with `[` and is no such array.
+    """
+    if not text.lstrip().startswith("["):
+        return tuple(key.strip() for key in text.split(",") if key.strip())
+    try:
+        keys = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        keys = None
+    if not isinstance(keys, list) or not all(isinstance(key, str) and key for key in keys):
+        raise ValueError(
+            f"expected SOW keys as a JSON array of strings, for the text begins with [, got {text[:60]!r}"
+        )
+    return tuple(keys)
+
+
+def joined_keys(keys: Sequence[str]) -> str:
+    """Return SOW keys as one text, which `split_keys` reads: with commas where that tells them apart, else as JSON.
+
+    Raises `bad header` for a key that no record can have.
+    """
+    for key in keys:
+        try:
+            is_key = bool(key.encode())
+        except UnicodeEncodeError:
+            is_key = False
+        if not is_key:
+            raise _bad(f"expected SOW keys of at least one character, in UTF-8, got {key[:60]!r}")
+    text = ",".join(keys)
+    try:
+        is_plain = split_keys(text) == tuple(keys)
+    except ValueError:
+        is_plain = False
+    return text if is_plain else orjson.dumps(list(keys)).decode()
 
 
 _READERS = {
@@ -212,10 +281,12 @@ _READERS = {
     "sow.sequence": _sequence,
     "sow.correlation": _plain,
     "sow.expiration": _expiration,
-    "sow.origin": _origin,
+    "sow.origin": _copy_of,
     "sow.guard": _guard,
     "sow.tags": _tags,
     "sow.change_id": _plain,
+    "sow.key": _key,
+    "sow.origin_time": _whole,
 }
 
 
@@ -231,6 +302,7 @@ def command_headers(
     tags: Sequence[str] | str = (),
     change_id: str | None = None,
     traceparent: str | None = None,
+    key: str | None = None,
 ) -> Headers:
     """Return the Kafka headers of a command; what is not given is left out, and so is a plain `publish`.
 
@@ -239,8 +311,9 @@ def command_headers(
     """
     named = {
         "sow.command": None if command == PUBLISH else command,
+        "sow.key": key,
         "sow.filter": filter,
-        "sow.keys": _joined_keys(keys) if keys else None,
+        "sow.keys": joined_keys(keys) if keys else None,
         "sow.publisher": publisher,
         "sow.sequence": sequence,
         "sow.correlation": correlation,

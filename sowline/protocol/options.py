@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from sowline.duration import parse_duration_ms
 from sowline.errors import SowlineError
-from sowline.path import Path
-from sowline.projection import GroupingError, parse_grouping
-from sowline.select import Select, parse_select
+from sowline.expressions.projection import GroupingError, parse_grouping
+from sowline.model.duration import parse_duration_ms
+from sowline.model.path import Path
+from sowline.model.select import Select, parse_select
 
 OPTIONS_CHARS_MAX = 256 * 1024
 PROJECTION_BYTES_MAX = 64 * 1024
@@ -60,7 +60,7 @@ _INSIDE = re.compile(
 _CLOSING = {"[": "]", "'": "'", '"': '"'}
 
 
-class Rate(NamedTuple):
+class ReplayRate(NamedTuple):
     """How fast a subscription is told: messages or bytes a second, or so many times as fast as it happened."""
 
     amount: float
@@ -88,7 +88,7 @@ class Options:
     pause: bool = False
     current: bool = False
     bookmark_not_found: str = "fail"
-    rate: Rate | None = None
+    rate: ReplayRate | None = None
     conflation: int | None = None
     conflation_key: tuple[Path, ...] = ()
     select: Select | None = None
@@ -156,14 +156,14 @@ def _consistent(options: Options) -> Options:
     return options
 
 
-def _rate(text: str) -> Rate:
+def _rate(text: str) -> ReplayRate:
     match = _RATE.fullmatch(text)
     amount = float(match[1]) if match is not None else 0.0
     if match is None or not RATE_MIN <= amount <= RATE_MAX:
         raise _invalid(f"expected rate=100 (messages a second), 64KB, 2MB or 2X, got {text[:60]!r}")
     if match[2] == "X":
-        return Rate(amount, "times")
-    return Rate(amount * _UNITS[match[2]], "bytes" if match[2] else "messages")
+        return ReplayRate(amount, "times")
+    return ReplayRate(amount * _UNITS[match[2]], "bytes" if match[2] else "messages")
 
 
 def _conflation(text: str) -> int | None:

@@ -7,7 +7,7 @@ trace, and is ignored.
 import re
 from typing import Final
 
-from sowline.command import Headers
+from sowline.protocol.command import Headers
 
 TRACEPARENT: Final = "traceparent"
 

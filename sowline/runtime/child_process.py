@@ -1,6 +1,6 @@
 """Run a command that cannot outlive the process that started it (on Linux; elsewhere it just runs).
 
-`tether` wraps a command so that the kernel kills it when its parent goes, however the parent goes.
+`bound_to_parent` wraps a command so that the kernel kills it when its parent goes, however the parent goes.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 
-def tether(command: list[str]) -> list[str]:
+def bound_to_parent(command: list[str]) -> list[str]:
     """Return `command` wrapped so that it is killed when the calling **thread** ends.
 
     Linux ties this to the thread that forked, not to its process: start the result from a thread that lives on.

@@ -1,6 +1,6 @@
 """The jars of Kafka and of Spark's Kafka connector, fetched once per user with the Ivy that PySpark carries.
 
-`python -m sowline.jars` fetches both ahead of time.
+`python -m sowline.runtime.jars` fetches both ahead of time.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from sowline.errors import SowlineError
-from sowline.java import find_java
+from sowline.runtime.java import find_java
 
 _HALF = ".half-"
 

@@ -3,21 +3,19 @@
 import json
 import os
 import signal
-import ssl
 import subprocess
-import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
+import httpx2
 import structlog
 
+from sowline.config.topics import load_topics
 from sowline.errors import SowlineError
-from sowline.process import listener, set_up_logs, stop_signal
-from sowline.tether import tether
-from sowline.topics import load_topics
+from sowline.runtime.child_process import bound_to_parent
+from sowline.runtime.process import listener, set_up_logs, stop_signal
+from sowline.runtime.programs import Program
 
 log = structlog.get_logger()
 
@@ -27,32 +25,38 @@ STOP_SECONDS_MAX = 20.0
 RESTART_PAUSE_SECONDS = 1.0
 
 
-class Service:
+class StackProcess:
     """One process of the stack and how to start it."""
 
     def __init__(
-        self, name: str, module: str, host: str, port: int, environment: dict[str, str], scheme: str = "http"
+        self,
+        name: str,
+        program: Program,
+        host: str,
+        port: int,
+        environment: dict[str, str],
+        scheme: str = "http",
     ) -> None:
         self.name = name
         self.url = f"{scheme}://{'127.0.0.1' if host in ('', '0.0.0.0') else host}:{port}"
-        self._module = module
+        self._program = program
         self.environment = environment | {"SOWLINE_HOST": host, "SOWLINE_PORT": str(port)}
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the process; it dies with this one, however this one ends."""
-        command = tether([sys.executable, "-m", self._module])
+        command = bound_to_parent(self._program.command())
         self._process = subprocess.Popen(
             command, env=os.environ | self.environment, stdin=subprocess.DEVNULL, start_new_session=True
         )
 
     @property
     def ended(self) -> bool:
-        """Whether the process is gone."""
+        """Whether the process has ended."""
         return self._process is None or self._process.poll() is not None
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM, if there is anyone to send it to."""
+        """Send SIGTERM, if the process runs."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
@@ -67,7 +71,7 @@ class Service:
             self._process.wait()
 
 
-class Stack:
+class LocalStack:
     """Kafka unless one is given, materializer, query service and fanouts, until SIGINT or SIGTERM."""
 
     def __init__(
@@ -89,11 +93,11 @@ class Stack:
         self._accept_loss = accept_loss
         self._access = access
         self._broker: subprocess.Popen[bytes] | None = None
-        self._services: list[Service] = []
+        self._services: list[StackProcess] = []
         self._stop = threading.Event()
 
     def run(self) -> int:
-        """Start everything, say so in one line of JSON, keep it running; returns the exit code."""
+        """Start everything, print its URLs as one line of JSON, keep it running; returns the exit code."""
         set_up_logs()
         self._stop = stop_signal()
         try:
@@ -114,15 +118,15 @@ class Stack:
     def _start_broker(self) -> str:
         """Start the local broker and return its address."""
         directory = self._data_dir / "kafka"
-        command = tether([sys.executable, "-m", "deploy.local", "--data-dir", str(directory)])
+        command = bound_to_parent(Program.LOCAL_KAFKA.command("--data-dir", str(directory)))
         self._broker = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
         assert self._broker.stdout is not None
         line = self._broker.stdout.readline()
         if not line:
-            raise SowlineError("no kafka", "the local Kafka broker did not start; its own words are above")
+            raise SowlineError("no kafka", "the local Kafka broker did not start; its own messages are above")
         return str(json.loads(line)["kafka"])
 
-    def services(self, kafka: str) -> list[Service]:
+    def services(self, kafka: str) -> list[StackProcess]:
         """Return all services over that Kafka, none of them started."""
         common = {
             "SOWLINE_KAFKA": kafka,
@@ -131,37 +135,39 @@ class Stack:
             "SOWLINE_ACCEPT_LOSS": str(self._accept_loss),
         }
         services = [
-            Service("materializer", "materializer", LOOPBACK, _free_port(LOOPBACK), common),
+            StackProcess("materializer", Program.MATERIALIZER, LOOPBACK, _free_port(LOOPBACK), common),
             self._query_service(common),
         ]
         if self._topics.fanouts:
-            services.append(Service("fanout", "fanout", LOOPBACK, _free_port(LOOPBACK), common))
+            services.append(StackProcess("fanout", Program.FANOUT, LOOPBACK, _free_port(LOOPBACK), common))
         return services
 
-    def _query_service(self, common: dict[str, str]) -> Service:
+    def _query_service(self, common: dict[str, str]) -> StackProcess:
         access = {} if self._access is None else {"SOWLINE_ACCESS": str(self._access.resolve())}
         scheme = "https" if os.environ.get("SOWLINE_TLS_CERT") else "http"
-        return Service("query service", "query_service", self._host, self._port, common | access, scheme)
+        return StackProcess(
+            "query service", Program.QUERY_SERVICE, self._host, self._port, common | access, scheme
+        )
 
     def _wait_ready(self) -> bool:
-        """Wait until every service is ready; raises if one ends before that. False when told to stop."""
+        """Wait until every service is ready; raises if one ends before that. False after a signal to stop."""
         deadline = time.monotonic() + READY_SECONDS_MAX
         waiting = list(self._services)
         while waiting and not self._stop.wait(0.1):
             for service in waiting:
                 if service.ended:
-                    raise SowlineError("not started", f"the {service.name} ended; its own words are above")
-            waiting = [service for service in waiting if not _answers(f"{service.url}/readyz")]
+                    raise SowlineError("not started", f"the {service.name} ended; its own messages are above")
+            waiting = [service for service in waiting if not _is_ready(f"{service.url}/readyz")]
             if waiting and time.monotonic() > deadline:
                 why = f"the {waiting[0].name} was not ready after {READY_SECONDS_MAX:g} s"
                 raise SowlineError("not started", why)
         return not waiting
 
     def _keep_running(self) -> None:
-        """Start again what ends, until told to stop."""
+        """Start processes that end again, until a signal to stop."""
         while not self._stop.wait(0.2):
             if self._broker is not None and self._broker.poll() is not None:
-                raise SowlineError("no kafka", "the local Kafka broker ended; its own words are above")
+                raise SowlineError("no kafka", "the local Kafka broker ended; its own messages are above")
             for service in self._services:
                 if service.ended:
                     log.warning("starting again", service=service.name)
@@ -184,21 +190,14 @@ class Stack:
 
 
 def _free_port(host: str, port: int = 0) -> int:
-    """Return a port that nobody listens at: the one that is asked for; raises `no port` where it is taken."""
+    """Return a free port: the one that is asked for; raises `no port` if it is taken."""
     with listener(host, port) as probe:
         return int(probe.getsockname()[1])
 
 
-_OURS = ssl.create_default_context()
-_OURS.check_hostname = False
-_OURS.verify_mode = (
-    ssl.CERT_NONE
-)  # a process that this one has started, on this machine; its name may be another
-
-
-def _answers(url: str) -> bool:
+def _is_ready(url: str) -> bool:
+    """Ask a process that this one has started, on this machine: no proxy, and its certificate may have any name."""
     try:
-        with urllib.request.urlopen(url, timeout=2, context=_OURS) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
+        return httpx2.get(url, timeout=2, verify=False, trust_env=False).status_code == 200
+    except (httpx2.HTTPError, OSError):
         return False

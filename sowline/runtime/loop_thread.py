@@ -50,9 +50,9 @@ class LoopThread:
 
     def start(
         self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs
-    ) -> "Call[T]":
+    ) -> "LoopCall[T]":
         """Call a coroutine function there, and wait later for its `result`."""
-        call = Call(self._loop, lambda: function(*given, **named))
+        call = LoopCall(self._loop, lambda: function(*given, **named))
         self._loop.call_soon_threadsafe(call.begin)
         return call
 
@@ -66,14 +66,14 @@ class LoopThread:
             self._loop.close()
 
 
-class Outcome(NamedTuple, Generic[T]):
+class CallOutcome(NamedTuple, Generic[T]):
     """What came of a coroutine: what it raised, or else what it returned."""
 
     error: BaseException | None
     value: T
 
 
-class Call(Generic[T]):
+class LoopCall(Generic[T]):
     """A coroutine that runs in the loop, and the one thread that waits for it."""
 
     def __init__(
@@ -82,7 +82,7 @@ class Call(Generic[T]):
         self._loop = loop
         self._function = function
         self._task: asyncio.Task[T] | None = None
-        self._outcome: SimpleQueue[Outcome[Any]] = SimpleQueue()
+        self._outcome: SimpleQueue[CallOutcome[Any]] = SimpleQueue()
 
     def begin(self) -> None:
         """Begin; called in the loop."""
@@ -96,12 +96,12 @@ class Call(Generic[T]):
         """Keep no task: where the last to know it lets it go, Python code runs that swallows what a signal raises."""
         self._task = None
         error = CancelledError() if task.cancelled() else task.exception()
-        self._outcome.put(Outcome(error, task.result() if error is None else None))
+        self._outcome.put(CallOutcome(error, task.result() if error is None else None))
 
     def result(self) -> T:
         """Wait for the end and return what came of it; raises `concurrent.futures.CancelledError` if cancelled."""
         try:
-            outcome: Outcome[T] = next_of(self._outcome)
+            outcome: CallOutcome[T] = next_of(self._outcome)
         except BaseException:
             if not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(self._cancel)

@@ -13,10 +13,12 @@ from types import FrameType
 import structlog
 from confluent_kafka import KafkaException
 
-from sowline import tracing
+from sowline.config.settings import Settings, read_settings
+from sowline.config.topics import Topics, load_topics
 from sowline.errors import SowlineError
-from sowline.settings import Settings, read_settings
-from sowline.topics import Topics, load_topics
+from sowline.runtime import tracing
+from sowline.runtime.descriptors import raise_limit
+from sowline.runtime.library_logs import take_library_logs, take_uncaught
 
 log = structlog.get_logger()
 
@@ -27,7 +29,10 @@ BACKLOG = 2048
 
 
 def set_up_logs() -> None:
-    """Log to standard error: lines for a person at a terminal, JSON for everything else."""
+    """Log to standard error: lines for a person at a terminal, JSON for everything else.
+
+    Warnings and errors of libraries are lines of it, too.
+    """
     human = sys.stderr.isatty() or os.environ.get("SOWLINE_LOG") == "text"
     renderer = structlog.dev.ConsoleRenderer() if human else structlog.processors.JSONRenderer()
     structlog.configure(
@@ -41,6 +46,7 @@ def set_up_logs() -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    take_library_logs()
 
 
 def spare_the_collector() -> None:
@@ -100,6 +106,8 @@ def listener(host: str, port: int) -> socket.socket:
 def main(serve: Serve) -> None:
     """Run a service until it is asked to stop; what it can't go on with is one sentence and exit code 1."""
     set_up_logs()
+    take_uncaught()
+    raise_limit()
     spare_the_collector()
     stop = stop_signal()
     tracing.set_up(f"sowline-{serve.__module__.partition('.')[0].replace('_', '-')}")

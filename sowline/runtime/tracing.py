@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from sowline import __version__
-from sowline.traceparent import TRACEPARENT, is_sampled
+from sowline.protocol.traceparent import TRACEPARENT, is_sampled
+from sowline.version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry import trace
@@ -37,7 +37,7 @@ _tracer: "trace.Tracer | None" = None
 _provider: "TracerProvider | None" = None
 
 
-class Span:
+class TraceSpan:
     """A step of a record's way, which has begun; `traceparent` is what the next one is a child of."""
 
     def __init__(self, span: "trace.Span", traceparent: str) -> None:
@@ -111,7 +111,7 @@ def is_on() -> bool:
 
 def begin(
     step: str, topic: str, parent: str, at: Place | None = None, began_ns: int | None = None
-) -> Span | None:
+) -> TraceSpan | None:
     """Begin a step below `parent`; None where that is not recorded. `began_ns` is when, if not now, since 1970.
 
     A step that has no place on a log yet is one that writes.
@@ -129,7 +129,7 @@ def begin(
     return _recorded(_tracer.start_span(f"{step} {topic}", context, kind, attributes, start_time=began_ns))
 
 
-def begin_publish(topic: str) -> Span | None:
+def begin_publish(topic: str) -> TraceSpan | None:
     """Begin a publish below whatever the application is doing; None where it records nothing."""
     if "opentelemetry.trace" not in sys.modules:
         return None
@@ -140,12 +140,12 @@ def begin_publish(topic: str) -> Span | None:
     return _recorded(tracer.start_span(f"publish {topic}", None, trace.SpanKind.PRODUCER, attributes))
 
 
-def _recorded(span: "trace.Span") -> Span | None:
+def _recorded(span: "trace.Span") -> TraceSpan | None:
     """Return a span as others may use it; None where it is not recorded."""
     if not span.is_recording():
         return None
     place = span.get_span_context()
-    return Span(span, f"00-{place.trace_id:032x}-{place.span_id:016x}-{place.trace_flags:02x}")
+    return TraceSpan(span, f"00-{place.trace_id:032x}-{place.span_id:016x}-{place.trace_flags:02x}")
 
 
 class _Complaints(logging.Handler):

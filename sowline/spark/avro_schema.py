@@ -40,10 +40,10 @@ _WIDER = ((IntegerType(), LongType()), (FloatType(), DoubleType()))
 
 def avro_type(schema: Any) -> DataType:
     """Return the type of a parsed Avro schema; raises `not supported` with the path of what has none."""
-    return _Reader().type_of(schema, "", "")
+    return _AvroReader().type_of(schema, "", "")
 
 
-class _Reader:
+class _AvroReader:
     """Reads one schema; `_named` are the types that it has named so far, None while one is being read."""
 
     def __init__(self) -> None:

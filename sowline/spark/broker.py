@@ -34,6 +34,14 @@ class Broker:
         found = self._admin.describeTopics(self._jvm.java.util.List.of(topic)).allTopicNames().get()
         return int(found.get(topic).partitions().size())
 
+    def topic_id(self, topic: str) -> str:
+        """Return Kafka's id of a topic, which changes when the topic is deleted and created again.
+
+        It is written as the services know it: librdkafka has the usual Base64 alphabet, Java the URL-safe one.
+        """
+        found = self._admin.describeTopics(self._jvm.java.util.List.of(topic)).allTopicNames().get()
+        return str(found.get(topic).topicId().toString()).replace("-", "+").replace("_", "/")
+
     def setting(self, topic: str, name: str) -> str:
         """Return a setting of a topic."""
         config = self._jvm.org.apache.kafka.common.config.ConfigResource

@@ -6,12 +6,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
-from sowline.bookmark import NOW, named_place
-from sowline.settings import read_settings
+from sowline.config.settings import read_settings
+from sowline.model.bookmark import NOW, named_place
 from sowline.spark.broker import connected
+from sowline.spark.changes_topic import ChangesTopic, offsets_json
 from sowline.spark.events import bookmark_text, events, is_again, is_behind, is_change, kafka_options
+from sowline.spark.loading import is_ended
 from sowline.spark.moment import read_place
-from sowline.spark.place import ChangesTopic, offsets_json
 from sowline.spark.schema import CORRUPT, schema_of
 
 EARLIEST = "earliest"
@@ -36,6 +37,9 @@ def read_changes(
     - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java clients.
     - `log`: the topic's log, if it is not called as the topic is.
 
+    What a stalled owner of an ended era has written does not come. A stream can only tell that of the eras that it
+    knows, so it fails where a new one begins; started again from its checkpoint, it goes on.
+
     Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` where the bookmark has not been reached yet,
     `bookmark_expired` where a change after it is gone, `not supported` for a schema.
     """
@@ -44,8 +48,24 @@ def read_changes(
         changes = ChangesTopic(spark, broker, log, kafka, options)
         fields = schema_of(spark, schema, changes)
         offsets, wanted = _beginning(changes, start)
+        counts = _counts(changes)
     reader = spark.readStream.format("kafka").options(**kafka_options(kafka, changes.name, options, offsets))
-    return _rows(events(reader.load()).where(is_change() & wanted), fields, log)
+    return _rows(events(reader.load()).where(counts).where(is_change() & wanted), fields, log)
+
+
+def _counts(changes: ChangesTopic) -> Column:
+    """Whether an event is not one of an owner whose era has ended; fails the stream at an era that began since."""
+    has_eras = any(position.era for position in changes.held.values())
+    facts = changes.load_facts() if has_eras else {}
+    latest = F.lit(0)
+    for number, of in facts.items():
+        era = max((era for era, _ in of.eras), default=0)
+        latest = F.when(F.col("partition") == number, era).otherwise(latest)
+    sentence = (
+        f"a new era of {changes.name} [%s] began: start the stream again, and it goes on from its checkpoint"
+    )
+    stop = F.raise_error(F.format_string(sentence, F.col("partition"))).cast("boolean")
+    return F.when(F.col("rank_era") > latest, stop).otherwise(~is_ended(facts))
 
 
 def _beginning(changes: ChangesTopic, start: str) -> tuple[str, Column]:

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sowline.bookmark import Positions, format_position
 from sowline.errors import SowlineError
-from sowline.position import Position, before_the_log
+from sowline.model.bookmark import Positions, format_position
+from sowline.model.position import Position, before_the_log
 from sowline.spark.broker import Broker, Offsets
 from sowline.spark.events import (
     INDEX_MAX,
@@ -27,6 +27,7 @@ from sowline.spark.events import (
     kafka_rows,
     read_position,
 )
+from sowline.spark.loading import NOTHING_READ, Facts, load_facts
 
 CLOCKS_MS = 60_000
 """How far the clocks of Kafka, the materializer and Spark may be apart."""
@@ -35,7 +36,7 @@ TAIL = 1000
 """Events at the end of a partition that tell where it stands."""
 
 
-class Place(NamedTuple):
+class PastPosition(NamedTuple):
     """A past place: its position in each partition, and Kafka offsets of changes before which nothing is newer.
 
     `first_written` is when the first change behind it was written (ms), None if there is none.
@@ -59,6 +60,7 @@ class ChangesTopic:
         self.log = log
         self.name = f"{log}.changes"
         self.partitions = broker.partitions(self.name)
+        self._topic_id = broker.topic_id(self.name)
         self.starts = broker.starts(self.name, self.partitions)
         self.lag_ms = int(broker.setting(self.name, "min.compaction.lag.ms"))
         ends = broker.ends(self.name, self.partitions)
@@ -84,6 +86,11 @@ class ChangesTopic:
         found = of_record.groupBy("partition").agg(F.min("kafka_offset").alias("first")).collect()
         return ends | {row["partition"]: row["first"] for row in found}
 
+    def load_facts(self) -> dict[int, Facts]:
+        """Read the whole topic once, and return what its events say of a load, by partition."""
+        found = load_facts(self.events(self.starts, self.ends), self._topic_id)
+        return {number: found.get(number, NOTHING_READ) for number in range(self.partitions)}
+
     def events(self, starts: Offsets, ends: Offsets | None) -> DataFrame:
         """Return the events between Kafka offsets; without `ends` up to the end, whenever they are read."""
         more = {"endingOffsets": "latest" if ends is None else offsets_json(self.name, ends)}
@@ -92,7 +99,7 @@ class ChangesTopic:
 
     # past places
 
-    def place_of(self, positions: Positions) -> Place:
+    def place_of(self, positions: Positions) -> PastPosition:
         """Find a bookmark's place. Raises `bookmark_expired` where changes after it are gone, `behind` where it
         has not been reached yet, and `invalid bookmark` where its era is none of this topic.
         """
@@ -114,7 +121,7 @@ class ChangesTopic:
             f"expected {self.name} [{number}] to be at {position}, but it is at {held}: wait and try again",
         )
 
-    def place_at(self, moment: int) -> Place:
+    def place_at(self, moment: int) -> PastPosition:
         """Find the place at a time (ms): in each partition the last position whose time is not after it.
 
         Raises as `place_of`, and `invalid bookmark` for a time that has not come.
@@ -175,13 +182,13 @@ class ChangesTopic:
         times = records.agg(F.min_by(F.unix_millis("timestamp"), "offset").alias("time")).collect()
         return {row["partition"]: row["time"] for row in times}
 
-    def _proven(self, positions: Positions, since: Mapping[int, int]) -> Place:
+    def _proven(self, positions: Positions, since: Mapping[int, int]) -> PastPosition:
         """Return the place where all changes since then are there, from where they must be, or from the start."""
         near = self._offsets_since(since)
         for offsets in [near, self.starts] if near != self.starts else [near]:
             missing, first_written = self._missing(positions, offsets)
             if not missing:
-                return Place(positions, offsets, first_written)
+                return PastPosition(positions, offsets, first_written)
         lost = format_position(self.log, missing[0], positions[missing[0]])
         raise SowlineError(
             "bookmark_expired",
@@ -196,7 +203,7 @@ class ChangesTopic:
         }
         return self.starts | ends
 
-    def require_whole(self, place: Place) -> None:
+    def require_whole(self, place: PastPosition) -> None:
         """Raise `bookmark_expired` if by now a change after the place is gone."""
         self._proven(place.positions, {})
 

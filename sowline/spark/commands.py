@@ -6,15 +6,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, DecimalType, IntegralType, StringType
 
-from sowline.command import PUBLISH
 from sowline.errors import SowlineError
-from sowline.spark.source import PART, SOURCE
+from sowline.protocol.command import PUBLISH
+from sowline.protocol.pipeline_row import HEADERS, KEY, PART, SOURCE, VALUE
 
 Name = str | Column
 """A column, or its name."""
-
-HEADERS = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
-"""The type of the headers, as Spark's Kafka sink takes them."""
 
 
 def command_rows(
@@ -25,22 +22,25 @@ def command_rows(
     expiration: Column | None = None,
     correlation: Column | None = None,
     keep: Sequence[str] = (),
+    key_header: bool = False,
 ) -> DataFrame:
     """Return the frame's rows as `key`, `value` and (unless none has any) `headers`, with its `_source` and `_part`.
 
     `keep` are more columns that stay as they are; `command` is one for all rows, or a column of them; the rest is
     described at `to_sow`.
     """
+    text = key_text(*_key_columns(frame, key))
     named = {
         "sow.command": _command(command),
+        "sow.key": text if key_header else None,
         "sow.expiration": expiration,
         "sow.correlation": correlation,
     }
     headers = [header(name, value) for name, value in named.items() if value is not None]
     return frame.select(
-        key_text(*_key_columns(frame, key)).alias("key"),
-        (body_of(frame) if body is None else _column(body)).cast("string").alias("value"),
-        *([F.filter(F.array(*headers), _has_value).alias("headers")] if headers else []),
+        text.alias(KEY),
+        (body_of(frame) if body is None else _column(body)).cast("string").alias(VALUE),
+        *([F.filter(F.array(*headers), _has_value).alias(HEADERS)] if headers else []),
         *(name for name in dict.fromkeys((SOURCE, PART, *keep)) if name in frame.columns),
     )
 

@@ -1,4 +1,4 @@
-"""The events of a changes topic as a frame, in Spark SQL: what `sowline.change` reads, for whole topics."""
+"""The events of a changes topic as a frame, in Spark SQL: what `sowline.protocol.change` reads, for whole topics."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -6,9 +6,9 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from sowline.bookmark import Positions
-from sowline.change import AGAIN, PROGRESS_KEY
-from sowline.position import Position
+from sowline.model.bookmark import Positions
+from sowline.model.position import Position
+from sowline.protocol.change import AGAIN, PROGRESS_KEY
 
 CHANGE: Final = "change"
 PROGRESS: Final = "progress"
@@ -18,7 +18,7 @@ INDEX_MAX: Final = 2**63 - 1
 
 _ABOUT = (
     "position STRING, after STRING, era BIGINT, op STRING, time BIGINT, last BOOLEAN, reason STRING,"
-    " expires BIGINT, correlation STRING"
+    " expires BIGINT, correlation STRING, emitted_in BIGINT, said_in BIGINT, changes_id STRING"
 )
 
 
@@ -44,7 +44,8 @@ def events(rows: DataFrame) -> DataFrame:
 
     `partition`, `stamp` (ms, when it was written), `kind`, `sow_key`, `position` and `after` (structs that sort),
     `body` (text, null for what is gone, a document too) and `previous`, and `op`, `time`, `last`, `reason`,
-    `expires`, `correlation` as they are in the header `sow`. A record that is no event fails the job.
+    `expires`, `correlation` as they are in the header `sow`. `rank_era` is the era in which an event was written,
+    `changes_id` the topic that a progress event is about. A record that is no event fails the job.
     """
     progress = F.col("key") == F.lit(PROGRESS_KEY)
     about = F.from_json(F.when(progress, F.col("value")).otherwise(_header("sow")).cast("string"), _ABOUT)
@@ -69,7 +70,8 @@ def events(rows: DataFrame) -> DataFrame:
         F.col("about.op").alias("op"),
         F.col("about.time").alias("time"),
         F.coalesce("about.last", F.lit(True)).alias("last"),
-        *(F.col(f"about.{name}").alias(name) for name in ("reason", "expires", "correlation")),
+        *(F.col(f"about.{name}").alias(name) for name in ("reason", "expires", "correlation", "changes_id")),
+        F.coalesce("about.emitted_in", "about.said_in", era).alias("rank_era"),
     )
 
 

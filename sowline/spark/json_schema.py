@@ -27,10 +27,10 @@ _DEPTH_MAX = 100
 
 def json_type(schema: Any) -> DataType:
     """Return the type of a parsed JSON Schema; raises `not supported` with the path of what has none."""
-    return _Reader(schema).type_of(schema, "", 0)
+    return _JsonReader(schema).type_of(schema, "", 0)
 
 
-class _Reader:
+class _JsonReader:
     def __init__(self, whole: Any) -> None:
         self._whole = whole
 

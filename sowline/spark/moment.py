@@ -2,15 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 
-from sowline.bookmark import NOW, Positions, named_place, parse_bookmark
 from sowline.errors import SowlineError
-from sowline.position import before_the_log
+from sowline.model.bookmark import NOW, Positions, named_place, parse_bookmark
+from sowline.model.position import before_the_log
 
 _EXPECTED = "expected a bookmark like orders:0@1187,1@1203, or a time with its zone like 2026-11-21T10:15:00Z"
 
 
 def read_moment(at: str | datetime, log: str, partitions: int) -> Positions | int | None:
-    """Return the positions of a bookmark, a time in ms, or None for now.
+    """Return the positions of a bookmark, a time in ms since 1970 (0 for an earlier one), or None for now.
 
     Raises `invalid bookmark` for what is neither, and for a bookmark that is not of all partitions of this log.
     """
@@ -52,4 +52,4 @@ def _milliseconds(time: datetime, given: str) -> int:
     if time.tzinfo is None:
         raise SowlineError("invalid bookmark", f"{_EXPECTED}, got {given!r} without a zone")
     since_epoch = time - datetime(1970, 1, 1, tzinfo=UTC)
-    return since_epoch // timedelta(milliseconds=1)
+    return max(0, since_epoch // timedelta(milliseconds=1))

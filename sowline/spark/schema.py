@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from sowline.errors import SowlineError
+from sowline.spark.changes_topic import ChangesTopic
 from sowline.spark.events import is_change
-from sowline.spark.place import ChangesTopic
 
 SAMPLE = 1000
 """Records that a schema is inferred from."""

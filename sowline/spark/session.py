@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from sowline.jars import spark_connector_jars
-from sowline.java import find_java
+from sowline.runtime.jars import spark_connector_jars
+from sowline.runtime.java import find_java
 
 LOCAL_CORES = 2
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")

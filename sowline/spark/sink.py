@@ -13,14 +13,24 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from sowline.command import PUBLISH
+from sowline.config.settings import read_settings
 from sowline.errors import SowlineError
-from sowline.settings import read_settings
+from sowline.protocol.command import PUBLISH
+from sowline.protocol.pipeline_row import (
+    HEADERS,
+    HEADERS_TYPE,
+    KEY,
+    PART,
+    REFUSED,
+    SOURCE,
+    VALUE,
+    SinkColumn,
+    SourceField,
+)
 from sowline.spark.broker import connected
-from sowline.spark.commands import HEADERS, Name, command_rows, header
+from sowline.spark.commands import Name, command_rows, header
 from sowline.spark.ordinals import Ordinals
-from sowline.spark.pace import paced
-from sowline.spark.source import PART, SOURCE
+from sowline.spark.rate_limit import paced
 
 PRODUCER = {
     "acks": "all",
@@ -35,9 +45,6 @@ PRODUCER = {
 
 ROW_BITS = 40
 """Of the number by which rows of files are sorted; the others are for files, of which a micro-batch has fewer."""
-
-REFUSED = "refused"
-"""A column of rows that go to the dead letters, where a frame has it."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +78,16 @@ def to_sow(
     rows_per_second: float | None = None,
     kafka: str | None = None,
     options: Mapping[str, str] | None = None,
+    key_header: bool = False,
 ) -> StreamingQuery | None:
     """Write the rows of a frame to the log `topic` as commands.
 
     A stream is started, and its running query returned; it needs a `checkpoint`, and with `once` it ends with the
     input there is. A batch is written before this returns.
 
-    - `key`: the columns that make the key, or their names; strings, whole numbers or booleans.
+    - `key`: the columns that make the key, or their names; strings, whole numbers or booleans. On a topic whose
+      publishers give the keys, the column that holds them; with a key generator, the columns that it reads.
+    - `key_header`: put the key into the header `sow.key`, too, for a topic with `key: {from: header}`.
     - `command`: `publish`, `delta_publish`, `delta` or `sow_delete`, or a column that says which.
     - `body`: a column of text; by default the JSON of all columns but those whose name begins with `_`.
     - `expiration`, `correlation`: columns; seconds, and text that subscribers are given. Null is none.
@@ -89,7 +99,7 @@ def to_sow(
     Raises SowlineError: `bad frame`, `bad key`, `bad checkpoint`; `invalid topic` where there is no such log.
     """
     log = Log(topic, kafka or read_settings().kafka, publisher, None, rows_per_second, options or {})
-    rows = command_rows(frame, key, command, body, expiration, correlation)
+    rows = command_rows(frame, key, command, body, expiration, correlation, key_header=key_header)
     if not frame.isStreaming:
         write(rows, log)
         return None
@@ -129,7 +139,9 @@ def write(rows: DataFrame, log: Log) -> None:
 
 def _files(rows: DataFrame) -> list[str]:
     """Return the files that a batch comes from, not those that it is joined with, in the order of their URLs."""
-    found = rows.select(f"{SOURCE}.file").where("file IS NOT NULL").distinct().collect()
+    found = (
+        rows.select(SourceField.FILE.column).where(F.col(SourceField.FILE).isNotNull()).distinct().collect()
+    )
     return sorted(file for (file,) in found)
 
 
@@ -163,17 +175,17 @@ def kafka_records(
     if log.rows_per_second is not None:
         tasks = rows.sparkSession.sparkContext.defaultParallelism
     if log.publisher is None:
-        own = [name for name in ("key", "value", "headers") if name in rows.columns]
+        own = [name for name in (KEY, VALUE, HEADERS) if name in rows.columns]
         records = rows.select(F.lit(log.topic).alias("topic"), *own)
         records = records.repartition(tasks) if tasks else records
     else:
         numbered = _numbered(rows, ordinals)
         if tasks:
-            numbered = numbered.repartition(tasks, "key")
+            numbered = numbered.repartition(tasks, KEY)
         elif not is_one_task:
-            numbered = numbered.repartition("key")
+            numbered = numbered.repartition(KEY)
         # All of one key are in one task now; there they come in the order of their source.
-        order = ("_order", "_m") if PART in rows.columns else ("_order",)
+        order = (SinkColumn.ORDER, SinkColumn.ROW) if PART in rows.columns else (SinkColumn.ORDER,)
         records = _addressed(numbered.sortWithinPartitions(*order), log)
     return paced(records, log.rows_per_second / tasks) if log.rows_per_second and tasks else records
 
@@ -181,43 +193,46 @@ def kafka_records(
 def _numbered(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
     """Return the rows with the two numbers of each: offset and part of a Kafka record, or ordinal and row of a file.
 
-    `_order` rises with them as one number, which is what Spark sorts fastest. Nothing else goes through a shuffle
-    than what is written in the end.
+    `SinkColumn.ORDER` rises with them as one number, which is what Spark sorts fastest. Only what is written in the
+    end goes through a shuffle.
     """
     part = (F.col(PART) if PART in rows.columns else F.lit(None)).cast("bigint")
-    number = F.col(f"{SOURCE}.number")
-    columns = [F.col(name) for name in ("key", "value", "headers", REFUSED) if name in rows.columns]
-    columns.append(F.col(f"{SOURCE}.partition").alias("_partition"))
+    number = F.col(SourceField.NUMBER.column)
+    columns = [F.col(name) for name in (KEY, VALUE, HEADERS, REFUSED) if name in rows.columns]
+    columns.append(F.col(SourceField.PARTITION.column).alias(SinkColumn.PARTITION))
     if not ordinals:
-        return rows.select(*columns, number.alias("_n"), part.alias("_m"), number.alias("_order"))
+        return rows.select(
+            *columns,
+            number.alias(SinkColumn.NUMBER),
+            part.alias(SinkColumn.ROW),
+            number.alias(SinkColumn.ORDER),
+        )
     # Not createDataFrame: that would need a Python on the executors.
     numbers = F.from_json(F.lit(json.dumps(dict(ordinals))), "MAP<STRING, BIGINT>")
-    files = rows.sparkSession.range(1).select(F.explode(numbers).alias("_file", "_ordinal"))
-    file = F.col(f"{SOURCE}.file")
-    found = rows.join(F.broadcast(files), file == F.col("_file"), "left")
-    ordinal = F.coalesce("_ordinal", F.raise_error(F.concat(F.lit("no number for "), file)))
+    files = rows.sparkSession.range(1).select(F.explode(numbers).alias(SinkColumn.FILE, SinkColumn.ORDINAL))
+    file = F.col(SourceField.FILE.column)
+    found = rows.join(F.broadcast(files), file == F.col(SinkColumn.FILE), "left")
+    ordinal = F.coalesce(SinkColumn.ORDINAL, F.raise_error(F.concat(F.lit("no number for "), file)))
     order = F.shiftleft(ordinal - F.lit(min(ordinals.values())), ROW_BITS) + number
     return found.select(
         *columns,
-        F.when(file.isNotNull(), ordinal).otherwise(number).alias("_n"),
-        F.when(file.isNotNull(), number).otherwise(part).alias("_m"),
-        F.when(file.isNotNull(), order).otherwise(number).alias("_order"),
+        F.when(file.isNotNull(), ordinal).otherwise(number).alias(SinkColumn.NUMBER),
+        F.when(file.isNotNull(), number).otherwise(part).alias(SinkColumn.ROW),
+        F.when(file.isNotNull(), order).otherwise(number).alias(SinkColumn.ORDER),
     )
 
 
 def _addressed(rows: DataFrame, log: Log) -> DataFrame:
     """Add publisher and number to the commands; dead letters are named by them instead."""
-    partition = F.concat(F.lit(f"{log.publisher}/"), F.col("_partition"))
-    sequence = F.concat_ws(".", "_n", "_m")
+    partition = F.concat(F.lit(f"{log.publisher}/"), F.col(SinkColumn.PARTITION))
+    sequence = F.concat_ws(".", SinkColumn.NUMBER, SinkColumn.ROW)
     ours = F.array(header("sow.publisher", partition), header("sow.sequence", sequence))
     headers = ours
-    if "headers" in rows.columns:
-        headers = F.when(F.col("headers").isNull(), ours).otherwise(F.concat("headers", ours))
-    topic, key = F.lit(log.topic), F.col("key")
+    if HEADERS in rows.columns:
+        headers = F.when(F.col(HEADERS).isNull(), ours).otherwise(F.concat(HEADERS, ours))
+    topic, key = F.lit(log.topic), F.col(KEY)
     if REFUSED in rows.columns:
         topic = F.when(F.col(REFUSED), F.lit(log.dead)).otherwise(topic)
         key = F.when(F.col(REFUSED), F.concat(partition, F.lit("@"), sequence)).otherwise(key)
-        headers = F.when(F.col(REFUSED), F.col("headers")).otherwise(headers)
-    return rows.select(
-        topic.alias("topic"), key.alias("key"), "value", headers.cast(HEADERS).alias("headers")
-    )
+        headers = F.when(F.col(REFUSED), F.col(HEADERS)).otherwise(headers)
+    return rows.select(topic.alias("topic"), key.alias(KEY), VALUE, headers.cast(HEADERS_TYPE).alias(HEADERS))

@@ -1,15 +1,9 @@
-"""Where a row comes from: the column `_source`, by which a row is known again whenever it is read.
-
-It is a struct of `partition` (a string), `file` (its URL; null where the source has no files) and `number` (whole):
-the offset of a Kafka record, or the row of a file. Rows that one source row is cut into, and that have one key, are
-told apart by a column `_part`, a whole number from 0 on.
-"""
+"""Where a row comes from: the column `_source`, as `sowline.protocol.pipeline_row` describes it."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-SOURCE = "_source"
-PART = "_part"
+from sowline.protocol.pipeline_row import SOURCE, SourceField
 
 
 def source_of_kafka(name: str = "") -> Column:
@@ -30,11 +24,11 @@ def source_of_file(row: Column | None = None, name: str = "") -> Column:
 
 
 def source(partition: Column, file: Column | None, number: Column, **more: Column) -> Column:
-    """Return the column; `more` are fields for those who hand the row on."""
+    """Return the column; `more` are further fields."""
     return F.struct(
-        partition.alias("partition"),
-        (F.lit(None) if file is None else file).cast("string").alias("file"),
-        number.cast("bigint").alias("number"),
+        partition.alias(SourceField.PARTITION),
+        (F.lit(None) if file is None else file).cast("string").alias(SourceField.FILE),
+        number.cast("bigint").alias(SourceField.NUMBER),
         *(value.alias(field) for field, value in more.items()),
     ).alias(SOURCE)
 

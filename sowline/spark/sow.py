@@ -8,12 +8,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from sowline.config.settings import read_settings
 from sowline.errors import SowlineError
-from sowline.settings import read_settings
+from sowline.protocol.changes_loader import incomplete
 from sowline.spark.broker import connected
+from sowline.spark.changes_topic import CLOCKS_MS, ChangesTopic, PastPosition
 from sowline.spark.events import bookmark_text, is_again, is_behind, is_change
+from sowline.spark.loading import Facts, is_ended, rank
 from sowline.spark.moment import read_moment
-from sowline.spark.place import CLOCKS_MS, ChangesTopic, Place
 from sowline.spark.schema import schema_of
 
 
@@ -39,42 +41,62 @@ def read_sow(
 
     The frame may be used as often as wanted while the changes topic is sure to keep what it is made from; after
     that it fails. Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` where the place has not been
-    reached yet, `bookmark_expired` where changes since then are gone, `not supported` for a schema.
+    reached yet, `bookmark_expired` where changes since then are gone, `changes incomplete` where the changes topic is
+    empty or is being filled again, `not supported` for a schema.
     """
     log, kafka, options = log or topic.replace("/", "."), kafka or read_settings().kafka, options or {}
     with connected(spark, kafka, options) as broker:
         changes = ChangesTopic(spark, broker, log, kafka, options)
         called = round(time.time() * 1000)
         moment = None if at is None else read_moment(at, log, changes.partitions)
+        facts = _whole(changes)
         fields = schema_of(spark, schema, changes)
         if moment is None:
-            state = _newest(changes.events(changes.starts, changes.ends))
+            state = _newest(changes.events(changes.starts, changes.ends), facts)
             return _records(_while_kept(state, called + changes.lag_ms, log), fields, log)
         place = changes.place_at(moment) if isinstance(moment, int) else changes.place_of(moment)
-        state = _state_at(changes.events(changes.starts, None), place)
+        state = _state_at(changes.events(changes.starts, None), place, facts)
         return _records(_kept(state, changes, place, called), fields, log)
 
 
-def _newest(events: DataFrame) -> DataFrame:
+def _whole(changes: ChangesTopic) -> dict[int, Facts]:
+    """Return what the events say of a load; raises `changes incomplete` where some of the state is missing."""
+    facts = changes.load_facts()
+    missing = [number for number, of in facts.items() if not of.is_whole]
+    if missing:
+        raise SowlineError("changes incomplete", incomplete(changes.name, missing))
+    return facts
+
+
+def _newest(events: DataFrame, facts: Mapping[int, Facts]) -> DataFrame:
     """Return the newest state of each record, also of those that are gone."""
-    newest = F.max_by(F.struct(*_STATE), "position").alias("state")
-    return events.where(is_change()).groupBy("partition", "sow_key").agg(newest).select(*_KEY, "state.*")
+    newest = F.max_by(F.struct(*_STATE), rank()).alias("state")
+    return (
+        events.where(is_change() & ~is_ended(facts))
+        .groupBy("partition", "sow_key")
+        .agg(newest)
+        .select(*_KEY, "state.*")
+    )
 
 
 _KEY = ("partition", "sow_key")
 _STATE = ("body", "position", "time")
 
 
-def _state_at(events: DataFrame, place: Place) -> DataFrame:
+def _state_at(events: DataFrame, place: PastPosition, facts: Mapping[int, Facts]) -> DataFrame:
     """Return the state of each record at a place, also of those that were not there.
 
     What was before a change is in the change itself: so what the first one behind the place found counts.
     """
     behind = is_behind(place.positions, F.col("position"))
-    last = F.max_by(F.when(~behind, F.struct(*_STATE)), F.when(~behind, F.col("position")))
+    last = F.max_by(F.when(~behind, F.struct(*_STATE)), F.when(~behind, rank()))
     order = F.when(behind, F.struct("position", is_again().alias("again")))
     next = F.min_by(F.when(behind, F.struct("previous", is_again().alias("again"))), order)
-    found = events.where(is_change()).groupBy(*_KEY).agg(last.alias("last"), next.alias("next"))
+    found = (
+        events.where(is_change() & ~is_ended(facts))
+        .groupBy(*_KEY)
+        .agg(last.alias("last"), next.alias("next"))
+    )
     untouched = F.col("next").isNull() | F.col("next.again")
     body = F.when(untouched, F.col("last.body")).otherwise(F.col("next.previous"))
     same = F.col("last.body").eqNullSafe(body)
@@ -85,7 +107,7 @@ def _state_at(events: DataFrame, place: Place) -> DataFrame:
     )
 
 
-def _kept(state: DataFrame, changes: ChangesTopic, place: Place, called: int) -> DataFrame:
+def _kept(state: DataFrame, changes: ChangesTopic, place: PastPosition, called: int) -> DataFrame:
     """Return a past state so that it can only be had while it is exact."""
     first = called if place.first_written is None else min(place.first_written, called)
     if first + changes.lag_ms - CLOCKS_MS > called:

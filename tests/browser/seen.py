@@ -9,7 +9,9 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Route, expect, sync_playwright
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+from tests import tools
+
+EXECUTABLE = next(filter(None, map(shutil.which, tools.CHROMIUM)), None)
 SECONDS_MAX = 60
 KNOWN_NOISE = "Setting plugin-advised rollup mode"
 """What the grid says, as an error, whenever a chart is chosen."""
@@ -22,7 +24,7 @@ def browser() -> Iterator[Browser]:
     """Lend Debian's Chromium."""
     with sync_playwright() as playwright:
         begun = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"]
+            executable_path=EXECUTABLE, args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
         yield begun
         begun.close()
@@ -77,7 +79,7 @@ class Console:
 
     def rows(self, count: int) -> None:
         """Wait until there are so many rows."""
-        expect(self.page.locator("[data-told=rows] strong")).to_have_text(f"{count:,}")
+        expect(self.page.locator("[data-count=rows] strong")).to_have_text(f"{count:,}")
 
     def cells(self, text: str) -> Locator:
         """The cells of the grid with this text, and no other."""

@@ -8,25 +8,23 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-
-pytest.importorskip("playwright", reason="needs the package playwright")
-
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from sowline.publisher import Publisher
-from tests.browser.seen import CHROMIUM, Console, browser
+from sowline.client.publisher import Publisher
+from tests.browser.seen import Console, browser
 from tests.integration.served import Served, ServedTopic, serve
 from tests.integration.services import http_text
 from tests.integration.wire import Json
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian's package of that name)")
+pytestmark = pytest.mark.needs("chromium")
 
 COLOURS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 TOPICS: dict[str, Json] = {
     "flights": {"key": ["/carrier", "/flight"], "partitions": 2, "indexes": ["/status"]},
     "papers": {"key": ["/id"], "documents": True},
     "news": {"sow": False},
+    "parcels": {"key": {"from": "kafka_key"}},
 }
 
 
@@ -235,6 +233,29 @@ def test_publishing_and_deleting(console: Console, flights: ServedTopic) -> None
     console.rows(2)
 
 
+def test_keys_that_publishers_give(console: Console, served: Served) -> None:
+    """A form asks for the key; whatever it holds is shown as text, and names the record where it is deleted."""
+    key = '<i>"a,b"</i>'
+    console.grid(served["parcels"].name)
+    console.button("Write…").click()
+    dialog = console.page.get_by_role("dialog")
+    dialog.get_by_label("SOW key").fill(key)
+    dialog.get_by_label("Record").fill('{"text": "parcel"}')
+    dialog.locator("footer").get_by_role("button", name="Publish").click()
+    expect(dialog.get_by_role("status")).to_contain_text("applied")
+    console.page.keyboard.press("Escape")
+    console.cells("parcel").first.click()
+    panel = console.page.get_by_role("complementary")
+    expect(panel.get_by_role("heading")).to_have_text(key)
+    panel.get_by_role("button", name="Edit…").click()
+    expect(dialog.get_by_label("SOW key")).to_have_value(key)
+    dialog.get_by_role("group", name="what to write").get_by_role("button", name="Delete").click()
+    expect(dialog.get_by_label("SOW keys")).to_have_value(json.dumps([key]))
+    dialog.get_by_role("button", name="Delete…").click()
+    dialog.get_by_role("button", name="Delete 1 record").click()
+    expect(dialog.get_by_role("status")).to_contain_text("deleted 1")
+
+
 def test_what_is_refused_is_said(console: Console, flights: ServedTopic) -> None:
     """Of a record that is none, and of one that lacks its key."""
     console.grid(flights.name)
@@ -298,7 +319,7 @@ def test_who_has_to_log_on(chromium: Browser, served: Served, flights: ServedTop
     roles: dict[str, Json] = {"desk": {"admin": True, "read": read}, "reader": {"read": read}}
     with guarded(served, tmp_path, **roles) as url, chromium.new_context() as context:
         console = Console(context.new_page(), url)
-        page, log_on = console.page, console.page.get_by_role("dialog", name="Who is there?")
+        page, log_on = console.page, console.page.get_by_role("dialog", name="Log on")
         console.enter()
         log_on.get_by_label("Token").fill("sow_other")
         log_on.get_by_role("button", name="Log on").click()

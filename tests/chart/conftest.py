@@ -2,7 +2,6 @@
 
 import copy
 import json
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,19 +13,20 @@ import yaml
 from tests.chart.kubernetes_schemas import KUBERNETES, schema_location
 
 CHART = Path(__file__).parents[2] / "helm" / "sowline"
-TOOLS = ("go", "helm", "kubeconform")
+NEEDS = {"helm_template": ("helm",), "check": ("go", "kubeconform")}
+"""The tools that fixtures need."""
 
 Objects = list[dict[str, Any]]
 Values = dict[str, Any]
 Render = Callable[[Values], Objects]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def tools() -> None:
-    """Skip what needs a tool that is not there."""
-    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"needs {', '.join(missing)} (.ci/run installs helm and kubeconform with Go)")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests of the chart with the tools that their fixtures need."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            fixtures = NEEDS.keys() & getattr(item, "fixturenames", ())
+            item.add_marker(pytest.mark.needs(*(tool for name in sorted(fixtures) for tool in NEEDS[name])))
 
 
 PIPELINE = """

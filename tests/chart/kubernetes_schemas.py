@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from sowline.jars import cache_dir
+from sowline.runtime.jars import cache_dir
 
 KUBERNETES = "v1.36.3"
 KINDS = (

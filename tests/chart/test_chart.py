@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from ingest.definition import load_pipeline
-from sowline.settings import Settings
-from sowline.topics import load_topics
+from sowline.config.settings import Settings
+from sowline.config.topics import load_topics
 from tests.chart.conftest import CHART, PIPELINE, Objects, Render, Values, everything, least
 
 ROOT = CHART.parents[1]

@@ -10,8 +10,8 @@ import yaml
 from ingest.__main__ import main
 from ingest.definition import load_pipeline
 from ingest.submit import APPLICATION
-from sowline.jars import SPARK_CONNECTOR
-from sowline.settings import Settings
+from sowline.config.settings import Settings
+from sowline.runtime.jars import SPARK_CONNECTOR
 from tests.chart.conftest import CHART, Objects
 
 DEPLOY = CHART.parents[1] / "deploy"

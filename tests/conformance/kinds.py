@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sowline.document import (
+from sowline.emodb import (
     UNDEFINED,
     DocumentError,
     Intrinsics,
@@ -12,7 +12,7 @@ from sowline.document import (
     parse_deltas,
     same,
 )
-from sowline.document.intrinsics import FIELDS
+from sowline.emodb.intrinsics import FIELDS
 from tests.conformance.sequences import run_sequence
 
 Case = dict[str, Any]

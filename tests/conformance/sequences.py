@@ -3,9 +3,9 @@
 from typing import Any
 from uuid import UUID
 
-from sowline.document import parse_delta, same
-from sowline.document.fold import Document, Write, change_id_of_writer, fold
-from sowline.document.sanitise import sanitised
+from sowline.emodb import parse_delta, same
+from sowline.emodb.fold import Document, DocumentDelta, change_id_of_writer, fold
+from sowline.emodb.sanitise import sanitised
 from sowline.errors import SowlineError
 
 GREGORIAN_TO_1970 = 0x01B21DD213814000
@@ -33,7 +33,7 @@ def _step(
     change_id = change_id_of_writer(write["changeId"])
     at_ms = (UUID(write["changeId"]).time - GREGORIAN_TO_1970) // 10_000
     try:
-        folded = fold(document, Write(delta, change_id, at_ms, frozenset(write["tags"])))
+        folded = fold(document, DocumentDelta(delta, change_id, at_ms, frozenset(write["tags"])))
     except SowlineError as error:
         return document, None if "error" in step else error.message
     if "error" in step:

@@ -13,6 +13,8 @@ from tests.integration.services import system
 # Whose `topics.yaml` is served; those of other pages are only loaded.
 SERVED = ("README.md", "docs/queries.md", "docs/emodb.md", "docs/tutorial.md")
 # What other pages ask of these topics.
+MORE: list[dict[str, Any]] = [{"name": "files", "key": {"from": "kafka_key"}}]
+"""Topics that pages use and do not define."""
 BESIDES: dict[str, Any] = {"orders": {"history": {"window": "1h"}}}
 
 
@@ -28,7 +30,7 @@ def topics_of(page: str) -> list[dict[str, Any]]:
 def running(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Everything up."""
     directory = tmp_path_factory.mktemp("pages")
-    with system(kafka, directory, [topic for page in SERVED for topic in topics_of(page)]) as made:
+    with system(kafka, directory, [topic for page in SERVED for topic in topics_of(page)] + MORE) as made:
         services = [made.service(module).start() for module in ("materializer", "query_service")]
         for service in services:
             service.wait_ready()

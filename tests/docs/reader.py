@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import yaml
 
 from ingest.definition import load_pipeline
-from materializer.operations import operate
-from query_service.access.file import parse_access
+from materializer.admin.commands import operate
+from query_service.authorization.access_file import parse_access
 from sowline.cli import main
-from sowline.topics import parse_topics
+from sowline.config.topics import parse_topics
 from tests.docs.compare import agrees
 from tests.docs.pages import Block, blocks_of
 from tests.docs.terminal import Command, Terminal, commands_of

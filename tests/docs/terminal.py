@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,12 +15,10 @@ import pytest
 
 from sowline.cli import data as reading
 from sowline.cli import main
-from sowline.tether import tether
+from sowline.runtime.child_process import bound_to_parent
 from tests.docs.compare import agrees
 from tests.docs.pages import ROOT
 from tests.integration.services import SECONDS_MAX
-
-OPTIONAL = ("curl", "kcat")
 
 _LINE = re.compile(r"(?:[^\n]*\\\n)*[^\n]*")
 """A line, with those that it goes on in."""
@@ -83,7 +80,6 @@ class Terminal:
         ):
             self._leave_going(command)
         else:
-            _need(set(OPTIONAL) & set(words))
             output = self._call(words[1:]) if _is_ours(command) else self._in_shell(command.text)
             assert agrees(output, command.output), f"{command.text}\nprints\n{output}\nnot\n{command.output}"
 
@@ -105,7 +101,7 @@ class Terminal:
 
     def _leave_going(self, command: Command) -> None:
         self.close()
-        typed = tether(["sh", "-c", f"exec {command.text}"])
+        typed = bound_to_parent(["sh", "-c", f"exec {command.text}"])
         self._going = subprocess.Popen(typed, stdout=subprocess.PIPE, env=self._environment, text=True)
         self.read_on(command.output)
 
@@ -140,11 +136,6 @@ def _look_at_up(arguments: list[str], output: str) -> None:
     main.commands["up"].make_context("up", arguments)
     if output:
         assert json.loads(output).keys() == {"kafka", "url", "console", "pid", "materializer"}
-
-
-def _need(programs: set[str]) -> None:
-    if missing := {program for program in programs if shutil.which(program) is None}:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs {', '.join(missing)}")
 
 
 def _is_ours(command: Command) -> bool:

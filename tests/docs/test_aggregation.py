@@ -5,8 +5,14 @@ import json
 import orjson
 import pytest
 
-from fanout.groups import Groups
-from sowline.projection import AGGREGATES, GroupingError, ProjectionError, parse_grouping, parse_projection
+from fanout.engine.groups import Groups
+from sowline.expressions.projection import (
+    AGGREGATES,
+    GroupingError,
+    ProjectionError,
+    parse_grouping,
+    parse_projection,
+)
 from tests.docs.pages import rows_of, text_of
 
 PAGE = "docs/aggregation.md"

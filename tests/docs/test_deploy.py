@@ -6,7 +6,7 @@ from pathlib import Path
 import fanout.service
 import materializer.service
 import query_service.service
-from sowline.settings import Settings
+from sowline.config.settings import Settings
 
 TEXT = (Path(__file__).parents[2] / "docs" / "deploy.md").read_text(encoding="utf-8")
 

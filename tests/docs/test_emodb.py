@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sowline.document import (
+from sowline.emodb import (
     UNDEFINED,
     DocumentError,
     Intrinsics,
@@ -15,9 +15,9 @@ from sowline.document import (
     parse_deltas,
     same,
 )
-from sowline.document.fold import Document, Write, change_id_of_position, fold
-from sowline.document.intrinsics import FIELDS
-from sowline.document.sanitise import sanitised
+from sowline.emodb.fold import Document, DocumentDelta, change_id_of_position, fold
+from sowline.emodb.intrinsics import FIELDS
+from sowline.emodb.sanitise import sanitised
 from sowline.errors import SowlineError
 from tests.docs.pages import rows_of, text_of
 
@@ -99,7 +99,7 @@ def test_writes() -> None:
     table = rows_of(PAGE, "delta", "content", "version", "changed at", "outcome", "redundant")
     assert table
     for number, (text, content, version, changed_at, outcome, redundant) in enumerate(table, 1):
-        write = Write(parse_delta(text), change_id_of_position(0, number), at_ms=number)
+        write = DocumentDelta(parse_delta(text), change_id_of_position(0, number), at_ms=number)
         document, became, is_redundant = fold(document, write)
         assert same(document.content, value(content))
         assert (document.version, document.last_mutate_ms) == (int(version), int(changed_at))

@@ -6,15 +6,22 @@ from collections.abc import Callable
 import orjson
 import pytest
 
-from materializer.core import Applier
-from materializer.head import Head
-from materializer.store import MemoryStore, Tally
-from materializer.view import View
-from sowline.command import LogRecord
-from sowline.enrichment import ComputedField, EnrichmentError, Stage, parse_enrichment, parse_preprocessing
+from materializer.core.applier import Applier
+from materializer.core.checkpoint import Checkpoint
+from materializer.store.checksum import Checksum
+from materializer.store.memory import MemoryStore
+from materializer.store.overlay import Overlay
+from sowline.config.topics import TopicDefinition
+from sowline.expressions.enrichment import (
+    ComputedField,
+    EnrichmentError,
+    Stage,
+    parse_enrichment,
+    parse_preprocessing,
+)
 from sowline.filter import UNKNOWN
 from sowline.filter.functions import FUNCTIONS
-from sowline.topics import TopicDefinition
+from sowline.protocol.command import LogRecord
 from tests.docs.pages import rows_of, text_of
 
 PAGE = "docs/enrichment.md"
@@ -46,16 +53,16 @@ def test_merged(field: str, record: str, delta: str, after: str) -> None:
     """A record and a delta lead to what the table says."""
     plain = TopicDefinition(name="orders", key=("/id",))
     enriched = TopicDefinition(name="orders", key=("/id",), enrichment=(field,))
-    store, head = MemoryStore(), Head()
+    store, checkpoint = MemoryStore(), Checkpoint()
     for definition, body in ((plain, record), (enriched, delta)):
         if body:
-            view = View(store)
+            view = Overlay(store)
             log_record = LogRecord(
-                head.next_offset, 1000, None, body.encode(), [("sow.command", b"delta_publish")]
+                checkpoint.next_offset, 1000, None, body.encode(), [("sow.command", b"delta_publish")]
             )
-            step = Applier(definition, 0, head, view).apply([log_record])
-            store.commit(view.written(Tally()).entries, Tally(), b"")
-            head = step.head
+            step = Applier(definition, 0, checkpoint, view).apply([log_record])
+            store.commit(view.written(Checksum()).entries, Checksum(), b"")
+            checkpoint = step.checkpoint
     assert orjson.loads(step.changes[-1].body or b"") == orjson.loads(after)
 
 

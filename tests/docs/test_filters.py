@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from sowline.filter import About, FilterError, compile_expression, compile_filter
+from sowline.filter import FilterError, Metadata, compile_expression, compile_filter
 from sowline.filter.functions import FUNCTIONS
 from tests.docs.pages import rows_of, text_of
 
@@ -39,7 +39,7 @@ def test_value(text: str, document: str, value: str) -> None:
 @pytest.mark.parametrize(("text", "about", "value"), FACTS)
 def test_fact(text: str, about: str, value: str) -> None:
     """An expression shown with what is known about a record has the value that the table says."""
-    found = compile_expression(text).value_about({}, About(**json.loads(about)))
+    found = compile_expression(text).value_about({}, Metadata(**json.loads(about)))
     assert repr(found) == repr(json.loads(value))
 
 

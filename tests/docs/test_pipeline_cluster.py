@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from ingest.submit import submit
-from sowline.settings import Settings
+from sowline.config.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "pipeline-cluster.md").read_text(encoding="utf-8")

@@ -10,18 +10,18 @@ import pytest
 from pydantic import BaseModel
 
 from ingest.__main__ import main as pipeline
-from ingest.definition import Check, Pipeline, Source, Step, Table
-from query_service import roads
-from query_service.state import State
+from ingest.definition import Check, LookupTable, Pipeline, Source, TransformStep
+from query_service.index import access_path
+from query_service.topics.state import ServedTopics
 from sowline.cli import main
-from sowline.cli.top_table import SORTS, PartitionRow, ServiceRow, TopicRow
-from sowline.message import Message
-from sowline.options import Options
-from sowline.settings import Settings
-from sowline.stream import Reading
-from sowline.topics import FanoutDefinition, TopicDefinition
-from sowline.wire import COMMANDS, Request
-from tests.unit.sessions import Server
+from sowline.cli.top.table import SORTS, PartitionRow, ServiceRow, TopicRow
+from sowline.client.ask import Reading
+from sowline.config.settings import Settings
+from sowline.config.topics import FanoutDefinition, TopicDefinition
+from sowline.protocol.client_message import Message
+from sowline.protocol.options import Options
+from sowline.protocol.request import COMMANDS, Request
+from tests.unit.query_service.sessions import Server
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("sowline", "ingest", "materializer", "query_service", "fanout", "deploy")
@@ -48,7 +48,7 @@ def test_every_reason_code_is_on_the_list() -> None:
 
 def test_every_finding_is_on_the_list() -> None:
     """Whoever is told a code by the doctor can look it up."""
-    text = "".join(path.read_text() for path in sorted((ROOT / "sowline" / "cli").glob("doctor*.py")))
+    text = "".join(path.read_text() for path in sorted((ROOT / "sowline" / "cli" / "doctor").glob("*.py")))
     codes = {*re.findall(r'Finding\(\s*"([a-z_]+)"', text), *re.findall(r': \(\s*"([a-z_]+)",\s*"', text)}
     assert {"kafka_away", "tombstones", "service_unready", "service_behind"} <= codes
     listed = page("operate.md").split("## Finding what is wrong")[1].split("\n## ")[0]
@@ -78,7 +78,7 @@ def test_every_field_of_a_topic_is_described(field: str) -> None:
     assert f"| `{field}` |" in page("topics.md")
 
 
-@pytest.mark.parametrize("model", [Pipeline, Source, Table, Step, Check])
+@pytest.mark.parametrize("model", [Pipeline, Source, LookupTable, TransformStep, Check])
 def test_every_field_of_a_pipeline_is_described(model: type[BaseModel]) -> None:
     """A field of a pipeline's file is on the page, by the name that it has there."""
     names = [about.alias or field for field, about in model.model_fields.items()]
@@ -119,8 +119,8 @@ def names_in(message: Any) -> Iterator[str]:
 async def test_every_field_of_a_message_is_on_the_page() -> None:
     """Of what queries, explain, subscriptions, pages and groups answer, and of failures."""
     server = Server(more=", hash_indexes: [[/g]]")
-    server.state = State(server.topics, 1000, index_bytes_max=0)
-    server.state.on_changes = server.hub.on_changes
+    server.state = ServedTopics(server.topics, 1000, index_bytes_max=0)
+    server.state.listen(server.dispatcher.on_changes)
     server.loaded()
     client = server.connect()
     every = "received,processed,completed,stats"
@@ -141,9 +141,16 @@ async def test_every_field_of_a_message_is_on_the_page() -> None:
     assert [name for name in sorted(names) if f"`{name}`" not in text and f'"{name}"' not in text] == []
 
 
-def test_every_road_is_described() -> None:
-    """Whoever reads `explain` can look up the road on the page that tells when it is taken."""
-    names = [roads.KEYS, roads.KEY, roads.HASH_INDEX, roads.MEMO_INDEX, roads.SCAN, roads.HISTORY]
+def test_every_access_path_is_described() -> None:
+    """Whoever reads `explain` can look up the access path on the page that says when it is taken."""
+    names = [
+        access_path.KEYS,
+        access_path.KEY,
+        access_path.HASH_INDEX,
+        access_path.MEMO_INDEX,
+        access_path.SCAN,
+        access_path.HISTORY,
+    ]
     assert [name for name in names if f"| `{name}` |" not in page("queries.md")] == []
     assert [name for name in names if f"`{name}`" not in page("wire.md")] == []
 

@@ -8,7 +8,7 @@ from tests.docs.compare import same
 from tests.docs.pages import Block
 from tests.integration.wire import Wire, wire
 
-_OF_SERVER = {"sids", "records", "writes", "roads", "status"}
+_OF_SERVER = {"sids", "records", "writes", "access_paths", "status"}
 """Fields that only messages of the service have, beside what begins a group."""
 
 

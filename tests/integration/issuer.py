@@ -1,5 +1,6 @@
 """An issuer of JSON Web Tokens: keys that sign, and an HTTP server that publishes their public halves."""
 
+import contextlib
 import json
 import threading
 import time
@@ -22,12 +23,16 @@ class Issuer:
         self.asked = 0
         self.given: list[str] = []
         """All tokens that there have been."""
+        self.status = 200
+        self.garbage: bytes | None = None
+        """What it answers with in place of its keys."""
         self._keys: dict[str, ed25519.Ed25519PrivateKey] = {}
         self.rotate()
 
-    def rotate(self) -> None:
-        """Sign with a new key, and publish it alone."""
-        self._keys = {f"k{time.monotonic_ns()}": ed25519.Ed25519PrivateKey.generate()}
+    def rotate(self, *, keep: bool = False) -> None:
+        """Sign with a new key, and publish it alone, or next to the others."""
+        made = {f"k{time.monotonic_ns()}": ed25519.Ed25519PrivateKey.generate()}
+        self._keys = self._keys | made if keep else made
 
     @property
     def published(self) -> bytes:
@@ -36,11 +41,14 @@ class Issuer:
         keys = [public(key.public_key(), as_dict=True) | {"kid": name} for name, key in self._keys.items()]
         return json.dumps({"keys": keys}).encode()
 
-    def token(self, user: str, *roles: str, seconds: float = 600, **claims: Any) -> str:
-        """Return a token for somebody."""
-        ((name, key),) = self._keys.items()
+    def token(
+        self, user: str, *roles: str, seconds: float = 600, kid: str | None = None, **claims: Any
+    ) -> str:
+        """Return a token for somebody, which names its key, another one, or none if `kid` is empty."""
+        name, key = list(self._keys.items())[-1]
         usual = {"iss": self.url, "aud": AUDIENCE, "sub": user, "exp": time.time() + seconds}
-        made = jwt.encode({**usual, "roles": roles, **claims}, key, "EdDSA", headers={"kid": name})
+        headers = {} if kid == "" else {"kid": kid or name}
+        made = jwt.encode({**usual, "roles": roles, **claims}, key, "EdDSA", headers=headers)
         self.given.append(made)
         return made
 
@@ -52,9 +60,10 @@ def issuer() -> Iterator[Issuer]:
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             made.asked += 1
-            self.send_response(200)
+            self.send_response(made.status)
             self.end_headers()
-            self.wfile.write(made.published)
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(made.published if made.garbage is None else made.garbage)
 
         def log_message(self, format: str, *args: Any) -> None:
             """Say nothing."""

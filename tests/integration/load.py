@@ -9,10 +9,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from sowline.async_client import AsyncClient
-from sowline.key import partition_of
-from sowline.message import Message
-from sowline.stream import Ask, Stream
+from sowline.client.ask import Ask
+from sowline.client.async_client import AsyncClient
+from sowline.client.stream import Stream
+from sowline.model.key import partition_of
+from sowline.protocol.client_message import Message
 from tests.integration.changes import check_chain, check_compacted, read_changes
 from tests.integration.model import FILTERS, Body, Model, Position, Sent, group_hash
 from tests.integration.services import SECONDS_MAX, System, positions_of, wait_for

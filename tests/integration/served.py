@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sowline.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
-from sowline.publisher import Publisher
+from sowline.client.publisher import Publisher
+from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from tests.integration.model import Model
 from tests.integration.services import Service, System, system
 from tests.integration.wire import Json, Wire
@@ -95,12 +95,13 @@ def serve(kafka: str, directory: Path, topics: Mapping[str, Json], **limits: obj
     names = {name: f"{prefix}-{name}" for name in topics}
     definitions = [topic | {"name": names[name]} for name, topic in topics.items()]
     with system(kafka, directory, definitions) as made:
-        services = [made.service("materializer").start(), made.service("query_service", **limits).start()]
-        for service in services:
+        materializer = made.service("materializer").start()
+        query = made.service("query_service", **limits).start()
+        for service in (materializer, query):
             service.wait_ready()
-        query, publisher = services[1], made.publisher()
+        publisher = made.publisher()
         served = {name: ServedTopic(made, query, full, publisher) for name, full in names.items()}
-        yield Served(made, *services, served)
+        yield Served(made, materializer, query, served)
 
 
 def beside_bookmarks(messages: list[Json]) -> list[Json]:

@@ -18,11 +18,11 @@ import yaml
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 from deploy.ports import free_port
-from sowline.cluster import Cluster, ensure_topics
-from sowline.kafka import kafka_config
-from sowline.publisher import Publisher
-from sowline.tether import tether
-from sowline.topics import TopicDefinition, Topics, parse_topics
+from sowline.client.publisher import Publisher
+from sowline.config.kafka_options import kafka_config
+from sowline.config.topics import TopicDefinition, Topics, parse_topics
+from sowline.kafka.admin import Cluster, ensure_topics
+from sowline.runtime.child_process import bound_to_parent
 
 ROOT = Path(__file__).parents[2]
 SECONDS_MAX = 120.0
@@ -35,7 +35,7 @@ QUIET_SECONDS = 3600
 T = TypeVar("T")
 
 
-def wait_for(condition: Callable[[], T], what: str, seconds_max: float = SECONDS_MAX) -> T:
+def wait_for(condition: Callable[..., T | None], what: str, seconds_max: float = SECONDS_MAX) -> T:
     """Wait until `condition` returns something true and return that, or fail naming `what`."""
     deadline = time.monotonic() + seconds_max
     while not (found := condition()):
@@ -57,11 +57,11 @@ class Service:
         self._environment = {f"SOWLINE_{name.upper()}": str(value) for name, value in given.items()}
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> Self:
-        """Start the process; `wait_ready` waits until it answers."""
+    def start(self, before: Sequence[str] = ()) -> Self:
+        """Start the process, maybe by another command that ends in it; `wait_ready` waits until it answers."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                tether([sys.executable, "-m", self._module]),
+                bound_to_parent([*before, sys.executable, "-m", self._module]),
                 cwd=ROOT,
                 env=os.environ | self._environment,
                 stdout=log,
@@ -78,6 +78,12 @@ class Service:
     def answers(self) -> bool:
         """Whether the process says that it is alive."""
         return self.running and http_status(f"{self.url}/healthz") == 200
+
+    @property
+    def descriptors(self) -> int:
+        """How many descriptors the process has open."""
+        assert self._process is not None
+        return len(os.listdir(f"/proc/{self._process.pid}/fd"))
 
     @property
     def log(self) -> str:
@@ -256,7 +262,7 @@ class System:
             key,
             partition,
             lambda error, message: offsets.append(message.offset() or 0),
-            headers=list(headers),  # type: ignore[arg-type]
+            headers=list(headers),
         )
         assert producer.flush(SECONDS_MAX) == 0
         return offsets[0]

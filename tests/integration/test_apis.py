@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -24,9 +25,10 @@ from websockets.sync.client import connect
 
 from sowline import Client
 from sowline.cli import main
-from sowline.credentials import Credentials
+from sowline.cli.doctor import kafka as doctor_kafka
+from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
-from sowline.tether import tether
+from sowline.runtime.child_process import bound_to_parent
 from tests.docs.pages import blocks_of
 from tests.integration.certificates import Authority
 from tests.integration.issuer import AUDIENCE, Issuer, issuer
@@ -79,7 +81,7 @@ class House:
 
     def ask(self, path: str, token: str | None = None, body: bytes | None = None, **headers: str) -> Any:
         """Ask over HTTP; return the status and the answer."""
-        return ask(f"{self.query.url}{path}", token, body, **headers)
+        return ask(f"{self.query.url}{path}", token, body, None, **headers)
 
 
 def ask(
@@ -236,6 +238,47 @@ def test_tokens_of_an_issuer(house: House) -> None:
     assert house.issuer.asked == asked + 1
 
 
+def test_an_issuer_that_changes_its_keys_and_goes_away(house: House, tmp_path: Path) -> None:
+    """Over the life of one service: whoever is connected stays, and known keys go on while it is away."""
+
+    def let_in(token: str) -> bool:
+        return bool(ask(f"{query.url}/v1/topics", token)[0] == 200)
+
+    with issuer() as other:
+        write_access(tmp_path / "access.yaml", other)
+        other.garbage = b"<html>"
+        query = house.system.service("query_service", access=tmp_path / "access.yaml").start().wait_ready()
+        first = other.token("ada", "desk")
+        assert ask(f"{query.url}/v1/topics", first)[1]["reason"] == "auth unavailable"
+        assert let_in(TOKENS["ada"])
+        other.garbage = None
+        wait_for(lambda: let_in(first), "the keys to be fetched")
+        with Client(query.url, token=lambda: other.token("ada", "desk")) as client:
+            messages = client.subscribe(house.topic)
+            other.rotate(keep=True)
+            second = other.token("ada", "desk")
+            wait_for(lambda: let_in(second), "the new key to be known")
+            assert let_in(first)
+            other.status, asked = 503, other.asked
+            with ThreadPoolExecutor(20) as pool:
+                flood = pool.map(let_in, (other.token("eve", kid=f"k{n}") for n in range(40)))
+                assert let_in(second)
+                assert not any(flood)
+            assert other.asked - asked < 20
+            assert let_in(second)
+            other.rotate()
+            other.status = 200
+            third = other.token("ada", "desk")
+            wait_for(lambda: let_in(third), "the next key to be known")
+            assert [let_in(token) for token in (first, second)] == [False, False]
+            house.system.write(house.topic, {"id": 1, "desk": "a", "n": 2})
+            assert next(messages).data["n"] == 2
+        assert query.stop() == 0
+    told = [json.loads(line) for line in query.log.splitlines()]
+    assert {"keys fetched", "keys not fetched"} <= {line["event"] for line in told}
+    assert {line["why"] for line in told if line["event"] == "logon refused"} == {"unknown key"}
+
+
 def test_a_connection_ends_with_its_token(house: House) -> None:
     """Unless it is renewed: a client whose token is a function does that, over the same connection."""
     given: list[str] = []
@@ -311,6 +354,41 @@ def test_what_may_not_be_seen_never_comes(house: House) -> None:
         status, said = house.ask(asked, TOKENS["ada"], body)
         assert (status, said["reason"]) == (404 if reason == "no record" else 403, reason)
     house.ask(f"{path}/sow_delete?filter=/id+IN+(7,8)&ack=processed", TOKENS["root"], b"")
+
+
+def test_a_delete_counts_what_may_be_seen(house: House) -> None:
+    """Its statistics do not tell how many records there are, to a role that may see some of them."""
+    desk = {"topics": "^.*", "filter": "/desk = 'a'"}
+    house.write(ROLES | {"desk": {"read": [desk], "write": [desk]}})
+    path = f"/v1/topics/{house.topic}/sow_delete?filter=/id+%3D+99"
+    wait_for(lambda: house.ask(path, TOKENS["ada"], b"")[0] == 200, "the access file to be taken")
+    for user, records in (("ada", False), ("root", True)):
+        with house.wire(TOKENS[user]) as wire:
+            wire.send("sow_delete", topic=house.topic, filter="/id = 99", ack_type="stats")
+            told = wire.receive()
+            assert (told["records_deleted"], told["topic_matches"] > 0) == (0, records)
+    house.write()
+
+
+def test_a_client_does_not_choose_its_address(house: House) -> None:
+    """`X-Forwarded-For` counts for nothing by default: guesses of many addresses are slowed as those of one."""
+    for number in range(5):
+        headers = {"X-Forwarded-For": f"10.0.0.{number}"}
+        assert house.ask("/v1/topics", "sow_guess", None, **headers)[0] == 401
+    told = [json.loads(line) for line in house.query.log.splitlines() if '"logon refused"' in line]
+    assert {line["address"] for line in told} == {"127.0.0.1"}
+
+
+def test_a_trusted_proxy_names_the_address(house: House, tmp_path: Path) -> None:
+    """Of several addresses in the header, the last that is no proxy's counts."""
+    write_access(tmp_path / "access.yaml", house.issuer)
+    settings = {"access": tmp_path / "access.yaml", "trusted_proxies": "127.0.0.0/8, 10.1.0.0/16"}
+    query = house.system.service("query_service", **settings).start().wait_ready()
+    headers = {"X-Forwarded-For": "10.9.9.9, 10.0.0.7, 10.1.2.3"}
+    assert ask(f"{query.url}/v1/topics", "sow_guess", None, None, **headers)[0] == 401
+    told = [json.loads(line) for line in query.log.splitlines() if '"logon refused"' in line]
+    assert [line["address"] for line in told] == ["10.0.0.7"]
+    query.stop()
 
 
 def test_the_command_line(house: House, tmp_path: Path) -> None:
@@ -504,7 +582,7 @@ def failures(house: House, secured: Secured) -> Iterator[str]:
 def started(environment: Mapping[str, str]) -> "subprocess.Popen[str]":
     """Start a query service; all that it says goes to its output."""
     return subprocess.Popen(
-        tether([sys.executable, "-m", "query_service"]),
+        bound_to_parent([sys.executable, "-m", "query_service"]),
         env={**os.environ, **environment},
         cwd=ROOT,
         stdout=subprocess.PIPE,
@@ -515,7 +593,7 @@ def started(environment: Mapping[str, str]) -> "subprocess.Popen[str]":
 
 def test_no_secret_comes_out(house: House, secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
     """In no log, answer, metric, error or finding, whatever failed; the tests above have had their share of that."""
-    monkeypatch.setattr("sowline.cli.doctor_kafka.ANSWER_SECONDS_MAX", 1.0)
+    monkeypatch.setattr(doctor_kafka, "ANSWER_SECONDS_MAX", 1.0)
     key = [line for line in secured.certificate.read_text().splitlines() if not line.startswith("-")][:2]
     said = [*failures(house, secured)]
     said.append(str(ask(f"{secured.url}/metrics", context=secured.trusted)))
@@ -525,3 +603,25 @@ def test_no_secret_comes_out(house: House, secured: Secured, monkeypatch: pytest
     assert len(secrets) > 7
     told = [(secret, text) for text in said for secret in secrets if secret in text]
     assert told == []
+
+
+def test_an_event_stream_has_the_rights_of_its_user(house: House) -> None:
+    """It asks for a token, shows what that user may see, and ends with the reason where the rights change."""
+    house.write()
+    path = f"/v1/topics/{house.topic}/subscribe?command=sow_and_subscribe"
+    assert house.ask(path)[1]["reason"] == "logon required"
+    assert house.ask(f"/v1/topics/{house.topic}2/subscribe", TOKENS["ada"])[1]["reason"] == "invalid topic"
+    status, told = house.ask(f"{path}&up_to=now", TOKENS["ada"])
+    assert status == 200
+    assert '"desk":"a"' in told
+    assert '"desk":"b"' not in told
+    asked = Request(f"{house.query.url}{path}", headers={"Authorization": f"Bearer {TOKENS['ada']}"})
+    with urlopen(asked, timeout=SECONDS_MAX) as answer:
+        assert answer.headers["Sowline-Rights"]
+        while not answer.readline().startswith(b"event: completed"):
+            continue
+        house.write(roles={**ROLES, "desk": {"read": [{"topics": "^t.*", "filter": "/desk = 'b'"}]}})
+        rest = answer.read().decode()
+    assert "event: failure\nid: \n" in rest
+    assert '"reason":"rights changed"' in rest
+    house.write()

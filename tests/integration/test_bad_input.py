@@ -32,11 +32,13 @@ BAD = {
     "bytes that are not text": Bad("not json", b"\xff\xfe\x00"),
     "nothing at all": Bad("not json", b""),
     "a number beyond any float": Bad("not json", b'{"id": 1, "x": 1e400}'),
+    "half of a surrogate pair": Bad("not json", b'{"id": "\\ud800"}'),
     "an array": Bad("not an object", b'[{"id": 1}]'),
     "a string": Bad("not an object", b'"id"'),
     "null": Bad("not an object", b"null"),
     "no key field": Bad("key missing", b'{"qty": 1}'),
     "a null key": Bad("key null", b'{"id": null}'),
+    "an empty key": Bad("key empty", b'{"id": ""}'),
     "a fraction as key": Bad("bad key", b'{"id": 1.0}'),
     "an object as key": Bad("bad key", b'{"id": {"a": 1}}'),
     "an array as key": Bad("bad key", b'{"id": [1]}'),
@@ -51,6 +53,7 @@ BAD = {
     ),
     "a sequence without a publisher": Bad("bad header", b'{"id": 1}', [("sow.sequence", b"1")]),
     "a malformed origin": Bad("bad header", b'{"id": 1}', [("sow.origin", b"zero")]),
+    "an origin in no log": Bad("bad header", b'{"id": 1}', [("sow.origin", b"1@99999999999")]),
     "a lifetime beyond all time": Bad("bad header", b'{"id": 1}', [("sow.expiration", b"9" * 19)]),
     "a malformed lifetime": Bad("bad header", b'{"id": 1}', [("sow.expiration", b"soon")]),
     "two selectors": Bad("bad header", None, [DELETE, ("sow.filter", b"1=1"), ("sow.keys", b"1")]),
@@ -114,6 +117,24 @@ def test_bad_record(refused: Refused, name: str) -> None:
     assert headers == dict([*bad.headers, MINE])
     assert letter.value() == bad.value
     assert refused.outcomes[0, str(offset)] == f"dead:{bad.reason}"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("half of a surrogate pair", "got half of a surrogate pair at line 1, column 9: write both halves"),
+        (
+            "an integer as key that no 64 bits hold",
+            "got a number beyond 64 bits (about 1.23457e+20): write it",
+        ),
+        ("bytes that are not text", "got the byte 0xff at offset 0: encode the text as UTF-8"),
+        ("an empty key", "got an empty string"),
+    ],
+)
+def test_a_dead_letter_says_what_to_do(refused: Refused, name: str, said: str) -> None:
+    """What was expected, what came, and what to do."""
+    headers = headers_of(refused.dead[f"0@{refused.offsets[name]}".encode()])
+    assert said in headers["sow.message"].decode()
 
 
 def test_good_records_around_bad_ones(refused: Refused) -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from deploy.local import LocalKafka
 from deploy.ports import HOST, free_port
-from fanout.message import Holding, Written
+from fanout.message import OutputMessage, ReaderState
 from tests.integration.load import Publishers, check_all, model_of, new_seed, write_marks
 from tests.integration.model import Model
 from tests.integration.services import Service, System, http_refusal, http_text, system, wait_for
-from tests.integration.watchers import watching
+from tests.integration.watchers import stale_write_monitor
 
 OPTIONS = {"socket.timeout.ms": "1000", "reconnect.backoff.max.ms": "500"}
 """Of the services' clients: what they wait for at most is over several times while Kafka is away."""
@@ -110,7 +110,7 @@ async def test_broker_that_goes_and_comes(served: Served) -> None:
     served.wait_away(0.0)
     served.kafka.start()
     served.wait_ready()
-    async with watching(served.query.url, served.topic, *FILTERS) as watchers:
+    async with stale_write_monitor(served.query.url, served.topic, *FILTERS) as watchers:
         with Publishers(served.system, served.topic, new_seed(), count=1) as publishers:
             await asyncio.to_thread(disturb, served, publishers)
         marks = await asyncio.to_thread(write_marks, served.system, served.query.url, served.topic)
@@ -125,9 +125,9 @@ async def test_broker_that_goes_and_comes(served: Served) -> None:
 
 def fanned_out(served: Served, model: Model) -> bool:
     """Tell whether a reader of the fanout holds what matches."""
-    held: dict[int | None, Holding] = defaultdict(Holding)
+    held: dict[int | None, ReaderState] = defaultdict(ReaderState)
     for message in served.system.read(served.fanout.output):
-        written = Written.read(message.value(), message.headers())  # type: ignore[arg-type]
-        held[message.partition()].take(message.key() or b"", written)  # type: ignore[arg-type]
+        written = OutputMessage.read(message.value(), message.headers())  # type: ignore[arg-type]
+        held[message.partition()].take(message.key() or b"", written)
     bodies = {key.decode(): body for one in held.values() for key, body in one.bodies.items()}
     return {key: json.loads(body) for key, body in bodies.items()} == model.sow("/qty > 50")

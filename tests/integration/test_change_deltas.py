@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from sowline.key import partition_of
-from sowline.topics import HEADROOM_BYTES
+from sowline.model.key import partition_of
+from sowline.model.limits import HEADROOM_BYTES
 from tests.integration.changes import check_chain, read_changes
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Position

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from sowline.key import sow_key
+from sowline.model.key import sow_key
 from tests.integration.services import ROOT, SECONDS_MAX, http_status, wait_for
 
 SOWLINE = Path(sys.executable).with_name("sowline")
@@ -34,7 +34,17 @@ class Up:
             f"topics: [{{name: {topic}, key: /id, partitions: 2}}]\n"
             f"fanouts: [{{name: {topic}, topic: {topic}, filter: '/id > 0'}}]\n"
         )
-        command = [SOWLINE, "up", "--config", "topics.yaml", "--data-dir", "state", "--port", "0", *options]
+        command = [
+            str(SOWLINE),
+            "up",
+            "--config",
+            "topics.yaml",
+            "--data-dir",
+            "state",
+            "--port",
+            "0",
+            *options,
+        ]
         environment = {name: value for name, value in os.environ.items() if name != "SOWLINE_KAFKA"}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -263,13 +273,17 @@ def test_interrupted_at_any_moment(shell: Shell) -> None:
     assert {code for moment, code in ended if not moment.startswith("0")} == {"0"}
 
 
+@pytest.mark.parametrize("before", ["", "trap '' INT; "])
 @pytest.mark.parametrize("command", ["topics", "sow any", "subscribe any"])
-def test_interrupted_while_connecting(command: str) -> None:
-    """Ctrl-C ends a command without a word also where no service has answered yet."""
+def test_interrupted_while_connecting(command: str, before: str) -> None:
+    """Ctrl-C ends a command without a word also where no service has answered yet.
+
+    Also where the command inherits that SIGINT is ignored, as a background command of a shell script does.
+    """
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(SECONDS_MAX)
         shell = Shell(f"http://127.0.0.1:{silent.getsockname()[1]}", "any")
-        reader = shell.start(f"sowline {command}")
+        reader = shell.start(f'sh -c "{before}exec sowline {command}"')
         try:
             connection, _ = silent.accept()
             with connection:
@@ -322,7 +336,7 @@ def test_ways_to_ask(shell: Shell, up: Up) -> None:
     live = "sowline sow-and-subscribe $TOPIC"
     assert sorted(shell.lines(f"{live} -o {groups} -n 2"), key=lambda one: str(one["g"])) == sums
     (said,) = shell.lines("sowline explain $TOPIC -f \"/id IN ('3', '9')\"")
-    assert [said["roads"][0][name] for name in ("road", "index", "candidates", "matches")] == [
+    assert [said["access_paths"][0][name] for name in ("access_path", "index", "candidates", "matches")] == [
         "key",
         "/id",
         1,

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from sowline.async_client import AsyncClient
-from sowline.client import Client
+from sowline.client.ask import Ask
+from sowline.client.async_client import AsyncClient
+from sowline.client.client import Client
+from sowline.client.stream import WAITING_MAX, Stream
 from sowline.errors import SowlineError
-from sowline.message import Message
-from sowline.stream import WAITING_MAX, Ask, Stream
+from sowline.protocol.client_message import Message
 from tests.integration.load import Publishers, new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system
 
@@ -87,6 +88,7 @@ def test_client(served: Served) -> None:
             ("publish", 2, None),
             ("oof", 2, "deleted"),
         ]
+        assert [m.correlation_id for m in seen] == [None, None, None, "mine", None]
         changes.close()
         records = [message.data for message in client.sow(topic) if message.command == "sow"]
         assert records == [{"id": 1, "qty": 1, "text": "é"}]
@@ -137,8 +139,8 @@ def test_ways_to_ask(served: Served) -> None:
         assert asked(options=options, order_by="/g") == [{"g": "a", "sum": 24}, {"g": "b", "sum": 21}]
         *_, end = client.sow(topic, top_n=0)
         assert (end.command, end.records) == ("group_end", 0)
-        (road,) = client.explain(topic, filter="/n > 5 AND /g = 'a'", top_n=1)["roads"]
-        assert (road["topic"], road["road"], road["matches"]) == (topic, "memo index", 3)
+        (road,) = client.explain(topic, filter="/n > 5 AND /g = 'a'", top_n=1)["access_paths"]
+        assert (road["topic"], road["access_path"], road["matches"]) == (topic, "memo index", 3)
         with pytest.raises(SowlineError, match="expected a path at column 1"):
             asked(order_by=",")
         with pytest.raises(SowlineError, match="expected a topic"):
@@ -156,7 +158,7 @@ def test_query_that_is_left(served: Served) -> None:
         client.sow_delete(topic, data={"id": 2})
         found = client.sow(topic, batch_size=1)
         assert next(found).command == "group_begin"
-        found.close()  # type: ignore[attr-defined]
+        found.close()
         assert [message.command for message in client.sow(topic)] == ["group_begin", "sow", "group_end"]
 
 
@@ -339,13 +341,13 @@ async def test_service_that_falls_silent(
 ) -> None:
     """A service that gives no sign of life is given up, and the subscription goes on once there is one again."""
     topic = served.names["silent"]
-    monkeypatch.setattr("sowline.async_client.SILENCE_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("sowline.client.connection.SILENCE_SECONDS_MAX", 0.2)
     async with AsyncClient(served.url) as client, asyncio.timeout(SECONDS_MAX):
         changes = client.subscribe(topic, bookmark="epoch")
         served.system.write(topic, {"id": 1})
         assert (await anext(changes)).data == {"id": 1}
         running.signal(signal.SIGSTOP)
-        while client._connected.is_set():
+        while client._connection.is_open:
             await asyncio.sleep(0.01)
         running.signal(signal.SIGCONT)
         served.system.write(topic, {"id": 2})

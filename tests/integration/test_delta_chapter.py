@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from sowline import Client
-from sowline.publisher import Publisher
+from sowline.client.publisher import Publisher
 from tests.integration.served import Served, ServedTopic, beside_bookmarks, live, query, serve
 from tests.integration.services import http_text, positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire
@@ -186,6 +186,23 @@ def test_no_empties(client: Wire, orders: ServedTopic) -> None:
         orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True),
         orders.told("publish", ["s"], {"order": 3}, delta=True, removed=["/qty"]),
     ]
+
+
+def test_a_key_field_with_another_value_is_no_empty_change(
+    client: Wire, other: Wire, orders: ServedTopic
+) -> None:
+    """`3` and `"3"` are one key and two values: the change is sent, live, conflated and to who comes back."""
+    about = {"topic": orders.name, "ack_type": "processed"}
+    client.send("delta_subscribe", sub_id="s", options="no_empties", **about)
+    begun = client.receive()["bookmark"]
+    other.send("delta_subscribe", sub_id="s", options="no_empties,conflation=1ms", **about)
+    other.receive()
+    orders.write(ORDERS[2] | {"order": "3"})
+    expected = orders.told("publish", ["s"], {"order": "3"}, delta=True)
+    assert live(client) == [expected]
+    assert beside_bookmarks([other.receive()]) == [expected]
+    client.send("delta_subscribe", sub_id="t", options="no_empties", bookmark=begun, topic=orders.name)
+    assert beside_bookmarks([client.receive()]) == [orders.told("publish", ["t"], {"order": "3"}, delta=True)]
 
 
 def test_no_sowkey(client: Wire, orders: ServedTopic) -> None:

@@ -10,19 +10,17 @@ import yaml
 from click.testing import CliRunner
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from sowline.cli import main
+from sowline.cli import http, main
+from sowline.cli.doctor import kafka as doctor_kafka
 from tests.integration.services import SECONDS_MAX, SESSION_MS, System, system, wait_for
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is away in here, however busy the machine is."""
-    for limit in (
-        "web.ANSWER_SECONDS_MAX",
-        "doctor_kafka.ANSWER_SECONDS_MAX",
-        "doctor_kafka.READ_SECONDS_MAX",
-    ):
-        monkeypatch.setattr(f"sowline.cli.{limit}", SECONDS_MAX)
+    monkeypatch.setattr(http, "ANSWER_SECONDS_MAX", SECONDS_MAX)
+    for limit in ("ANSWER_SECONDS_MAX", "READ_SECONDS_MAX"):
+        monkeypatch.setattr(doctor_kafka, limit, SECONDS_MAX)
 
 
 def examine(made: System, urls: Sequence[str] = ()) -> tuple[int, dict[tuple[str, str], str]]:

@@ -77,7 +77,7 @@ def test_every_door_takes_a_condition(reviews: Reviews, client: Client) -> None:
     condition, topic = '{..,"door":gt(1)}', reviews.topic
     assert bodies(client, topic, condition=condition) == [{"door": 2}, {"door": 3}]
     assert bodies(client, topic, condition=condition, filter="/door < 3") == [{"door": 2}]
-    assert client.explain(topic, condition=condition)["roads"][0]["matches"] == 2
+    assert client.explain(topic, condition=condition)["access_paths"][0]["matches"] == 2
     asked = urlencode({"condition": condition, "order_by": "/door"})
     lines = http_text(f"{reviews.query.url}/v1/topics/{topic}/sow?{asked}", b"").splitlines()
     assert [json.loads(line)["data"]["door"] for line in lines] == [2, 3]
@@ -126,7 +126,7 @@ def test_consumers_share_the_documents(reviews: Reviews) -> None:
         ]
         reviews.write(*((key, f'{{"part":"{key}"}}') for key in late))
         for view in views:
-            wait_for(lambda view=view: view.verify(SECONDS_MAX), "a view to have everything")  # type: ignore[misc]
+            wait_for(lambda view=view: view.verify(SECONDS_MAX), "a view to have everything")
         shares = [sorted(of["part"] for of in view.values()) for view in views]
     assert all(shares)
     assert sorted(key for share in shares for key in share) == sorted(early + late)

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from sowline import AsyncClient, Client
-from sowline.document import parse_delta
-from sowline.document.fold import Document, Write, change_id_of_position, change_id_of_writer, fold
+from sowline.emodb import parse_delta
+from sowline.emodb.fold import Document, DocumentDelta, change_id_of_position, change_id_of_writer, fold
 from sowline.errors import SowlineError
 from tests.integration.served import Served, query, serve
 from tests.integration.services import headers_of, post_commands, wait_for
@@ -99,13 +99,13 @@ def by_library(served: Served, library: Client, client: Wire, key: str, delta: s
 Door = Callable[[Served, Client, Wire, str, str], str]
 
 
-@pytest.mark.parametrize("door", [by_websocket, by_http, by_line, by_library])
+@pytest.mark.parametrize("connection", [by_websocket, by_http, by_line, by_library])
 def test_the_writer_learns_what_became_of_it(
-    served: Served, library: Client, client: Wire, key: str, door: Door
+    served: Served, library: Client, client: Wire, key: str, connection: Door
 ) -> None:
     """Of each kind, through each door; a document need not be there, and its key may be any text."""
     deltas = [APPLIED, APPLIED, NOOP, FALSE, "~", "~", "if ~ then {} end"]
-    said = [door(served, library, client, key, delta) for delta in deltas]
+    said = [connection(served, library, client, key, delta) for delta in deltas]
     assert said == ["applied", "noop", "noop", "condition_false", "applied", "noop", "applied"]
     document = library.record(served["reviews"].name, key)
     assert (document["~id"], document["~version"], document["type"]) == (key, 7, "review")
@@ -176,7 +176,7 @@ def test_tags_and_ids_go_with_every_write(served: Served, library: Client, clien
     topic = served["reviews"]
     text, id = '{"n":1}', str(uuid.uuid4())
     library.delta(topic.name, key, text, tags=["first", key], change_id=id, wait=True)
-    written = fold(Document(topic.name, key), Write(parse_delta(text), change_id_of_writer(id), 0))
+    written = fold(Document(topic.name, key), DocumentDelta(parse_delta(text), change_id_of_writer(id), 0))
     assert library.record(topic.name, key)["~signature"] == written.document.signature
     holds = 'CONDITION(\'{..,"~tags":contains("%s")}\')'
     assert [record["n"] for record in query(client, topic, holds % key)] == [1]
@@ -255,7 +255,7 @@ def folded(served: Served, topic: str) -> dict[str, Document]:
         partition, offset = message.partition() or 0, message.offset() or 0
         latest[partition] = max(latest.get(partition, 0), message.timestamp()[1])
         before = documents.get(key, Document(topic, key))
-        write = Write(parse_delta(text), change_id_of_position(partition, offset), latest[partition])
+        write = DocumentDelta(parse_delta(text), change_id_of_position(partition, offset), latest[partition])
         documents[key] = fold(before, write, TEMPLATE).document
     return documents
 

@@ -11,8 +11,8 @@ import orjson
 import pytest
 import yaml
 
-from sowline.client import Client
-from sowline.key import partition_of, sow_key
+from sowline.client.client import Client
+from sowline.model.key import partition_of, sow_key
 from tests.integration.changes import outcomes_of, read_changes
 from tests.integration.services import SECONDS_MAX, Service, System, headers_of, http_text, system, wait_for
 from tests.integration.wire import Json, Wire, wire
@@ -202,7 +202,7 @@ def test_the_command_line_takes_the_kafka_key_from_what_preprocessing_makes(serv
 
 def sowline(served: Served, command: str, *arguments: bytes) -> tuple[int, str]:
     """Run a command of the command line on the topic; return its exit code and what it says in error."""
-    line = [SOWLINE, command, "--url", served.query.url, served.topic, *arguments]
+    line: list[str | bytes | Path] = [SOWLINE, command, "--url", served.query.url, served.topic, *arguments]
     done = subprocess.run(line, capture_output=True, timeout=SECONDS_MAX)
     return done.returncode, done.stderr.decode()
 

@@ -9,13 +9,13 @@ from typing import Any
 import orjson
 import pytest
 
-from materializer.worker import Worker
-from sowline.change import Change
-from sowline.client import Client
-from sowline.cluster import ensure_topics
-from sowline.command import DEFINE, EXPIRE, Headers
-from sowline.kafka import exact_producer
-from sowline.publisher import Publisher
+from materializer.worker.worker import Worker
+from sowline.client.client import Client
+from sowline.client.publisher import Publisher
+from sowline.kafka.admin import ensure_topics
+from sowline.kafka.clients import exact_producer
+from sowline.protocol.change import Change
+from sowline.protocol.command import DEFINE, EXPIRE, Headers
 from tests.integration.services import SECONDS_MAX, system, wait_for
 from tests.integration.test_recovery import PARTITIONS, Rig, lose_both, lose_changes, lose_nothing, lose_store
 
@@ -59,7 +59,7 @@ class Expiring(Rig):
 
     def live(self, worker: Worker) -> int:
         """Return how many records a worker holds."""
-        return sum(partition.head.records for partition in worker._partitions.values())
+        return sum(partition.checkpoint.records for partition in worker._owned.partitions.values())
 
 
 @pytest.fixture
@@ -82,12 +82,12 @@ def test_records_live_as_long_as_their_topic_or_their_message_says(make: Make) -
         rig.publish(3, expiration=0)
         rig.publish(4, expiration=600)
         rig.publish(5, expiration=0.2)
-        rig.publish("", expiration=0.2)
-        rig.expired(1, 2, 5, "")
+        rig.publish("a key", expiration=0.2)
+        rig.expired(1, 2, 5, "a key")
         rig.publish(1)
-        rig.expired(1, 1, 2, 5, "")
+        rig.expired(1, 1, 2, 5, "a key")
         rig.publish(4, expiration=0.1)
-        rig.expired(1, 1, 2, 4, 5, "")
+        rig.expired(1, 1, 2, 4, 5, "a key")
         assert rig.live(worker) == 1
         for change in rig.all_changes():
             assert change.reason == ("expired" if change.op == EXPIRE else None)

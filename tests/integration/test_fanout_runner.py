@@ -12,8 +12,8 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from fanout.runner import Runner
-from sowline.change import REMOVED_BYTES_MAX
-from sowline.settings import Settings
+from sowline.config.settings import Settings
+from sowline.protocol.change import REMOVED_BYTES_MAX
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Model, Position, Sent
 from tests.integration.services import (
@@ -152,7 +152,7 @@ def test_fanout(fanout: Fanout) -> None:
     assert {output.command for output in fanout.outputs()} == {"sow"}
     fanout.system.write(fanout.topic, {"id": 4, "region": "east"}, {"id": 3, "region": "north"})
     publisher = fanout.system.publisher()
-    publisher.sow_delete(fanout.topic, data={"id": 5})
+    publisher.sow_delete(fanout.topic, data={"id": 5}, correlation="gone")
     publisher.flush()
     outputs = fanout.wait_for(write_marks(fanout.system, fanout.query.url, fanout.topic))
     assert outputs == without_repeats(outputs)
@@ -161,6 +161,10 @@ def test_fanout(fanout: Fanout) -> None:
     bodies = [json.loads(message.value() or b"") for message in fanout.system.read(selected)]
     assert {body["id"] for body in bodies} == {output.body["id"] for output in outputs}
     assert {name for body in bodies for name in body} == {"id"}
+    abouts = [json.loads(headers_of(message)["sow"]) for message in fanout.system.read(fanout.output)]
+    assert [(of["command"], of["correlation_id"]) for of in abouts if "correlation_id" in of] == [
+        ("oof", "gone")
+    ]
     check(outputs, model_of(fanout.system, fanout.topic))
 
 
@@ -191,7 +195,7 @@ def test_load_that_was_cut_short(fanout: Fanout) -> None:
         fanout.system.produce(
             fanout.output,
             message.value(),
-            message.key(),  # type: ignore[arg-type]
+            message.key(),
             message.partition() or 0,
             [("sow", json.dumps({"command": "sow"}).encode())],
         )

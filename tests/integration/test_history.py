@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from sowline.bookmark import format_time
+from sowline import Client
+from sowline.model.bookmark import format_time
 from tests.integration.served import Served, ServedTopic, serve
 from tests.integration.services import http_text
 from tests.integration.wire import Json, Wire, wire
@@ -36,13 +37,19 @@ class Moment:
 
     at: datetime
     found: list[list[Json]]
+    place: str
+    """The bookmark of that time."""
 
 
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Two topics with a history, and one without."""
-    fine = {"key": "/id", "partitions": 2, "history": {"window": "1h", "granularity": f"{GRANULARITY_MS}ms"}}
-    short = {"key": "/id", "history": {"window": "1s"}}
+    fine: Json = {
+        "key": "/id",
+        "partitions": 2,
+        "history": {"window": "1h", "granularity": f"{GRANULARITY_MS}ms"},
+    }
+    short: Json = {"key": "/id", "history": {"window": "1s"}}
     topics = {"sales": fine, "short": short, "plain": {"key": "/id"}}
     with serve(kafka, tmp_path_factory.mktemp("history"), topics) as served:
         yield served
@@ -62,14 +69,16 @@ def moments(served: Served) -> list[Moment]:
                 topic.clear()
                 ids.clear()
             at = between()
-            moments.append(Moment(at, [answer(client, topic, query) for query in QUERIES]))
+            found = [answer(client, topic, query) for query in QUERIES]
+            client.send("sow", topic=topic.name, top_n=0)
+            moments.append(Moment(at, found, client.group()[-1]["bookmark"]))
     assert len({json.dumps(moment.found) for moment in moments}) == ROUNDS
     return moments
 
 
 def change(topic: ServedTopic, chance: random.Random, ids: set[int]) -> None:
     """Write some records whole, merge into others, and delete one."""
-    new = [
+    new: list[Json] = [
         {"id": n, "shop": chance.choice(["north", "south"]), "qty": n} for n in chance.sample(range(12), 3)
     ]
     topic.write(*new)
@@ -89,9 +98,9 @@ def between() -> datetime:
     return at
 
 
-def answer(client: Wire, topic: ServedTopic, query: Json, at: datetime | None = None) -> list[Json]:
-    """Return the records that a query finds, and the counts that come with them."""
-    bookmark = {} if at is None else {"bookmark": format_time(at)}
+def answer(client: Wire, topic: ServedTopic, query: Json, at: datetime | str | None = None) -> list[Json]:
+    """Return the records that a query finds, at a time or a place, and the counts that come with them."""
+    bookmark = {} if at is None else {"bookmark": at if isinstance(at, str) else format_time(at)}
     client.send("sow", topic=topic.name, batch_size=100, ack_type="stats", **query, **bookmark)
     messages = client.group()
     records = [record for message in messages[1:-1] for record in message["records"]]
@@ -109,6 +118,46 @@ def assert_as_it_was(client: Wire, topic: ServedTopic, moments: list[Moment]) ->
     for moment in moments:
         for query, found in zip(QUERIES, moment.found, strict=True):
             assert answer(client, topic, query, moment.at) == found
+
+
+def bare(found: list[Json]) -> list[Json]:
+    """Return what was found without when the records had changed last."""
+    return [{name: one[name] for name in one if name not in ("updated_at", "timestamp")} for one in found]
+
+
+def test_what_is_found_at_a_place_is_what_was_found_there(
+    client: Wire, served: Served, moments: list[Moment]
+) -> None:
+    """A bookmark that a client has kept names the instant exactly, over each API."""
+    topic = served["sales"]
+    for moment in moments:
+        for query, found in zip(QUERIES, moment.found, strict=True):
+            assert bare(answer(client, topic, query, moment.place)) == bare(found)
+    oldest = moments[0]
+    bodies = [record["data"] for record in oldest.found[0] if "data" in record]
+    url = f"{served.query.url}/v1/topics/{topic.name}/sow?order_by=/id&bookmark={oldest.place}"
+    lines = http_text(url, b"").splitlines()
+    assert [json.loads(line)["data"] for line in lines] == bodies
+    with Client(served.query.url) as library:
+        messages = list(library.sow(topic.name, order_by="/id", bookmark=oldest.place))
+        assert [message.data for message in messages if message.command == "sow"] == bodies
+        assert {message.bookmark for message in messages if message.bookmark} == {oldest.place}
+    [road, *_] = json.loads(http_text(url.replace("/sow?", "/explain?"), b""))["access_paths"]
+    assert road["records"] >= 0
+
+
+def test_a_place_needs_no_history_but_the_changes_since(client: Wire, served: Served) -> None:
+    """Without a history the changes that are kept for subscribers tell it; a place that is gone has expired."""
+    plain = served["plain"]
+    plain.write({"id": "place", "n": 1})
+    client.send("sow", topic=plain.name)
+    place = client.group()[-1]["bookmark"]
+    plain.write({"id": "place", "n": 2}, {"id": "more"})
+    client.send("sow", topic=plain.name, filter="/id = 'place'", bookmark=place)
+    assert [one["data"] for one in client.group()[1]["records"]] == [{"id": "place", "n": 1}]
+    for bookmark, reason in [("epoch", "invalid bookmark"), (f"{plain.name}:0@9/1", "invalid bookmark")]:
+        assert client.fail("sow", topic=plain.name, bookmark=bookmark)["reason"] == reason
+    plain.clear()
 
 
 def test_what_is_found_at_a_time_is_what_was_found_then(
@@ -138,8 +187,8 @@ def test_explain_names_the_road_to_what_has_changed(
 ) -> None:
     """Beside the road to the records that are as they were."""
     client.send("explain", topic=served["sales"].name, filter="/qty > 5", bookmark=format_time(moments[0].at))
-    roads = client.receive()["roads"]
-    assert [road["road"] for road in roads] == ["memo index", "history"]
+    roads = client.receive()["access_paths"]
+    assert [road["access_path"] for road in roads] == ["memo index", "history"]
     assert sum(road["records"] for road in roads) == moments[0].found[1][-1]["topic_matches"]
     assert sum(road["matches"] for road in roads) == moments[0].found[1][-1]["matches"]
 

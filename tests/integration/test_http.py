@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 from sowline import __version__
-from sowline.key import sow_key
+from sowline.model.key import sow_key
 from tests.integration.services import Service, System, http_status, http_text, system, wait_for
 from tests.integration.wire import Json
 
@@ -108,10 +108,10 @@ def test_explain_over_http(served: Served) -> None:
     """The road of a query, and what it would find there, without a record."""
     status, answer, _ = ask(f"{served.url}/v1/topics/{served.topic}/explain", b'{"filter": "/id > 6"}')
     said: Json = json.loads(answer)
-    (road,) = said["roads"]
+    (road,) = said["access_paths"]
     assert status == 200
     assert said["bookmark"].startswith(served.topic.replace("/", ".") + ":0@")
-    assert [road[name] for name in ("topic", "road", "index", "records", "candidates", "matches")] == [
+    assert [road[name] for name in ("topic", "access_path", "index", "records", "candidates", "matches")] == [
         served.topic,
         "memo index",
         "/id",

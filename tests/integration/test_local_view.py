@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from sowline import AsyncClient, Client, LocalView, SowlineError
-from sowline.order import parse_order
-from sowline.record_view import RecordView
+from sowline.client.record_view import RecordView
+from sowline.expressions.order import parse_order
 from tests.integration.load import Publishers, new_seed
 from tests.integration.services import SECONDS_MAX, Service, System, system
 
@@ -170,7 +170,7 @@ def test_refusals_are_raised_by_entering(served: Served) -> None:
         ):
             with (
                 pytest.raises(SowlineError) as error,
-                client.local_view(served.names["followed"], **wrong),  # type: ignore[arg-type]
+                client.local_view(served.names["followed"], **wrong),
             ):
                 pass
             assert error.value.reason == reason
@@ -244,7 +244,7 @@ def test_views_of_one_client_share_messages(served: Served) -> None:
     """Each has exactly the fields that it selects, also of records that leave and come back."""
     topic, seed = served.names["shared"], new_seed()
     lists = ["[-/,+/id,+/qty]", "[-/more/text]", "[-/,+/more]", "[-/,+/id,+/region,+/more/level]"]
-    readings = [{"options": f"select={text}", "filter": "/qty < 80"} for text in lists]
+    readings: list[dict[str, Any]] = [{"options": f"select={text}", "filter": "/qty < 80"} for text in lists]
     with Client(served.url) as client:
         views = [client.local_view(topic, delta=bool(n % 3), **reading) for n, reading in enumerate(readings)]
         for view in views:

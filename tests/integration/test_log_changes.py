@@ -1,4 +1,7 @@
-"""A log that is not left alone: partitions are added, or its start goes. `test_recovery` has one that is replaced."""
+"""A log that is not left alone: partitions are added, or its start goes.
+
+`tests/unit/materializer/partition/test_recovery.py` has one that is replaced.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -10,9 +13,9 @@ from confluent_kafka.admin import NewPartitions
 from structlog.testing import capture_logs
 
 from materializer.service import Materializer
-from sowline.cluster import ensure_topics
-from sowline.kafka import exact_producer
-from sowline.position import Position
+from sowline.kafka.admin import ensure_topics
+from sowline.kafka.clients import exact_producer
+from sowline.model.position import Position
 from tests.integration.services import SECONDS_MAX, wait_for
 from tests.integration.test_recovery import PARTITIONS, Rig
 
@@ -119,8 +122,8 @@ def test_a_start_that_was_applied_is_not_missed(rig: Rig) -> None:
     rig.write(12)
     assert rig.work().stopped == {}
     for partition in range(PARTITIONS):
-        records, head = rig.state(partition)
-        assert head.position.era == 0
+        records, checkpoint = rig.state(partition)
+        assert checkpoint.position.era == 0
         assert rig.compacted(partition) == records != state[partition]
 
 
@@ -134,8 +137,8 @@ def test_every_record_of_a_log_ends_somewhere(rig: Rig) -> None:
     now = rig.work()
     assert now.stopped == {}
     for partition in range(PARTITIONS):
-        records, head = rig.state(partition)
-        assert head.position.era == (1 if partition == 0 else 0)
+        records, checkpoint = rig.state(partition)
+        assert checkpoint.position.era == (1 if partition == 0 else 0)
         assert rig.compacted(partition) == records
     bad = {(p, r.offset) for p in range(PARTITIONS) for r in rig.log(p) if r.value == b"{"}
     letters = {message.key() for message in rig._messages(rig.topic.dead, 0)}

@@ -11,16 +11,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from materializer.backup import open_backup, read_entries
-from materializer.emptying import Emptying
-from materializer.head import Head
-from materializer.operations import operate
-from materializer.record import Record, decode_record
+from materializer.admin.backup import open_backup, read_entries
+from materializer.admin.commands import operate
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record, decode_record
+from materializer.partition.state_reset import StateReset
 from sowline import Client, Message
-from sowline.change import RESET, Change
-from sowline.cluster import ensure_topics
-from sowline.kafka import exact_producer
-from sowline.position import Position
+from sowline.kafka.admin import ensure_topics
+from sowline.kafka.clients import exact_producer
+from sowline.model.position import Position
+from sowline.protocol.change import RESET, Change
 from tests.integration.services import ROOT, SECONDS_MAX, Service
 from tests.integration.test_recovery import BASE, PARTITIONS, Rig, lose_both, lose_changes
 
@@ -39,7 +39,7 @@ class Operated(Rig):
         super().define(more)
         self.text = f"topics: [{{name: {self.name}, key: /id, partitions: {PARTITIONS}, {more}}}]"
 
-    def states(self) -> list[tuple[dict[bytes, Record], Head]]:
+    def states(self) -> list[tuple[dict[bytes, Record], Checkpoint]]:
         """Return what the stores hold; nobody may have them open."""
         return [self.state(partition) for partition in range(PARTITIONS)]
 
@@ -97,11 +97,11 @@ def test_three_roads_print_one_dump(rig: Operated, capfd: pytest.CaptureFixture[
         rig.settle(worker)
         assert rig.run(capfd, "dump")[1] == rig.run(capfd, "dump", "--from", "log")[1] != text
     lines = [json.loads(line) for line in text.splitlines()]
-    heads = [line for line in lines if "partition" in line]
-    assert [head["partition"] for head in heads] == list(range(PARTITIONS))
-    first = lines[1 : lines.index(heads[1])]
+    checkpoints = [line for line in lines if "partition" in line]
+    assert [checkpoint["partition"] for checkpoint in checkpoints] == list(range(PARTITIONS))
+    first = lines[1 : lines.index(checkpoints[1])]
     assert [line["sow_key"] for line in first] == sorted(line["sow_key"] for line in first)
-    assert heads[0]["records"] == sum("data" in line for line in first)
+    assert checkpoints[0]["records"] == sum("data" in line for line in first)
     assert any("data" not in line and line.get("numbers") for line in lines)
 
 
@@ -193,22 +193,27 @@ def test_a_backup_goes_on_over_its_log(rig: Operated, capfd: pytest.CaptureFixtu
     code, text = rig.run(capfd, "restore", str(rig.directory / "b"))
     assert (code, json.loads(text)) == (0, said)
     assert rig.work().stopped == {}
-    for partition, (records, head) in enumerate(before):
+    for partition, (records, checkpoint) in enumerate(before):
         now, head_now = rig.state(partition)
-        assert (now, head_now.origins) == (records, head.origins)
-        assert head_now.position >= head.position
+        assert (now, head_now.origins) == (records, checkpoint.origins)
+        assert head_now.position >= checkpoint.position
         assert head_now.position.era == 0
         assert rig.compacted(partition) == records
     assert any(record.expires for record in rig.state()[0].values())
     with rig.working() as worker:
         repeats = rig.settle(worker).counts.repeats
         produce(rig, b'{"id":0,"n":"again"}', *NUMBER)
-        produce(rig, b'{"id":0,"n":"again"}', ("sow.origin", b"1@0"))
+        log_id = rig.cluster.topic_id(rig.topic.log)
+        produce(rig, b'{"id":0,"n":"again"}', ("sow.origin", f"{log_id}:1@0".encode()))
         rig.settle(worker)
         assert worker.statistics().counts.repeats == repeats + 2
         code, text = rig.run(capfd, "restore", str(rig.directory / "b"))
         assert (code, "workers active" in text) == (1, True)
     assert rig.records() == [records for records, _ in before]
+
+
+def _cut_short(*_: object) -> None:
+    raise KeyError("cut short")
 
 
 def test_a_backup_begins_an_era_over_another_log(
@@ -226,7 +231,7 @@ def test_a_backup_begins_an_era_over_another_log(
     assert (code, "definition changed" in text) == (1, True)
     other.define(MORE)
     with monkeypatch.context() as patched:
-        patched.setattr("materializer.restore.progress_of", lambda *_: {}["cut short"])
+        patched.setattr("materializer.admin.restore.progress_of", _cut_short)
         with pytest.raises(KeyError):
             operate.main(other.arguments("restore", str(rig.directory / "b")), standalone_mode=False)
     stopped = other.work().stopped
@@ -237,14 +242,14 @@ def test_a_backup_begins_an_era_over_another_log(
     other.work()
     backup = open_backup(rig.directory / "b")
     for partition, part in enumerate(backup.parts):
-        records, head = other.state(partition)
+        records, checkpoint = other.state(partition)
         assert records == {key: decode_record(data) for key, data in read_entries(backup, part)}
-        assert (head.position, head.last_change) == (Position(1, -1), part.head.last_change)
+        assert (checkpoint.position, checkpoint.last_change) == (Position(1, -1), part.checkpoint.last_change)
         assert other.compacted(partition) == records
     other.write(48)
     other.work()
-    records, head = other.state()
-    assert head.position.era == 1
+    records, checkpoint = other.state()
+    assert checkpoint.position.era == 1
     assert {record.position.era for record in records.values()} == {0, 1}
     assert other.compacted() == records
     code, text = other.run(capfd, "verify")
@@ -328,8 +333,8 @@ def test_a_rebuilt_state_is_what_the_new_definition_makes_of_the_log(
         back.read_until(after)
         assert sorted(back.left) == sorted(watcher.left)
     assert bodies(rig, rig.records()) == after
-    for partition, (records, head) in enumerate(rig.states()):
-        assert (head.position.era, head.definition) == (1, rig.topic.digest)
+    for partition, (records, checkpoint) in enumerate(rig.states()):
+        assert (checkpoint.position.era, checkpoint.definition) == (1, rig.topic.digest)
         assert rig.compacted(partition) == records
     code, text = rig.run(capfd, "verify")
     assert code == 0, text
@@ -342,9 +347,9 @@ def test_a_rebuild_that_was_cut_short_is_done_by_the_next(
     """Some records have ended when it dies; and without the log's begin it needs to be told that this is meant."""
     rig.work()
     count = sum(len(records) for records in rig.records())
-    ends = Emptying.ends
+    ends = StateReset.ends
     with monkeypatch.context() as patched:
-        patched.setattr(Emptying, "ends", lambda self, store: iter([next(ends(self, store, 2)), [None]]))
+        patched.setattr(StateReset, "ends", lambda self, store: iter([next(ends(self, store, 2)), [None]]))
         with pytest.raises(AttributeError):
             operate.main(rig.arguments("rebuild"), standalone_mode=False)
     assert sum(isinstance(event, Change) and event.op == RESET for event in rig.changes(0)) == 2

@@ -10,17 +10,18 @@ import urllib.request
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from sowline.kafka import kafka_config
-from sowline.message import Received, read_frame
-from sowline.publisher import Publisher
+from sowline.client.publisher import Publisher
+from sowline.config.kafka_options import kafka_config
+from sowline.protocol.client_message import Received, read_frame
 from tests.integration.load import Life, check_sow, model_of, write_marks
 from tests.integration.services import Service, System, system, wait_for
-from tests.integration.watchers import watching
+from tests.integration.watchers import stale_write_monitor
 from tests.integration.wire import Json, Wire, wire
 
 MIB = 1 << 20
@@ -119,7 +120,7 @@ async def test_clients_that_do_not_read(served: Served) -> None:
         idle = [stack.enter_context(deaf(served.query.url, topic)) for _ in range(30)]
         slow = stack.enter_context(wire(served.query.url, receive_bytes=1 << 16))
         slow.send("sow_and_subscribe", topic=topic, options="oof", sub_id="s")
-        async with watching(served.query.url, topic, "", "/qty > 50") as watchers:
+        async with stale_write_monitor(served.query.url, topic, "", "/qty > 50") as watchers:
             live = lambda: served.query.metric("sowline_subscriptions_live") == len(idle) + 3  # noqa: E731
             await asyncio.to_thread(wait_for, live, "all to be live")
             await asyncio.to_thread(write_much, served)
@@ -155,7 +156,7 @@ async def test_a_thousand_at_once(served: Served) -> None:
     more = 50
     before = served.query.resident_bytes
     refused = served.query.metric("sowline_sessions_refused_total")
-    async with watching(served.query.url, topic, "") as watchers:
+    async with stale_write_monitor(served.query.url, topic, "") as watchers:
         crowd = [
             asyncio.create_task(subscribe(served.query.url, topic)) for _ in range(SESSIONS_MAX - 1 + more)
         ]
@@ -182,7 +183,7 @@ async def test_a_thousand_at_once(served: Served) -> None:
 def test_a_publisher_that_is_too_fast_waits(served: Served) -> None:
     """Its queue has a bound: publishing takes as long as Kafka does, and nothing is left out."""
     topic, records = served.topic("fast"), 5000
-    options = {"queue.buffering.max.messages": 50}
+    options: dict[str, Any] = {"queue.buffering.max.messages": 50}
     publisher = Publisher(kafka_config(served.system.kafka), served.system.topics, **options)
     for number in range(records):
         publisher.publish(topic, {"id": number % 100, "qty": number})
@@ -213,7 +214,7 @@ def test_a_connection_that_publishes_too_fast_is_told(served: Served) -> None:
     def last_is_there() -> bool:
         with wire(served.query.url) as client:
             client.send("sow", topic=topic, filter="/id = 'door' AND /n = 9999")
-            return client.group()[-1]["records"] == 1
+            return bool(client.group()[-1]["records"] == 1)
 
     wait_for(last_is_there, "the last command that was taken to have its effect")
 

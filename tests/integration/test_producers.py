@@ -10,7 +10,7 @@ import orjson
 import pytest
 from confluent_kafka import Producer
 
-from sowline.key import partition_of
+from sowline.model.key import partition_of
 from tests.integration.changes import read_changes
 from tests.integration.load import check_all, model_of, new_seed
 from tests.integration.model import FILTERS, Body
@@ -142,7 +142,7 @@ def test_delete_for_all_partitions(served: Served, kind: str, delete: Callable[[
 def share_in_place(served: Served, name: str) -> float:
     """Return which part of the records with a key was written to the partition that the key belongs in."""
     written = [message for message in served.system.read(name) if "sow.origin" not in headers_of(message)]
-    keys = [(key.decode(), message.partition()) for message in written if (key := message.key())]  # type: ignore[union-attr]
+    keys = [(key.decode(), message.partition()) for message in written if (key := message.key())]
     return sum(partition_of(key, PARTITIONS) == partition for key, partition in keys) / len(keys)
 
 
@@ -167,7 +167,9 @@ def changes_told(served: Served, name: str) -> History:
     return told
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.needs(*one.needs)) for name, one in PROGRAMS.items()]
+)
 def test_a_producer_that_knows_nothing_of_sowline(name: str, served: Served, tmp_path: Path) -> None:
     """Each key's commands take effect in their order and once, wherever the program's own partitioner puts them."""
     program, topic = PROGRAMS[name], served.names[name]

@@ -10,20 +10,26 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from materializer.head import Head
-from materializer.partition import Partition
-from materializer.record import Record
-from materializer.recovery import Loader, Opened, as_event, walk
-from materializer.store import MARK, MemoryStore, RocksStore
-from materializer.worker import Worker, WorkerStatistics, as_log_record
-from sowline.change import PROGRESS_KEY, Change, Event
-from sowline.cluster import Cluster, ensure_topics
-from sowline.command import LogRecord
-from sowline.kafka import exact_producer, read_range
-from sowline.key import partition_of
-from sowline.position import Position
-from sowline.settings import Settings
-from sowline.topics import TopicDefinition, parse_topics
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.kafka_partition import as_event
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from materializer.store.rocksdb import MARK, RocksStore
+from materializer.worker.batch import as_log_record
+from materializer.worker.counts import WorkerStatistics
+from materializer.worker.worker import Worker
+from sowline.config.settings import Settings
+from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.kafka.admin import Cluster, ensure_topics
+from sowline.kafka.clients import exact_producer, read_range
+from sowline.model.key import partition_of
+from sowline.model.position import Position
+from sowline.protocol.change import PROGRESS_KEY, Change, Event
+from sowline.protocol.command import LogRecord
 from tests.integration.services import SECONDS_MAX, wait_for
 from tests.property.world import dump
 
@@ -40,7 +46,7 @@ class Rig:
         self.name = name
         self.define(more)
         self.settings = Settings(kafka=kafka, data_dir=directory, group=name, batch_records_max=7)
-        self.admin = AdminClient(self.settings.kafka_client)
+        self.admin = AdminClient({**self.settings.kafka_client})
         self.cluster = Cluster(self.settings.kafka_client)
         self.accept_loss = False
 
@@ -70,7 +76,7 @@ class Rig:
         for number in range(start, start + 12):
             for partition in range(PARTITIONS):
                 for value, headers in mixed(number):
-                    producer.produce(self.topic.log, value, None, partition, headers=list(headers))  # type: ignore[arg-type]
+                    producer.produce(self.topic.log, value, None, partition, headers=list(headers))
         assert producer.flush(SECONDS_MAX) == 0
 
     def log(self, partition: int) -> list[LogRecord]:
@@ -149,22 +155,23 @@ class Rig:
 
     # the state
 
-    def state(self, partition: int = 0) -> tuple[dict[bytes, Record], Head]:
+    def state(self, partition: int = 0) -> tuple[dict[bytes, Record], Checkpoint]:
         """Return the records and the head that a partition's store holds; nobody may have it open."""
         store = RocksStore(self.path(partition), create=False)
         try:
-            assert walk(store) == store.tally()
-            data = store.head()
+            assert checksum_of(store) == store.checksum()
+            data = store.checkpoint()
             assert data is not None
-            return dump(store, 0, NEVER), Head.decode(data)
+            return dump(store, 0, NEVER), Checkpoint.decode(data)
         finally:
             store.close()
 
     def made_by_log(self, partition: int = 0) -> dict[bytes, Record]:
         """Return the records that the log makes when it is applied from its begin, in memory."""
         store = MemoryStore()
-        start = Head(definition=self.topic.digest, limits=self.topic.limits)
-        opened = Opened(store, start, start.position)  # type: ignore[arg-type]
+        log_id = self.cluster.topic_id(self.topic.log)
+        start = Checkpoint(definition=self.topic.digest, limits=self.topic.limits, log_id=log_id)
+        opened = OpenedPartition(store, start, start.position)  # type: ignore[arg-type]
         replay = Partition(self.topic, partition, opened)
         replay.commit(replay.prepare(self.log(partition), 0), 0)
         return dump(store, 0, NEVER)
@@ -177,7 +184,7 @@ class Rig:
             last.pop(key, None)
             last[key] = event
         store = MemoryStore()
-        Loader(store, self.topic).load(list(last.values()))
+        ChangesLoader(store, self.topic).load(list(last.values()))
         return dump(store, 0, NEVER)
 
     def check(self) -> None:
@@ -299,8 +306,8 @@ def test_records_that_are_gone_unseen_stop_their_partition(worked: Rig) -> None:
     assert worked.state(1)[0] == worked.made_by_log(1)
     worked.accept_loss = True
     worked.work()
-    records, head = worked.state()
-    assert head.position.era == 1
+    records, checkpoint = worked.state()
+    assert checkpoint.position.era == 1
     kept = {key: record for key, record in records.items() if record.position.era == 0}
     assert BASE in {record.key_text for record in kept.values()}
     assert kept.items() <= before.items()
@@ -328,21 +335,21 @@ def test_a_replaced_log_begins_an_era(rig: Rig) -> None:
     rig.delete(rig.topic.log)
     rig.work()
     for partition in range(PARTITIONS):
-        records, head = rig.state(partition)
-        assert (records, head.position) == (before[partition], Position(1, -1))
+        records, checkpoint = rig.state(partition)
+        assert (records, checkpoint.position) == (before[partition], Position(1, -1))
     rig.write(40)
     rig.work()
     after = [rig.state(partition) for partition in range(PARTITIONS)]
     lose_store(rig)
     rig.work()
     for partition in range(PARTITIONS):
-        records, head = rig.state(partition)
-        assert (records, head.position, head.origins) == (
+        records, checkpoint = rig.state(partition)
+        assert (records, checkpoint.position, checkpoint.origins) == (
             after[partition][0],
             after[partition][1].position,
             after[partition][1].origins,
         )
-        assert head.position.era == 1
+        assert checkpoint.position.era == 1
 
 
 def stale(rig: Rig) -> list[Change]:
@@ -362,19 +369,19 @@ def write_stale(rig: Rig) -> None:
     assert producer.flush(SECONDS_MAX) == 0
 
 
-def test_foreign_writes_are_put_right_by_a_live_owner(rig: Rig) -> None:
+def test_stale_owner_writes_are_put_right_by_a_live_owner(rig: Rig) -> None:
     """The owner sees the jump in its offsets and writes the newest of each key again."""
     with rig.working() as worker:
         rig.settle(worker)
         write_stale(rig)
         rig.write(12)
         rig.settle(worker)
-        wait_for(lambda: worker.statistics().counts.foreign_writes, "foreign writes to be seen")
+        wait_for(lambda: worker.statistics().counts.stale_owner_writes, "stale-owner writes to be seen")
     rig.check()
 
 
 @pytest.mark.parametrize("lose", [lose_nothing, lose_store])
-def test_foreign_writes_are_put_right_by_the_next_owner(rig: Rig, lose: Callable[[Rig], None]) -> None:
+def test_stale_owner_writes_are_put_right_by_the_next_owner(rig: Rig, lose: Callable[[Rig], None]) -> None:
     """Written while nobody was there, they are found at the next open, on either road."""
     rig.work()
     write_stale(rig)
@@ -393,8 +400,12 @@ def test_a_log_gets_its_append_time(kafka: str, prefix: str, tmp_path: Path) -> 
     wait_for(lambda: rig.topic.log in rig.admin.list_topics(timeout=10).topics, "the topic to be known")
     ensure_topics(rig.settings.kafka_client, rig.topics)
     resource = ConfigResource(ResourceType.TOPIC, rig.topic.log)
-    found = rig.admin.describe_configs([resource])[resource].result(SECONDS_MAX)
-    assert found["message.timestamp.type"].value == "LogAppendTime"
+
+    def time_type() -> str:
+        found = rig.admin.describe_configs([resource])[resource].result(SECONDS_MAX)
+        return str(found["message.timestamp.type"].value)
+
+    wait_for(lambda: time_type() == "LogAppendTime", "the setting to be known")
     rig.write()
     assert {message.timestamp()[0] for message in rig._messages(rig.topic.log, 0)} == {2}
     with ExitStack() as stack:

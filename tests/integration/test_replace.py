@@ -109,6 +109,10 @@ def test_a_page(client: Wire, served: Served) -> None:
     client.send("sow_and_delta_subscribe", order_by="/id", skip_n=2, options="oof,replace", **about)
     messages = client.receive_until(lambda message: message["command"] == "group_end")
     assert said(messages) == [("oof", 0), ("oof", 1), ("sow", 3), ("sow", 4)]
+    assert (
+        client.fail("sow_and_delta_subscribe", skip_n=0, options="oof,replace", **about)["reason"]
+        == "invalid order by"
+    )
     client.send("sow_and_delta_subscribe", order_by="/n", skip_n=0, options="oof,replace", **about)
     messages = client.receive_until(lambda message: message["command"] == "group_end")
     assert said(messages) == [("oof", 2), ("sow", 5)]

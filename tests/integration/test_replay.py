@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
-from sowline.async_client import AsyncClient
-from sowline.bookmark import format_time, read_time
-from sowline.client import Client
+from sowline.client.ask import Ask
+from sowline.client.async_client import AsyncClient
+from sowline.client.client import Client
+from sowline.client.stream import Stream
 from sowline.errors import SowlineError
-from sowline.stream import Ask, Stream
+from sowline.model.bookmark import format_time, read_time
 from tests.integration.load import SELECTIONS, Life, Publishers, assert_same, model_of, new_seed, write_marks
 from tests.integration.model import Model, Position
 from tests.integration.services import SECONDS_MAX, Service, System, http_text, positions_of, system
@@ -161,6 +162,28 @@ def test_a_time_begins_behind_what_was_until_then(client: Wire, past: Past) -> N
         ("publish", "d", 3),
     ]
     assert (end["status"], len(positions_of(end["bookmark"]))) == ("success", 2)
+
+
+@pytest.mark.parametrize("start", ["00010101T000000Z", "19691231T235959.999Z", "19700101T000000Z"])
+def test_a_time_before_every_change(client: Wire, past: Past, start: str) -> None:
+    """It begins before the first change; times before 1970 are such times, as a begin and as an end."""
+    client.send("subscribe", topic=past.topic, bookmark=start, up_to="now", ack_type="completed")
+    *messages, end = client.receive_until(completed)
+    assert (len(messages), end["status"]) == (6, "success"), messages
+    client.send("subscribe", topic=past.topic, bookmark="epoch", up_to=start, ack_type="completed")
+    [end] = client.receive_until(completed)
+    assert end["status"] == "success"
+
+
+@pytest.mark.parametrize("start", ["99991231T235959.999999Z", "29990101T000000Z"])
+def test_a_time_after_every_change(client: Wire, past: Past, start: str) -> None:
+    """Nothing begins at a time that is to come; an end may be one."""
+    client.send("subscribe", topic=past.topic, bookmark=start)
+    refused = client.receive()
+    assert (refused["reason"], "still to come" in refused["message"]) == ("invalid bookmark", True)
+    client.send("subscribe", topic=past.topic, bookmark="now", up_to=start, sub_id="s", ack_type="processed")
+    assert client.receive()["status"] == "success"
+    client.send("unsubscribe", sub_id="s")
 
 
 def test_deltas_are_replayed(client: Wire, past: Past) -> None:
@@ -512,7 +535,7 @@ def test_whoever_comes_from_wherever_is_told_everything_once(replicas: Replicas)
     seed = new_seed()
     topic = replicas.topic("load")
     visitors = [Visitor(replicas, topic, random.Random(seed + number)) for number in range(VISITORS)]
-    watching = [
+    watchers = [
         Watching(replicas.queries[number % 2].url, topic, filter)
         for number, filter in enumerate(SELECTIONS[:3])
     ]
@@ -522,7 +545,7 @@ def test_whoever_comes_from_wherever_is_told_everything_once(replicas: Replicas)
         async with asyncio.TaskGroup() as tasks:
             for visitor in visitors:
                 tasks.create_task(visitor.run(stop, marks))
-            for one in watching:
+            for one in watchers:
                 tasks.create_task(one.run(stop))
             await asyncio.sleep(WRITING_SECONDS)
             await asyncio.to_thread(publishers.stop)
@@ -534,12 +557,12 @@ def test_whoever_comes_from_wherever_is_told_everything_once(replicas: Replicas)
     model, times = model_of(replicas.system, topic), replicas.times(topic)
     visits = [visit for visitor in visitors for visit in visitor.visits]
     assert sum(visit.time_ms is not None and visit.group_end is not None for visit in visits) > VISITORS / 2
-    for visit in visits:
-        if visit.begun is not None or visit.group_end is not None:
-            visit.check(model)
-            visit.check_time(model, times)
-    assert sum(one.proofs for one in watching) > 10
-    for one in watching:
+    for past in visits:
+        if past.begun is not None or past.group_end is not None:
+            past.check(model)
+            past.check_time(model, times)
+    assert sum(one.proofs for one in watchers) > 10
+    for one in watchers:
         for bookmark, view in one.looks:
             assert view == model.sow(one.filter, positions_of(bookmark))
 
@@ -562,5 +585,5 @@ def test_the_command_reads_from_one_time_to_another(replicas: Replicas, past: Pa
     assert [(body["id"], body["n"]) for body in records] == [("a", 1), ("b", 1), ("c", 1)]
     both = read("sow-and-subscribe", past.topic, "-b", first, "--up-to", "now")
     assert [body["n"] for body in both] == [1, 1, 1, 2, 3, 3]
-    [road, *_] = read("explain", past.topic, "-b", first)[0]["roads"]
+    [road, *_] = read("explain", past.topic, "-b", first)[0]["access_paths"]
     assert road["topic"] == past.topic

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import uuid
@@ -13,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from sowline import Client
+from sowline.client.publisher import Publisher
+from sowline.config.kafka_options import kafka_config
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.kafka import kafka_config
-from sowline.publisher import Publisher
-from sowline.topics import parse_topics
 from tests.integration.secured import PASSWORD, Secured, secured_broker
 from tests.integration.services import ROOT, Service, http_text, wait_for
 
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
+pytestmark = pytest.mark.needs("openssl")
 
 
 class Served:

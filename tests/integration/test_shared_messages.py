@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from sowline.options import parse_options
+from sowline.protocol.options import parse_options
 from tests.integration.load import new_seed
 from tests.integration.served import Served, ServedTopic, beside_bookmarks, live, serve
 from tests.integration.test_change_deltas import merge_into

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from sowline.async_client import AsyncClient
-from sowline.stream import Stream
+from sowline.client.async_client import AsyncClient
+from sowline.client.stream import Stream
 from tests.integration.load import (
     Life,
     Publishers,
@@ -94,11 +94,11 @@ def watched(workers: Workers) -> Iterator[Life]:
     """Let a subscriber read, in a thread of its own, what happens meanwhile: then all of it."""
     life, marks = Life("1=1", oof=True), Future[dict[int, Position]]()
     with ThreadPoolExecutor(1) as threads:
-        watching = threads.submit(asyncio.run, watch(workers, life, marks))
+        stale_write_monitor = threads.submit(asyncio.run, watch(workers, life, marks))
         try:
             yield life
             marks.set_result(write_marks(workers.system, workers.query.url, workers.topic))
-            watching.result()
+            stale_write_monitor.result()
         finally:
             marks.cancel()
 

@@ -13,8 +13,9 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from sowline import Client
+from sowline.config.kafka_options import kafka_config
 from sowline.errors import SowlineError
-from sowline.kafka import kafka_config, read_at
+from sowline.kafka.clients import read_at
 from tests.integration.compaction import compact, end_haste, hasten_compaction
 from tests.integration.served import Served, serve
 from tests.integration.services import SECONDS_MAX, http_text, wait_for
@@ -26,8 +27,8 @@ KEY = "a/b ?%é"
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """Documents in two partitions, such whose timelines are short, such to be compacted, and none."""
-    documents = {"key": "/id", "documents": True}
-    topics = {
+    documents: Json = {"key": "/id", "documents": True}
+    topics: dict[str, Json] = {
         "reviews": documents | {"partitions": 2},
         "brief": documents | {"history_ttl": "1s"},
         "packed": documents,

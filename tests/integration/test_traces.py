@@ -17,7 +17,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from sowline import AsyncClient, tracing
+from sowline import AsyncClient
+from sowline.runtime import tracing
 from tests.integration.services import Service, System, headers_of, system, wait_for
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -148,7 +149,7 @@ async def test_a_publish_and_its_delivery_are_one_trace(traced: Traced, mine: Tr
     ended = InMemorySpanExporter()
     async with (
         AsyncClient(traced.query.url, kafka=traced.system.kafka) as client,
-        aclosing(client.subscribe(traced.topic, bookmark="epoch")) as messages,
+        aclosing(client.subscribe(traced.topic, bookmark="epoch")) as messages,  # type: ignore[type-var]
     ):
         await client.publish(traced.topic, {"id": 0})
         await client.flush()

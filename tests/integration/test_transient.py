@@ -8,12 +8,12 @@ from pathlib import Path
 import orjson
 import pytest
 
-from materializer.starting import Starting
-from materializer.worker import Worker, group_of
-from sowline.bookmark import format_time
-from sowline.change import PROGRESS_KEY, RESET, Change
-from sowline.cluster import ensure_topics
-from sowline.publisher import Publisher
+from materializer.worker.assignment import StartPhase
+from materializer.worker.worker import Worker, group_of
+from sowline.client.publisher import Publisher
+from sowline.kafka.admin import ensure_topics
+from sowline.model.bookmark import format_time
+from sowline.protocol.change import PROGRESS_KEY, RESET, Change
 from tests.integration.services import wait_for
 from tests.integration.test_recovery import PARTITIONS, Rig, lose_nothing, lose_store
 
@@ -23,7 +23,7 @@ class Transient(Rig):
 
     def worker(self, stopping: Callable[[], bool]) -> Worker:
         """Return a worker of a process of its own."""
-        starting = Starting(self.cluster, group_of(self.settings), self.topics.topics)
+        starting = StartPhase(self.cluster, group_of(self.settings), self.topics.topics)
         return Worker(self.settings, self.topics, stopping, starting)
 
     def publish(self, *ids: int) -> None:
@@ -99,6 +99,7 @@ def test_a_partition_that_moves_keeps_its_records(rig: Transient) -> None:
         wait_for(lambda: len(first.statistics().positions) == 1, "a partition to be let go")
         (moved,) = second.statistics().positions
         held = (
-            second._partitions[moved].head.records + first._partitions[rig.place(1 - moved[1])].head.records
+            second._owned.partitions[moved].checkpoint.records
+            + first._owned.partitions[rig.place(1 - moved[1])].checkpoint.records
         )
         assert held == 4

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sowline import Client, LocalView
-from sowline.key import partition_of
+from sowline.model.key import partition_of
 from tests.integration.changes import read_changes
 from tests.integration.compaction import compact, end_haste, hasten_compaction
 from tests.integration.load import Publishers, check_all, check_sow, model_of, new_seed, write_marks
@@ -229,7 +229,7 @@ def test_stalled_owner_wakes(pair: Pair) -> None:
         assert dict(view) == model.sow()
 
 
-def test_foreign_writes(pair: Pair) -> None:
+def test_stale_owner_writes(pair: Pair) -> None:
     """Old events that a woken worker writes once more are followed by the newest of their keys, deletions too."""
     records = [{"id": number, "qty": number} for number in range(20)]
     pair.system.write(pair.topic, *records, *({"id": n["id"], "qty": 45 + n["id"]} for n in records))

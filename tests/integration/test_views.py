@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sowline.async_client import AsyncClient
+from sowline.client.async_client import AsyncClient
 from tests.integration.load import (
     SELECTIONS,
     Life,

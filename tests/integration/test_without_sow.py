@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from sowline.change import Change
-from sowline.cluster import ensure_topics
+from sowline.client.publisher import Publisher
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.publisher import Publisher
-from sowline.topics import parse_topics
+from sowline.kafka.admin import ensure_topics
+from sowline.protocol.change import Change
 from tests.integration.services import SECONDS_MAX
 from tests.integration.test_recovery import PARTITIONS, Rig, lose_nothing, lose_store
 
@@ -54,8 +54,8 @@ def test_messages_are_told_once(kafka: str, prefix: str, tmp_path: Path, lose: C
     rig.work()
     assert rig.told() == sorted(b'{"id":%d,"n":%d}' % (n % 2, n) for n in range(30))
     for partition in range(PARTITIONS):
-        records, head = rig.state(partition)
-        assert (records, head.records) == ({}, 0)
+        records, checkpoint = rig.state(partition)
+        assert (records, checkpoint.records) == ({}, 0)
     changes = rig.settings_of(rig.topic.changes)
     assert (changes["cleanup.policy"], changes["retention.ms"]) == ("delete", "3600000")
 

@@ -1,11 +1,12 @@
 """Commands that come in through the doors: acknowledged once Kafka has them, and told what became of them."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from sowline.bookmark import parse_bookmark
+from sowline.model.bookmark import parse_bookmark
 from tests.integration.served import Served, query, serve
 from tests.integration.services import post_commands
 from tests.integration.wire import Json, Wire
@@ -63,7 +64,8 @@ def test_subscribers_are_told_the_correlation(served: Served, client: Wire) -> N
     client.receive()
     client.send("publish", topic=name, data={"id": 1}, correlation_id="c-1")
     client.send("publish", topic=name, data={"id": 2}, correlation_id="c-2")
-    assert client.receive()["data"] == {"id": 1}
+    message = client.receive()
+    assert (message["data"], message["correlation_id"]) == ({"id": 1}, "c-1")
     client.send("flush", ack_type="processed")
     assert client.receive()["command"] == "ack"
 
@@ -148,6 +150,25 @@ def test_post(served: Served, client: Wire) -> None:
     gone = post(served, "orders", "sow_delete", filter="/n > 1", ack="processed")
     assert gone["records_deleted"] == 2
     assert query(client, topic) == [{"id": 1, "n": 1, "m": 1}]
+
+
+@pytest.mark.parametrize(
+    ("id", "reasons", "said"),
+    [
+        (10**30, {"bad key"}, "got a number beyond 64 bits (about 1e+30): write it as a string"),
+        ("\ud800", {"not json", "bad request"}, "got half of a surrogate pair at line 1, column"),
+        ("", {"key empty"}, "expected at least one character in the key field /id, got an empty string"),
+    ],
+)
+def test_what_no_key_can_be_is_refused_with_a_true_sentence(
+    served: Served, client: Wire, id: Any, reasons: set[str], said: str
+) -> None:
+    """Over both APIs: what was expected, what came, what to do."""
+    over_http = post(served, "orders", "publish", json.dumps({"id": id}).encode())
+    over_websocket = client.fail("publish", topic=served["orders"].name, data={"id": id})
+    assert {over_http["reason"], over_websocket["reason"]} == reasons
+    assert said in over_http["message"]
+    assert said in over_websocket["message"]
 
 
 def test_a_number_is_a_repeat_the_second_time(served: Served) -> None:

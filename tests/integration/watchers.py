@@ -4,15 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from sowline.async_client import AsyncClient
-from sowline.stream import Stream
+from sowline.client.async_client import AsyncClient
+from sowline.client.stream import Stream
 from tests.integration.load import SELECTIONS, Life, subscribed
 from tests.integration.model import Position
 from tests.integration.services import SECONDS_MAX
 
 
 @asynccontextmanager
-async def watching(url: str, topic: str, *filters: str) -> AsyncIterator["Watchers"]:
+async def stale_write_monitor(url: str, topic: str, *filters: str) -> AsyncIterator["Watchers"]:
     """Lend subscribers, one for each filter, that read all the time; without filters for all of `SELECTIONS`."""
     async with AsyncExitStack() as stack:
         watchers = Watchers()

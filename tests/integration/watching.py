@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from sowline.order import parse_order
+from sowline.expressions.order import parse_order
 from tests.integration.model import FILTERS, Body, Model
 from tests.integration.services import positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire
@@ -92,7 +92,8 @@ def _result(grouping: Sequence[str], values: Sequence[Any], bodies: list[Body]) 
         above, _, last = name.rpartition(".")
         (result.setdefault(above, {}) if above else result)[last] = value
     quantities = [body["qty"] for body in bodies if "qty" in body]
-    least, most = (min(quantities), max(quantities)) if quantities else (None, None)
+    least: Any = min(quantities, default=None)
+    most: Any = max(quantities, default=None)
     return result | {
         "n": len(bodies),
         "total": sum(quantities) if quantities else None,

@@ -21,7 +21,7 @@ class ClockLoop(asyncio.SelectorEventLoop):
         """The time that the test has set."""
         return self._now
 
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Note when a timer is due, so that no tick jumps over it."""

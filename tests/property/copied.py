@@ -5,22 +5,24 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from materializer.damage import StoreDamaged
-from materializer.head import Head
-from materializer.partition_copy import PartitionCopy, Written
-from materializer.recovery import Extent, Recovery, walk
-from materializer.store import MemoryStore
-from sowline.topics import TopicDefinition
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.errors import StoreDamaged
+from materializer.partition.kafka_partition import KafkaExtent
+from materializer.partition.recovery import Recovery
+from materializer.standby.warm_copy import ReadEvent, WarmCopy
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from sowline.config.topics import TopicDefinition
 from tests.property.world import Disk, World, rocks_in_memory
 
 
-class CopyInMemory(PartitionCopy):
+class CopyInMemory(WarmCopy):
     """A copy whose files are on a disk in memory."""
 
     disk: Disk
 
     def _replace(self) -> None:
-        self.disk[self._path] = self.disk.pop(self._beside)
+        self.disk[self._path] = self.disk.pop(self._loading_path)
 
 
 class CopiedWorld(World):
@@ -36,11 +38,11 @@ class CopiedWorld(World):
 
     def patched(self) -> list[AbstractContextManager[Any]]:
         """Return what must be entered for recoveries and copies to read this world."""
-        quiet = patch("materializer.partition_copy.log.info", lambda *_, **__: None)
+        progress_timer = patch("materializer.standby.warm_copy.log.info", lambda *_, **__: None)
         return [
             *super().patched(),
-            patch("materializer.partition_copy.RocksStore", rocks_in_memory(self.other)),
-            quiet,
+            patch("materializer.standby.warm_copy.RocksStore", rocks_in_memory(self.other)),
+            progress_timer,
         ]
 
     def copy(self, number: int) -> CopyInMemory:
@@ -49,18 +51,18 @@ class CopiedWorld(World):
             self.copies[number] = self._begun(number)
         return self.copies[number]
 
-    def _begun(self, number: int, anew: bool = False) -> CopyInMemory:
+    def _begun(self, number: int, reset_to: bool = False) -> CopyInMemory:
         copy = CopyInMemory(
             self.definition, number, Path(str(number)), lambda topic: self._changes_id(number)
         )
         copy.disk = self.other
         try:
-            copy.begin(anew)
+            copy.begin(reset_to)
             while copy.reads_from is None:
                 copy.check(2)
         except StoreDamaged:
-            assert not anew
-            return self._begun(number, anew=True)
+            assert not reset_to
+            return self._begun(number, reset_to=True)
         return copy
 
     def _changes_id(self, number: int) -> str:
@@ -73,7 +75,7 @@ class CopiedWorld(World):
             copy.reload("replaced")
         new = [message for message in changes.held if message.at >= copy.next_offset][:count]
         if new:
-            copy.take([Written(one.at, one.event) for one in new], changes.end)
+            copy.take([ReadEvent(one.at, one.event) for one in new], changes.end)
         else:
             copy.ended(changes.end)
         while copy.reads_from is None:
@@ -81,8 +83,8 @@ class CopiedWorld(World):
         if copy.is_warm:
             store = copy._store
             assert store is not None
-            assert walk(store) == store.tally()
-            assert Head.decode(store.head() or b"").changes_end == copy.next_offset
+            assert checksum_of(store) == store.checksum()
+            assert Checkpoint.decode(store.checkpoint() or b"").changes_end == copy.next_offset
         return not new
 
     def catch_up(self, number: int) -> MemoryStore | None:
@@ -108,10 +110,10 @@ class CopiedWorld(World):
             self.takeovers += 1
         self.owner(number)
 
-    def _recovery(self, number: int, anew: bool = False) -> Recovery:
+    def _recovery(self, number: int, reset_to: bool = False) -> Recovery:
         changes = self.changes[number]
         start = changes.held[0].at if changes.held else changes.end
-        extent = Extent("log", 0, len(self.logs[number]), start, changes.end, self._changes_id(number))
+        extent = KafkaExtent("log", 0, len(self.logs[number]), start, changes.end, self._changes_id(number))
         copy = self.taken.pop(number, None)
         path = Path(str(number))
-        return Recovery({}, self.definition, number, path, extent, begins_anew=anew, copy=copy)
+        return Recovery({}, self.definition, number, path, extent, starts_empty=reset_to, copy=copy)

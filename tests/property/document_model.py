@@ -1,6 +1,6 @@
 """The perfect model of a topic of documents: what every write does to the content and to the account of its writes.
 
-What a delta makes of a value is left to `sowline.document`, which others prove; all else is written from the
+What a delta makes of a value is left to `sowline.emodb`, which others prove; all else is written from the
 contract.
 """
 
@@ -12,8 +12,8 @@ from hashlib import blake2b, md5
 from typing import NamedTuple
 from uuid import UUID
 
-from sowline.command import LogRecord
-from sowline.document import UNDEFINED, Intrinsics, compile_condition, parse_delta, same
+from sowline.emodb import UNDEFINED, Intrinsics, compile_condition, parse_delta, same
+from sowline.protocol.command import LogRecord
 from tests.property.model import Account, Body, Effect, Kept, PartitionModel, Place, Refused, merged, tags_of
 
 NEVER_WRITTEN = "0" * 32
@@ -112,7 +112,7 @@ class DocumentModel(PartitionModel):
         self.known[offset] = dict(self.accounts)
 
     def _publish(self, record: LogRecord, command: str, number: tuple[str, Place] | None) -> None:
-        key, body = self._parse(record.value or b"")
+        key, body = self._read(record)
         if not self._is_mine(record, key):
             return
         kept = self.kept.get(key, Kept(None, {}))
@@ -153,6 +153,12 @@ class DocumentModel(PartitionModel):
         times = map(_instant, (account.first, account.last, account.mutated))
         return Intrinsics(key, self.table, account.signature, kept.body is None, *times)
 
+    def _check_key(self, key: str, body: Body) -> None:
+        if "id" in body and body["id"] is None:
+            raise Refused("key null")
+        if "id" in body and str(body["id"]) != key:
+            raise Refused("key changed")
+
     def _write(
         self,
         record: LogRecord,
@@ -164,10 +170,7 @@ class DocumentModel(PartitionModel):
         """Keep a document, None if it is gone, unless it may not be so."""
         if body is not None:
             body = body | self.template
-            if "id" in body and body["id"] is None:
-                raise Refused("key null")
-            if "id" in body and str(body["id"]) != key:
-                raise Refused("key changed")
+            self._check_key(key, body)
             self._check_room(kept)
             if len(json.dumps(body, separators=(",", ":"))) > self.bytes_max:
                 raise Refused("too large")
@@ -202,7 +205,7 @@ class DocumentModel(PartitionModel):
             except ValueError:
                 return blake2b(headers["sow.change_id"].encode(), digest_size=16).digest()
         origin = headers.get("sow.origin", f"{self.number}@{record.offset}")
-        partition, offset = (int(part) for part in origin.split("@"))
+        partition, offset = (int(part) for part in origin.rpartition(":")[2].split("@"))
         return partition.to_bytes(4, "big") + bytes(4) + offset.to_bytes(8, "big")
 
 

@@ -5,11 +5,13 @@ in another way wherever there is one.
 """
 
 import hashlib
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import re2  # type: ignore[import-untyped,unused-ignore]
@@ -178,15 +180,75 @@ def reference_verdict(node: Node, document: dict[str, Any]) -> bool | None:
     return None if number is None or math.isnan(number) else number != 0
 
 
+Reader = Callable[[Node], list[Any]]
+"""What a node is of the document at hand."""
+
+
+def reference_logic(node: Not | And | Or, document: dict[str, Any]) -> bool | None:
+    """NOT, AND and OR of what nodes are as conditions."""
+    match node:
+        case Not(operand):
+            return reference_not(reference_verdict(operand, document))
+        case And(terms):
+            return reference_and([reference_verdict(term, document) for term in terms])
+        case Or(terms):
+            return reference_or([reference_verdict(term, document) for term in terms])
+
+
+def reference_pairs(operand: Node, items: tuple[Node, ...], values: Reader) -> list[tuple[Any, Any]]:
+    """Each scalar of a node, with each of a list's."""
+    return [(one, other) for one in values(operand) for item in items for other in values(item)]
+
+
+def reference_between(node: Between, values: Reader) -> bool | None:
+    """BETWEEN of nodes, for any three of their scalars."""
+    triples = itertools.product(values(node.operand), values(node.low), values(node.high))
+    return reference_or(
+        [
+            reference_and([reference_compare(">=", one, a), reference_compare("<=", one, b)])
+            for one, a, b in triples
+        ]
+    )
+
+
+def reference_predicate(node: Comparison | Between | In | Like | Affixed, values: Reader) -> bool | None:
+    """A predicate holds where it does for any of the scalars that its operands are."""
+    match node:
+        case Comparison(name, left, right):
+            return reference_or(
+                [reference_compare(name, *pair) for pair in reference_pairs(left, (right,), values)]
+            )
+        case Between():
+            return reference_between(node, values)
+        case In(operand, items):
+            equal = reference_pairs(operand, items, values)
+            return reference_or([reference_compare("=", *pair) for pair in equal])
+        case Like(operand, pattern, raw):
+            return reference_or([reference_like(one, pattern, raw) for one in values(operand)])
+        case Affixed(end, operand, items):
+            affixed = reference_pairs(operand, items, values)
+            return reference_or([reference_affix(end, *pair) for pair in affixed])
+
+
+def reference_missing(node: IsNaN | IsNull, value: Any) -> bool:
+    """IS NAN and IS NULL, of one scalar."""
+    if isinstance(node, IsNull):
+        return value is None
+    number = reference_number(value)
+    return number is not None and math.isnan(number)
+
+
+def reference_arithmetic(node: Arithmetic, values: Reader) -> Any:
+    """A sum or a product, from left to right."""
+    result = values(node.first)[0]
+    for operator, operand in node.rest:
+        result = reference_calculate(operator, result, values(operand)[0])
+    return result
+
+
 def reference_values(node: Node, document: dict[str, Any]) -> list[Any]:
     """What a node is of a document: a list of scalars, never empty."""
-
-    def values(operand: Node) -> list[Any]:
-        return reference_values(operand, document)
-
-    def verdicts(operands: tuple[Node, ...]) -> list[bool | None]:
-        return [reference_verdict(operand, document) for operand in operands]
-
+    values = partial(reference_values, document=document)
     match node:
         case Literal(value):
             return [None if value == "" else value]
@@ -194,47 +256,18 @@ def reference_values(node: Node, document: dict[str, Any]) -> list[Any]:
             return reference_read(document, path.steps) or [None]
         case Signed(sign, operand):
             return [reference_calculate("*", 1 if sign == "+" else -1, values(operand)[0])]
-        case Arithmetic(first, rest):
-            result = values(first)[0]
-            for operator, operand in rest:
-                result = reference_calculate(operator, result, values(operand)[0])
-            return [result]
-        case Comparison(name, left, right):
-            pairs = [(one, other) for one in values(left) for other in values(right)]
-            return [reference_or([reference_compare(name, *pair) for pair in pairs])]
-        case Between(operand, low, high):
-            triples = [(one, a, b) for one in values(operand) for a in values(low) for b in values(high)]
-            return [
-                reference_or(
-                    [
-                        reference_and([reference_compare(">=", one, a), reference_compare("<=", one, b)])
-                        for one, a, b in triples
-                    ]
-                )
-            ]
-        case In(operand, items):
-            equal = [(one, other) for one in values(operand) for item in items for other in values(item)]
-            return [reference_or([reference_compare("=", *pair) for pair in equal])]
-        case Like(operand, pattern, raw):
-            return [reference_or([reference_like(one, pattern, raw) for one in values(operand)])]
-        case Affixed(end, operand, items):
-            affixed = [(one, affix) for one in values(operand) for item in items for affix in values(item)]
-            return [reference_or([reference_affix(end, *pair) for pair in affixed])]
-        case IsNaN(operand):
-            number = reference_number(values(operand)[0])
-            return [number is not None and math.isnan(number)]
+        case Arithmetic():
+            return [reference_arithmetic(node, values)]
+        case Comparison() | Between() | In() | Like() | Affixed():
+            return [reference_predicate(node, values)]
+        case IsNaN(operand) | IsNull(operand):
+            return [reference_missing(node, values(operand)[0])]
         case Call("IF", (condition, chosen, otherwise)):
             return values(chosen if reference_verdict(condition, document) else otherwise)[:1]
         case Call(name, arguments):
             return [reference_call(name, [values(argument) for argument in arguments])]
-        case IsNull(operand):
-            return [values(operand)[0] is None]
-        case Not(operand):
-            return [reference_not(reference_verdict(operand, document))]
-        case And(terms):
-            return [reference_and(verdicts(terms))]
-        case Or(terms):
-            return [reference_or(verdicts(terms))]
+        case Not() | And() | Or():
+            return [reference_logic(node, document)]
     raise AssertionError(node)
 
 
@@ -427,12 +460,13 @@ def distance(*degrees: float) -> float:
 
 def crc(text: str, bits: int, polynomial: int) -> int:
     """A reflected CRC, bit by bit: the definition."""
-    remainder = 2**bits - 1
+    ones = (1 << bits) - 1
+    remainder = ones
     for byte in text.encode():
         for place in range(8):
             bit = (remainder ^ byte >> place) & 1
             remainder = remainder >> 1 ^ (int(f"{polynomial:0{bits}b}"[::-1], 2) if bit else 0)
-    return remainder ^ 2**bits - 1
+    return remainder ^ ones
 
 
 def moment(timestamp: Any, zone: str = "Z") -> Any:

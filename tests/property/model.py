@@ -7,10 +7,10 @@ functions, every step copies what it needs.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from sowline.command import LogRecord
-from sowline.key import partition_of, sow_key
+from sowline.model.key import partition_of, sow_key
+from sowline.protocol.command import LogRecord
 
 Body = dict[str, Any]
 Place = tuple[int, int]
@@ -26,7 +26,7 @@ FILTERS: dict[str, Callable[[Body], bool]] = {
 
 COMMANDS = {"publish", "delta_publish", "delta", "sow_delete", "expire", "define"}
 HEADERS = {"command", "publisher", "sequence", "filter", "keys", "origin", "expiration", "guard"}
-HEADERS |= {"tags", "change_id"}
+HEADERS |= {"tags", "change_id", "origin_time"}
 PUBLISHERS_MAX = 8
 TAG_CHARACTERS_MAX = 100
 
@@ -91,6 +91,8 @@ class PartitionModel:
     forwards: dict[tuple[int, int], LogRecord] = field(default_factory=dict)
     states: dict[int, dict[str, Body]] = field(default_factory=dict)
     time: int = 0
+    log_id: str = "log"
+    foreign: set[int] = field(default_factory=set)
     seen: set[tuple[int, int]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -120,7 +122,11 @@ class PartitionModel:
         command = self._command(headers)
         origin = headers.get("sow.origin")
         if origin is not None:
-            partition, offset = (int(part) for part in origin.split("@"))
+            log_id, _, first = origin.partition(":")
+            if log_id != self.log_id:
+                self.foreign.add(record.offset)
+                return
+            partition, offset = (int(part) for part in first.split("@"))
             if (partition, offset) in self.seen:
                 return
             self.seen.add((partition, offset))
@@ -141,11 +147,12 @@ class PartitionModel:
         else:
             self._publish(record, command, number)
 
-    @staticmethod
-    def _command(headers: dict[str, str]) -> str:
+    headers_known: ClassVar[frozenset[str]] = frozenset(HEADERS)
+
+    def _command(self, headers: dict[str, str]) -> str:
         command = headers.get("sow.command", "publish")
         bad = command not in COMMANDS or any(
-            name.startswith("sow.") and name[4:] not in HEADERS for name in headers
+            name.startswith("sow.") and name[4:] not in self.headers_known for name in headers
         )
         bad = bad or any(len(tag) > TAG_CHARACTERS_MAX for tag in tags_of(headers))
         if ("sow.publisher" in headers) != ("sow.sequence" in headers):
@@ -155,7 +162,7 @@ class PartitionModel:
         if ("sow.guard" in headers) != (command == "expire"):
             raise Refused("bad header")
         if command in ("expire", "define") and set(headers) & {
-            f"sow.{name}" for name in HEADERS - {"command", "guard"}
+            f"sow.{name}" for name in self.headers_known - {"command", "guard"}
         }:
             raise Refused("bad header")
         return command
@@ -199,7 +206,19 @@ class PartitionModel:
             return self.time + round(seconds * 1000) if seconds else None
         return self.time + self.expiration if isinstance(self.expiration, int) else None
 
-    def _parse(self, value: bytes) -> tuple[str, Body]:
+    def _read(self, record: LogRecord) -> tuple[str, Body]:
+        """Return the key text and the body of a message."""
+        return self._parse(record.value or b"")
+
+    def _named(self, record: LogRecord) -> str:
+        """Return the key text that a command without a body names."""
+        return (record.key or b"").decode()
+
+    def sow_key(self, key: str) -> bytes:
+        """Return the SOW key of a key text."""
+        return sow_key(self.domain, key)
+
+    def _body(self, value: bytes) -> Body:
         if len(value) > self.bytes_max:
             raise Refused("too large")
         try:
@@ -208,11 +227,17 @@ class PartitionModel:
             raise Refused("not json") from None
         if not isinstance(body, dict):
             raise Refused("not an object")
+        return body
+
+    def _parse(self, value: bytes) -> tuple[str, Body]:
+        body = self._body(value)
         if "id" not in body:
             raise Refused("key missing")
         key = body["id"]
         if key is None:
             raise Refused("key null")
+        if key == "":
+            raise Refused("key empty")
         if isinstance(key, float | dict | list):
             raise Refused("bad key")
         return ("true" if key else "false") if isinstance(key, bool) else str(key), body
@@ -240,7 +265,7 @@ class PartitionModel:
         return numbers
 
     def _publish(self, record: LogRecord, command: str, number: tuple[str, Place] | None) -> None:
-        key, body = self._parse(record.value or b"")
+        key, body = self._read(record)
         if not self._is_mine(record, key):
             return
         kept = self.kept.get(key, Kept(None, {}))
@@ -257,7 +282,7 @@ class PartitionModel:
         raise Refused("no documents")
 
     def _delete_named(self, record: LogRecord, number: tuple[str, Place] | None) -> None:
-        key = self._parse(record.value)[0] if record.value else (record.key or b"").decode()
+        key = self._read(record)[0] if record.value else self._named(record)
         if not key:
             raise Refused("key missing")
         if self._is_mine(record, key):
@@ -280,9 +305,10 @@ class PartitionModel:
             matches = FILTERS[headers["sow.filter"]]
             keys = [key for key, body in self.live.items() if matches(body)]
         else:
-            named = headers["sow.keys"].split(",")
-            keys = [key for key in self.live if sow_key(self.domain, key).decode() in named]
-        self._delete(record, sorted(keys, key=lambda key: sow_key(self.domain, key)), number)
+            text = headers["sow.keys"]
+            named = json.loads(text) if text.startswith("[") else text.split(",")
+            keys = [key for key in self.live if self.sow_key(key).decode() in named]
+        self._delete(record, sorted(keys, key=self.sow_key), number)
 
     def _delete(self, record: LogRecord, keys: list[str], number: tuple[str, Place] | None) -> None:
         kept = [(key, self.kept[key]) for key in keys if key in self.kept]

@@ -7,12 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from materializer.head import Head
-from materializer.partition import Partition
-from materializer.recovery import Loader, Opened, walk
-from materializer.store import MemoryStore
-from sowline.command import LogRecord
-from sowline.topics import TopicDefinition
+from materializer.core.checkpoint import Checkpoint
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from sowline.config.topics import TopicDefinition
+from sowline.protocol.command import LogRecord
 from tests.property.world import dump, written
 
 LIMITED = {"name": "things", "key": ["/id"], "partitions": 2, "record_bytes_max": 500}
@@ -115,9 +117,9 @@ records = st.builds(
 def test_any_input_is_applied_or_refused(log: list[LogRecord], definition: TopicDefinition) -> None:
     """Every record has its effect or its reason, and what is written of it can be read again."""
     store, loaded = MemoryStore(), MemoryStore()
-    head = Head(definition=definition.digest, limits=definition.limits)
-    opened = Opened(store, head, head.position)  # type: ignore[arg-type]
-    partition, loader = Partition(definition, 0, opened), Loader(loaded, definition)
+    checkpoint = Checkpoint(definition=definition.digest, limits=definition.limits)
+    opened = OpenedPartition(store, checkpoint, checkpoint.position)  # type: ignore[arg-type]
+    partition, loader = Partition(definition, 0, opened), ChangesLoader(loaded, definition)
     for offset, record in enumerate(log):
         prepared = partition.prepare([replace(record, offset=offset)], len(log))
         made = {str(change.position.offset) for change in prepared.step.changes}
@@ -126,5 +128,5 @@ def test_any_input_is_applied_or_refused(log: list[LogRecord], definition: Topic
         assert events == prepared.events
         partition.commit(prepared, 0)
         loader.load(events)
-    assert walk(store) == store.tally()
+    assert checksum_of(store) == store.checksum()
     assert dump(loaded, 0, 0) == dump(store, 0, 0)

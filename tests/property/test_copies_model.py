@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from materializer.head import Head
-from materializer.store import MemoryStore
+from materializer.core.checkpoint import Checkpoint
+from materializer.store.memory import MemoryStore
 from tests.property.copied import CopiedWorld
 from tests.property.test_core_model import CoreAgainstModel, limits, numbers
 from tests.property.test_transient_model import Transient, same
@@ -42,15 +42,17 @@ class CopiesAgainstModel(CoreAgainstModel):
             self.copied.follow(number, 1)
         self.copied.move(number, cold)
 
-    def _same(self, number: int, store: MemoryStore, head: Head) -> None:
-        super()._same(number, store, replace(head, changes_id=self.world.owner(number).head.changes_id))
+    def _same(self, number: int, store: MemoryStore, checkpoint: Checkpoint) -> None:
+        super()._same(
+            number, store, replace(checkpoint, changes_id=self.world.owner(number).checkpoint.changes_id)
+        )
 
     def _check(self, number: int) -> None:
         store = self.copied.catch_up(number)
         assert store is not None
         follower = self.copied.copy(number)._follower
         assert follower is not None
-        self._same(number, store, follower.head)
+        self._same(number, store, follower.checkpoint)
         super()._check(number)
 
 
@@ -84,9 +86,9 @@ class TransientCopies(Transient):
             follower = self.copied.copy(0)._follower
             assert store is not None
             assert follower is not None
-            since = partition.head.remembered_since
+            since = partition.checkpoint.remembered_since
             assert dump(store, since, 0) == dump(self.copied.store(0), since, 0)
-            assert same(follower.head) == same(partition.head)
+            assert same(follower.checkpoint) == same(partition.checkpoint)
             super().teardown()
 
 

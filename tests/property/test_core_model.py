@@ -10,20 +10,22 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from fanout.subscription import OOF, PUBLISH, Sighting, Subscription
-from materializer.head import Head
-from materializer.partition import Partition
-from materializer.recovery import Loader, Opened, walk
-from materializer.store import MemoryStore
-from query_service.replica import PartitionReplica, Placed
-from query_service.rows import Rows
-from sowline.change import AGAIN, Change
-from sowline.command import EXPIRE
+from fanout.engine.subscription import OOF, PUBLISH, ChangeView, Subscription
+from materializer.core.checkpoint import Checkpoint
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from query_service.index.rows import Rows
+from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from sowline.config.topics import TopicDefinition
 from sowline.filter import compile_filter
-from sowline.following import Verdict, verdict
-from sowline.key import partition_of, sow_key
-from sowline.position import Position, before_the_log
-from sowline.topics import TopicDefinition
+from sowline.model.key import partition_of, sow_key
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import AGAIN, Change
+from sowline.protocol.changes_loader import Verdict, verdict
+from sowline.protocol.command import EXPIRE, Headers, joined_keys
 from tests.property.model import FILTERS, Body, PartitionModel
 from tests.property.world import World, Written, changes_of, dump
 
@@ -51,6 +53,7 @@ malformed = st.sampled_from(
         b"3",
         b"{}",
         b'{"id":null}',
+        b'{"id":""}',
         b'{"id":1.5}',
         b'{"id":{}}',
         b'{"id":1,"more":"' + b"x" * (BYTES_MAX + 2000) + b'"}',
@@ -81,6 +84,8 @@ limits = st.fixed_dictionaries(
         "records_max": st.integers(1, 7),
     },
 )
+other_logs = st.sampled_from(["log2", "LOG", "a-b_c"])
+far_offsets = st.sampled_from([0, 1, 2, 99_999_999_999, 2**63])
 foreign_headers = st.lists(st.just(("traceparent", b"00-1")), max_size=1)
 
 
@@ -107,9 +112,12 @@ class CoreAgainstModel(RuleBasedStateMachine):
         super().__init__()
         self.stack = ExitStack()
 
-    @initialize(partitions=st.integers(1, 3), limits=limits, skew=st.sampled_from([0, 7, -7, 100]))
-    def begin(self, partitions: int, limits: dict[str, Any], skew: int) -> None:
+    @initialize(
+        partitions=st.integers(1, 3), limits=limits, skew=st.sampled_from([0, 7, -7, 100]), data=st.data()
+    )
+    def begin(self, partitions: int, limits: dict[str, Any], skew: int, data: st.DataObject) -> None:
         """Define the topic."""
+        self._choose_keys(data)
         self.partitions = partitions
         self.definition = self.first = self._defined(limits)
         self.world = World(self.definition)
@@ -117,9 +125,24 @@ class CoreAgainstModel(RuleBasedStateMachine):
         for entered in self.world.patched():
             self.stack.enter_context(entered)
 
+    def _choose_keys(self, data: st.DataObject) -> None:
+        """Choose the keys that stand for the ids, where a kind of topic has others."""
+
+    def key_of(self, id: Any) -> str:
+        """Return the key text that stands for an id."""
+        return text_of(id)
+
+    def sow_key(self, key: str) -> bytes:
+        """Return the SOW key of a key text."""
+        return sow_key(DOMAIN, key)
+
+    def keyed(self, records: dict[str, Body]) -> dict[bytes, Body]:
+        """Return the records by SOW key."""
+        return {self.sow_key(key): body for key, body in records.items()}
+
     def _defined(self, limits: dict[str, Any]) -> TopicDefinition:
         """Return the definition with these limits."""
-        given = {"repeat_window": f"{WINDOW}ms", "record_bytes_max": BYTES_MAX} | limits
+        given: dict[str, Any] = {"repeat_window": f"{WINDOW}ms", "record_bytes_max": BYTES_MAX} | limits
         given |= {"partitions": self.partitions, "record_bytes_max": given["record_bytes_max"] + self.room}
         return TopicDefinition.model_validate({"name": "things", **self.defined, **given})
 
@@ -129,7 +152,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
         self,
         key: str | None,
         value: bytes | None,
-        headers: list[tuple[str, bytes]],
+        headers: Headers,
         number: tuple[str, str] | None,
         misplaced: int | None,
     ) -> None:
@@ -159,7 +182,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
         if lifetime is not None:
             headers = [*headers, ("sow.expiration", lifetime.encode())]
         for body in some:
-            self._write(text_of(body["id"]), encoded(body), headers, number, place)
+            self._write(self.key_of(body["id"]), encoded(body), headers, number, place)
 
     @rule(
         selector=st.sampled_from([("sow.filter", text) for text in FILTERS])
@@ -170,8 +193,8 @@ class CoreAgainstModel(RuleBasedStateMachine):
     def delete_selected(self, selector: Any, number: Any, place: int) -> None:
         """Delete what matches a filter, or what SOW keys name."""
         if isinstance(selector, list):
-            keys = [sow_key(DOMAIN, text_of(key)).decode() for key in selector]
-            selector = ("sow.keys", ",".join([*keys, "77"]))
+            keys = [self.sow_key(self.key_of(key)).decode() for key in selector]
+            selector = ("sow.keys", joined_keys([*keys, "77"]))
         headers = [("sow.command", b"sow_delete"), (selector[0], selector[1].encode())]
         self._write(None, None, headers, number, place)
 
@@ -179,14 +202,24 @@ class CoreAgainstModel(RuleBasedStateMachine):
     def delete_named(self, key: Any, by_data: bool, number: Any, place: int | None) -> None:
         """Delete a record by its data, or by a tombstone."""
         if by_data:
-            self._write(text_of(key), encoded({"id": key}), [("sow.command", b"sow_delete")], number, place)
+            self._write(
+                self.key_of(key), encoded({"id": key}), [("sow.command", b"sow_delete")], number, place
+            )
         else:
-            self._write(text_of(key), None, [], number, place)
+            self._write(self.key_of(key), None, [], number, place)
 
     @rule(value=malformed, header=st.none() | bad_headers, place=numbers)
     def write_malformed(self, value: bytes, header: Any, place: int) -> None:
         """Write what can't be applied."""
         self._write(None, value, [] if header is None else [header], None, place)
+
+    @rule(key=ids, body=bodies, log_id=other_logs, origin=st.tuples(numbers, far_offsets), place=numbers)
+    def write_copy_of_another_log(
+        self, key: Any, body: Body, log_id: str, origin: tuple[int, int], place: int
+    ) -> None:
+        """A log is mirrored with its headers, or somebody makes an origin up: of another log, as far as it says."""
+        headers: Headers = [("sow.origin", b"%b:%d@%d" % (log_id.encode(), *origin))]
+        self._write(self.key_of(key), encoded({**body, "id": key}), headers, None, place)
 
     @rule(ms=st.sampled_from([1, 5, WINDOW, WINDOW + 1, -3]))
     def pass_time(self, ms: int) -> None:
@@ -196,26 +229,26 @@ class CoreAgainstModel(RuleBasedStateMachine):
     @rule(key=ids, back=st.integers(0, 2), place=st.none() | numbers, more=st.booleans())
     def expire(self, key: Any, back: int, place: int | None, more: bool) -> None:
         """Ask for a record's end: by its newest update, by one before that, in any partition, or malformed."""
-        owner = partition_of(text_of(key), self.partitions)
+        owner = partition_of(self.key_of(key), self.partitions)
         changes = [event for _, event in changes_of(self.world.changes[owner].history) if event.op != AGAIN]
-        places = [event.position for event in changes if event.sow_key == sow_key(DOMAIN, text_of(key))]
+        places = [event.position for event in changes if event.sow_key == self.sow_key(self.key_of(key))]
         guard = (places or [Position(0, 3)])[-1 - back :][0]
-        headers = [("sow.command", b"expire"), ("sow.guard", str(guard).encode())]
-        self._write(text_of(key), b"{}" if more and back else None, headers, None, place)
+        headers: Headers = [("sow.command", b"expire"), ("sow.guard", str(guard).encode())]
+        self._write(self.key_of(key), b"{}" if more and back else None, headers, None, place)
 
     @rule(key=ids, place=numbers, ms=st.sampled_from([0, 1, 5]))
     def race(self, key: Any, place: int, ms: int) -> None:
         """A record is due, and its owner asks for its end, but before that comes it is updated and due again."""
-        owner = partition_of(text_of(key), self.partitions)
+        owner = partition_of(self.key_of(key), self.partitions)
         for _ in range(2):
-            self._write(text_of(key), encoded({"id": key}), [("sow.expiration", b"0.001")], None, None)
+            self._write(self.key_of(key), encoded({"id": key}), [("sow.expiration", b"0.001")], None, None)
             self.world.owner(owner)
             self.world.work(owner, 100)
             self.world.time += 1
         position = self.world.changes[owner].history[-1].event.after
         self.world.time += ms
-        headers = [("sow.command", b"expire"), ("sow.guard", str(position).encode())]
-        self._write(text_of(key), None, headers, None, None)
+        headers: Headers = [("sow.command", b"expire"), ("sow.guard", str(position).encode())]
+        self._write(self.key_of(key), None, headers, None, None)
 
     @rule(place=numbers)
     def keep_up(self, place: int) -> None:
@@ -237,19 +270,19 @@ class CoreAgainstModel(RuleBasedStateMachine):
         for number in range(self.partitions):
             self.world.keep_up(number)
         if cut is not None:
-            self._write(text_of(key), encoded({"id": key}), [], None, None)
-            self.die_at_work(partition_of(text_of(key), self.partitions), 6, cut, True)
+            self._write(self.key_of(key), encoded({"id": key}), [], None, None)
+            self.die_at_work(partition_of(self.key_of(key), self.partitions), 6, cut, True)
 
     @rule(key=ids, number=st.sampled_from("12"), ms=st.sampled_from([1, 7, 30]), gone=st.booleans())
     def repeat_in_a_longer_window(self, key: Any, number: str, ms: int, gone: bool) -> None:
         """A number is out of the window, the window grows, and the number comes again."""
         self.redefine({"repeat_window": "5ms"}, None, key)
-        self._write(text_of(key), encoded({"id": key}), [], ("z", number), None)
+        self._write(self.key_of(key), encoded({"id": key}), [], ("z", number), None)
         if gone:
-            self._write(text_of(key), None, [], None, None)
+            self._write(self.key_of(key), None, [], None, None)
         self.world.time += ms
         self.redefine({"repeat_window": "60ms"}, None, key)
-        self._write(text_of(key), encoded({"id": key}), [], ("z", number), None)
+        self._write(self.key_of(key), encoded({"id": key}), [], ("z", number), None)
 
     # owners
 
@@ -299,32 +332,32 @@ class CoreAgainstModel(RuleBasedStateMachine):
         for event in own[start : start + count]:
             changes.append(event)
 
-    @rule(place=numbers, road=st.sampled_from(["lost", "damaged", "changes", "both"]))
-    def lose(self, place: int, road: str) -> None:
+    @rule(place=numbers, access_path=st.sampled_from(["lost", "damaged", "changes", "both"]))
+    def lose(self, place: int, access_path: str) -> None:
         """Lose the local state, find it damaged, or lose the changes topic, or both."""
         number = place % self.partitions
         self.world.owner(number)
         self.world.crash(number)
         path = Path(str(number))
-        if road == "damaged":
+        if access_path == "damaged":
             entries = self.world.disk[path]["_entries"]
             entries[b"1"] = b"x"
-        elif road in ("lost", "both"):
+        elif access_path in ("lost", "both"):
             del self.world.disk[path]
-        if road in ("changes", "both"):
+        if access_path in ("changes", "both"):
             self.world.changes[number].replace()
             self.world.late[number] = []
         self.world.owner(number)
 
     @rule(place=numbers, data=st.data())
     def compact(self, place: int, data: st.DataObject) -> None:
-        """Kafka compacts the changes, once they are older than the lag: foreign writes were put right by then."""
+        """Kafka compacts the changes, once they are older than the lag: stale-owner writes were put right by then."""
         self._settle()
         changes = self.world.changes[place % self.partitions]
         changes.compact(lambda: data.draw(st.booleans()))
 
     def _settle(self) -> None:
-        """Apply everything, and one more record in each partition, so that the last foreign writes are seen."""
+        """Apply everything, and one more record in each partition, so that the last stale-owner writes are seen."""
         for number in range(self.partitions):
             self.world.arrive_late(number)
         self.world.drain()
@@ -341,7 +374,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
         else:
             raise AssertionError("owners append for ever")
         for number in range(self.partitions):
-            assert self.world.owner(number).head.limits == self.definition.limits
+            assert self.world.owner(number).checkpoint.limits == self.definition.limits
             assert list(self.world.owner(number).due(self.world.time)) == []
 
     # everything must add up
@@ -383,19 +416,22 @@ class CoreAgainstModel(RuleBasedStateMachine):
         live = {r.key_text: json.loads(r.body) for r in records.values() if r.body is not None}
         assert live == model.live
         assert self.world.dead[number] == set(model.dead)
-        assert walk(store) == store.tally()
+        assert checksum_of(store) == store.checksum()
+        ours = b"log:%d@" % number
         forwarded = {
-            (owner, int(origin.split(b"@")[1]))
+            (owner, int(origin.removeprefix(ours)))
             for owner, log in enumerate(self.world.logs)
             for record in log
             for name, origin in record.headers or []
-            if name == "sow.origin" and origin.startswith(b"%d@" % number)
+            if name == "sow.origin" and origin is not None and origin.startswith(ours)
         }
         assert forwarded == set(model.forwards)
 
     def _check_following(self, number: int, model: PartitionModel) -> list[tuple[Written, Change]]:
         """A follower never sees a gap, and at every log record's end it holds the model's records."""
-        held, taken, records = before_the_log(), [], {}
+        held = before_the_log()
+        taken: list[tuple[Written, Change]] = []
+        records: dict[bytes, bytes] = {}
         for message in self.world.changes[number].history:
             event = message.event
             judged = verdict(event, held)
@@ -408,11 +444,12 @@ class CoreAgainstModel(RuleBasedStateMachine):
                 assert event.previous == records.get(event.sow_key)
                 assert event.after == (taken[-1][1].position if taken else before_the_log())
                 taken.append((message, event))
-                records[event.sow_key] = event.body
                 if event.body is None:
                     del records[event.sow_key]
+                else:
+                    records[event.sow_key] = event.body
             if not isinstance(event, Change) or event.last:
-                expected = {sow_key(DOMAIN, k): body for k, body in model.states[held.offset].items()}
+                expected = {self.sow_key(k): body for k, body in model.states[held.offset].items()}
                 assert {key: json.loads(body) for key, body in records.items()} == expected
         assert held.offset == len(self.world.logs[number]) - 1
         return taken
@@ -423,7 +460,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
         """Each effect of the model is one change, in its place."""
         assert [(e.position.offset, e.position.nth) for _, e in changes] == [e.place for e in model.effects]
         for (_, event), effect in zip(changes, model.effects, strict=True):
-            assert event.sow_key == sow_key(DOMAIN, effect.key)
+            assert event.sow_key == self.sow_key(effect.key)
             assert (event.body and json.loads(event.body)) == effect.now
 
     def _check_other_batches(self, number: int, changes: list[tuple[Written, Change]]) -> None:
@@ -439,30 +476,30 @@ class CoreAgainstModel(RuleBasedStateMachine):
             assert [(e.sow_key, e.body, e.headers()) for e in made] == [
                 (m.name, m.body, m.about) for m, _ in changes
             ]
-            self._same(number, store, partition.head)
+            self._same(number, store, partition.checkpoint)
 
     def _check_loading(self, number: int) -> None:
         """The changes topic as it is, and compacted to the last of each key, loads to the same state."""
         changes = self.world.changes[number]
         for _ in range(2):
             store = MemoryStore()
-            loader = Loader(store, self.definition)
+            loader = ChangesLoader(store, self.definition)
             for start in range(0, len(changes.held), 4):
                 loader.load([message.event for message in changes.held[start : start + 4]])
-            assert loader.spoiled == set()
-            self._same(number, store, loader.head(0))
+            assert loader.stale_keys == set()
+            self._same(number, store, loader.checkpoint(0))
             self._check_replica(number, changes.held)
             changes.compact(lambda: False)
 
-    def _same(self, number: int, store: MemoryStore, head: Head) -> None:
+    def _same(self, number: int, store: MemoryStore, checkpoint: Checkpoint) -> None:
         """A store and its head are those of the partition that did the work."""
-        ours = self.world.owner(number).head
+        ours = self.world.owner(number).checkpoint
         assert replace(
-            head, definition="", log_id="", changes_id="", changes_end=0, spoiled=frozenset()
-        ) == replace(ours, definition="", log_id="", changes_id="", changes_end=0, spoiled=frozenset())
+            checkpoint, definition="", log_id="", changes_id="", changes_end=0, stale_keys=frozenset()
+        ) == replace(ours, definition="", log_id="", changes_id="", changes_end=0, stale_keys=frozenset())
         since = ours.remembered_since
         assert dump(store, since, 0) == dump(self.world.store(number), since, 0)
-        assert walk(store) == store.tally()
+        assert checksum_of(store) == store.checksum()
 
     def _check_replica(self, number: int, held: list[Written]) -> None:
         """A replica that loads the topic, and one that loads a part of it and follows, hold the same records."""
@@ -475,9 +512,9 @@ class CoreAgainstModel(RuleBasedStateMachine):
         for loaded, followed in ((held, []), (history[: len(history) // 2], history[len(history) // 2 :])):
             rows = Rows()
             replica = PartitionReplica(number, rows, ring_changes_max=5)
-            replica.load([Placed(message.at, message.event) for message in loaded])
+            replica.load([EventAtOffset(message.at, message.event) for message in loaded])
             replica.loaded()
-            replica.apply([Placed(message.at, message.event) for message in followed])
+            replica.apply([EventAtOffset(message.at, message.event) for message in followed])
             found = {key: (rows.body(key), rows.position(key)) for key in rows.numbers}
             assert found == expected
 
@@ -487,18 +524,22 @@ class CoreAgainstModel(RuleBasedStateMachine):
             for begin in {0, len(changes) // 3, len(changes)}:
                 self._check_view(model, changes, text, matches, begin)
 
-    @staticmethod
     def _check_view(
-        model: PartitionModel, changes: list[tuple[Written, Change]], text: str, matches: Any, begin: int
+        self,
+        model: PartitionModel,
+        changes: list[tuple[Written, Change]],
+        text: str,
+        matches: Any,
+        begin: int,
     ) -> None:
         while 0 < begin < len(changes) and not changes[begin - 1][1].last:
             begin -= 1
         at = changes[begin - 1][1].position.offset if begin else -1
-        view = keyed({k: body for k, body in model.states[at].items() if matches(body)})
+        view = self.keyed({k: body for k, body in model.states[at].items() if matches(body)})
         with_oof, without = (Subscription(compile_filter(text), oof) for oof in (True, False))
         for _, change in changes[begin:]:
-            delivery = with_oof.on_change(Sighting(change))
-            plain = without.on_change(Sighting(change))
+            delivery = with_oof.on_change(ChangeView(change))
+            plain = without.on_change(ChangeView(change))
             published = delivery if delivery and delivery.command == PUBLISH else None
             assert plain == (None if published is None else replace(published, previous=None))
             if delivery is not None and delivery.command == OOF:
@@ -510,18 +551,13 @@ class CoreAgainstModel(RuleBasedStateMachine):
                 view[change.sow_key] = json.loads(delivery.body)
             if change.last:
                 state = model.states[change.position.offset]
-                assert view == keyed({k: body for k, body in state.items() if matches(body)})
-
-
-def keyed(records: dict[str, Body]) -> dict[bytes, Body]:
-    """Return the records by SOW key."""
-    return {sow_key(DOMAIN, key): body for key, body in records.items()}
+                assert view == self.keyed({k: body for k, body in state.items() if matches(body)})
 
 
 def fresh(definition: TopicDefinition, number: int, first: TopicDefinition) -> tuple[MemoryStore, Partition]:
     """Return a partition that has applied nothing."""
     store = MemoryStore()
-    opened = Opened(store, Head(limits=first.limits), Position(0, -1))  # type: ignore[arg-type]
+    opened = OpenedPartition(store, Checkpoint(limits=first.limits, log_id="log"), Position(0, -1))  # type: ignore[arg-type]
     return store, Partition(definition, number, opened)
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sowline.document import (
+from sowline.emodb import (
     UNDEFINED,
     Condition,
     Delta,
@@ -18,8 +18,8 @@ from sowline.document import (
     parse_deltas,
     same,
 )
-from sowline.document.json_text import json_text
-from sowline.document.writable import check_deltas
+from sowline.emodb.json_text import json_text
+from sowline.emodb.writable import check_deltas
 from sowline.errors import SowlineError
 
 ABOUT = Intrinsics("k", "t", "0" * 32, False, None, "2012-06-22T20:11:53.473Z", None, "p:q")
@@ -197,4 +197,43 @@ def test_a_set_stays_a_set(elements: list[Any], added: list[Any]) -> None:
         return
     once = delta.apply(elements)
     assert same(once, delta.apply(once))
+    assert isinstance(once, list)
     assert compile_condition("containsOnly(" + ",".join(map(json_text, once)) + ")").matches(once)
+
+
+zeros = st.sampled_from([0, 0.0, -0.0, 1, 1.0, 2**53, 2**53 + 1, float(2**53)])
+
+
+@given(st.lists(zeros | numbers, max_size=6), zeros | numbers)
+@example([-0.0, 0, 0.0], 0.0)
+@example([-0.0, 0.0, 0], -0.0)
+@example([-0.0, 5], 0)
+def test_a_number_removed_alone_takes_its_equals(elements: list[float], removed: float) -> None:
+    """Of one kind it takes the same, as Java's Double has it; of the other what has the same value as a double."""
+
+    def is_equal(element: float) -> bool:
+        if type(element) is type(removed):
+            return repr(element) == repr(removed)
+        return float(element) == float(removed)
+
+    kept = [element for element in elements if not is_equal(element)]
+    made = parse_delta(f"(..,~{json_text(removed)})").apply(elements)
+    assert json_text(made) == json_text(parse_delta("(..)").apply(kept))
+
+
+alternatives = st.lists(
+    st.sampled_from(["2", "1", "in(4,3)", "gt(3)", "is(num)", "or(5,~)", "in()"]), min_size=1, max_size=5
+)
+
+
+@given(alternatives, st.sampled_from(['intrinsic("~id":{})', "partition(9:{})"]))
+@example(["2", "1", "gt(3)"], 'intrinsic("~id":{})')
+def test_values_among_other_tests_are_an_in(tests: list[str], form: str) -> None:
+    """Where several tests may stand, values that are alone are a bare list; among others they stay an `in`."""
+    listed = ",".join(tests)
+    text, alone = compile_condition(form.format(listed)).text, compile_condition(f"or({listed})").text
+    assert compile_condition(text).text == text
+    if alone.startswith("in("):
+        assert text == form.format(alone.removeprefix("in(").removesuffix(")"))
+    else:
+        assert text.count("in(") == alone.count("in(") + form.count("in(")

@@ -3,18 +3,19 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.core import Applier
-from materializer.following import Follower
-from materializer.head import Head
-from materializer.partition import Partition, progress_of
-from materializer.record import Record, decode_record
-from materializer.recovery import Loader, Opened
-from materializer.store import MemoryStore
-from materializer.view import View
-from sowline.change import Change, Event, read_event
-from sowline.command import LogRecord
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from materializer.core.applier import Applier
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record, decode_record
+from materializer.partition.changes_follower import ChangesFollower
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition, progress_of
+from materializer.store.memory import MemoryStore
+from materializer.store.overlay import Overlay
+from sowline.config.topics import TopicDefinition
+from sowline.model.position import Position
+from sowline.protocol.change import Change, Event, read_event
+from sowline.protocol.command import LogRecord
 
 DEFINITION = TopicDefinition.model_validate(
     {
@@ -60,14 +61,16 @@ def log_of(writes: list[tuple[str, str | None, str | None]]) -> list[LogRecord]:
     ]
 
 
-def apply(store: MemoryStore, head: Head, records: list[LogRecord]) -> tuple[Head, list[Event]]:
+def apply(
+    store: MemoryStore, checkpoint: Checkpoint, records: list[LogRecord]
+) -> tuple[Checkpoint, list[Event]]:
     """Apply records to a store, and return what is emitted, as it is read from Kafka."""
-    view = View(store)
-    step = Applier(DEFINITION, 0, head, view).apply(records)
-    written = view.written(store.tally())
-    store.commit(written.entries, written.tally, step.head.encode(), written.dues)
+    view = Overlay(store)
+    step = Applier(DEFINITION, 0, checkpoint, view).apply(records)
+    written = view.written(store.checksum())
+    store.commit(written.entries, written.checksum, step.checkpoint.encode(), written.expiries)
     events: list[Event] = [read_event(c.sow_key, c.value, c.headers()) for c in step.changes]
-    return step.head, [*events, progress_of(step.head, 0, {})]
+    return step.checkpoint, [*events, progress_of(step.checkpoint, 0, {})]
 
 
 def documents(store: MemoryStore) -> dict[bytes, Record]:
@@ -86,15 +89,15 @@ def test_compaction_after_any_prefix_changes_nothing(
     writes: list[tuple[str, str | None, str | None]], prefix: int
 ) -> None:
     """What was loaded from what compaction leaves goes on as if it had seen every write."""
-    records, empty = log_of(writes), Head(START, START, limits=DEFINITION.limits)
+    records, empty = log_of(writes), Checkpoint(START, START, limits=DEFINITION.limits)
     straight = MemoryStore()
     apply(straight, empty, records)
     _, events = apply(MemoryStore(), empty, records[:prefix])
     loaded = MemoryStore()
-    loader = Loader(loaded, DEFINITION)
+    loader = ChangesLoader(loaded, DEFINITION)
     loader.load(compacted(events))
     assert loader.is_whole
-    apply(loaded, loader.head(0), records[prefix:])
+    apply(loaded, loader.checkpoint(0), records[prefix:])
     assert documents(loaded) == documents(straight)
 
 
@@ -102,9 +105,9 @@ def test_compaction_after_any_prefix_changes_nothing(
 def test_a_copy_follows(writes: list[tuple[str, str | None, str | None]], portion: int) -> None:
     """Portion by portion, it is what its owner is."""
     owner, copy = MemoryStore(), MemoryStore()
-    empty = Head(START, START, limits=DEFINITION.limits)
+    empty = Checkpoint(START, START, limits=DEFINITION.limits)
     _, events = apply(owner, empty, log_of(writes))
-    follower = Follower(DEFINITION, copy, empty, [])
+    follower = ChangesFollower(DEFINITION, copy, empty, [])
     for start in range(0, len(events), portion):
         follower.follow(events[start : start + portion], start)
     assert documents(copy) == documents(owner)
@@ -114,10 +117,14 @@ def test_a_copy_follows(writes: list[tuple[str, str | None, str | None]], portio
 def test_what_is_written_again_tells_everything(writes: list[tuple[str, str | None, str | None]]) -> None:
     """Where a changes topic is filled again, or a backup is restored, nothing of a document is lost."""
     owner, loaded = MemoryStore(), MemoryStore()
-    head, _ = apply(owner, Head(START, START, limits=DEFINITION.limits), log_of(writes))
-    partition = Partition(DEFINITION, 0, Opened(owner, head, head.position))  # type: ignore[arg-type]
+    checkpoint, _ = apply(owner, Checkpoint(START, START, limits=DEFINITION.limits), log_of(writes))
+    partition = Partition(DEFINITION, 0, OpenedPartition(owner, checkpoint, checkpoint.position))  # type: ignore[arg-type]
     events = partition.again(documents(owner))
-    loader = Loader(loaded, DEFINITION)
-    loader.load([*(read_event(c.sow_key, c.value, c.headers()) for c in events), progress_of(head, 0, {})])
+    changes = [event for event in events if isinstance(event, Change)]
+    assert len(changes) == len(events)
+    loader = ChangesLoader(loaded, DEFINITION)
+    loader.load(
+        [*(read_event(c.sow_key, c.value, c.headers()) for c in changes), progress_of(checkpoint, 0, {})]
+    )
     assert documents(loaded) == documents(owner)
-    assert loader.head(0).records == head.records
+    assert loader.checkpoint(0).records == checkpoint.records

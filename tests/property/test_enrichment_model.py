@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hypothesis import settings
 
-from sowline.command import LogRecord
+from sowline.protocol.command import LogRecord
 from tests.property.model import Body, Effect, Kept, PartitionModel, Place, Refused, merged
 from tests.property.test_core_model import CoreAgainstModel
 
@@ -30,15 +30,17 @@ class EnrichedModel(PartitionModel):
         try:
             key, body = super()._parse(value)
         except Refused as refusal:
-            # A field that is computed is there, but an object or nothing at all has no value.
+            # A field that is computed is there, but an object, an empty string or nothing at all has no value.
             reason = str(refusal)
-            if reason == "key missing" or (reason == "bad key" and json.loads(value)["id"] == {}):
+            if reason in ("key missing", "key empty") or (
+                reason == "bad key" and json.loads(value)["id"] == {}
+            ):
                 raise Refused("key null") from None
             raise
         return key, body | {"key": body["id"]}
 
     def _publish(self, record: LogRecord, command: str, number: tuple[str, Place] | None) -> None:
-        key, body = self._parse(record.value or b"")
+        key, body = self._read(record)
         if not self._is_mine(record, key):
             return
         kept = self.kept.get(key, Kept(None, {}))

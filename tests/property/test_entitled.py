@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from query_service.query import Limits
+from query_service.query.selection import QueryLimits
 from tests.property.clock import ClockLoop
 from tests.property.test_subscriptions import (
     ROOMY,
@@ -46,7 +46,7 @@ def test_only_what_may_be_seen(
     loop = ClockLoop()
     with ExitStack() as stack:
         stack.callback(loop.close)
-        service = Service(loop, limits, 1000, ROOMY, Limits())
+        service = Service(loop, limits, 1000, ROOMY, QueryLimits())
         stack.enter_context(service.patched())
         loop.run_until_complete(_run(service, whose, [_with_oof(ask, whose) for ask in asked], before, after))
 
@@ -62,7 +62,7 @@ async def _run(service: Service, whose: str, asked: list[Ask], before: list[Any]
     subscriber = connection.subscribers["s"] = Subscriber(service, "s", first)
     connection.ask(subscriber, first, "fresh", first.fields())
     await _write(connection, before)
-    if then.is_view == first.is_view:
+    if first.replaced_by(then) == "replace":
         connection.is_calm = False
         service.write(after[0])
         connection.ask(subscriber, then, "replace", then.fields("replace"))

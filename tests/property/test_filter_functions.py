@@ -8,13 +8,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sowline.filter import About, Expression, compile_expression
+from sowline.filter import Expression, Metadata, compile_expression
 from sowline.filter.functions import FUNCTIONS
 from sowline.filter.functions.registry import TEXT_CHARS_MAX
 from sowline.filter.tree import Call, Field, Literal, Node
-from sowline.path import Path
+from sowline.model.path import Path
 from tests.property.filter_reference import distance, reference_values
-from tests.unit.test_filter_property import calls, documents, leaf_nodes, nodes
+from tests.unit.sowline.filter.test_properties import calls, documents, leaf_nodes, nodes
 
 EDGES: list[Any] = [
     None,
@@ -90,7 +90,7 @@ def test_no_function_fails(name: str, data: st.DataObject) -> None:
     fields: tuple[Node, ...] = tuple(Field(Path((str(index),))) for index in range(len(arguments)))
     document = {str(index): argument for index, argument in enumerate(arguments)}
     expression = Expression(Call(name, fields))
-    found = expression.value_about(document, About())
+    found = expression.value_about(document, Metadata())
     assert is_result(found)
     constants = [Literal(argument) for argument in arguments if not isinstance(argument, list)]
     is_refusable = name.startswith("REGEXP_")
@@ -120,8 +120,8 @@ def test_knowing_more_changes_nothing_else(node: Node, document: dict[str, Any])
     """In an envelope, with facts that stand beside the fields, every path finds what it found before."""
     both = Call("COALESCE", (Call("TOPIC_NAME", ()), node))
     expected = Expression(Call("COALESCE", (node,))).value(document)
-    assert repr(Expression(both).value_about(document, About(size=7))) == repr(expected)
-    assert Expression(both).value_about(document, About(topic="orders")) == "orders"
+    assert repr(Expression(both).value_about(document, Metadata(size=7))) == repr(expected)
+    assert Expression(both).value_about(document, Metadata(topic="orders")) == "orders"
 
 
 @given(st.lists(st.sampled_from([None, 1, 2.5, True, "a", "b"]), max_size=4), st.sampled_from(["", "; "]))

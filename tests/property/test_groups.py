@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fanout.groups import GroupChange, Groups
-from fanout.groups.aggregates import AGGREGATES
-from sowline.projection import parse_grouping, parse_projection
+from fanout.engine.groups import GroupChange, Groups
+from fanout.engine.groups.aggregates import AGGREGATES
+from sowline.expressions.projection import parse_grouping, parse_projection
 
 Document = dict[str, Any]
 Step = tuple[int, Document | None]

@@ -1,7 +1,7 @@
 """A query at a past time finds what a query made then found: whatever has changed since, also after a restart."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -11,26 +11,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from query_service import past
-from query_service.grouping import GroupedQuery
-from query_service.query import Limits, Query, Selection
-from query_service.replica import Placed
-from query_service.state import State, TopicState
-from sowline.bookmark import Positions
-from sowline.change import AGAIN, Change, Event, Progress
+from query_service.context import ServiceContext
+from query_service.live.dispatcher import Dispatcher
+from query_service.query import past
+from query_service.query import read_request as asking
+from query_service.query.grouping import GroupedQuery
+from query_service.query.query import Query
+from query_service.query.selection import QueryLimits, Selection
+from query_service.replica.partition_replica import EventAtOffset
+from query_service.subscriptions.query_at_bookmark import query_at
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.config.topics import Topics, parse_topics
 from sowline.errors import SowlineError
+from sowline.expressions.order import parse_order
 from sowline.filter import compile_filter
-from sowline.key import sow_key
-from sowline.options import parse_options
-from sowline.order import parse_order
-from sowline.position import Position, before_the_log
-from sowline.topics import Topics, parse_topics
+from sowline.model.bookmark import Positions, format_bookmark
+from sowline.model.key import sow_key
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import AGAIN, Change, Event, Progress
+from sowline.protocol.options import parse_options
+from sowline.protocol.request import Request
 
 PARTITIONS = 2
 KEYS = 4
 """Of each partition."""
 
-LIMITS = Limits()
+LIMITS = QueryLimits()
 
 BEGINNING = 1_700_000_000_000
 """The log's first time, in ms."""
@@ -99,7 +105,9 @@ class Log:
             if body is not None:
                 records[sow] = Held(body, self.number, position, time)
         if events:
-            events[-1] = replace(events[-1], last=True)
+            newest = events[-1]
+            assert isinstance(newest, Change)
+            events[-1] = replace(newest, last=True)
             position = events[-1].position
         else:
             position = Position(era, offset)
@@ -112,7 +120,7 @@ class Log:
         """Return what the partition was behind everything up to a time."""
         return [moment for moment in self.moments if moment.time <= time][-1]
 
-    def spoil(self, of: int) -> None:
+    def mark_stale(self, of: int) -> None:
         """Write an old event once more, as a worker that wakes up does, and what its owner writes against that."""
         event = self.written[of]
         self.written.append(event)
@@ -205,7 +213,7 @@ class World:
         """The newest time of any partition."""
         return max(log.moments[-1].time for log in self.logs)
 
-    def apply(self, steps: Sequence[Step], state: State | None = None) -> None:
+    def apply(self, steps: Sequence[Step], state: ServedTopics | None = None) -> None:
         """Write what the steps lead to, and let a state follow."""
         for step in steps:
             log = self.logs[step.partition]
@@ -241,15 +249,17 @@ def _whole_since(events: Sequence[Event]) -> int:
     return since
 
 
-def follow(state: State, partition: int, events: Sequence[Event]) -> None:
+def follow(state: ServedTopics, partition: int, events: Sequence[Event]) -> None:
     """Let a state take events in one batch."""
     start = state.topics["t"].partitions[partition].next_offset
-    state.take({("t.changes", partition): [Placed(at, event) for at, event in enumerate(events, start)]})
+    state.take(
+        {("t.changes", partition): [EventAtOffset(at, event) for at, event in enumerate(events, start)]}
+    )
 
 
-async def loaded(topics: Topics, events: Sequence[Sequence[Event]], batch: int) -> State:
+async def loaded(topics: Topics, events: Sequence[Sequence[Event]], batch: int) -> ServedTopics:
     """Return a state that has loaded these events of each partition, in batches."""
-    state = State(topics, ring_changes_max=3)
+    state = ServedTopics(topics, ring_changes_max=3)
     for number, of_partition in enumerate(events):
         for start in range(0, len(of_partition), batch):
             follow(state, number, of_partition[start : start + batch])
@@ -297,7 +307,7 @@ class Answer(NamedTuple):
 
 async def expected(world: World, asked: Asked, at: int, *, exact: bool) -> Answer:
     """Return the answer of a service that was never told of anything later."""
-    then = State(parse_topics("topics: [{name: t, key: /id}]"), 1)
+    then = ServedTopics(parse_topics("topics: [{name: t, key: /id}]"), 1)
     topic = then.topics["t"]
     for key, held in world.records(at).items():
         topic.rows.put(key, *held)
@@ -308,12 +318,12 @@ async def expected(world: World, asked: Asked, at: int, *, exact: bool) -> Answe
     return await Answer.of(query, asked)
 
 
-async def has_begun(query: Query | GroupedQuery) -> bool:
-    """Let a query begin; tell whether it is not of a time that can't be told any more."""
+async def has_begun(query: Query | GroupedQuery, reason: str = "history expired") -> bool:
+    """Let a query begin; tell whether it is not of what can't be told any more, for this reason."""
     try:
         await query.begin()
     except SowlineError as error:
-        if error.reason != "history expired":
+        if error.reason != reason:
             raise
         return False
     return True
@@ -395,7 +405,7 @@ def test_a_restart_tells_the_same_or_nothing(
     window: int,
     granularity: int,
     steps: list[Step],
-    spoiled: list[int],
+    stale_keys: list[int],
     compacted: list[int],
     after: list[Step],
     batch: int,
@@ -406,10 +416,10 @@ def test_a_restart_tells_the_same_or_nothing(
     async def run() -> None:
         world = World(max(window, granularity), granularity)
         world.apply([*FILLED, *steps])
-        for at in spoiled:
+        for at in stale_keys:
             log = world.logs[at % PARTITIONS]
             if log.written:
-                log.spoil(at % len(log.written))
+                log.mark_stale(at % len(log.written))
         kept = [
             log.compacted(until % (len(log.written) + 1))
             for log, until in zip(world.logs, compacted, strict=True)
@@ -425,3 +435,67 @@ def test_a_restart_tells_the_same_or_nothing(
                 assert at < max(world.time - world.window, world.rounded_up(world.tellable_since(kept)))
 
     asyncio.run(run())
+
+
+def nothing_kept(*asked: object) -> Iterator[list[Any]]:
+    """Stand in for a changes topic of which nothing is left."""
+    yield from ()
+
+
+@settings(max_examples=100)
+@given(
+    st.lists(STEPS, max_size=12),
+    st.lists(STEPS, max_size=12),
+    st.lists(STEPS, max_size=4),
+    st.lists(ASKED, min_size=1, max_size=4),
+    st.sampled_from([3, 1000]),
+    st.sampled_from([-1, past.AT_ONCE]),
+)
+def test_a_place_is_what_was_there(
+    before: list[Step], after: list[Step], later: list[Step], asked: list[Asked], ring: int, at_once: int
+) -> None:
+    """A query at a bookmark is answered as one that was made there, or it has expired: with history or without."""
+
+    async def run() -> None:
+        world = World(1, 0)
+        state = ServedTopics(world.topics, ring_changes_max=ring)
+        state.loaded([("t.changes", number) for number in range(PARTITIONS)])
+        await asyncio.gather(*state._making)
+        world.apply([*FILLED, *before], state)
+        marks = [log.moments[-1] for log in world.logs]
+        bookmark = format_bookmark({"t": {number: mark.position for number, mark in enumerate(marks)}})
+        world.apply(after, state)
+        topic, context = state.topics["t"], ServiceContext(state, Dispatcher(), {}, LIMITS)
+        begun = []
+        for one in asked:
+            selection = query_of(topic, one, None, exact=False)._selection
+            query = query_at(
+                context,
+                Request(command="sow", topic="t", bookmark=bookmark),
+                asking.ReadRequest([topic], selection),
+            )
+            if await has_begun(query, "bookmark_expired"):
+                assert query.bookmark == bookmark
+                begun.append((one, query))
+            else:
+                assert ring == 3
+        world.apply(later, state)
+        for one, query in begun:
+            then = ServedTopics(parse_topics("topics: [{name: t, key: /id}]"), 1).topics["t"]
+            for mark in marks:
+                for key, held in mark.records.items():
+                    then.rows.put(key, *held)
+            made_then = query_of(then, one, None, exact=False)
+            await made_then.begin()
+            wanted, found = await Answer.of(made_then, one), await Answer.of(query, one)
+            for record, was in zip(found.records, wanted.records, strict=True):
+                for name in was.keys() - record.keys():
+                    assert name in ("updated_at", "timestamp")
+                    del was[name]
+            assert found == wanted
+
+    with (
+        patch.object(past, "AT_ONCE", at_once),
+        patch("query_service.subscriptions.catch_up.read_range", nothing_kept),
+    ):
+        asyncio.run(run())

@@ -16,9 +16,9 @@ from query_service.index.hash_index import HashIndex
 from query_service.index.ranks import ranks, top
 from query_service.index.read import reader_of
 from query_service.index.vector import evaluate, split
+from sowline.expressions.order import Order, Term
 from sowline.filter import Filter, compile_filter
-from sowline.order import Order, Term
-from sowline.path import Path, parse_path
+from sowline.model.path import Path, parse_path
 
 PATHS = ["/a", "/b", "/c/d", "/a[0]", "/c"]
 

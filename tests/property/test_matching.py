@@ -9,16 +9,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from fanout.matching import LiveSubscriptions, SubscriptionIndex
-from fanout.subscription import Sighting, Subscription
-from sowline.change import Change
+from fanout.engine.matching import LiveSubscriptions, SubscriptionIndex
+from fanout.engine.subscription import ChangeView, Subscription
 from sowline.filter import Filter, compile_filter
 from sowline.filter.parse import parse
 from sowline.filter.printer import text_of
 from sowline.filter.tree import conjunction
-from sowline.position import Position
-from tests.unit.test_filter_property import documents as wild_documents
-from tests.unit.test_filter_property import nodes
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from tests.unit.sowline.filter.test_properties import documents as wild_documents
+from tests.unit.sowline.filter.test_properties import nodes
 
 NUMBERS = [0, 1, 2, 5, -1, 0.5, 2.0, 5.5, 1e300, 5e-324, 2**53, 2**53 + 1, 2**63, 2**64 - 1]
 TEXTS = ["a", "b", "A", "5", "5.0", "05", "0.5", "-1", " 5", "1e0", "9007199254740993", "true", "x'y"]
@@ -170,7 +170,7 @@ class Coming(RuleBasedStateMachine):
     @rule(before=st.none() | plain_documents | documents, now=st.none() | plain_documents | documents)
     def change(self, before: dict[str, Any] | None, now: dict[str, Any] | None) -> None:
         """A record changes."""
-        seen = sighting(before, now)
+        seen = change_view(before, now)
         answers = ((number, each.on_change(seen)) for number, each in self.all.items())
         expected = [(number, delivery) for number, delivery in answers if delivery is not None]
         assert self.live.on_change(seen) == expected
@@ -181,12 +181,12 @@ class Coming(RuleBasedStateMachine):
         assert len(self.live) == len(self.all)
 
 
-def sighting(before: dict[str, Any] | None, now: dict[str, Any] | None) -> Sighting:
+def change_view(before: dict[str, Any] | None, now: dict[str, Any] | None) -> ChangeView:
     """A change from one document to another; what JSON can't hold becomes null."""
     previous, body = (None if side is None else as_json(side) for side in (before, now))
     reason = None if body is not None else "expired"
     op = "publish" if body is not None else "delete"
-    return Sighting(Change(b"1", body, previous, Position(0, 1), Position(0, 0), op, 0, True, reason))
+    return ChangeView(Change(b"1", body, previous, Position(0, 1), Position(0, 0), op, 0, True, reason))
 
 
 def as_json(document: dict[str, Any]) -> bytes:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fanout.page import Entered, Event, Left, SortedSet, Updated, Window, deliveries
-from sowline.change import Change
-from sowline.order import Order, SortKey, parse_order
-from sowline.position import Position
+from fanout.engine.page import Entered, Event, Left, SortedSet, Updated, Window, deliveries
+from sowline.expressions.order import Order, SortKey, parse_order
+from sowline.model.position import Position
+from sowline.protocol.change import Change
 
 
 class Kept(NamedTuple):

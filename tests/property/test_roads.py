@@ -17,22 +17,23 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from query_service.query import Limits, Query, Selection
-from query_service.replica import Placed
-from query_service.roads import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN
-from query_service.state import State, TopicState
-from sowline.bookmark import format_position
-from sowline.change import Change
+from query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN
+from query_service.query.query import Query
+from query_service.query.selection import QueryLimits, Selection
+from query_service.replica.partition_replica import EventAtOffset
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.config.topics import Topics, parse_topics
 from sowline.errors import SowlineError
+from sowline.expressions.order import parse_order
 from sowline.filter import compile_filter
-from sowline.filter.about import About
-from sowline.key import key_text, partition_of, sow_key
-from sowline.order import parse_order
-from sowline.position import Position, before_the_log
-from sowline.topics import Topics, parse_topics
+from sowline.filter.metadata import Metadata
+from sowline.model.bookmark import format_position
+from sowline.model.key import key_text, partition_of, sow_key
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import Change
 from tests.property.test_index_roads import DOCUMENTS, FILTERS, LOOKUPS
 
-LIMITS = Limits()
+LIMITS = QueryLimits()
 
 
 # --- the world ---
@@ -56,7 +57,7 @@ class World:
     """Topics that are loaded and empty, and the same as plain dictionaries."""
 
     def __init__(self, topics: Topics, index_bytes_max: int) -> None:
-        self.state = State(topics, ring_changes_max=10, index_bytes_max=index_bytes_max)
+        self.state = ServedTopics(topics, ring_changes_max=10, index_bytes_max=index_bytes_max)
         self.topics: list[TopicState] = list(self.state.topics.values())
         self.model: Model = [{} for _ in self.topics]
         self._last = [[before_the_log()] * len(topic.partitions) for topic in self.topics]
@@ -96,7 +97,7 @@ class World:
             del self.model[number][sow]
         else:
             self.model[number][sow] = record
-        self.state.take({(definition.changes, partition): [Placed(self._events, change)]})
+        self.state.take({(definition.changes, partition): [EventAtOffset(self._events, change)]})
 
     def snapshot(self) -> Model:
         """All records as they are now."""
@@ -159,7 +160,7 @@ def expected(topics: Sequence[TopicState], select: Selection, models: Model) -> 
                 continue
             seen += 1
             document = orjson.loads(record.body)
-            about = About(
+            about = Metadata(
                 sow_key=key.decode(),
                 topic=topic.definition.name,
                 size=len(record.body),
@@ -205,12 +206,12 @@ async def check(world: World, question: Question) -> None:
 async def check_explained(query: Query, select: Selection) -> None:
     """Each road's counts are in proportion to each other."""
     for part in await query.explained():
-        roads = {KEYS} if select.sow_keys else {KEY, HASH_INDEX, MEMO_INDEX, SCAN}
-        assert part["road"] in roads
+        access_paths = {KEYS} if select.sow_keys else {KEY, HASH_INDEX, MEMO_INDEX, SCAN}
+        assert part["access_path"] in access_paths
         assert part["matches"] <= part["candidates"] <= part["records"]
         assert part["candidates"] - part["read"] <= part["matches"]
-        assert ("index" in part) == (part["road"] in (KEY, HASH_INDEX, MEMO_INDEX))
-        assert ("indexed" in part) == (part["road"] == MEMO_INDEX)
+        assert ("index" in part) == (part["access_path"] in (KEY, HASH_INDEX, MEMO_INDEX))
+        assert ("indexed" in part) == (part["access_path"] == MEMO_INDEX)
 
 
 Script = list[Step | tuple[Question, ...]]
@@ -417,8 +418,8 @@ def test_every_road_leads_to_the_same_records(drawn: Drawn) -> None:
 def test_the_same_while_indexes_are_being_made(drawn: Drawn) -> None:
     """Builds take many steps, with changes, other queries and cancellations in between."""
     with (
-        patch.multiple("query_service.indexes", CHUNK=3, AT_ONCE=4),
-        patch("query_service.query.CHUNK", 2),
-        patch("query_service.pace.CHUNK", 2),
+        patch.multiple("query_service.topics.topic_indexes", CHUNK=3, AT_ONCE=4),
+        patch("query_service.query.query.CHUNK", 2),
+        patch("query_service.cooperative.CHUNK", 2),
     ):
         _happens(drawn)

@@ -6,7 +6,7 @@ the client does with messages what docs/wire.md says.
 
 import copy
 import json
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -16,19 +16,19 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from query_service.query import Limits
-from query_service.replica import Placed
-from query_service.rights import EVERYTHING, Entitlement, Rights, to_read
-from sowline.bookmark import Positions, format_bookmark, parse_bookmark
-from sowline.change import Change, Progress
+from query_service.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
+from query_service.query.selection import QueryLimits
+from query_service.replica.partition_replica import EventAtOffset
 from sowline.filter import compile_filter
-from sowline.key import sow_key
-from sowline.position import Position, before_the_log
-from sowline.select import parse_select
-from sowline.wire import iso_time
+from sowline.model.bookmark import Positions, format_bookmark, parse_bookmark
+from sowline.model.key import sow_key
+from sowline.model.position import Position, before_the_log
+from sowline.model.select import parse_select
+from sowline.protocol.change import Change, Progress
+from sowline.protocol.server_message import iso_time
 from tests.property.clock import ClockLoop
 from tests.property.world import written
-from tests.unit.sessions import DOMAIN, Json, Server
+from tests.unit.query_service.sessions import DOMAIN, Json, Server
 
 IDS = range(6)
 ID_OF = {sow_key(DOMAIN, str(number)).decode(): number for number in IDS}
@@ -214,6 +214,18 @@ class Ask:
         """The order."""
         return self.grouping.order if self.grouping is not None and self.order else self.order
 
+    def replaced_by(self, now: "Ask") -> str:
+        """What becomes of another command that is to replace this one: `replace`, or why it is refused."""
+        if now.is_view != self.is_view:
+            return "not supported"
+        if self.skip_n is None:
+            return "replace"
+        if now.top_n is None:
+            return "invalid top_n"
+        if now.skip_n is None:
+            return "invalid skip_n"
+        return "invalid order by" if self.order_by and not now.order_by else "replace"
+
     def fields(self, *words: str) -> Json:
         """The fields of the command."""
         options = [*self.words, *words]
@@ -358,7 +370,9 @@ writes = st.tuples(st.sampled_from(IDS), st.none() | bodies | bodies | bodies)
 class Service(Server):
     """The service, and what its records were at each position."""
 
-    def __init__(self, loop: ClockLoop, partitions: int, ring: int, backlog: int, limits: Limits) -> None:
+    def __init__(
+        self, loop: ClockLoop, partitions: int, ring: int, backlog: int, limits: QueryLimits
+    ) -> None:
         super().__init__(partitions, ring, backlog, limits)
         self.loop = loop
         self.past: list[list[tuple[Position, Records]]] = [
@@ -392,7 +406,7 @@ class Service(Server):
 
     def write(self, log_records: list[list[tuple[int, Json | None]]]) -> None:
         """Let log records arrive in one batch; each makes changes in the partition of its first."""
-        batches: dict[tuple[str, int], list[Placed]] = {}
+        batches: dict[tuple[str, int], list[EventAtOffset]] = {}
         for writes in log_records:
             partition = writes[0][0] % len(self.past)
             due = self._due(
@@ -443,11 +457,11 @@ class Service(Server):
         self.past[partition].append((place, self.past[partition][-1][1]))
         self.state.take({("orders.changes", partition): [self._placed(partition, event)]})
 
-    def _placed(self, partition: int, event: Change | Progress) -> Placed:
+    def _placed(self, partition: int, event: Change | Progress) -> EventAtOffset:
         self.last[partition] = event.position
         held = self.written[partition]
         held.append(written(len(held), event))
-        return Placed(len(held) - 1, event)
+        return EventAtOffset(len(held) - 1, event)
 
 
 # what clients hold
@@ -882,19 +896,27 @@ class Connection:
         self.subscribers: dict[str, Subscriber] = {}
         self.requests: dict[str, tuple[Subscriber, Ask | None, str]] = {}
         """By command id: who asked for what, and whether fresh, replace, back, end, or to be refused why."""
-        self.sent: deque[float] = deque()
+        self.sent: dict[bytes, deque[float]] = defaultdict(deque)
+        """By message: when the service had it ready."""
+        self.group = ""
+        """The query whose group has begun and not ended."""
         self.is_calm = True
         """Whether no subscription ever had to catch up: then messages are shared."""
         self.shared: set[tuple[str, str, str]] = set()
         self.reasons: list[str] = []
         """Why records left."""
-        put = self.client.outbox.put
+        for name in ("put", "put_behind", "put_in_group"):
+            self._note_times(name)
 
-        def noted(message: bytes) -> None:
-            self.sent.append(service.loop.time())
-            put(message)
+    def _note_times(self, name: str) -> None:
+        """Note when the service puts a message, which may have to wait for the end of a group."""
+        put = getattr(self.client.outbox, name)
 
-        self.client.outbox.put = noted  # type: ignore[method-assign]
+        def noted(message: bytes, *of: Any) -> None:
+            self.sent[message].append(self.service.loop.time())
+            put(message, *of)
+
+        setattr(self.client.outbox, name, noted)
 
     def ask(self, subscriber: Subscriber, ask: Ask | None, kind: str, fields: Json) -> None:
         """Send a command."""
@@ -915,12 +937,12 @@ class Connection:
         """Take one frame, if there is one."""
         if self.client.outbox._messages:
             for message in await self.client.outbox.take():
-                self.take(json.loads(message))
+                self.take(json.loads(message), self.sent[message].popleft())
 
-    def take(self, message: Json) -> None:
-        """Take one message."""
-        sent = self.sent.popleft()
+    def take(self, message: Json, sent: float) -> None:
+        """Take one message, and when it was put."""
         command = message["command"]
+        self._check_group(message)
         for told in (message, *message.get("records", ())) if command != "group_end" else ():
             data = told.get("data", {})
             assert data == selected(data, MINE[self.whose].paths), "tells what may not be seen"
@@ -937,6 +959,23 @@ class Connection:
                 subscriber.records(message)
             else:
                 getattr(subscriber, command)(message)
+
+    def _check_group(self, message: Json) -> None:
+        """Between the begin and the end of a group nothing comes but its records, and acknowledgements."""
+        command = message["command"]
+        if command in ("sow", "group_end"):
+            assert self.group == message["query_id"], "a part of another group"
+            self.group = "" if command == "group_end" else self.group
+        elif command != "ack":
+            assert not self.group or self._is_broken_off(self.group), "a message within a group"
+            self.group = message["query_id"] if command == "group_begin" else ""
+
+    def _is_broken_off(self, query: str) -> bool:
+        """Whether its subscription was ended or replaced since."""
+        owner = self.requests[query][0]
+        later = list(self.requests)[list(self.requests).index(query) + 1 :]
+        since = [self.requests[id] for id in later]
+        return any(subscriber is owner and kind in ("end", "replace") for subscriber, _, kind in since)
 
     def _acknowledged(self, message: Json) -> None:
         subscriber, ask, kind = self.requests[message["command_id"]]
@@ -983,7 +1022,7 @@ class Subscriptions(RuleBasedStateMachine):
         """Begin with some records and subscriptions."""
         self.loop = ClockLoop()
         self.stack = ExitStack()
-        self.service = Service(self.loop, partitions, ring, backlog, Limits())
+        self.service = Service(self.loop, partitions, ring, backlog, QueryLimits())
         self.backlog = backlog
         self.stack.enter_context(self.service.patched())
         self.connections: list[Connection] = []
@@ -1079,7 +1118,7 @@ class Subscriptions(RuleBasedStateMachine):
         subscriber = self._subscriber(which, slot)
         if subscriber is not None:
             ask = replace(ask, whose=self.connections[which].whose)
-            kind = "replace" if ask.is_view == subscriber.asked.is_view else "not supported"
+            kind = subscriber.asked.replaced_by(ask)
             fields = ask.fields("replace")
             self.run(self._ask(self.connections[which], subscriber, ask, kind, fields, settle))
 

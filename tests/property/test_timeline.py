@@ -4,23 +4,23 @@ import orjson
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.documents import literal
-from materializer.head import Head
-from materializer.store import MemoryStore
-from query_service.replica import PartitionReplica, Placed
-from query_service.rows import Rows
-from query_service.timeline import Timeline
-from sowline.change import Change, Event
-from sowline.document import UNDEFINED, Delta, parse_delta
-from sowline.document.fold import Document, Write, fold
-from sowline.document.writes import Writes, document_of
-from sowline.key import sow_key
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.documents import literal
+from materializer.store.memory import MemoryStore
+from query_service.index.rows import Rows
+from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from query_service.replica.timeline import Timeline
+from sowline.emodb import UNDEFINED, Delta, parse_delta
+from sowline.emodb.fold import Document, DocumentDelta, fold
+from sowline.emodb.writes import Writes, document_of
+from sowline.model.key import sow_key
+from sowline.protocol.change import Change, Event
 from tests.property.test_documents import DEFINITION, START, apply, compacted, delete, log_of, write
 
 TTL = 5000
 
 
-def replica_of(loaded: list[Placed], followed: list[Placed]) -> PartitionReplica:
+def replica_of(loaded: list[EventAtOffset], followed: list[EventAtOffset]) -> PartitionReplica:
     """Return a replica that has read these events, with a timeline."""
     replica = PartitionReplica(0, Rows(), 100, timeline=Timeline(TTL))
     replica.load(loaded)
@@ -53,10 +53,10 @@ def test_folded_from_its_first_write_it_leads_to_the_document(
     writes: list[tuple[str, str | None, str | None]], split: int, is_compacted: bool
 ) -> None:
     """Content, version and signature, after a load of any part; within the window no write is lacking."""
-    _, events = apply(MemoryStore(), Head(START, START, limits=DEFINITION.limits), log_of(writes))
+    _, events = apply(MemoryStore(), Checkpoint(START, START, limits=DEFINITION.limits), log_of(writes))
     split = min(split, len(events))
     left = compacted(events[:split]) if is_compacted else events[:split]
-    placed = [Placed(2 * offset, event) for offset, event in enumerate(events)]
+    placed = [EventAtOffset(2 * offset, event) for offset, event in enumerate(events)]
     replica = replica_of([one for one in placed[:split] if one.event in left], placed[split:])
     by_offset = {one.offset: one.event for one in placed}
     assert replica.timeline is not None
@@ -77,7 +77,7 @@ def test_folded_from_its_first_write_it_leads_to_the_document(
                 assert change.writes is not None
                 change_id = bytes.fromhex(change.writes.change_id)
                 tags = frozenset(change.writes.tags)
-                step = Write(delta_of(change), change_id, change.time, tags)
+                step = DocumentDelta(delta_of(change), change_id, change.time, tags)
                 folded = fold(folded, step, DEFINITION.template).document
                 assert folded == document(text, change.body, change.writes)
         row = replica._rows.numbers.get(key)

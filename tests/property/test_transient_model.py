@@ -9,12 +9,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from materializer.recovery import Loader, walk
-from materializer.store import MemoryStore
-from sowline.change import AGAIN, Change
-from sowline.following import Verdict, verdict
-from sowline.position import before_the_log
-from sowline.topics import TopicDefinition
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from sowline.config.topics import TopicDefinition
+from sowline.model.position import before_the_log
+from sowline.protocol.change import AGAIN, Change
+from sowline.protocol.changes_loader import Verdict, verdict
 from tests.property.world import World, changes_of, dump
 
 DEFINITION = TopicDefinition.model_validate(
@@ -73,7 +74,7 @@ class Transient(RuleBasedStateMachine):
     @rule(back=st.integers(0, 4), cut=cuts, lost=st.booleans())
     def start(self, back: int, cut: int | None, lost: bool) -> None:
         """The service starts, at the log's end or before it; the first worker may die on the way."""
-        self.world.begin_anew(0, max(0, len(self.world.logs[0]) - back), cut)
+        self.world.start_empty(0, max(0, len(self.world.logs[0]) - back), cut)
         if lost:
             self.lose()
 
@@ -98,12 +99,12 @@ class Transient(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        """Kafka compacts the changes, after foreign writes were put right."""
+        """Kafka compacts the changes, after stale-owner writes were put right."""
         self.settle()
         self.world.changes[0].compact(lambda: False)
 
     def settle(self) -> None:
-        """Apply everything, and one more record, so that the last foreign writes are seen."""
+        """Apply everything, and one more record, so that the last stale-owner writes are seen."""
         self.world.owner(0)
         self.world.arrive_late(0)
         self.world.drain()
@@ -115,25 +116,26 @@ class Transient(RuleBasedStateMachine):
         with self.stack:
             self.settle()
             partition = self.world.owner(0)
-            assert walk(partition._store) == partition._store.tally()
-            since = partition.head.remembered_since
+            assert checksum_of(partition._store) == partition._store.checksum()
+            since = partition.checkpoint.remembered_since
             records = dump(partition._store, since, 0)
             live = {key: record.body for key, record in records.items() if record.body is not None}
-            assert len(live) == partition.head.records
+            assert len(live) == partition.checkpoint.records
             assert self.followed() == live
             for _ in range(2):
                 store = MemoryStore()
-                loader = Loader(store, DEFINITION)
+                loader = ChangesLoader(store, DEFINITION)
                 loader.load([message.event for message in self.world.changes[0].held])
-                assert (loader.spoiled, loader.is_emptying) == (set(), False)
+                assert (loader.stale_keys, loader.is_resetting) == (set(), False)
                 assert dump(store, since, 0) == records
-                assert same(loader.head(0)) == same(partition.head)
+                assert same(loader.checkpoint(0)) == same(partition.checkpoint)
                 self.world.changes[0].compact(lambda: False)
             self.check_log(live)
 
     def followed(self) -> dict[bytes, bytes]:
         """Return what a follower holds that was there from the first change on; it never sees a gap."""
-        held, records = before_the_log(), {}
+        held = before_the_log()
+        records: dict[bytes, bytes] = {}
         for message in self.world.changes[0].history:
             event = message.event
             judged = verdict(event, held)
@@ -143,9 +145,10 @@ class Transient(RuleBasedStateMachine):
             held = event.position
             if isinstance(event, Change):
                 assert event.previous == records.get(event.sow_key)
-                records[event.sow_key] = event.body
                 if event.body is None:
                     del records[event.sow_key]
+                else:
+                    records[event.sow_key] = event.body
         return records
 
     def check_log(self, live: dict[bytes, bytes]) -> None:
@@ -153,7 +156,7 @@ class Transient(RuleBasedStateMachine):
         for body in live.values():
             assert body in [record.value for record in self.world.logs[0]]
         changes = [event for _, event in changes_of(self.world.changes[0].history) if event.op != AGAIN]
-        era = self.world.owner(0).head.position.era
+        era = self.world.owner(0).checkpoint.position.era
         written = {event.sow_key for event in changes if event.position.era == era and event.body is not None}
         assert not era or set(live) <= written
 
@@ -169,9 +172,9 @@ def test_a_start_after_an_owner_was_overtaken() -> None:
     machine.teardown()
 
 
-def same(head: Any) -> Any:
+def same(checkpoint: Any) -> Any:
     """Return what all roads must agree on."""
-    return replace(head, changes_end=0, changes_id="", spoiled=frozenset())
+    return replace(checkpoint, changes_end=0, changes_id="", stale_keys=frozenset())
 
 
 Transient.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)

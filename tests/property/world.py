@@ -9,21 +9,24 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
-from materializer.cache import Cache
-from materializer.eras import Overtaken, check_owner
-from materializer.partition import Partition, foreign_keys
-from materializer.record import Record, decode_record
-from materializer.recovery import Extent, Opened, Recovery
-from materializer.step import DeadLetter, Forward
-from materializer.store import MemoryStore, Store
-from materializer.upkeep import Upkeep
-from sowline.change import PROGRESS_KEY, Change, Event, Progress, read_event
-from sowline.command import Headers, LogRecord
+from materializer.core.fencing import Fenced, check_owner
+from materializer.core.record import Record, decode_record
+from materializer.core.step import DeadLetter, Forward
+from materializer.partition.kafka_partition import KafkaExtent
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.owner_commands import OwnerCommands
+from materializer.partition.partition import Partition, stale_owner_keys
+from materializer.partition.recovery import Recovery
+from materializer.store.cache import RecordCache
+from materializer.store.interface import Store
+from materializer.store.memory import MemoryStore
+from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from sowline.model.position import Position
+from sowline.protocol.change import PROGRESS_KEY, Change, Event, Progress, read_event
+from sowline.protocol.command import Headers, LogRecord
 
 Disk = dict[Path, dict[str, Any]]
 
@@ -42,6 +45,11 @@ class Written(NamedTuple):
     name: bytes
     body: bytes | None
     about: Headers
+    time: int = 0
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return its kind and the time in ms."""
+        return 2, self.time
 
     def offset(self) -> int:
         """Return the offset."""
@@ -135,7 +143,7 @@ class World:
         self.changes = [Topic() for _ in count]
         self.disk: Disk = {}
         self.owners: dict[int, Partition] = {}
-        self.upkeep: dict[int, Upkeep] = {}
+        self.owner_commands: dict[int, OwnerCommands] = {}
         self.skew = 0
         self.late: list[list[Output]] = [[] for _ in count]
         self.dead: list[set[tuple[int, str]]] = [set() for _ in count]
@@ -144,9 +152,9 @@ class World:
     def patched(self) -> list[AbstractContextManager[Any]]:
         """Return what must be entered for `Recovery` to read this world."""
         return [
-            patch("materializer.recovery.RocksStore", rocks_in_memory(self.disk)),
-            patch("materializer.recovery.read_range", self._read_range),
-            patch("materializer.recovery.log.warning", lambda *_, **__: None),
+            patch("materializer.partition.recovery.RocksStore", rocks_in_memory(self.disk)),
+            patch("materializer.partition.kafka_partition.read_range", self._read_range),
+            patch("materializer.partition.kafka_partition.log.bind", lambda **_: Mock()),
         ]
 
     def _read_range(
@@ -154,7 +162,10 @@ class World:
     ) -> Iterator[list[Written]]:
         held = self.changes[partition].held
         if topic == self.definition.log:
-            held = [Written(r.offset, r.key or b"", r.value, r.headers or []) for r in self.logs[partition]]
+            held = [
+                Written(r.offset, r.key or b"", r.value, r.headers or [], r.time)
+                for r in self.logs[partition]
+            ]
         inside = [message for message in held if start <= message.at < end]
         for at in range(0, len(inside), 3):
             yield inside[at : at + 3]
@@ -168,7 +179,7 @@ class World:
 
     def is_behind(self, partition: int) -> bool:
         """Tell whether a partition has records to apply."""
-        return self.owner(partition).head.next_offset < len(self.logs[partition])
+        return self.owner(partition).checkpoint.next_offset < len(self.logs[partition])
 
     # the worker
 
@@ -185,41 +196,43 @@ class World:
             self._own(number, opened)
         return self.owners[number]
 
-    def _own(self, number: int, opened: Opened) -> None:
-        self.owners[number] = Partition(self.definition, number, opened, Cache(lambda: CACHE_BYTES))
-        self.upkeep[number] = Upkeep(self.owners[number])
-        self._put_right(number)
+    def _own(self, number: int, opened: OpenedPartition) -> None:
+        self.owners[number] = Partition(self.definition, number, opened, RecordCache(lambda: CACHE_BYTES))
+        self.owner_commands[number] = OwnerCommands(self.owners[number])
+        self._repair(number)
 
-    def _recover(self, number: int) -> Opened:
+    def _recover(self, number: int) -> OpenedPartition:
         recovery = self._recovery(number)
         return self._emptied(number, recovery, recovery.open())
 
-    def _recovery(self, number: int, anew: bool = False) -> Recovery:
+    def _recovery(self, number: int, reset_to: bool = False) -> Recovery:
         changes = self.changes[number]
         start = changes.held[0].at if changes.held else changes.end
-        extent = Extent("log", 0, len(self.logs[number]), start, changes.end, f"changes {changes.since}")
-        return Recovery({}, self.definition, number, Path(str(number)), extent, begins_anew=anew)
+        extent = KafkaExtent("log", 0, len(self.logs[number]), start, changes.end, f"changes {changes.since}")
+        return Recovery({}, self.definition, number, Path(str(number)), extent, starts_empty=reset_to)
 
-    def begin_anew(self, number: int, offset: int, cut: int | None = None) -> None:
+    def start_empty(self, number: int, offset: int, cut: int | None = None) -> None:
         """Open a partition in an era with an empty base; the owner dies before the `cut`-th record's end."""
         self.crash(number)
-        recovery = self._recovery(number, anew=True)
+        recovery = self._recovery(number, reset_to=True)
         opened = self._emptied(number, recovery, recovery.open())
         try:
-            opened = self._emptied(number, recovery, recovery.anew(opened, offset), cut)
+            opened = self._emptied(number, recovery, recovery.reset_to(opened, offset), cut)
         except Died:
             return
         self._own(number, opened)
 
-    def _emptied(self, number: int, recovery: Recovery, opened: Opened, cut: int | None = None) -> Opened:
-        if opened.emptying is None:
+    def _emptied(
+        self, number: int, recovery: Recovery, opened: OpenedPartition, cut: int | None = None
+    ) -> OpenedPartition:
+        if opened.state_reset is None:
             return opened
-        events = [event for batch in opened.emptying.ends(opened.store, 2) for event in batch]
+        events = [event for batch in opened.state_reset.ends(opened.store, 2) for event in batch]
         for event in events[:cut]:
             self.changes[number].append(event)
         if cut is not None:
             raise Died
-        return recovery.emptied(opened, self.changes[number].end)
+        return recovery.after_reset(opened, self.changes[number].end)
 
     def work(
         self, number: int, size: int, cut: int | None = None, intrude: int = 0, restart: bool = False
@@ -230,7 +243,7 @@ class World:
         its followers told of more than it has applied does not commit, and opens the partition again.
         """
         partition = self.owner(number)
-        start = partition.head.next_offset
+        start = partition.checkpoint.next_offset
         batch = self.logs[number][start : start + size]
         if not batch:
             return
@@ -246,29 +259,29 @@ class World:
         self._output(outputs[:intrude])
         self.arrive_late(number)
         self._output(outputs[intrude:])
-        before = after = partition.head.changes_end
+        before = after = partition.checkpoint.changes_end
         if prepared.events:
             after = self.changes[number].end
         try:
             if after - before > len(prepared.events):
-                stands = prepared.step.head.position
-                foreign = self._foreign_keys(number, before, after, prepared.events, stands)
-                partition.spoil(foreign, after)
+                stands = prepared.step.checkpoint.position
+                foreign = self._stale_owner_keys(number, before, after, prepared.events, stands)
+                partition.mark_stale(foreign, after)
             partition.commit(prepared, after)
-            self.upkeep[number].applied(batch, self.time + self.skew)
+            self.owner_commands[number].applied(batch, self.time + self.skew)
             if restart:
                 self.crash(number)
                 return
-            self._put_right(number)
-        except Overtaken:
+            self._repair(number)
+        except Fenced:
             self.crash(number)
 
-    def _foreign_keys(
+    def _stale_owner_keys(
         self, number: int, start: int, end: int, ours: Sequence[Event], stands: Position
     ) -> set[bytes]:
         found = [message.event for message in self.changes[number].held if start <= message.at < end]
         check_owner(found, stands)
-        return {PROGRESS_KEY, *foreign_keys(found, ours)}
+        return {PROGRESS_KEY, *stale_owner_keys(found, ours)}
 
     def _output(self, outputs: Sequence[Output]) -> None:
         for number, output in outputs:
@@ -280,16 +293,16 @@ class World:
             else:
                 self.changes[number].append(output)
 
-    def _put_right(self, number: int) -> None:
+    def _repair(self, number: int) -> None:
         partition, changes = self.owners[number], self.changes[number]
-        end, foreign = partition.head.changes_end, set[bytes]()
-        for events in partition.put_right(len(self.logs[number]), 2):
+        end, foreign = partition.checkpoint.changes_end, set[bytes]()
+        for events in partition.repair(len(self.logs[number]), 2):
             for event in events:
                 changes.append(event)
             start, end = end, changes.end
             if end - start > len(events):
-                foreign |= self._foreign_keys(number, start, end, events, partition.head.position)
-        if end > partition.head.changes_end:
+                foreign |= self._stale_owner_keys(number, start, end, events, partition.checkpoint.position)
+        if end > partition.checkpoint.changes_end:
             partition.is_right(end, foreign)
 
     def arrive_late(self, number: int, count: int | None = None) -> None:
@@ -300,13 +313,13 @@ class World:
     def crash(self, number: int) -> None:
         """Forget everything that is not on disk."""
         self.owners.pop(number, None)
-        self.upkeep.pop(number, None)
+        self.owner_commands.pop(number, None)
 
     def keep_up(self, number: int) -> int:
         """Append to a log what its owner appends by itself; returns how much. Its clock differs by `skew`."""
         if not self.is_behind(number):
-            self.upkeep[number].caught_up()
-        appends = self.upkeep[number].appends(self.time + self.skew)
+            self.owner_commands[number].caught_up()
+        appends = self.owner_commands[number].appends(self.time + self.skew)
         for append in appends:
             self.write(number, append.value, append.key, append.headers)
         return len(appends)

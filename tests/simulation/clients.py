@@ -9,9 +9,9 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from confluent_kafka import OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
-from sowline.command import Headers
+from sowline.protocol.command import Headers
 from tests.simulation.broker import Broker, Group, Place, Written
 from tests.simulation.process import Process
 from tests.simulation.strands import pause
@@ -117,9 +117,11 @@ class Consumer:
     def subscribe(self, topics: list[str], **callbacks: Callable[..., None]) -> None:
         """Join the group."""
         self._callbacks = callbacks
-        self._group = self._process.group
+        group = self._process.group
+        assert group is not None
+        self._group = group
         self._process.consumer = self
-        self._group.join(self)
+        group.join(self)
 
     def miss(self, polls: int) -> None:
         """Be given up by the group, and hear of it only so many polls later."""
@@ -170,6 +172,30 @@ class Consumer:
     def pause(self, places: list[TopicPartition]) -> None:
         """Read these no more."""
         self._paused |= {(place.topic, place.partition) for place in places}
+
+    def resume(self, places: list[TopicPartition]) -> None:
+        """Read these again."""
+        self._paused -= {(place.topic, place.partition) for place in places}
+
+    def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        """Return what the group has committed."""
+        assert self._group is not None
+        self._process.boundary("committed")
+        found = []
+        for one in places:
+            offset, metadata = self._group.commits.get((one.topic, one.partition), (OFFSET_INVALID, ""))
+            found.append(TopicPartition(one.topic, one.partition, offset, metadata))
+        return found
+
+    def commit(self, offsets: list[TopicPartition], asynchronous: bool) -> None:
+        """Commit offsets for the group, which refuses them from a consumer that it has given up."""
+        assert self._group is not None
+        self._process.boundary("commit")
+        if self not in self._group.members:
+            raise KafkaException(KafkaError(KafkaError.ILLEGAL_GENERATION))
+        for one in offsets:
+            self._group.commits[one.topic, one.partition] = one.offset, one.metadata or ""
+        self._process.boundary("committed")
 
     def close(self) -> None:
         """Leave the group."""
@@ -248,7 +274,7 @@ class Producer:
             report()
         return len(reports)
 
-    def purge(self, *, in_flight: bool) -> None:
+    def purge(self, *, in_flight: bool = True) -> None:
         """Drop what is queued."""
         self._queues.clear()
 
@@ -283,19 +309,26 @@ class AdminClient:
 
     def list_offsets(self, asked: Mapping[TopicPartition, Any], **_: Any) -> dict[TopicPartition, Any]:
         """Return where partitions begin or end."""
+        if all(
+            spec._value >= 0 for spec in asked.values()
+        ):  # by time, right behind the others: nothing happens
+            return {place: _known(self._offset(place, spec)) for place, spec in asked.items()}
         self._process.boundary("ask")
         return {
             place: self._answer(SimpleNamespace(offset=self._offset(place, asked[place]))) for place in asked
         }
 
     def _offset(self, place: TopicPartition, spec: Any) -> int:
-        return self._broker.parts[place.topic, place.partition].end if spec._value == -1 else 0
+        part = self._broker.parts[place.topic, place.partition]
+        if spec._value < 0:
+            return part.end if spec._value == -1 else 0
+        return next((one.at for one in part.held if one.time >= spec._value), -1)
 
     def describe_topics(self, wanted: Any) -> dict[str, Any]:
         """Return the ids of topics."""
         self._process.boundary("ask")
         return {
-            name: self._answer(SimpleNamespace(topic_id=f"{name}/{self._broker.parts[name, 0].generation}"))
+            name: self._answer(SimpleNamespace(topic_id=f"{name}-{self._broker.parts[name, 0].generation}"))
             for name in wanted.topic_names
         }
 
@@ -306,3 +339,8 @@ class AdminClient:
             result=lambda seconds: answer,
             done=lambda: not is_late or self._process.chance.random() < 0.5,
         )
+
+
+def _known(offset: int) -> Any:
+    """Return the future of an offset that is there already."""
+    return SimpleNamespace(result=lambda seconds: SimpleNamespace(offset=offset), done=lambda: True)

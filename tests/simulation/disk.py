@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from weakref import ref
 
-from materializer.damage import DiskFull, StoreDamaged
-from materializer.store import NO_DUES, MemoryStore, Tally
+from materializer.core.errors import StoreDamaged
+from materializer.store.checksum import Checksum
+from materializer.store.errors import DiskFull
+from materializer.store.interface import NO_EXPIRIES
+from materializer.store.memory import MemoryStore
 from tests.simulation.process import Process
 
 UNDONE_MAX = 4
@@ -72,76 +75,85 @@ class Disks:
 
     def store_class(self) -> type[MemoryStore]:
         """Return what stands in for `RocksStore`."""
-        disks = self
+        return type("Store", (PlayedStore,), {"disks": self})
 
-        class Store(MemoryStore):
-            def __init__(self, path: Path, *, create: bool) -> None:
-                super().__init__()
-                self._process = disks.processes[path.parts[1]]
-                self._process.boundary("open")
-                self._path = path
-                held = disks.files.get(path)
-                if held is not None and held.opened_by() is not None:
-                    raise AssertionError(f"{path} is opened twice")
-                if create or held is None:
-                    disks.check_room(path.parts[1])
-                    disks.files[path] = Files()
-                self._files = disks.files[path]
-                self._files.opened_by = ref(self)
-                self._load()
 
-            def _load(self) -> None:
-                now = self._files.now
-                self._entries = dict(now.get("_entries", {}))
-                self._dues = set(now.get("_dues", ()))
-                self._head, self._tally = now.get("_head"), now.get("_tally", Tally())
+class PlayedStore(MemoryStore):
+    """A store on one of the disks that its class has."""
 
-            @staticmethod
-            def exists(path: Path) -> bool:
-                return path in disks.files and disks.files[path].finished
+    disks: ClassVar[Disks]
 
-            def get(self, key: bytes) -> bytes | None:
-                self._check()
-                return super().get(key)
+    def __init__(self, path: Path, *, create: bool) -> None:
+        super().__init__()
+        self._process = self.disks.processes[path.parts[1]]
+        self._process.boundary("open")
+        self._path = path
+        held = self.disks.files.get(path)
+        if held is not None and held.opened_by() is not None:
+            raise AssertionError(f"{path} is opened twice")
+        if create or held is None:
+            self.disks.check_room(path.parts[1])
+            self.disks.files[path] = Files()
+        self._files = self.disks.files[path]
+        self._files.opened_by = ref(self)
+        self._load()
 
-            def scan(self) -> Iterator[tuple[bytes, bytes]]:
-                self._check()
-                return super().scan()
+    def _load(self) -> None:
+        now = self._files.now
+        self._entries = dict(now.get("_entries", {}))
+        self._expiries = set(now.get("_expiries", ()))
+        self._checkpoint, self._checksum = now.get("_checkpoint"), now.get("_checksum", Checksum())
 
-            def _check(self) -> None:
-                if self._files.fails:
-                    self._files.fails = False
-                    raise StoreDamaged("does not read")
+    @classmethod
+    def exists(cls, path: Path) -> bool:
+        """Whether a finished store lies there."""
+        return path in cls.disks.files and cls.disks.files[path].finished
 
-            def commit(
-                self,
-                writes: Mapping[bytes, bytes | None],
-                tally: Tally,
-                head: bytes,
-                dues: Mapping[bytes, bool] = NO_DUES,
-            ) -> None:
-                self._process.boundary("commit")
-                disks.check_room(self._path.parts[1])
-                files = self._files
-                files.before = [*files.before, files.now][-UNDONE_MAX:]
-                super().commit(writes, tally, head, dues)
-                files.now = {
-                    "_entries": dict(self._entries),
-                    "_dues": set(self._dues),
-                    "_head": self._head,
-                    "_tally": self._tally,
-                }
-                disks.on_commit(self._path, self)
-                self._process.boundary("committed")
+    def get(self, key: bytes) -> bytes | None:
+        """Read one entry, where the disk reads."""
+        self._check()
+        return super().get(key)
 
-            def mark_finished(self) -> None:
-                self._process.boundary("mark")
-                disks.check_room(self._path.parts[1])
-                self._files.finished = True
-                self._files.before = []
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Read all entries, where the disk reads."""
+        self._check()
+        return super().scan()
 
-            def close(self) -> None:
-                if not self._process.is_dead:
-                    self._files.opened_by = lambda: None
+    def _check(self) -> None:
+        if self._files.fails:
+            self._files.fails = False
+            raise StoreDamaged("does not read")
 
-        return Store
+    def commit(
+        self,
+        writes: Mapping[bytes, bytes | None],
+        checksum: Checksum,
+        checkpoint: bytes,
+        expiries: Mapping[bytes, bool] = NO_EXPIRIES,
+    ) -> None:
+        """Commit; the process may end just before or after it."""
+        self._process.boundary("commit")
+        self.disks.check_room(self._path.parts[1])
+        files = self._files
+        files.before = [*files.before, files.now][-UNDONE_MAX:]
+        super().commit(writes, checksum, checkpoint, expiries)
+        files.now = {
+            "_entries": dict(self._entries),
+            "_expiries": set(self._expiries),
+            "_checkpoint": self._checkpoint,
+            "_checksum": self._checksum,
+        }
+        self.disks.on_commit(self._path, self)
+        self._process.boundary("committed")
+
+    def mark_finished(self) -> None:
+        """Mark the store as whole; what is whole is on the disk for good."""
+        self._process.boundary("mark")
+        self.disks.check_room(self._path.parts[1])
+        self._files.finished = True
+        self._files.before = []
+
+    def close(self) -> None:
+        """Let another open it; a process that was killed closes nothing."""
+        if not self._process.is_dead:
+            self._files.opened_by = lambda: None

@@ -3,14 +3,18 @@
 import json
 from random import Random
 
-from sowline.command import Headers
-from sowline.key import partition_of, sow_key
-from sowline.topics import TopicDefinition
+from sowline.config.topics import TopicDefinition
+from sowline.model.key import partition_of
+from sowline.protocol.command import Headers, joined_keys
 from tests.property.document_model import DELTAS
+from tests.property.keys import HOSTILE
 from tests.property.model import FILTERS, Body
 from tests.simulation.broker import Broker
 
 TAGS = (b"t", b"t", b"t", b"u", b"u", b"u", b"t,u", b"t,u", b" u , t ", b"t," + b"x" * 101)
+FAR_OFFSETS = (0, 3, 99_999_999_999)
+"""Offsets of another log: as low as those of this one, and far beyond."""
+
 KEYS = ("a", "b", "c", "d", "e", "f", "1", "2")
 
 
@@ -19,6 +23,7 @@ class Publishers:
 
     def __init__(self, chance: Random, definition: TopicDefinition, broker: Broker) -> None:
         self._chance = chance
+        self._keys = KEYS if definition.key_paths else chance.sample(HOSTILE, len(KEYS))
         self._definition = definition
         self._broker = broker
         self._sequences = {"P": 0, "Q": 0}
@@ -29,12 +34,21 @@ class Publishers:
         for _ in range(count):
             self._write(*self._command())
 
+    def mirror(self, count: int) -> None:
+        """Write commands that say of themselves that they are copies of another log's records, as a mirror does."""
+        for _ in range(count):
+            partition, key, value, headers = self._command()
+            log_id, offset = self._chance.choice(("mirrored", "orders-1")), self._chance.choice(FAR_OFFSETS)
+            of = self._chance.randrange(self._definition.partitions)
+            self._write(partition, key, value, [*headers, ("sow.origin", f"{log_id}:{of}@{offset}".encode())])
+
     def touch(self, partition: int) -> None:
         """Write a good command that belongs to a partition, and what is refused to the same."""
         key = next(
             str(n) for n in range(1000) if partition_of(str(n), self._definition.partitions) == partition
         )
-        self._write(partition, None, json.dumps({"id": key, "q": 7, "r": "n"}).encode(), [])
+        kafka_key = None if self._definition.key_paths else key.encode()
+        self._write(partition, kafka_key, json.dumps({"id": key, "q": 7, "r": "n"}).encode(), [])
 
     def _write(self, partition: int, key: bytes | None, value: bytes | None, headers: Headers) -> None:
         self._broker.append((self._definition.log, partition), key, value, headers)
@@ -43,7 +57,7 @@ class Publishers:
         chance = self._chance
         if self._last and chance.random() < 0.08:
             return chance.choice(self._last)
-        id = chance.choice(KEYS)
+        id = chance.choice(self._keys)
         partition = partition_of(id, self._definition.partitions)
         if chance.random() < 0.15:
             partition = chance.randrange(self._definition.partitions)
@@ -79,19 +93,18 @@ class Publishers:
             filter = chance.choice(sorted(FILTERS)).encode()
             return None, None, [("sow.command", b"sow_delete"), ("sow.filter", filter)]
         if kind < 0.92:
-            ids = chance.sample(KEYS, 3)
-            keys = b",".join(sow_key(self._definition.domain_prefix, each) for each in ids)
-            return None, None, [("sow.command", b"sow_delete"), ("sow.keys", keys)]
-        return chance.choice(
-            (
-                (key, b"{not json", []),
-                (key, b"[1]", []),
-                (None, b'{"q":1}', []),
-                (None, b'{"id":null}', []),
-                (key, b'{"id":"a"}', [("sow.unknown", b"x")]),
-                (None, None, []),
-            )
+            ids = chance.sample(self._keys, 3)
+            keys = joined_keys([self._definition.key_rule.sow_key(each).decode() for each in ids])
+            return None, None, [("sow.command", b"sow_delete"), ("sow.keys", keys.encode())]
+        others: tuple[tuple[bytes | None, bytes | None, Headers], ...] = (
+            (key, b"{not json", []),
+            (key, b"[1]", []),
+            (None, b'{"q":1}', []),
+            (None, b'{"id":null}', []),
+            (key, b'{"id":"a"}', [("sow.unknown", b"x")]),
+            (None, None, []),
         )
+        return chance.choice(others)
 
     def _body(self, id: str, *, whole: bool) -> bytes:
         chance = self._chance
@@ -110,6 +123,7 @@ class DocumentPublishers(Publishers):
 
     def _content(self, id: str) -> tuple[bytes | None, bytes | None, Headers]:
         chance = self._chance
+        content: tuple[bytes | None, bytes | None, Headers]
         if chance.random() < 0.6:
             key = None if chance.random() < 0.03 else id.encode()
             content = key, chance.choice(list(DELTAS)).encode(), [("sow.command", b"delta")]

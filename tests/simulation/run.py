@@ -6,8 +6,8 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from types import SimpleNamespace
@@ -16,12 +16,13 @@ from unittest.mock import patch
 
 import structlog
 
-from sowline.topics import parse_topics
+from sowline.config.topics import parse_topics
 from tests.property.clock import ClockLoop
 from tests.property.document_model import CONDITIONS
 from tests.simulation import clients, strands
 from tests.simulation.broker import Broker, Group, Written
 from tests.simulation.disk import Disks
+from tests.simulation.fanouts import FILTER, Fanouts
 from tests.simulation.process import Process
 from tests.simulation.publishers import DocumentPublishers, Publishers
 from tests.simulation.services import QueryService, Worker
@@ -33,6 +34,8 @@ LAG_MS = 30_000
 """How long an event of the changes topic is safe from compaction here."""
 
 DOCUMENTS_SHARE = 0.25
+SUPPLIED_SHARE = 0.2
+"""Of the seeds, how many are of a topic whose publishers give the keys, hostile ones."""
 """Of the seeds: those whose topic is one of documents."""
 
 DOCUMENTS = ", documents: true, template: {type: review}, history_ttl: 15s, record_bytes_max: 250"
@@ -60,6 +63,7 @@ FAULTS = (
     "skew",
     "broker clock",
     "holes",
+    "foreign origins",
     "compaction",
     "changes loss",
     "service crash",
@@ -84,10 +88,14 @@ class Outcome:
     counts: dict[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        head = f"seed {self.seed}, {self.steps} steps, faults: {', '.join(sorted(self.faults)) or 'none'}"
+        checkpoint = (
+            f"seed {self.seed}, {self.steps} steps, faults: {', '.join(sorted(self.faults)) or 'none'}"
+        )
         if self.error is None:
-            return f"{head}: as it should be"
-        return "\n".join([head, *self.trace[-TRACE_LINES:], f"{type(self.error).__name__}: {self.error}"])
+            return f"{checkpoint}: as it should be"
+        return "\n".join(
+            [checkpoint, *self.trace[-TRACE_LINES:], f"{type(self.error).__name__}: {self.error}"]
+        )
 
 
 class Loop(ClockLoop):
@@ -102,7 +110,9 @@ class Loop(ClockLoop):
         assert timeout == 0, "expected something to do"
         return []
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Any = None) -> asyncio.Handle:
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Any, *args: Any, context: Any = None
+    ) -> asyncio.Handle:
         """Call it in the loop; only one of loop and strands ever runs."""
         return self.call_soon(callback, *args, context=context)
 
@@ -124,10 +134,13 @@ class Simulation:
         partitions = self.chance.choice((1, 1, 2, 3))
         window = self.chance.choice(("5s", "7d"))
         has_documents = self._chance("documents").random() < DOCUMENTS_SHARE
+        is_supplied = self._chance("keys").random() < SUPPLIED_SHARE
+        key = "{from: kafka_key}" if is_supplied else "/id"
         self.topics = parse_topics(
-            f"topics: [{{name: orders, key: /id, partitions: {partitions}, expiration: enabled,"
+            f"topics: [{{name: orders, key: {key}, partitions: {partitions}, expiration: enabled,"
             f" repeat_window: {window}, resume_window: {LAG_MS // 1000}s"
-            f"{DOCUMENTS if has_documents else ''}}}]"
+            f"{DOCUMENTS if has_documents else ''}}}]\n"
+            f'fanouts: [{{name: some, topic: orders, filter: "{FILTER}", options: "oof"}}]'
         )
         self.definition = self.topics.topics[0]
         self.truth = Truth(self.definition, lambda: self.broker)
@@ -138,6 +151,9 @@ class Simulation:
             (self.definition.dead, 1),
         ):
             self.broker.make(name, count)
+        self.output = self.topics.fanouts[0].output
+        self.broker.make(self.output, partitions)
+        self.broker.without_holes.add(self.output)
         places = [(self.definition.log, number) for number in range(partitions)]
         self.group = Group(self._chance("group"), places)
         self.processes: dict[str, Process] = {}
@@ -145,6 +161,7 @@ class Simulation:
         self.workers = [self._worker(number) for number in range(self.chance.choice((1, 1, 2, 3)))]
         self.services = [self._service(number) for number in range(self.chance.choice((1, 2)))]
         self.subscribers = [self._subscriber(number) for number in range(self.chance.randint(1, 4))]
+        self.fanouts = Fanouts(self)
         self.ring = self.chance.choice((3, 8, 1000))
         publishers = DocumentPublishers if has_documents else Publishers
         self.publishers = publishers(self._chance("publishers"), self.definition, self.broker)
@@ -213,7 +230,7 @@ class Simulation:
         """Return what was written down last."""
         return [f"{step:4} {ms:7} ms  " + " ".join(map(str, what)) for step, ms, *what in self._lines]
 
-    def _note_log(self, logger: object, method: str, event: dict[str, Any]) -> None:
+    def _note_log(self, logger: object, method: str, event: MutableMapping[str, Any]) -> str:
         self.trace("  logs", *(f"{name}={value}" for name, value in event.items()))
         raise structlog.DropEvent
 
@@ -222,7 +239,10 @@ class Simulation:
         about = dict(written.about or [])
         said = {name: value.decode() for name, value in about.items() if value and name != "sow.previous"}
         self.trace("  ", f"{written.place[0]}[{number}]@{written.at}", written.name, written.body, said)
-        self.truth.written(written)
+        if written.place[0] == self.output:
+            self.fanouts.reader.take(written)
+        else:
+            self.truth.written(written)
 
     def _on_commit(self, path: Any, store: Any) -> None:
         self.truth.committed(path, store)
@@ -236,6 +256,7 @@ class Simulation:
                 worker.start(self.topics)
             for service in self.services:
                 self._start_service(service)
+            self.fanouts.start()
             for step in range(self.steps):
                 self.step = step
                 await self._step()
@@ -259,6 +280,7 @@ class Simulation:
             await self._go_wrong(chance.choice(sorted(self.faults)))
         self._recover()
         await self._take_turns(chance.randint(1, 4))
+        self.fanouts.take_turns()
         await self.loop.tick(chance.choice((1, 10, 50, 200, 1000)))
         self._look_aside()
 
@@ -322,20 +344,21 @@ class Simulation:
         worker = self.chance.choice(self.workers)
         if fault == "idle":
             await self.loop.tick(self.chance.choice((5_000, 20_000, 60_000)))
-        action = {
+        action: Callable[[], object] | None = {
             "crash": lambda: self._arm(worker, "crash"),
             "stall": lambda: self._arm(worker, "stall"),
             "stale": lambda: self._make_stale(worker),
-            "rebalance": lambda: self.group.share_out(anew=True),
+            "rebalance": lambda: self.group.share_out(reset_to=True),
             "power cut": lambda: self._end_worker(worker, power=True),
             "disk loss": lambda: self._lose_disk(worker),
             "damage": lambda: self._damage(worker),
             "full disk": lambda: self._fill_disk(worker),
             "refusal": self._refuse,
-            "fatal": lambda: [producer.fail() for producer in worker.producers],
-            "redelivery": lambda: worker.consumer and worker.consumer.go_back(self.chance.randint(1, 5)),
+            "fatal": lambda: self._fail_producers(worker),
+            "redelivery": lambda: self._deliver_again(worker),
             "skew": lambda: self._move_clock(worker),
             "broker clock": self._move_broker_clock,
+            "foreign origins": lambda: self.publishers.mirror(self.chance.choice((1, 3))),
             "compaction": self._compact,
             "changes loss": self._lose_changes,
             "service crash": lambda: self._end_service(self.chance.choice(self.services)),
@@ -345,6 +368,14 @@ class Simulation:
         if action is not None:
             self.trace("fault:", fault)
             action()
+
+    def _fail_producers(self, worker: Worker) -> None:
+        for producer in worker.producers:
+            producer.fail()
+
+    def _deliver_again(self, worker: Worker) -> None:
+        if worker.consumer:
+            worker.consumer.go_back(self.chance.randint(1, 5))
 
     def _arm(self, worker: Worker, mishap: str) -> None:
         if worker.runs:
@@ -373,10 +404,10 @@ class Simulation:
         self.broker.skew = self.chance.randint(-5_000, 5_000)
 
     def _compact(self) -> None:
-        """Let compaction run. Its lag is longer than foreign writes stay as they are."""
+        """Let compaction run. Its lag is longer than stale-owner writes stay as they are."""
         before = self.now() - LAG_MS
         for number in range(self.definition.partitions):
-            if not self.truth.spoiled(number):
+            if not self.truth.stale_keys(number):
                 self.broker.compact((self.definition.changes, number), before)
 
     def _refuse(self) -> None:
@@ -414,6 +445,7 @@ class Simulation:
         self.broker.late.clear()
         self.broker.make(self.definition.changes, self.definition.partitions)
         self.truth.lose_changes()
+        self.fanouts.lose_changes()
 
     def _recover(self) -> None:
         """Let what is down come back, sooner or later."""
@@ -426,30 +458,45 @@ class Simulation:
         if chance.random() < 0.3:
             self.broker.arrive()
         for worker in self.workers:
-            if worker.is_dead:
-                if worker.consumer in self.group.members and chance.random() < 0.2:
-                    self.group.leave(worker.consumer)
-                if worker.loses_disk:
-                    worker.loses_disk = False
-                    self.disks.wipe(worker.name)
-                if chance.random() < 0.2:
-                    self._start_worker(worker)
-            elif worker.is_stalled:
-                consumer = worker.consumer
-                if consumer is not None and consumer in self.group.members and chance.random() < 0.1:
-                    consumer.miss(chance.randint(0, 6))
-                if self.wakes.get(worker.name, 0) <= self.step:
-                    self.trace(worker.name, "wakes")
-                    worker.is_stalled = False
-            elif worker.strand is not None and worker.strand.ended:
-                raise Untrue(f"{worker.name} has ended by itself")
+            self._recover_worker(worker)
             self._look_after(worker)
-        spoiled = any(map(self.truth.spoiled, range(self.definition.partitions)))
-        if spoiled and "service crash" in self.faults and not self.broker.is_calm and chance.random() < 0.3:
+        stale_keys = any(map(self.truth.stale_keys, range(self.definition.partitions)))
+        if (
+            stale_keys
+            and "service crash" in self.faults
+            and not self.broker.is_calm
+            and chance.random() < 0.3
+        ):
             self._end_service(chance.choice(self.services))
         for service in self.services:
             if service.is_dead and chance.random() < 0.3:
                 self._start_service(service)
+
+    def _recover_worker(self, worker: Worker) -> None:
+        if worker.is_dead:
+            self._revive(worker)
+        elif worker.is_stalled:
+            self._wake(worker)
+        elif worker.strand is not None and worker.strand.ended:
+            raise Untrue(f"{worker.name} has ended by itself")
+
+    def _revive(self, worker: Worker) -> None:
+        chance = self.chance
+        if worker.consumer in self.group.members and chance.random() < 0.2:
+            self.group.leave(worker.consumer)
+        if worker.loses_disk:
+            worker.loses_disk = False
+            self.disks.wipe(worker.name)
+        if chance.random() < 0.2:
+            self._start_worker(worker)
+
+    def _wake(self, worker: Worker) -> None:
+        chance, consumer = self.chance, worker.consumer
+        if consumer is not None and consumer in self.group.members and chance.random() < 0.1:
+            consumer.miss(chance.randint(0, 6))
+        if self.wakes.get(worker.name, 0) <= self.step:
+            self.trace(worker.name, "wakes")
+            worker.is_stalled = False
 
     def _start_worker(self, worker: Worker) -> None:
         worker.kill()
@@ -493,6 +540,7 @@ class Simulation:
         self.truth.settled()
         self._check_loading()
         self.counts["stale writes"] = self.truth.stale_writes
+        self.counts["fanout messages"] = self.fanouts.reader.messages
         for subscriber in self.subscribers:
             for name in ("messages", "groups", "expired"):
                 self.counts[name] = self.counts.get(name, 0) + getattr(subscriber, name)
@@ -507,7 +555,7 @@ class Simulation:
             for worker in self.workers:
                 worker.turn()
             await self.loop.tick(500)
-            if not self.truth.spoiled(number):
+            if not self.truth.stale_keys(number):
                 return
         hold(False, number, "an idle owner leaves alone what somebody else wrote:", stale)
 
@@ -525,6 +573,7 @@ class Simulation:
                 await self._serve(service)
             for subscriber in self.subscribers:
                 await self._use(subscriber)
+            self.fanouts.take_turns()
             await self.loop.tick(20)
             self._look_aside()
             if round % 3 == 2 and not self._unrest():
@@ -537,11 +586,12 @@ class Simulation:
             for number, replica in enumerate(replicas):
                 if service.is_dead or replica.loading or replica.held.offset != self.truth.last(number):
                     found.append(f"{service.name}[{number}] at {replica.held} of {self.truth.last(number)}")
-        return found + [
+        found += [
             f"{subscriber.name} at {subscriber.places}"
             for subscriber in self.subscribers
             if not subscriber.is_level()
         ]
+        return found + self.fanouts.unrest()
 
     def _check_loading(self) -> None:
         """What compaction leaves of the changes says what is true."""
@@ -556,20 +606,21 @@ def _played(simulation: Simulation) -> Iterator[None]:
     threads = SimpleNamespace(Event=strands.Event, Thread=strands.Thread)
     chance = simulation._chance("sizes")
     config = structlog.get_config()
-    patches = [
-        patch("sowline.kafka.Consumer", clients.Consumer),
-        patch("sowline.kafka.Producer", clients.Producer),
-        patch("sowline.cluster.AdminClient", clients.AdminClient),
-        patch("materializer.recovery.RocksStore", simulation.disks.store_class()),
-        patch("sowline.cluster.COMPACTION_LAG_MS_MIN", LAG_MS),
+    patches: list[AbstractContextManager[object]] = [
+        patch("sowline.kafka.clients.Consumer", clients.Consumer),
+        patch("sowline.kafka.clients.Producer", clients.Producer),
+        patch("sowline.kafka.admin.AdminClient", clients.AdminClient),
+        patch("materializer.partition.recovery.RocksStore", simulation.disks.store_class()),
+        patch("sowline.kafka.admin.COMPACTION_LAG_MS_MIN", LAG_MS),
         patch("materializer.service.ensure_topics", lambda kafka, topics: None),
-        patch("materializer.service.has_room", lambda path: path.name not in simulation.disks.full),
+        patch("materializer.service.has_disk_space", lambda path: path.name not in simulation.disks.full),
         patch("materializer.service.Path", lambda path: SimpleNamespace(mkdir=lambda **_: None)),
-        patch("materializer.partition.OUTCOMES_MAX", chance.choice((1, 3, 1000))),
-        patch("query_service.follower.threading", threads),
-        patch("query_service.replica.INDEX_STEP", chance.choice((1, 3, 500))),
-        patch("query_service.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
-        patch("query_service.catch_up._in_thread", _one_by_one),
+        patch("materializer.partition.partition.OUTCOMES_MAX", chance.choice((1, 3, 1000))),
+        patch("query_service.topics.follower.threading", threads),
+        patch("fanout.runner.LOAD_STEP", simulation._chance("load step").choice((1, 2, 10_000))),
+        patch("query_service.replica.partition_replica.INDEX_STEP", chance.choice((1, 3, 500))),
+        patch("query_service.subscriptions.catch_up.BATCH_MAX", chance.choice((2, 5, 1000))),
+        patch("query_service.subscriptions.catch_up._in_thread", _one_by_one),
         patch("time.monotonic", _for_us(simulation.monotonic, time.monotonic)),
         patch("time.time_ns", _for_us(simulation.time_ns, time.time_ns)),
         patch("time.time", _for_us(lambda: simulation.time_ns() / 1e9, time.time)),

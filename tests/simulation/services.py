@@ -7,14 +7,13 @@ from random import Random
 from typing import Any
 
 from materializer.service import Materializer
-from query_service.backend import Backend
-from query_service.follower import Batches, Follower
-from query_service.follower import Place as ChangesPlace
-from query_service.hub import Hub
-from query_service.session import Session
-from query_service.state import State
-from sowline.settings import Settings
-from sowline.topics import Topics
+from query_service.context import ServiceContext
+from query_service.live.dispatcher import Dispatcher
+from query_service.server.session import Session
+from query_service.topics.follower import Batches, ChangesPartition, TopicFollower
+from query_service.topics.state import ServedTopics
+from sowline.config.settings import Settings
+from sowline.config.topics import Topics
 from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks
 from tests.simulation.process import Process
@@ -53,7 +52,7 @@ class Worker(Process):
     def stopped(self) -> dict[tuple[str, int], str]:
         """Return the partitions that it had to stop."""
         worker = None if self.materializer is None else self.materializer._worker
-        return {} if worker is None or self.is_dead else dict(worker._stopped)
+        return {} if worker is None or self.is_dead else dict(worker._owned.stopped)
 
 
 class QueryService(Process):
@@ -67,11 +66,11 @@ class QueryService(Process):
     def start(self, topics: Topics, ring: int, failed: Callable[["QueryService"], None]) -> None:
         """Start the process."""
         self.trace(self.name, "starts")
-        self.state = State(topics, ring)
-        self.hub = Hub()
-        self.state.on_changes = self.hub.on_changes
-        self.backend = Backend(self.state, self.hub, self.kafka)
-        follower = Follower(self.kafka, topics.topics, self._take, self._loaded, self._failed)
+        self.state = ServedTopics(topics, ring)
+        self.dispatcher = Dispatcher()
+        self.state.listen(self.dispatcher.on_changes)
+        self.context = ServiceContext(self.state, self.dispatcher, self.kafka)
+        follower = TopicFollower(self.kafka, topics.topics, self._take, self._loaded, self._failed)
         follower.start()
         self.begin(follower._thread.strand)  # type: ignore[attr-defined]
 
@@ -79,12 +78,12 @@ class QueryService(Process):
         if self.is_dead:
             return
         self.state.take(batches)
-        self.backend.publishing.take(batches)
+        self.context.publishing.take(batches)
         for (_, number), events in batches.items():
             self.trace(self.name, "takes", number, [str(placed.event.position) for placed in events])
             self._check(number)
 
-    def _loaded(self, places: list[ChangesPlace]) -> None:
+    def _loaded(self, places: list[ChangesPartition]) -> None:
         if self.is_dead:
             return
         self.state.loaded(places)
@@ -115,5 +114,5 @@ class QueryService(Process):
     async def tell_progress(self) -> None:
         """Tell quiet subscriptions where they stand."""
         for session in list(self.sessions):
-            await session.tell_progress()
+            await session.send_progress()
             await asyncio.sleep(0)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import orjson
 
-from query_service.outbox import Outbox
-from query_service.session import Session
-from sowline.bookmark import Positions, parse_bookmark
+from query_service.outbox.outbox import Outbox
+from query_service.server.session import Session
+from sowline.client.ask import Ask
+from sowline.client.stream import Stream, stream_id
 from sowline.errors import SowlineError
-from sowline.message import Message, Received, read_frame
-from sowline.position import Position
-from sowline.stream import Ask, Stream, stream_id
+from sowline.model.bookmark import Positions, parse_bookmark
+from sowline.model.position import Position
+from sowline.protocol.client_message import Message, Received, read_frame
 from tests.property.document_model import CONDITIONS
 from tests.property.model import FILTERS, Account, Body, Effect, merged
 from tests.simulation.truth import Truth, hold
@@ -57,7 +58,7 @@ class Wish(NamedTuple):
             return False
         return account is None or CONDITIONS[self.condition](body, account)
 
-    def is_told(self, effect: Effect) -> str | None:
+    def is_sent(self, effect: Effect) -> str | None:
         """Return the message that a change is due to the client: `publish`, `oof` or none."""
         before, now = effect.account_before, effect.account
         matched = self.matches(effect.before, before)
@@ -132,7 +133,7 @@ class Subscriber:
             return
         self.service = service
         self._outbox = Outbox(self._chance.choice((300, 3000, 1 << 20)))
-        self._session = Session(service.backend, self._outbox)
+        self._session = Session(service.context, self._outbox)
         service.sessions.add(self._session)
         self._trace(self.name, "connects to", service.name, ask.command, ask.bookmark)
         self._send(ask.request(self.stream.id))
@@ -255,8 +256,8 @@ class Subscriber:
         before = self.places.get(number, Position(0, -1))
         hold(place > before, self.name, "is told of", place, "in", number, "and stands at", before)
         effects = self._truth.effects(number, before, place)
-        due = [effect for effect in effects if self.wish.is_told(effect)]
-        told = [(effect.place, self._truth.key(effect.key), self.wish.is_told(effect)) for effect in due]
+        due = [effect for effect in effects if self.wish.is_sent(effect)]
+        told = [(effect.place, self._truth.key(effect.key), self.wish.is_sent(effect)) for effect in due]
         expected = [((place.offset, place.nth), message.sow_key.encode(), message.command)]
         hold(told == expected, self.name, "was due", told, "and got", expected)
         self.places[number] = place
@@ -298,7 +299,7 @@ class Subscriber:
             hold(place >= before, self.name, "goes back from", before, "to", place, "in", number)
             if not self.wish.conflation:
                 effects = self._truth.effects(number, before, place)
-                due = [effect for effect in effects if self.wish.is_told(effect)]
+                due = [effect for effect in effects if self.wish.is_sent(effect)]
                 hold(not due, self.name, "moved from", before, "to", place, "in", number, "without", due)
         self.places |= places
         self._check_view(bookmark)
@@ -325,7 +326,7 @@ class Subscriber:
                 self.places.get(number, Position(0, -1)),
                 Position(0, self._truth.last(number), 1 << 30),
             )
-            if any(self.wish.is_told(effect) for effect in self._truth.effects(number, place, end)):
+            if any(self.wish.is_sent(effect) for effect in self._truth.effects(number, place, end)):
                 return False
         return True
 

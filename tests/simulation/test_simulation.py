@@ -35,7 +35,8 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
                 and item.module is request.module
                 and hasattr(item, "callspec")
             ):
-                case = item.callspec.params["case"]
+                case: Any = item.callspec.params["case"]
+                run: Future[Any]
                 if item.originalname == "test_mistake":
                     run = processes.submit(finds, case, range(SEEDS_A_MISTAKE))
                 else:

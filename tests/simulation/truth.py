@@ -9,21 +9,22 @@ from typing import Any
 
 from msgspec.structs import astuple
 
-from materializer.head import Head
-from materializer.record import decode_record
-from materializer.recovery import walk
-from materializer.store import MemoryStore
-from query_service.rows import Rows
-from query_service.state import State
-from query_service.timeline import Timeline
-from sowline.change import AGAIN, DELETE, Change, Event, Progress, read_event
-from sowline.command import LogRecord
-from sowline.document.writes import Writes
-from sowline.key import partition_of, sow_key
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import decode_record
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from query_service.index.rows import Rows
+from query_service.replica.timeline import Timeline
+from query_service.topics.state import ServedTopics
+from sowline.config.topics import TopicDefinition
+from sowline.emodb.writes import Writes
+from sowline.model.key import partition_of
+from sowline.model.position import Position
+from sowline.protocol.change import AGAIN, DELETE, Change, Event, Progress, read_event
+from sowline.protocol.command import LogRecord
 from tests.property.document_model import DocumentModel
 from tests.property.model import Account, Body, Effect, PartitionModel
+from tests.property.supplied_model import SuppliedDocumentModel, SuppliedModel
 from tests.simulation.broker import Broker, Written
 
 Said = tuple[bytes | None, Writes | None]
@@ -72,8 +73,14 @@ class Truth:
             limits.records_max,
         )
         if definition.documents:
-            return DocumentModel(*given, table=definition.name, template=definition.template)
-        return PartitionModel(*given)
+            kind = DocumentModel if definition.key_paths else SuppliedDocumentModel
+            return kind(*given, log_id=self._log_id, table=definition.name, template=definition.template)
+        return (PartitionModel if definition.key_paths else SuppliedModel)(*given, log_id=self._log_id)
+
+    @property
+    def _log_id(self) -> str:
+        """Kafka's id of the log."""
+        return f"{self.definition.log}-0"
 
     def model(self, number: int) -> PartitionModel:
         """Return the model at its log's end."""
@@ -82,7 +89,7 @@ class Truth:
         if new:
             model.replay(LogRecord(one.at, one.time, one.name, one.body, one.about) for one in new)
             self._replayed[number] = len(held)
-            self._forwarded[number] += [(one.at, *_origin(one)) for one in new if _origin(one)]
+            self._forwarded[number] += [(one.at, *origin) for one in new if (origin := self._origin(one))]
             self._places[number] += [effect.place for effect in model.effects[len(self._places[number]) :]]
         return model
 
@@ -93,7 +100,7 @@ class Truth:
     def key(self, text: str) -> bytes:
         """Return the SOW key of a key text."""
         if text not in self._keys:
-            self._keys[text] = sow_key(self.definition.domain_prefix, text)
+            self._keys[text] = self.definition.key_rule.sow_key(text)
         return self._keys[text]
 
     def state(self, number: int, offset: int) -> dict[bytes, Body]:
@@ -159,7 +166,9 @@ class Truth:
                 hold(event.position.offset in self.model(number).states, "no log record at", event.position)
         elif topic == self.definition.dead:
             partition, _, offset = (message.name or b"").decode().partition("@")
-            self.dead.add((int(partition), int(offset), dict(message.about or [])["sow.reason"].decode()))
+            reason = dict(message.about or [])["sow.reason"]
+            assert reason is not None
+            self.dead.add((int(partition), int(offset), reason.decode()))
 
     def _check_change(self, number: int, event: Change) -> None:
         place = event.position.offset, event.position.nth
@@ -202,27 +211,34 @@ class Truth:
 
     def committed(self, path: Path, store: MemoryStore) -> None:
         """Check a partition's store after a commit."""
-        data = store.head()
+        data = store.checkpoint()
         if not data:
             return
-        head, number = Head.decode(data), int(path.name)
-        hold(walk(store) == store.tally(), path, "the tally is wrong")
-        if not head.complete:
+        checkpoint, number = Checkpoint.decode(data), int(path.name)
+        hold(checksum_of(store) == store.checksum(), path, "the tally is wrong")
+        if not checkpoint.complete:
             return
         model = self.model(number)
-        hold(head.position.offset in model.states, path, "no log record at", head.position)
-        state, accounts = (of(number, head.position.offset) for of in (self.state, self.accounts))
+        hold(checkpoint.position.offset in model.states, path, "no log record at", checkpoint.position)
+        state, accounts = (of(number, checkpoint.position.offset) for of in (self.state, self.accounts))
         records = {key: decode_record(entry) for key, entry in store.scan()}
         live = {key: json.loads(record.body) for key, record in records.items() if record.body is not None}
         known = {key: _account(record.writes) for key, record in records.items() if record.writes is not None}
-        hold(live == state, path, "holds", live, "at", head.position, "not", state)
-        hold(known == accounts, path, "knows", known, "at", head.position, "not", accounts)
-        self._check_put_right(number, head)
-        origins = self._origins(number, head.position.offset)
+        hold(live == state, path, "holds", live, "at", checkpoint.position, "not", state)
+        hold(known == accounts, path, "knows", known, "at", checkpoint.position, "not", accounts)
+        self._check_put_right(number, checkpoint)
+        origins = self._origins(number, checkpoint.position.offset)
         hold(
-            head.origins == origins, path, "knows origins", head.origins, "not", origins, "at", head.position
+            checkpoint.origins == origins,
+            path,
+            "knows origins",
+            checkpoint.origins,
+            "not",
+            origins,
+            "at",
+            checkpoint.position,
         )
-        hold(head.records == len(live), path, "counts", head.records, "records, not", len(live))
+        hold(checkpoint.records == len(live), path, "counts", checkpoint.records, "records, not", len(live))
 
     def _origins(self, number: int, offset: int) -> dict[int, int]:
         """Return the highest origin per partition among a log's records up to an offset."""
@@ -232,13 +248,13 @@ class Truth:
                 highest[partition] = max(origin, highest.get(partition, -1))
         return highest
 
-    def _check_put_right(self, number: int, head: Head) -> None:
+    def _check_put_right(self, number: int, checkpoint: Checkpoint) -> None:
         """Whoever stands behind all that was written has put right, up to where it looked, what others wrote."""
-        if not head.spoiled and head.position == self._newest_of_all[number]:
-            left = [key for key, at in self._wrong[number].items() if at < head.changes_end]
-            hold(not left, number, "does not put right", left, "at", head.position)
+        if not checkpoint.stale_keys and checkpoint.position == self._newest_of_all[number]:
+            left = [key for key, at in self._wrong[number].items() if at < checkpoint.changes_end]
+            hold(not left, number, "does not put right", left, "at", checkpoint.position)
 
-    def replica(self, name: str, state: State, number: int) -> None:
+    def replica(self, name: str, state: ServedTopics, number: int) -> None:
         """Check a replica's part between two instants."""
         topic = state.topics[self.definition.name]
         rows, partition = topic.rows, topic.partitions[number]
@@ -276,7 +292,7 @@ class Truth:
             expected = [account for account in accounts if account.last >= since or account in told]
             hold(told == expected, name, number, "tells", told, "at", held, "not", expected)
 
-    def spoiled(self, number: int) -> bool:
+    def stale_keys(self, number: int) -> bool:
         """Tell whether compaction would keep an event of the changes that is not its key's newest."""
         return bool(self._wrong[number])
 
@@ -320,12 +336,21 @@ class Truth:
         forwards: dict[int, set[tuple[int, int]]] = defaultdict(set)
         for number in range(self.definition.partitions):
             for message in self._broker().parts[self.definition.log, number].held:
-                if origin := _origin(message):
+                if origin := self._origin(message):
                     forwards[origin[0]].add((number, origin[1]))
         for number, model in enumerate(self.models):
             dead = {(offset, reason) for partition, offset, reason in self.dead if partition == number}
             hold(dead == set(model.dead), number, "dead letters", dead, "not", model.dead)
             hold(forwards[number] == set(model.forwards), number, "forwards", forwards[number])
+
+    def _origin(self, message: Written) -> tuple[int, int] | None:
+        """Return where a forwarded record was first written; nothing for another, and for a copy from another log."""
+        found = dict(message.about or []).get("sow.origin") or b""
+        log_id, _, place = found.decode().partition(":")
+        if log_id != self._log_id:
+            return None
+        partition, offset = place.split("@")
+        return int(partition), int(offset)
 
 
 def _body(data: bytes | None) -> Any:
@@ -334,9 +359,3 @@ def _body(data: bytes | None) -> Any:
 
 def _account(writes: Writes | None) -> Account | None:
     return None if writes is None else Account(*astuple(writes))
-
-
-def _origin(message: Written) -> tuple[int, ...]:
-    """Return where a forwarded record was first written; nothing for another."""
-    found = dict(message.about or []).get("sow.origin")
-    return () if found is None else tuple(int(part) for part in found.split(b"@"))

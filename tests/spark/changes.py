@@ -2,15 +2,20 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
+from typing import Any
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from msgspec.structs import replace
 
-from sowline.bookmark import format_position
-from sowline.change import AGAIN, DELETE, DELETED, PROGRESS_KEY, Change, Event, Progress
-from sowline.position import Position, before_the_log
+from sowline.config.kafka_options import kafka_config
+from sowline.kafka.admin import Cluster
+from sowline.model.bookmark import format_position
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import AGAIN, DELETE, DELETED, PROGRESS_KEY, Change, Event, Progress
+from tests.integration.services import wait_for
 
 Body = bytes | None
 HOUR = 3_600_000
@@ -27,7 +32,7 @@ class Story:
         self.events: list[Event] = []
 
     def change(
-        self, offset: int, key: str, body: Body, nth: int = 0, *, last: bool = True, **more: object
+        self, offset: int, key: str, body: Body, nth: int = 0, *, last: bool = True, **more: Any
     ) -> Change:
         """Add a change of a record to a body, or of its deletion, and return it."""
         op, reason = ("publish", None) if body is not None else (DELETE, DELETED)
@@ -35,7 +40,7 @@ class Story:
         previous = self.records.get(key)
         made = Change(
             key.encode(), body, previous, position, self.held, op, next(self.time), last, reason, **more
-        )  # type: ignore[arg-type]
+        )
         self.records[key] = body
         self.held = position
         self.events.append(made)
@@ -56,9 +61,12 @@ def again(change: Change) -> Change:
 class Written:
     """A log and its changes topic."""
 
-    def __init__(self, kafka: str, log: str, partitions: int = 1, lag_ms: int = HOUR) -> None:
+    def __init__(
+        self, kafka: str, log: str, partitions: int = 1, lag_ms: int = HOUR, *, has_hole: bool = True
+    ) -> None:
         self.log = log
         self._producer = Producer({"bootstrap.servers": kafka, "linger.ms": 1})
+        self._cluster = Cluster(kafka_config(kafka))
         admin = AdminClient({"bootstrap.servers": kafka})
         changes = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(lag_ms)}
         new = [
@@ -67,11 +75,35 @@ class Written:
         ]
         for made in admin.create_topics(new, operation_timeout=30).values():
             made.result(30)
+        self._begin(Producer({"bootstrap.servers": kafka, "transactional.id": log}), partitions, has_hole)
+
+    def _begin(self, producer: Producer, partitions: int, has_hole: bool) -> None:
+        """Write each partition's first progress event, long ago, and with `has_hole` leave an offset empty behind it.
+
+        So the events that a test leaves out may have been removed by compaction, which leaves holes, too.
+        """
+        begin, long_ago = before_the_log(), round(time.time() * 1000) - 3 * HOUR
+        value = Progress(begin, begin, 0, {}, "d", "id", 0, {}).value()
+        if has_hole:
+            producer.init_transactions(30)
+            producer.begin_transaction()
+        else:
+            producer = self._producer
+        for number in range(partitions):
+            producer.produce(f"{self.log}.changes", value, PROGRESS_KEY, number, timestamp=long_ago)
+        if has_hole:
+            producer.commit_transaction(30)
+            # Kafka writes the transaction's end, which takes the offset, a little later.
+            ends = partial(self._cluster.ends, f"{self.log}.changes", range(partitions))
+            wait_for(lambda: set(ends().values()) == {2}, "the transaction to end")
+        assert producer.flush(30) == 0
 
     def write(self, *events: Event, partition: int = 0, written: int | None = None) -> None:
         """Write events, in order, and wait until Kafka has them; `written` is when, in ms."""
-        more = {} if written is None else {"timestamp": written}
+        more: dict[str, Any] = {} if written is None else {"timestamp": written}
         for event in events:
+            value: bytes | None
+            headers: Any
             if isinstance(event, Progress):
                 key, value, headers = PROGRESS_KEY, event.value(), None
             else:
@@ -82,7 +114,7 @@ class Written:
                 key,
                 partition,
                 headers=headers,
-                **more,  # type: ignore[arg-type]
+                **more,
             )
         assert self._producer.flush(30) == 0
 

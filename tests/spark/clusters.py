@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import pyspark
 
 from deploy.ports import HOST, free_port
-from sowline.java import find_java
+from sowline.runtime.java import find_java
 
 SPARK_HOME = Path(pyspark.__file__).parent
 SECONDS_TO_START_MAX = 120.0

@@ -1,12 +1,15 @@
 """One Spark session for all tests of the pipeline."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from sowline.spark.session import spark_session
+
+Collect = Callable[[DataFrame], list[Row]]
+"""Runs a stream over what there is, and returns its rows."""
 
 HERE = Path(__file__).parent
 # Py4J leaves its sockets to the garbage collector, which may come to them in any test of this directory.
@@ -30,3 +33,19 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session("tests")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def collect(tmp_path: Path) -> Collect:
+    """Return the rows that a stream has by now, in the order of their positions."""
+
+    def rows_of(frame: DataFrame) -> list[Row]:
+        rows: list[Row] = []
+        writer = frame.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
+        writer = writer.option(
+            "checkpointLocation", str(tmp_path / f"checkpoint{len(list(tmp_path.iterdir()))}")
+        )
+        writer.trigger(availableNow=True).start().awaitTermination()
+        return sorted(rows, key=lambda row: row["position"])
+
+    return rows_of

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from sowline.key import partition_of
+from sowline.model.key import partition_of
 from tests.integration.load import new_seed
 from tests.integration.served import Served, serve
 from tests.integration.wire import Wire, wire

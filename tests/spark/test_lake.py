@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sowline.jars import JarSet, retrieve, spark_connector_jars
+from sowline.runtime.jars import JarSet, retrieve, spark_connector_jars
 from tests.spark.changes import Story, Written
 
 ROOT = Path(__file__).parents[2]

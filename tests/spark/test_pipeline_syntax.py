@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ingest.definition import SOURCE
 from ingest.syntax import checked_pipeline, spark_jvm
-from sowline.declared import DeclarationError
-from sowline.spark import source
+from sowline.config.yaml_file import YamlFileError
 from tests.docs.pages import blocks_of
 
 LEAST = """\
@@ -28,7 +26,7 @@ FIRST_THE_FILE = """\
 import json, sys
 from pathlib import Path
 from ingest.syntax import checked_pipeline
-from sowline.declared import DeclarationError
+from sowline.config.yaml_file import DeclarationError
 from sowline.spark.session import spark_session, spark_settings
 
 CONF = {"spark.driver.memory": "600m"}
@@ -46,7 +44,7 @@ print(json.dumps([lines, bytes_max >> 20, shuffle]))
 def wrong(text: str, path: Path) -> list[str]:
     """Return what is wrong with the SQL of a file that has this text."""
     (path / "my.yaml").write_text(text)
-    with pytest.raises(DeclarationError) as error:
+    with pytest.raises(YamlFileError) as error:
         checked_pipeline(path / "my.yaml", {})
     return [str(one).removeprefix(f"{path}/my.yaml, ") for one in error.value.problems]
 
@@ -160,11 +158,6 @@ def test_validate_starts_a_parser_that_says_nothing_else(tmp_path: Path) -> None
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100)
     assert (done.returncode, done.stdout, done.stderr) == (0, "good.yaml: ok\n", "")
-
-
-def test_the_column_that_names_rows_has_one_name() -> None:
-    """What a file may not touch is what the sources make."""
-    assert source.SOURCE == SOURCE
 
 
 def test_what_the_page_shows(spark: SparkSession, tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from ingest.explain import explain, text_of
 from ingest.job import Job
 from ingest.run import cause
-from sowline.declared import DeclarationError
+from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 from sowline.spark import broker
 from tests.spark.log import create_topic, read_log
@@ -102,6 +102,25 @@ def test_csv(spark: SparkSession, kafka: str, log: str, write: Write, tmp_path: 
     ]
 
 
+def test_keys_in_the_header(
+    spark: SparkSession, kafka: str, log: str, write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a topic with keys in the header the file says so, and is held against topics.yaml, where there is one."""
+    monkeypatch.setenv("SOWLINE_CONFIG", str(tmp_path / "topics.yaml"))
+    text = """
+        sources:
+          lines: {directory: INPUT, format: json, schema: "_name STRING, n INT"}
+        key: _name
+        """
+    (tmp_path / "topics.yaml").write_text(f"topics: [{{name: orders, key: {{from: header}}, log: {log}}}]\n")
+    with pytest.raises(YamlFileError, match="key_header: expected key_header: true"):
+        Job(write(text))
+    (tmp_path / "in" / "a.json").write_text('{"_name":"YQ==","n":1}\n')
+    run_once(write(text + "key_header: true\n"))
+    (record,) = read_log(kafka, log)
+    assert (record.key, record.headers["sow.key"], record.value) == ("YQ==", "YQ==", b'{"n":1}')
+
+
 def test_json_with_checks(spark: SparkSession, kafka: str, log: str, write: Write, tmp_path: Path) -> None:
     """Steps are taken in their order; a check that is not true, or has no answer, makes a dead letter."""
     file = write(
@@ -124,6 +143,7 @@ def test_json_with_checks(spark: SparkSession, kafka: str, log: str, write: Writ
     (tmp_path / "in" / "a.json").write_text(
         '{"id":"a","qty":2,"price":1.5,"secret":"s"}\n{"id":"skip","qty":1}\n[1]\n{"id":"b"}\n'
         '{"id":"c","qty":9,"price":500}\n{"id":"d","qty":6,"price":1}\n{"qty":1,"price":1}\n'
+        '{"id":"","qty":1,"price":1}\n'
     )
     run_once(file)
     assert commands(kafka, log) == [
@@ -137,6 +157,7 @@ def test_json_with_checks(spark: SparkSession, kafka: str, log: str, write: Writ
         ("shop/lines/0@0.3", b'{"id":"b"}', "check failed"),
         ("shop/lines/0@0.4", b'{"id":"c","qty":9,"price":500}', "check failed"),
         ("shop/lines/0@0.6", b'{"qty":1,"price":1}', "check failed"),
+        ("shop/lines/0@0.7", b'{"id":"","qty":1,"price":1}', "check failed"),
     ]
     said = {one.headers["sow.message"] for one in read_log(kafka, f"{log}.dead")}
     assert said == {
@@ -144,6 +165,7 @@ def test_json_with_checks(spark: SparkSession, kafka: str, log: str, write: Writ
         "qty > 0",
         "too dear",
         "expected a value in the key column id, got null",
+        "expected a value in the key column id, got an empty string",
     }
 
 
@@ -326,7 +348,7 @@ def test_the_key_is_that_of_the_topic(
     if not refused:
         Job(file)
         return
-    with pytest.raises(DeclarationError, match=r"line 8: key: expected the key of the topic in .*, /id, /b"):
+    with pytest.raises(YamlFileError, match=r"line 8: key: expected the key of the topic in .*, /id, /b"):
         Job(file)
 
 
@@ -379,7 +401,7 @@ def test_what_spark_can_make_no_sense_of(
 ) -> None:
     """It is refused before anything is read, with its line."""
     job = Job(write("\n" + text))
-    with pytest.raises(DeclarationError) as refused:
+    with pytest.raises(YamlFileError) as refused:
         job.frames().rows()
     (problem,) = refused.value.problems
     assert (problem.line, problem.where) == (line, where)

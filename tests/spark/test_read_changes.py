@@ -1,37 +1,20 @@
 """The changes of a topic as a stream."""
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from sowline.bookmark import format_position
-from sowline.document.writes import Writes
+from sowline.emodb.writes import Writes
 from sowline.errors import SowlineError
-from sowline.position import Position
+from sowline.model.bookmark import format_position
+from sowline.model.position import Position
 from sowline.spark import read_changes
 from tests.spark.changes import Story, Written, again
+from tests.spark.conftest import Collect
 
 SCHEMA = "id STRING, n INT"
-
-Collect = Callable[[DataFrame], list[Row]]
-
-
-@pytest.fixture
-def collect(tmp_path: Path) -> Collect:
-    """Return the rows that a stream has by now, in the order of their positions."""
-
-    def rows_of(frame: DataFrame) -> list[Row]:
-        rows: list[Row] = []
-        writer = frame.writeStream.foreachBatch(lambda batch, _: rows.extend(batch.collect()))
-        writer = writer.option(
-            "checkpointLocation", str(tmp_path / f"checkpoint{len(list(tmp_path.iterdir()))}")
-        )
-        writer.trigger(availableNow=True).start().awaitTermination()
-        return sorted(rows, key=lambda row: row["position"])
-
-    return rows_of
 
 
 def names_of(rows: list[Row]) -> list[str]:
@@ -119,6 +102,10 @@ def test_after_a_bookmark(spark: SparkSession, kafka: str, prefix: str, collect:
         read_changes(spark, written.log, start="yesterday", schema=SCHEMA, kafka=kafka)
 
 
+def _collect(rows: list[Row], batch: DataFrame, _: int) -> None:
+    rows.extend(batch.collect())
+
+
 def test_beginnings(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -> None:
     """`earliest` has what compaction has left, also as it was written again; `latest` is what comes from now on."""
     written = Written(kafka, f"{prefix}orders")
@@ -129,7 +116,7 @@ def test_beginnings(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path
     queries = []
     for start, rows in found.items():
         frame = read_changes(spark, written.log, start=start, schema=SCHEMA, kafka=kafka)
-        writer = frame.writeStream.foreachBatch(lambda batch, _, rows=rows: rows.extend(batch.collect()))
+        writer = frame.writeStream.foreachBatch(partial(_collect, rows))
         queries.append(writer.option("checkpointLocation", str(tmp_path / start)).start())
         queries[-1].processAllAvailable()
     written.write(again(kept), story.change(2, "a", b'{"id":"a","n":2}'))

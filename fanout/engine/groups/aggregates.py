@@ -11,15 +11,15 @@ from operator import attrgetter, methodcaller
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
-from fanout.groups.ranks import Distinct, Ranks, Texts
-from fanout.groups.sums import Count, Squares, Sums
-from sowline.path import Scalar
+from fanout.engine.groups.ranks import Distinct, OrderedValues, Texts
+from fanout.engine.groups.sums import Count, Squares, Sums
+from sowline.model.path import Scalar
 
 DELIMITER: Final = ","
 """What GROUP_CONCAT puts between values if it isn't told."""
 
 
-class State(Protocol):
+class AggregateState(Protocol):
     """What is kept of the values of one argument in one group.
 
     A NULL never changes it. Two values that are equal and of one type are the same value, -0.0 and 0.0 too.
@@ -35,19 +35,19 @@ class State(Protocol):
 class Aggregate(NamedTuple):
     """An aggregate: a new state for it, and how to read its result from the state."""
 
-    state: Callable[[], State]
+    state: Callable[[], AggregateState]
     result: Callable[[Any], Scalar]
 
 
 AGGREGATES: Final[Mapping[str, Aggregate]] = MappingProxyType(
     {
-        "ANY": Aggregate(Ranks, Ranks.smallest),
+        "ANY": Aggregate(OrderedValues, OrderedValues.smallest),
         "AVG": Aggregate(Sums, Sums.average),
         "COUNT": Aggregate(Count, attrgetter("count")),
         "COUNT_DISTINCT": Aggregate(Distinct, attrgetter("count")),
         "GROUP_CONCAT": Aggregate(Texts, methodcaller("joined", DELIMITER)),
-        "MAX": Aggregate(Ranks, Ranks.largest),
-        "MIN": Aggregate(Ranks, Ranks.smallest),
+        "MAX": Aggregate(OrderedValues, OrderedValues.largest),
+        "MIN": Aggregate(OrderedValues, OrderedValues.smallest),
         "STDDEV_POP": Aggregate(Squares, Squares.of_population),
         "STDDEV_SAMP": Aggregate(Squares, Squares.of_sample),
         "SUM": Aggregate(Sums, Sums.sum),

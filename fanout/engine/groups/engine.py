@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from fanout.groups.latest import Order
-from fanout.groups.layout import Group, Layout, Reading
+from fanout.engine.groups.latest import Order
+from fanout.engine.groups.layout import GroupInput, GroupState, Layout
 from sowline.errors import SowlineError
-from sowline.key import sow_key as hashed
-from sowline.path import Document, Path
-from sowline.projection import Projection
+from sowline.expressions.projection import Projection
+from sowline.model.key import sow_key as hashed
+from sowline.model.path import Document, Path
 
 
 class GroupChange(NamedTuple):
@@ -40,8 +40,8 @@ class Groups:
         self._domain = f"{topic} by {','.join(map(str, grouping))}\0".encode()
         self._layout = Layout(grouping, projection)
         self._groups_max = groups_max
-        self._groups: dict[bytes, Group] = {}
-        self._by_sow_key: dict[bytes, Group] = {}
+        self._groups: dict[bytes, GroupState] = {}
+        self._by_sow_key: dict[bytes, GroupState] = {}
         self._orders: dict[bytes, Order] = {}
         """When each record last changed, where the projection asks for the latest."""
 
@@ -59,7 +59,7 @@ class Groups:
         return sum(group.records for group in self._groups.values())
 
     def load(self, records: Iterable[tuple[bytes, Document, Order]]) -> None:
-        """Let in records that are new, each with its SOW key, document and order, and tell nobody.
+        """Let in records that are new, each with its SOW key, document and order, and report nothing.
 
         Raises `too many groups`; what came before the record that is one too many is in.
         """
@@ -97,7 +97,7 @@ class Groups:
         group = self._by_sow_key.get(sow_key)
         return None if group is None else self._body(group)
 
-    def _replace(self, sow_key: bytes, left: Reading, entered: Reading, order: Order) -> GroupChange:
+    def _replace(self, sow_key: bytes, left: GroupInput, entered: GroupInput, order: Order) -> GroupChange:
         group = self._group_of(left)
         previous = self._body(group)
         for state, (_, argument) in zip(group.states, self._layout.states, strict=True):
@@ -113,7 +113,7 @@ class Groups:
             group.body = None
         return GroupChange(group.sow_key, self._body(group), previous)
 
-    def _take_out(self, sow_key: bytes, left: Reading) -> GroupChange:
+    def _take_out(self, sow_key: bytes, left: GroupInput) -> GroupChange:
         group = self._group_of(left)
         previous = self._body(group)
         group.body = None
@@ -126,13 +126,13 @@ class Groups:
             group.latest.remove(self._orders.pop(sow_key), sow_key)
         return GroupChange(group.sow_key, self._body(group) if group.records else None, previous)
 
-    def _take_in(self, sow_key: bytes, entered: Reading, order: Order) -> GroupChange:
+    def _take_in(self, sow_key: bytes, entered: GroupInput, order: Order) -> GroupChange:
         group = self._groups.get(entered.key)
         previous = None if group is None else self._body(group)
         group = self._add(sow_key, entered, order)
         return GroupChange(group.sow_key, self._body(group), previous)
 
-    def _add(self, sow_key: bytes, entered: Reading, order: Order) -> Group:
+    def _add(self, sow_key: bytes, entered: GroupInput, order: Order) -> GroupState:
         """Add a record to its group, which begins to be if it has to."""
         group = self._groups.get(entered.key)
         if group is None:
@@ -148,7 +148,7 @@ class Groups:
             self._orders[sow_key] = order
         return group
 
-    def _check_room(self, left: Reading | None, entered: Reading) -> None:
+    def _check_room(self, left: GroupInput | None, entered: GroupInput) -> None:
         """Raise if the record would begin one group too many; the one that it leaves may end with that."""
         if entered.key in self._groups:
             return
@@ -160,12 +160,12 @@ class Groups:
                 " (group by a field with fewer values, or filter the records)",
             )
 
-    def _group_of(self, left: Reading) -> Group:
+    def _group_of(self, left: GroupInput) -> GroupState:
         group = self._groups.get(left.key)
         assert group is not None, f"a record leaves group {left.key!r}, in which none is"
         return group
 
-    def _body(self, group: Group) -> bytes:
+    def _body(self, group: GroupState) -> bytes:
         if group.body is None:
             group.body = self._layout.body(group)
         return group.body

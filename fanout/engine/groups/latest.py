@@ -5,7 +5,7 @@ from typing import Any
 
 from sortedcontainers import SortedDict
 
-from sowline.path import Value
+from sowline.model.path import Value
 
 Order = tuple[Any, ...]
 """When a record last changed, such as (time, partition, position); orders compare."""

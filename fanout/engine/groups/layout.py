@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from fanout.groups.aggregates import State, aggregate
-from fanout.groups.latest import Latest
+from fanout.engine.groups.aggregates import AggregateState, aggregate
+from fanout.engine.groups.latest import Latest
+from sowline.expressions.projection import Projection, is_aggregate
 from sowline.filter.evaluate import first
 from sowline.filter.expression import compile_tree
 from sowline.filter.numbers import INT64_MIN, UINT64_MAX
 from sowline.filter.tree import Call, Field, Literal, Node, rebuilt
-from sowline.path import Document, Path, Scalar, Value, reader
-from sowline.projection import Projection, is_aggregate
+from sowline.model.path import Document, Path, Scalar, Value, reader
 
 Evaluate = Callable[[Document], Value]
 
 
-class Reading(NamedTuple):
+class GroupInput(NamedTuple):
     """What a record brings to its group: the group's key text, the aggregates' arguments, the other fields."""
 
     key: bytes
@@ -30,13 +30,13 @@ class Reading(NamedTuple):
     others: list[Value]
 
 
-class Group:
+class GroupState:
     """The records with the same values in the fields that are grouped by."""
 
     __slots__ = ("body", "latest", "records", "slots", "sow_key", "states")
 
     def __init__(
-        self, sow_key: bytes, slots: dict[str, Scalar], states: list[State], latest: Latest | None
+        self, sow_key: bytes, slots: dict[str, Scalar], states: list[AggregateState], latest: Latest | None
     ) -> None:
         self.sow_key = sow_key
         self.slots = slots
@@ -93,7 +93,7 @@ class Layout:
 
     def _lay_out_states(self, slots: _Slots) -> None:
         arguments: dict[Node, int] = {}
-        states: dict[tuple[Callable[[], State], int], int] = {}
+        states: dict[tuple[Callable[[], AggregateState], int], int] = {}
         self._results: list[_Result] = []
         for call, slot in slots.aggregates.items():
             new_state, read = aggregate(call.name, *_literals(call.arguments[1:]))
@@ -109,21 +109,21 @@ class Layout:
         """Whether results hold fields of the record that changed last."""
         return bool(self._others)
 
-    def read(self, document: Document) -> Reading:
+    def read(self, document: Document) -> GroupInput:
         """What the record brings to its group."""
-        return Reading(
+        return GroupInput(
             orjson.dumps([_grouped(read(document)) for read in self._grouping]),
             [first(evaluate(document)) for evaluate in self._arguments],
             [read(document) for read in self._others],
         )
 
-    def new_group(self, key: bytes, sow_key: bytes) -> Group:
+    def new_group(self, key: bytes, sow_key: bytes) -> GroupState:
         """A group without records yet."""
         values = dict(zip(self._group_slots, orjson.loads(key), strict=True))
         states = [new_state() for new_state, _ in self.states]
-        return Group(sow_key, values, states, Latest() if self._others else None)
+        return GroupState(sow_key, values, states, Latest() if self._others else None)
 
-    def body(self, group: Group) -> bytes:
+    def body(self, group: GroupState) -> bytes:
         """The projection of the group. What has no value, or none that JSON can write, is null."""
         slots: Document = dict(group.slots)
         for result in self._results:

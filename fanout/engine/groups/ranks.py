@@ -7,20 +7,20 @@ from sortedcontainers import SortedList
 
 from sowline.filter.evaluate import to_text
 from sowline.filter.numbers import Number, parse_number
-from sowline.path import Scalar
+from sowline.model.path import Scalar
 
 CONCAT_CHARS_MAX: Final = 64 * 1024
 CUT: Final = "…"
 """Stands at the end of a GROUP_CONCAT that would be longer."""
 
 Rank = tuple[int, Number, int, str]
-"""A value's place in the order of MIN and MAX; it tells the value, too."""
+"""A value's rank in the order of MIN and MAX; it tells the value, too."""
 
 _INTEGER, _DOUBLE, _BOOLEAN, _TEXT = range(4)
 
 
-class Ranks:
-    """The values in order; NaN has no place in it."""
+class OrderedValues:
+    """The values in order; NaN has no rank in it."""
 
     __slots__ = ("_counts", "order")
 
@@ -32,16 +32,16 @@ class Ranks:
     def add(self, value: Scalar) -> None:
         """Take a value in."""
         if value is not None and value == value:
-            place = rank(value)
-            if _counted(self._counts, place):
-                self.order.add(place)
+            ranking = rank(value)
+            if _counted(self._counts, ranking):
+                self.order.add(ranking)
 
     def remove(self, value: Scalar) -> None:
         """Take a value out."""
         if value is not None and value == value:
-            place = rank(value)
-            if _discounted(self._counts, place):
-                self.order.remove(place)
+            ranking = rank(value)
+            if _discounted(self._counts, ranking):
+                self.order.remove(ranking)
 
     def smallest(self) -> Scalar:
         """The first value; of none, NULL."""
@@ -58,7 +58,7 @@ class Texts:
     __slots__ = ("_ranks",)
 
     def __init__(self) -> None:
-        self._ranks = Ranks()
+        self._ranks = OrderedValues()
 
     def add(self, value: Scalar) -> None:
         """Take a value in."""
@@ -99,28 +99,28 @@ class Distinct:
     def add(self, value: Scalar) -> None:
         """Take a value in."""
         if value is not None and value == value:
-            place = rank(value)
-            if place in self._counts:
-                self._counts[place] += 1
+            ranking = rank(value)
+            if ranking in self._counts:
+                self._counts[ranking] += 1
             else:
-                self._change(place, _counted)
+                self._change(ranking, _counted)
 
     def remove(self, value: Scalar) -> None:
         """Take a value out."""
         if value is not None and value == value:
-            place = rank(value)
-            if self._counts[place] > 1:
-                self._counts[place] -= 1
+            ranking = rank(value)
+            if self._counts[ranking] > 1:
+                self._counts[ranking] -= 1
             else:
-                self._change(place, _discounted)
+                self._change(ranking, _discounted)
 
-    def _change(self, place: Rank, change: Callable[[dict[Any, int], Any], bool]) -> None:
+    def _change(self, ranking: Rank, change: Callable[[dict[Any, int], Any], bool]) -> None:
         """Let a value appear or disappear."""
-        is_other, number, kind, _ = place
+        is_other, number, kind, _ = ranking
         before = 0 if is_other else self._standing_for(number)
-        change(self._counts, place)
+        change(self._counts, ranking)
         if is_other:
-            self.count += 1 if place in self._counts else -1
+            self.count += 1 if ranking in self._counts else -1
             return
         if kind == _TEXT:
             change(self._spellings, number)
@@ -156,9 +156,9 @@ def _text(value: Scalar) -> str | None:
     return None if value is None or value != value else to_text(ranked(rank(value)))
 
 
-def ranked(place: Rank) -> Scalar:
+def ranked(ranking: Rank) -> Scalar:
     """The value that stands there."""
-    _, number, kind, text = place
+    _, number, kind, text = ranking
     return text if kind == _TEXT else bool(number) if kind == _BOOLEAN else number
 
 

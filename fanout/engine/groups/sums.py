@@ -5,7 +5,7 @@ from typing import Final
 
 from sowline.filter.evaluate import to_number
 from sowline.filter.numbers import Number, narrow
-from sowline.path import Scalar
+from sowline.model.path import Scalar
 
 SCALE_BITS: Final = 1074
 """Every finite double is a whole multiple of 2 to the power of minus this."""

@@ -6,7 +6,7 @@ Inside a bucket the ranges of all filters are compared at once. What neither can
 itself, so that the answer is always exactly that of trying every filter.
 """
 
-from fanout.matching.index import SubscriptionIndex
-from fanout.matching.live import LiveSubscriptions
+from fanout.engine.matching.index import SubscriptionIndex
+from fanout.engine.matching.live import LiveSubscriptions
 
 __all__ = ["LiveSubscriptions", "SubscriptionIndex"]

@@ -7,10 +7,10 @@ from typing import Any, Generic
 import numpy as np
 from numpy.typing import NDArray
 
-from fanout.matching.columns import Column, RangeColumn, TextColumn
-from fanout.matching.entry import Entry, T
-from sowline.filter import UNKNOWN, About
-from sowline.path import Document, Path, Value, reader
+from fanout.engine.matching.columns import DemandColumn, RangeColumn, TextColumn
+from fanout.engine.matching.entry import Entry, T
+from sowline.filter import UNKNOWN, Metadata
+from sowline.model.path import Document, Path, Value, reader
 
 PACKED_MIN = 8
 """Fewer filters are tried one by one sooner than arrays are compared."""
@@ -22,7 +22,7 @@ COLUMNS_MAX = 16
 class Bucket(Generic[T]):
     """A set of entries: most of them packed into columns, those added since then tried one by one.
 
-    They are packed anew once as many tries were made of loose and removed entries as packing costs: neither a
+    They are packed again once as many tries were made of loose and removed entries as packing costs: neither a
     thousand additions in a row nor a document after each of them costs more than twice the least possible.
     """
 
@@ -48,7 +48,7 @@ class Bucket(Generic[T]):
             assert self._packed is not None
             self._packed.remove(entry)
 
-    def true_of(self, document: Document, about: About) -> list[Entry[T]]:
+    def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
         """The entries, of all that the document leads to, whose filter is TRUE of it."""
         if len(self._loose) >= PACKED_MIN or self._packed is not None:
             self._pack_if_due()
@@ -73,7 +73,7 @@ class Packed(Generic[T]):
 
     def __init__(self, entries: Sequence[Entry[T]]) -> None:
         ranged, texted = _frequent(e.ranges for e in entries), _frequent(e.texts for e in entries)
-        self._columns: list[tuple[Callable[[Document], Value], Column]] = [
+        self._columns: list[tuple[Callable[[Document], Value], DemandColumn]] = [
             *((reader(path), RangeColumn([e.ranges.get(path) for e in entries])) for path in ranged),
             *((reader(path), TextColumn([e.texts.get(path) for e in entries])) for path in texted),
         ]
@@ -99,7 +99,7 @@ class Packed(Generic[T]):
         self._rows[row] = None
         self._present[row] = False
 
-    def true_of(self, document: Document, about: About) -> list[Entry[T]]:
+    def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
         """The entries, of all that the document leads to, whose filter is TRUE of it."""
         possible, sure = self._present, self._whole
         for read, column in self._columns:
@@ -112,7 +112,7 @@ class Packed(Generic[T]):
         return found + _asked(self._rows[possible > sure].tolist(), document, about)
 
 
-def _asked(entries: Iterable[Entry[T]], document: Document, about: About) -> list[Entry[T]]:
+def _asked(entries: Iterable[Entry[T]], document: Document, about: Metadata) -> list[Entry[T]]:
     """Those that match, by asking each filter."""
     if about is UNKNOWN:
         return [entry for entry in entries if entry.filter.matches(document)]

@@ -6,9 +6,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fanout.matching.terms import ANY_NUMBER, EXACT_INTEGER_MAX, Range
+from fanout.engine.matching.terms import ANY_NUMBER, EXACT_INTEGER_MAX, Range
 from sowline.filter.numbers import parse_number
-from sowline.path import Value
+from sowline.model.path import Value
 
 Mask = NDArray[np.bool_]
 
@@ -16,7 +16,7 @@ FREE = -1
 UNKNOWN = -2
 
 
-class Column(Protocol):
+class DemandColumn(Protocol):
     """One demand per row; None is a row without any."""
 
     bound: Mask

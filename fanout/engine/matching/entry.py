@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from fanout.matching.terms import ANY_NUMBER, Equality, Range, Terms, common, point
+from fanout.engine.matching.terms import ANY_NUMBER, Equality, Range, Terms, common, point
 from sowline.filter import Filter
-from sowline.path import Path
+from sowline.model.path import Path
 
 T = TypeVar("T")
 

@@ -5,11 +5,11 @@ from itertools import count
 from operator import itemgetter
 from typing import Generic
 
-from fanout.matching.bucket import Bucket
-from fanout.matching.entry import Entry, T, make_entry
-from fanout.matching.terms import Equality, Key, Terms, keys_of, terms_of
-from sowline.filter import UNKNOWN, About, Filter
-from sowline.path import Document, Path, reader
+from fanout.engine.matching.bucket import Bucket
+from fanout.engine.matching.entry import Entry, T, make_entry
+from fanout.engine.matching.terms import Equality, Key, Terms, keys_of, terms_of
+from sowline.filter import UNKNOWN, Filter, Metadata
+from sowline.model.path import Document, Path, reader
 
 
 class SubscriptionIndex(Generic[T]):
@@ -32,7 +32,7 @@ class SubscriptionIndex(Generic[T]):
 
     @property
     def needs_about(self) -> bool:
-        """Whether some filter asks for facts of the record beside its document."""
+        """Whether some filter asks for facts of the record that are not in its document."""
         return self._needing_about > 0
 
     def add(self, item: T, filter: Filter) -> None:
@@ -55,13 +55,13 @@ class SubscriptionIndex(Generic[T]):
             del self._entries[entry.filter.text]
             self._leave(entry)
 
-    def matching(self, document: Document, about: About = UNKNOWN) -> list[T]:
+    def matching(self, document: Document, about: Metadata = UNKNOWN) -> list[T]:
         """The items whose filter is TRUE of the record, in the order in which they were added."""
         found = [pair for entry in self.true_of(document, about) for pair in entry.items.items()]
         found.sort(key=itemgetter(1))
         return [item for item, _ in found]
 
-    def true_of(self, document: Document, about: About) -> list[Entry[T]]:
+    def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
         """The filters that are TRUE of the record, each once, in no order, with their items."""
         found = self._others.true_of(document, about)
         for table in self._tables.values():
@@ -126,7 +126,7 @@ class _Table(Generic[T]):
             if not bucket:
                 del self._buckets[key]
 
-    def true_of(self, document: Document, about: About) -> list[Entry[T]]:
+    def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
         keys = keys_of(self._read(document))
         buckets = [bucket for key in keys if (bucket := self._buckets.get(key)) is not None]
         if not buckets:

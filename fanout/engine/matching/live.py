@@ -5,9 +5,9 @@ from itertools import count
 from operator import itemgetter
 from typing import Generic
 
-from fanout.matching.entry import Entry, T
-from fanout.matching.index import SubscriptionIndex
-from fanout.subscription import Delivery, Sighting, Subscription, entered, left, updated
+from fanout.engine.matching.entry import Entry, T
+from fanout.engine.matching.index import SubscriptionIndex
+from fanout.engine.subscription import ChangeView, Delivery, Subscription, entered, left, updated
 from sowline.filter import UNKNOWN
 
 
@@ -47,7 +47,7 @@ class LiveSubscriptions(Generic[T]):
             home.remove(item)
             self._no_redundant.discard(item)
 
-    def on_change(self, seen: Sighting) -> list[tuple[T, Delivery]]:
+    def on_change(self, seen: ChangeView) -> list[tuple[T, Delivery]]:
         """The items that the change means something to, in the order of adding; equal deliveries are one."""
         found: list[tuple[int, T, Delivery]] = []
         silent: Collection[T] = self._no_redundant if seen.change.is_redundant else ()
@@ -67,7 +67,7 @@ class LiveSubscriptions(Generic[T]):
         found.sort(key=itemgetter(0))
         return [(item, delivery) for _, item, delivery in found]
 
-    def _plainly(self, seen: Sighting, silent: Collection[T]) -> list[tuple[int, T, Delivery]]:
+    def _plainly(self, seen: ChangeView, silent: Collection[T]) -> list[tuple[int, T, Delivery]]:
         """What those get that don't look back; of what stays in focus nothing goes to the `silent`."""
         now, delivery = _matching_now(self._plain, seen), entered(seen.change)
         if not silent:
@@ -77,13 +77,13 @@ class LiveSubscriptions(Generic[T]):
         return _addressed(staying, delivery, silent) + _addressed(entering, delivery)
 
 
-def _matching_now(home: SubscriptionIndex[T], seen: Sighting) -> list[Entry[T]]:
+def _matching_now(home: SubscriptionIndex[T], seen: ChangeView) -> list[Entry[T]]:
     if seen.now is None:
         return []
     return home.true_of(seen.now, seen.about_now if home.needs_about else UNKNOWN)
 
 
-def _matched_before(home: SubscriptionIndex[T], seen: Sighting) -> set[Entry[T]]:
+def _matched_before(home: SubscriptionIndex[T], seen: ChangeView) -> set[Entry[T]]:
     if seen.before is None:
         return set()
     return set(home.true_of(seen.before, seen.about_before if home.needs_about else UNKNOWN))

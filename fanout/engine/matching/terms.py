@@ -9,7 +9,7 @@ from sowline.filter.fold import folded
 from sowline.filter.numbers import Number, parse_number
 from sowline.filter.predicates import MIRRORED, constant
 from sowline.filter.tree import And, Between, Comparison, Field, In, Literal, Node
-from sowline.path import Path, Scalar, Value
+from sowline.model.path import Path, Scalar, Value
 
 EXACT_INTEGER_MAX = 2**53
 """Up to here every integer is a double, so that comparing doubles is comparing the numbers."""
@@ -46,7 +46,7 @@ class Terms:
 
 def terms_of(filter: Filter) -> Terms:
     """Read a filter's tree."""
-    # To fold is to work out what no document decides; facts of the record beside its document are not that.
+    # To fold is to work out what no document decides; facts of the record outside its document are not that.
     tree = filter.tree if filter.needs_about else folded(filter.tree)
     equalities: list[Equality] = []
     ranges: dict[Path, Range] = {}

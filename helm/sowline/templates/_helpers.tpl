@@ -23,7 +23,7 @@
 
 {{/*
 The metadata of an object, from a dict of root (the chart's scope) and, if it has them: name (of its component), objectName
-(in place of the usual one), labels and annotations (beside those of all objects).
+(instead of the usual one), labels and annotations (in addition to those of all objects).
 */}}
 {{- define "sowline.metadata" -}}
 name: {{ .objectName | default (list (include "sowline.name" .root) .name | compact | join "-") }}

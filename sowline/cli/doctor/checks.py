@@ -6,11 +6,11 @@ Nothing in here asks anybody anything.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from sowline import __version__
-from sowline.bookmark import EPOCH, parse_bookmark
-from sowline.cli.doctor_facts import DirectoryFacts, KafkaFacts, ServiceFacts, TopicFacts
-from sowline.cli.doctor_finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding, Severity, count, few
-from sowline.topics import TopicDefinition, Topics
+from sowline.cli.doctor.facts import DirectoryFacts, KafkaFacts, ServiceFacts, TopicFacts
+from sowline.cli.doctor.finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding, Severity, count, few
+from sowline.config.topics import TopicDefinition, Topics
+from sowline.model.bookmark import EPOCH, parse_bookmark
+from sowline.version import __version__
 
 ROOM_BYTES_MIN: Final = 64 << 20
 """Room without which a materializer stops."""
@@ -150,7 +150,7 @@ def _served_findings(
         return
     defined = {
         "log": topic.log,
-        "key": list(topic.key),
+        "key": topic.key_sent,
         "partitions": topic.partitions,
         "sow": topic.has_sow,
         "documents": topic.documents,

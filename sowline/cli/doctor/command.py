@@ -7,8 +7,8 @@ from typing import Any
 import click
 import orjson
 
-from sowline.cli.doctor_finding import Finding, count
-from sowline.cli.door import Door, with_door
+from sowline.cli.connection import ConnectionOptions, with_connection
+from sowline.cli.doctor.finding import Finding, count
 
 PATH = click.Path(path_type=Path)
 _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
@@ -20,16 +20,18 @@ _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 @click.option("--data-dir", type=PATH, help="Where the materializer keeps state (SOWLINE_DATA_DIR).")
 @click.option("--url", "-u", "urls", multiple=True, help="A service to look at, of any kind; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each finding.")
-@with_door
-def doctor(urls: tuple[str, ...], door: Door, as_json: bool, **given: Any) -> None:
+@with_connection
+def doctor(urls: tuple[str, ...], connection: ConnectionOptions, as_json: bool, **given: Any) -> None:
     """Look at a set-up: its topics, Kafka, state and services; say what is wrong, and what to do.
 
     Nothing is written, and services may run meanwhile. Exits with 1 if there is an error.
     """
-    from sowline.cli.doctor_examination import examined  # other commands need not wait for all that it needs
+    from sowline.cli.doctor.examination import examined  # other commands need not wait for all that it needs
 
     counted = dict.fromkeys(_COLORS, 0)
-    for finding in examined({name: value for name, value in given.items() if value is not None}, urls, door):
+    for finding in examined(
+        {name: value for name, value in given.items() if value is not None}, urls, connection
+    ):
         counted[finding.severity] += 1
         click.echo(orjson.dumps(finding.fields()) if as_json else _line(finding))
     if not as_json:

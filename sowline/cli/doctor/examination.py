@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from sowline.cli.doctor_checks import directory_findings, service_findings
-from sowline.cli.doctor_facts import DirectoryFacts, KafkaFacts, ServiceFacts
-from sowline.cli.doctor_finding import Finding, count
-from sowline.cli.doctor_kafka import ask_kafka
-from sowline.cli.doctor_kafka_checks import kafka_findings, missing_kafka
-from sowline.cli.door import Door
-from sowline.cli.web import Answer, get, served_topics
-from sowline.declared import DeclarationError
+from sowline.cli.connection import ConnectionOptions
+from sowline.cli.doctor.checks import directory_findings, service_findings
+from sowline.cli.doctor.facts import DirectoryFacts, KafkaFacts, ServiceFacts
+from sowline.cli.doctor.finding import Finding, count
+from sowline.cli.doctor.kafka import ask_kafka
+from sowline.cli.doctor.kafka_checks import kafka_findings, missing_kafka
+from sowline.cli.http import HttpAnswer, get, served_topics
+from sowline.config.settings import SettingsError, read_settings
+from sowline.config.topics import Topics, load_topics
+from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
-from sowline.settings import SettingsError, read_settings
-from sowline.topics import Topics, load_topics
 
 HEALTH = ("healthz", "startupz", "readyz")
 
 
-def examined(given: dict[str, Any], urls: Iterable[str], door: Door) -> Iterator[Finding]:
+def examined(given: dict[str, Any], urls: Iterable[str], connection: ConnectionOptions) -> Iterator[Finding]:
     """Look at everything in turn; what can't be looked at is a finding, and the rest goes on."""
     try:
         settings = read_settings(**given)
@@ -47,14 +47,14 @@ def examined(given: dict[str, Any], urls: Iterable[str], door: Door) -> Iterator
             yield missing_kafka(settings.kafka, error.message)
         logs = [topic.log for topic in topics.topics]
         yield from directory_findings(see_directory(settings.data_dir), logs)
-    yield from _services(urls, door, topics, kafka)
+    yield from _services(urls, connection, topics, kafka)
 
 
 def _services(
-    urls: Iterable[str], door: Door, topics: Topics | None, kafka: KafkaFacts | None
+    urls: Iterable[str], connection: ConnectionOptions, topics: Topics | None, kafka: KafkaFacts | None
 ) -> Iterator[Finding]:
     for url in urls:
-        yield from service_findings(see_service(url.rstrip("/"), door), topics, kafka)
+        yield from service_findings(see_service(url.rstrip("/"), connection), topics, kafka)
 
 
 def _wrong_settings(error: SettingsError) -> Iterator[Finding]:
@@ -67,7 +67,7 @@ def _wrong_settings(error: SettingsError) -> Iterator[Finding]:
 
 def _wrong_topics(path: str, error: SowlineError) -> Iterator[Finding]:
     advice = "put that right: no service starts with it"
-    if not isinstance(error, DeclarationError):
+    if not isinstance(error, YamlFileError):
         advice = "name the file with --config or SOWLINE_CONFIG"
         yield Finding("topics_file", "error", path, "a file of topics", error.message, advice)
         return
@@ -102,12 +102,12 @@ def _owner(path: Path) -> str:
         return f"user {path.stat().st_uid}"
 
 
-def see_service(url: str, door: Door) -> ServiceFacts:
+def see_service(url: str, connection: ConnectionOptions) -> ServiceFacts:
     """Ask a service how it is; a query service also for its topics, and whether it tells them to anybody."""
     try:
-        health = {question: get(f"{url}/{question}", door) for question in HEALTH}
+        health = {question: get(f"{url}/{question}", connection) for question in HEALTH}
         ahead_ms = _ahead_ms(health["readyz"], time.time())
-        topics = get(f"{url}/v1/topics", door)
+        topics = get(f"{url}/v1/topics", connection)
     except SowlineError as error:
         return ServiceFacts(url, away=error.message)
     return ServiceFacts(
@@ -117,14 +117,16 @@ def see_service(url: str, door: Door) -> ServiceFacts:
         ahead_ms=ahead_ms,
         topics=served_topics(topics),
         refusal=topics.sentence if topics.status in (401, 403) else "",
-        is_open=not _is_loopback(url) and _tells_anybody(url, door),
+        is_open=not _is_loopback(url) and _tells_anybody(url, connection),
     )
 
 
-def _tells_anybody(url: str, door: Door) -> bool:
+def _tells_anybody(url: str, connection: ConnectionOptions) -> bool:
     """Tell whether a service tells of its topics to whoever brings nothing."""
     try:
-        return served_topics(get(f"{url}/v1/topics", Door(ca_file=door.ca_file))) is not None
+        return (
+            served_topics(get(f"{url}/v1/topics", ConnectionOptions(ca_file=connection.ca_file))) is not None
+        )
     except SowlineError:
         return False
 
@@ -134,7 +136,7 @@ def _is_loopback(url: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
-def _ahead_ms(answer: Answer, now: float) -> int | None:
+def _ahead_ms(answer: HttpAnswer, now: float) -> int | None:
     """Return how much a service's clock is ahead, by the whole second in which it has answered."""
     if "date" not in answer.headers:
         return None

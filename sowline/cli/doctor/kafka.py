@@ -18,12 +18,13 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigResource, OffsetSpec, ResourceType
 
-from sowline.change import Change, Progress, read_event
-from sowline.cli.doctor_facts import DeadFacts, GroupFacts, KafkaFacts, PartitionFacts, Place, TopicFacts
+from sowline.cli.doctor.facts import DeadFacts, GroupFacts, KafkaFacts, PartitionFacts, Place, TopicFacts
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.settings import FANOUTS, WORKERS, Settings
+from sowline.config.topics import Topics
 from sowline.errors import SowlineError
-from sowline.kafka import REPORT_ENDS, KafkaConfig, consuming, poll_batch
-from sowline.settings import FANOUTS, WORKERS, Settings
-from sowline.topics import Topics
+from sowline.kafka.clients import REPORT_ENDS, consuming, poll_batch
+from sowline.protocol.change import Change, Progress, read_event
 
 ANSWER_SECONDS_MAX = 5.0
 
@@ -40,7 +41,7 @@ Span = tuple[int, int]
 """The first offset of what is read, and the one behind it."""
 
 
-class Asking:
+class KafkaExamination:
     """Asks one Kafka, and keeps a sentence for each thing that it does not tell."""
 
     def __init__(self, kafka: KafkaConfig) -> None:
@@ -195,7 +196,7 @@ def _offset(offsets: Mapping[Place, Any], place: Place) -> int:
 
 def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
     """Ask Kafka all that a doctor wants to know of these topics; raises `no kafka` where nobody answers."""
-    asking = Asking(settings.kafka_client)
+    asking = KafkaExamination(settings.kafka_client)
     names = [name for topic in topics.topics for name in (topic.log, topic.changes, topic.dead)]
     found = asking.topics([*names, *(fanout.output for fanout in topics.fanouts)])
     groups = [settings.group + WORKERS, *(f"{settings.group}{FANOUTS}{one.name}" for one in topics.fanouts)]
@@ -223,7 +224,9 @@ def _spans(found: Mapping[str, TopicFacts], names: Iterable[str], records_max: i
     }
 
 
-def _applied(asking: Asking, found: Mapping[str, TopicFacts], logs: Mapping[str, str]) -> dict[Place, int]:
+def _applied(
+    asking: KafkaExamination, found: Mapping[str, TopicFacts], logs: Mapping[str, str]
+) -> dict[Place, int]:
     """Return, by log partition, the last offset that the newest changes say has been applied."""
     newest: dict[Place, tuple[int, int]] = {}
     for message in asking.tails(_spans(found, logs, CHANGES_READ_MAX)):
@@ -241,7 +244,9 @@ def _event(message: Message) -> Change | Progress | None:
         return None
 
 
-def _dead(asking: Asking, found: Mapping[str, TopicFacts], names: list[str]) -> dict[str, DeadFacts]:
+def _dead(
+    asking: KafkaExamination, found: Mapping[str, TopicFacts], names: list[str]
+) -> dict[str, DeadFacts]:
     reasons: dict[str, Counter[str]] = {}
     newest: dict[str, int] = {}
     for message in asking.tails(_spans(found, names, DEAD_READ_MAX)):

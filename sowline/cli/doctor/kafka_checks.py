@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from sowline.cli.doctor_facts import DeadFacts, GroupFacts, KafkaFacts, TopicFacts
-from sowline.cli.doctor_finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding, Severity, count, few
-from sowline.cluster import kafka_topics, serves
-from sowline.settings import FANOUTS, WORKERS, Settings
-from sowline.topics import TopicDefinition, Topics
+from sowline.cli.doctor.facts import DeadFacts, GroupFacts, KafkaFacts, TopicFacts
+from sowline.cli.doctor.finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding, Severity, count, few
+from sowline.config.settings import FANOUTS, WORKERS, Settings
+from sowline.config.topics import TopicDefinition, Topics
+from sowline.kafka.admin import kafka_topics, serves
 
 
 def missing_kafka(servers: str, why: str) -> Finding:

@@ -15,9 +15,9 @@ from itertools import repeat
 import click
 import orjson
 
-from sowline.cli.door import USUAL_URL, Door, with_door
-from sowline.cli.top_table import SORTS, Look, Looks, lines, table
-from sowline.cli.web import get, read_metrics, served_topics
+from sowline.cli.connection import USUAL_URL, ConnectionOptions, with_connection
+from sowline.cli.http import get, read_metrics, served_topics
+from sowline.cli.top.table import SORTS, Look, Looks, lines, table
 from sowline.errors import SowlineError
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
@@ -45,14 +45,16 @@ _HOME, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
 )
 @click.option("--once", is_flag=True, help="Print one table, and end; so it is where there is no terminal.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each look.")
-@with_door
-def top(urls: tuple[str, ...], door: Door, sort: str, every: float, once: bool, as_json: bool) -> None:
+@with_connection
+def top(
+    urls: tuple[str, ...], connection: ConnectionOptions, sort: str, every: float, once: bool, as_json: bool
+) -> None:
     """Show topics, partitions and services as they are now; `q` ends it, `s` sorts by the next column.
 
     Lag and owners of partitions are known where the materializers are among the services.
     """
     with ThreadPoolExecutor(len(urls)) as pool, contextlib.suppress(KeyboardInterrupt):
-        looks = _looks(pool, urls, door)
+        looks = _looks(pool, urls, connection)
         if as_json:
             _print_json(looks, sort, every, once)
         elif once or not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -63,19 +65,19 @@ def top(urls: tuple[str, ...], door: Door, sort: str, every: float, once: bool, 
             _show(looks, sort, every)
 
 
-def _looks(pool: ThreadPoolExecutor, urls: tuple[str, ...], door: Door) -> Iterator[Looks]:
+def _looks(pool: ThreadPoolExecutor, urls: tuple[str, ...], connection: ConnectionOptions) -> Iterator[Looks]:
     """Look at all services whenever it is asked for."""
     while True:
         taken = time.monotonic()
-        yield Looks(taken, tuple(pool.map(look_at, urls, repeat(door))))
+        yield Looks(taken, tuple(pool.map(look_at, urls, repeat(connection))))
 
 
-def look_at(url: str, door: Door) -> Look:
+def look_at(url: str, connection: ConnectionOptions) -> Look:
     """Ask a service what it has to say for itself now."""
     url = url.rstrip("/")
     try:
         paths = ("readyz", "metrics", "v1/topics")
-        ready, metrics, topics = (get(f"{url}/{path}", door) for path in paths)
+        ready, metrics, topics = (get(f"{url}/{path}", connection) for path in paths)
         if metrics.status != 200:
             return Look(url, away=f"no service of Sowline: {metrics.status} at /metrics")
         numbers = read_metrics(metrics.body.decode())

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
-from sowline.bookmark import EPOCH, parse_bookmark
-from sowline.cli.web import Numbers
+from sowline.cli.http import Numbers
+from sowline.model.bookmark import EPOCH, parse_bookmark
 
 Kind = Literal["query service", "materializer", "fanout"]
 
@@ -91,7 +91,7 @@ class ServiceRow:
 
 
 @dataclass(frozen=True)
-class Table:
+class TopTable:
     """All of it."""
 
     topics: tuple[TopicRow, ...]
@@ -103,7 +103,7 @@ class Table:
         return asdict(self)
 
 
-def table(before: Looks | None, now: Looks, sort: str = "topic") -> Table:
+def table(before: Looks | None, now: Looks, sort: str = "topic") -> TopTable:
     """Return what two looks show, the topics in an order of `SORTS`."""
     seconds = now.taken - before.taken if before is not None else 0.0
     old = {look.url: look for look in before.services} if before is not None else {}
@@ -112,7 +112,7 @@ def table(before: Looks | None, now: Looks, sort: str = "topic") -> Table:
     topics = sorted(_topics(pairs, partitions, seconds), key=lambda row: row.topic)
     if sort != "topic":
         topics.sort(key=_SORTED[sort], reverse=True)
-    return Table(tuple(topics), tuple(partitions), tuple(_service(*pair, seconds) for pair in pairs))
+    return TopTable(tuple(topics), tuple(partitions), tuple(_service(*pair, seconds) for pair in pairs))
 
 
 _SORTED: Final[Mapping[str, Callable[[TopicRow], float]]] = {
@@ -246,12 +246,12 @@ def _delay(before: Look, now: Look, seconds: float) -> float | None:
 # text
 
 
-def lines(shown: Table, width: int, sort: str = "topic") -> list[str]:
+def lines(shown: TopTable, width: int, sort: str = "topic") -> list[str]:
     """Return the table as lines of at most so many characters."""
     return [line[:width].rstrip() for line in (*_head(shown, sort), *_body(shown))]
 
 
-def _head(shown: Table, sort: str) -> list[str]:
+def _head(shown: TopTable, sort: str) -> list[str]:
     sessions = sum(service.sessions for service in shown.services)
     rates = [service.message_rate for service in shown.services if service.message_rate is not None]
     memory = {kind: sum(one.memory.get(kind, 0) for one in shown.services) for kind in _MEMORY}
@@ -262,7 +262,7 @@ def _head(shown: Table, sort: str) -> list[str]:
     ]
 
 
-def _body(shown: Table) -> list[str]:
+def _body(shown: TopTable) -> list[str]:
     topics = [
         (
             row.topic,

@@ -9,7 +9,7 @@ from sowline.filter.evaluate import to_number, to_text
 from sowline.filter.functions.registry import Function, array, comparable, text
 from sowline.filter.functions.strings import joined
 from sowline.filter.numbers import Number
-from sowline.path import Scalar
+from sowline.model.path import Scalar
 
 
 def count(elements: list[Scalar]) -> int:

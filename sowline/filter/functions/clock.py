@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sowline.filter.functions.dates import date_of
 from sowline.filter.functions.registry import Function, text
-from sowline.path import Scalar
+from sowline.model.path import Scalar
 
 
 def clock() -> float:

@@ -4,7 +4,7 @@ import hashlib
 from functools import cache
 
 from sowline.filter.functions.registry import Function, text
-from sowline.filter.patterns import encoded
+from sowline.filter.regex import encoded
 
 CRC32C = (32, 0x82F63B78)
 """Castagnoli's polynomial, reflected: the one of iSCSI, ext4 and Kafka."""

@@ -5,7 +5,7 @@ None of them computes: a filter that uses them is a filter of an envelope, in wh
 """
 
 from sowline.filter.functions.registry import Function
-from sowline.path import Scalar
+from sowline.model.path import Scalar
 
 
 def _unknown() -> Scalar:

@@ -11,7 +11,7 @@ from functools import partial
 
 from sowline.filter.functions.registry import Function, comparable, double, number, scalar, whole
 from sowline.filter.numbers import Number
-from sowline.path import Scalar
+from sowline.model.path import Scalar
 
 PLACES_MAX = 400
 """No double has a digit further out, before its point or behind it."""

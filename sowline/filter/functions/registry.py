@@ -13,7 +13,7 @@ from typing import Any
 from sowline.filter.arrays import elements
 from sowline.filter.evaluate import first, to_number, to_text
 from sowline.filter.numbers import INT64_MIN, UINT64_MAX, Number, narrow
-from sowline.path import Scalar, Value
+from sowline.model.path import Scalar, Value
 
 TEXT_CHARS_MAX = 1024 * 1024
 """A longer text is no result: the function gives NULL."""

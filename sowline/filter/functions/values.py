@@ -4,7 +4,7 @@ from math import nan
 
 from sowline.filter.evaluate import truth
 from sowline.filter.functions.registry import Function, scalar
-from sowline.path import Scalar
+from sowline.model.path import Scalar
 
 
 def coalesce(*values: Scalar) -> Scalar:

@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 
 bootstrap, topic = sys.argv[1:]
 producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
-failures = []
+failures: list[object] = []
 
 for line in sys.stdin:
     key, value, *headers = line.rstrip("\n").split("\t")

@@ -1,7 +1,6 @@
 """Programs that write to Kafka and know nothing of Sowline: those that docs/producers.md shows."""
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -9,11 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-import pytest
 
-from sowline.errors import SowlineError
-from sowline.jars import kafka_jars
-from sowline.java import find_java
+from sowline.runtime.jars import kafka_jars
+from sowline.runtime.java import find_java
 from tests.integration.producers.records import HEADERS, KINDS, UNKEYED, Record, grouped
 from tests.integration.services import SECONDS_MAX
 
@@ -31,11 +28,12 @@ class Program(NamedTuple):
     source: str
     write: Write
     in_place: bool
+    needs: tuple[str, ...] = ()
+    """The tools of `tests/tools.py` that it takes."""
 
 
 def _kcat(kafka: str, topic: str, records: Sequence[Record], directory: Path) -> list[Record]:
     """Write one kind after the other, some of the records at a time."""
-    need_kcat()
     written: list[Record] = []
     share = -(-len(records) // ROUNDS)
     for start in range(0, len(records), share):
@@ -50,7 +48,6 @@ def _kcat(kafka: str, topic: str, records: Sequence[Record], directory: Path) ->
 
 
 def _java(kafka: str, topic: str, records: Sequence[Record], directory: Path) -> list[Record]:
-    need(has_compiler(), "a JDK 17 or 21: the Java here has no compiler (module jdk.compiler)")
     jars = os.pathsep.join(map(str, kafka_jars()))
     java = [str(find_java()), "-XX:TieredStopAtLevel=1", "-cp", jars]
     command = [*java, str(SOURCES / "Orders.java"), kafka, topic]
@@ -62,8 +59,8 @@ def _python(kafka: str, topic: str, records: Sequence[Record], directory: Path) 
 
 
 PROGRAMS = {
-    "kcat": Program("orders.sh", _kcat, in_place=False),
-    "java": Program("Orders.java", _java, in_place=True),
+    "kcat": Program("orders.sh", _kcat, in_place=False, needs=("kcat",)),
+    "java": Program("Orders.java", _java, in_place=True, needs=("javac",)),
     "python": Program("orders.py", _python, in_place=False),
 }
 
@@ -86,23 +83,3 @@ def run(command: Sequence[str], directory: Path, given: str = "") -> None:
         command, cwd=directory, input=given.encode(), capture_output=True, timeout=SECONDS_MAX
     )
     assert done.returncode == 0, done.stderr.decode()
-
-
-def need_kcat() -> None:
-    """Skip a test, or fail in CI, where there is no kcat."""
-    need(shutil.which("kcat") is not None, "kcat (.ci/run installs it)")
-
-
-def has_compiler() -> bool:
-    """Whether there is a Java that runs source files."""
-    try:
-        modules = subprocess.run([find_java(), "--list-modules"], capture_output=True, text=True, check=True)
-    except SowlineError:
-        return False
-    return "jdk.compiler@" in modules.stdout
-
-
-def need(there: bool, what: str) -> None:
-    """Skip a test that lacks something; in CI, which must have it, fail."""
-    if not there:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"needs {what}")

@@ -15,12 +15,12 @@ import fanout.service
 import materializer.service
 import query_service.service
 from sowline.cli import main
-from sowline.jars import KAFKA
-from sowline.settings import Settings
-from sowline.topics import load_topics
+from sowline.config.settings import Settings
+from sowline.config.topics import load_topics
+from sowline.runtime.jars import KAFKA
 from tests.brokers import IMAGE, container_settings
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[3] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 PROMETHEUS = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yaml").read_text())
 PROVISIONING = DEPLOY / "grafana" / "provisioning"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-ENTRYPOINT = Path(__file__).parents[2] / "deploy" / "pipeline-entrypoint.sh"
+ENTRYPOINT = Path(__file__).parents[3] / "deploy" / "pipeline-entrypoint.sh"
 EXECUTOR = {
     "SPARK_DRIVER_URL": "spark://driver:7078",
     "SPARK_EXECUTOR_CORES": "2",

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fanout.message import Holding, Written, fanout_headers
-from fanout.subscription import MATCH, OOF, PUBLISH
-from fanout.telling import Told
-from sowline.change import Change
-from sowline.command import Headers
-from sowline.difference import difference
-from sowline.position import Position, before_the_log
-from sowline.topics import TopicDefinition
+from fanout.engine.delivery import Payload
+from fanout.engine.subscription import MATCH, OOF, PUBLISH
+from fanout.message import OutputMessage, ReaderState, fanout_headers
+from sowline.config.topics import TopicDefinition
+from sowline.model.difference import difference
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import Change
+from sowline.protocol.command import Headers
 
 ORDERS = TopicDefinition.model_validate({"name": "eu/orders", "key": "/id", "partitions": 2})
 CHANGE = Change(b"7", b'{"id":1}', None, Position(0, 5), Position(0, 3, 2), "publish", 1_700_000_000_000)
@@ -51,13 +51,21 @@ def test_headers(
     command: str, reason: str | None, removed: tuple[str, ...] | None, told: dict[str, Any]
 ) -> None:
     """They name the record and its place, why it went, and whether the value is a delta."""
-    message = Told(b"7", command, b"{}", CHANGE.time, reason, removed)
+    message = Payload(b"7", command, b"{}", CHANGE.time, reason, removed)
     assert about(fanout_headers(ORDERS, 1, CHANGE, message)) == PLACE | told
+
+
+def test_the_correlation_goes_along() -> None:
+    """As the correlation id of the message, and as the delivery has it, not the change."""
+    told = Payload(b"7", PUBLISH, b"{}", CHANGE.time, correlation="batch-7")
+    assert about(fanout_headers(ORDERS, 1, CHANGE, told))["correlation_id"] == "batch-7"
+    change = replace(CHANGE, correlation="batch-7")
+    assert "correlation_id" not in about(fanout_headers(ORDERS, 1, change, told._replace(correlation=None)))
 
 
 def test_intrinsics_go_along() -> None:
     """Where they are asked for."""
-    told = Told(b"7", PUBLISH, b"{}", CHANGE.time)
+    told = Payload(b"7", PUBLISH, b"{}", CHANGE.time)
     headers = fanout_headers(ORDERS, 1, CHANGE, told, b'{"~version":3}')
     assert about(headers) == PLACE | {"command": "publish", "intrinsics": {"~version": 3}}
 
@@ -65,19 +73,19 @@ def test_intrinsics_go_along() -> None:
 def test_what_has_no_place_says_none() -> None:
     """Of a record that went nobody knows when, there is no bookmark and no time."""
     gone = replace(CHANGE, body=None, position=before_the_log())
-    told = about(fanout_headers(ORDERS, 1, gone, Told(b"7", OOF, b"{}", 0, "deleted")))
+    told = about(fanout_headers(ORDERS, 1, gone, Payload(b"7", OOF, b"{}", 0, "deleted")))
     assert told == {"command": "oof", "topic": "eu/orders", "sow_key": "7", "reason": "deleted"}
 
 
 def message(
     offset: int, command: str, body: bytes = b"", previous: bytes | None = None
-) -> tuple[bytes, Written]:
+) -> tuple[bytes, OutputMessage]:
     """Return a message as it is read back; with the body before it is a delta."""
     delta = None if previous is None else difference(previous, body, (("id",),))
     value, removed = (body, None) if delta is None else (delta.body, delta.removed)
     change = replace(CHANGE, position=Position(0, offset))
-    told = Told(change.sow_key, command, value, change.time, None, removed)
-    return told.sow_key, Written.read(value, fanout_headers(ORDERS, 1, change, told))
+    told = Payload(change.sow_key, command, value, change.time, None, removed)
+    return told.sow_key, OutputMessage.read(value, fanout_headers(ORDERS, 1, change, told))
 
 
 FIRST = b'{"id":1,"a":{"b":1,"c d":1.50,"e":1},"x":0}'
@@ -87,7 +95,7 @@ THIRD = b'{"id":1,"a":3,"y":"\\u00e9"}'
 
 def test_deltas_lead_to_the_record() -> None:
     """What changed is merged, what was removed is taken out, and everything else keeps its text."""
-    holding = Holding()
+    holding = ReaderState()
     holding.take(*message(1, "sow", FIRST))
     holding.take(*message(2, PUBLISH, SECOND, FIRST))
     assert holding.bodies == {b"7": SECOND}
@@ -106,7 +114,7 @@ def test_repeats_change_nothing() -> None:
     ]
     for again in range(len(life)):
         for end in range(again, len(life)):
-            holding = Holding()
+            holding = ReaderState()
             for one in (*life, *life[again : end + 1]):
                 holding.take(*one)
             assert holding.bodies == {b"7": THIRD}
@@ -114,9 +122,9 @@ def test_repeats_change_nothing() -> None:
 
 def test_what_has_no_bookmark_is_no_repeat() -> None:
     """It is applied where it stands."""
-    holding = Holding()
+    holding = ReaderState()
     holding.take(*message(9, "sow", FIRST))
-    holding.take(b"7", Written.read(FIRST, [("sow", b'{"command":"oof"}')]))
+    holding.take(b"7", OutputMessage.read(FIRST, [("sow", b'{"command":"oof"}')]))
     assert holding.bodies == {}
     holding.take(*message(8, "sow", FIRST))
     assert holding.bodies == {}
@@ -124,6 +132,6 @@ def test_what_has_no_bookmark_is_no_repeat() -> None:
 
 def test_a_delta_of_a_record_that_is_not_held_is_taken_as_it_is() -> None:
     """A topic that was cut off in front may begin with one."""
-    holding = Holding()
+    holding = ReaderState()
     holding.take(*message(2, PUBLISH, SECOND, FIRST))
     assert json.loads(holding.bodies[b"7"]) == {"id": 1, "a": {"b": 2}, "y": "é"}

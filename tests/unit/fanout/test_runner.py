@@ -9,9 +9,9 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from fanout.runner import Runner
 from fanout.service import FanoutService
+from sowline.config.settings import Settings
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.settings import Settings
-from sowline.topics import parse_topics
 
 NOBODY: Any = None
 SETTINGS = Settings(kafka="127.0.0.1:1")
@@ -24,10 +24,14 @@ def runner() -> Runner:
     return Runner(SETTINGS, TOPICS.fanouts[0], TOPICS.topics[0], threading.Event())
 
 
+def _failing(runner: Runner) -> None:
+    raise KeyError("no such")
+
+
 def test_what_nobody_has_thought_of_stops_it_for_all_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its service is not ready, and says why; it does not end in silence."""
     service = FanoutService(SETTINGS, TOPICS, threading.Event())
-    monkeypatch.setattr(Runner, "run", lambda runner: {}["no such"])
+    monkeypatch.setattr(Runner, "run", _failing)
     service._keep(TOPICS.fanouts[0])
     assert service.not_ready() == "f: KeyError: 'no such'"
 
@@ -45,21 +49,21 @@ def test_a_place_that_kafka_does_not_tell_makes_it_begin_again(runner: Runner) -
 
 def test_a_producer_that_has_come_to_its_end_makes_it_begin_again(runner: Runner) -> None:
     """As after a Kafka that was killed: a new one writes what was not committed."""
-    runner._check_written()
-    runner._on_delivery(None, NOBODY)
-    runner._check_written()
-    runner._on_error(KafkaError(KafkaError._TRANSPORT))
-    runner._check_written()
-    runner._on_error(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "lost", fatal=True))
+    runner._output.require_written()
+    runner._output._on_delivery(None, NOBODY)
+    runner._output.require_written()
+    runner._output._on_error(KafkaError(KafkaError._TRANSPORT))
+    runner._output.require_written()
+    runner._output._on_error(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "lost", fatal=True))
     with pytest.raises(KafkaException, match="lost"):
-        runner._check_written()
+        runner._output.require_written()
 
 
 def test_a_message_that_is_refused_stops_it(runner: Runner) -> None:
     """Whatever the producer says because of it: it would be refused again."""
-    runner._on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, "a gap", fatal=True))
-    runner._on_delivery(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"), NOBODY)
-    runner._on_delivery(KafkaError(KafkaError._PURGE_QUEUE), NOBODY)
+    runner._output._on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, "a gap", fatal=True))
+    runner._output._on_delivery(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"), NOBODY)
+    runner._output._on_delivery(KafkaError(KafkaError._PURGE_QUEUE), NOBODY)
     with pytest.raises(SowlineError, match="too large") as error:
-        runner._check_written()
+        runner._output.require_written()
     assert error.value.reason == "not written"

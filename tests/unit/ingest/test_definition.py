@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from ingest.definition import Pipeline, Statement, load_pipeline, open_pipeline
-from sowline.declared import DeclarationError
+from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 
 LEAST = """\
@@ -58,7 +58,7 @@ def read(text: str, path: Path, **environment: str) -> Pipeline:
 
 def wrong(text: str, path: Path, **environment: str) -> list[str]:
     """Return what is wrong with such a file: line, place and reason of each problem."""
-    with pytest.raises(DeclarationError) as error:
+    with pytest.raises(YamlFileError) as error:
         read(text, path, **environment)
     assert error.value.reason == "bad configuration"
     assert error.value.message == "; ".join(map(str, error.value.problems))

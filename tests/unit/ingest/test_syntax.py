@@ -9,7 +9,7 @@ from pyspark.errors import PySparkRuntimeError
 
 from ingest import syntax
 from ingest.syntax import SQL_CHARACTERS_MAX, SQL_LEVELS_MAX, checked_pipeline, spark_jvm
-from sowline.declared import DeclarationError
+from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 
 PIPELINE = """\
@@ -67,7 +67,7 @@ def check(path: Path, added: str = "", schema: str = "id BIGINT") -> None:
 
 def beyond(path: Path, added: str = "", schema: str = "id BIGINT") -> list[str]:
     """Return what is wrong with such a file, which the parser is not asked about."""
-    with pytest.raises(DeclarationError) as error:
+    with pytest.raises(YamlFileError) as error:
         check(path, added, schema)
     return [str(problem).removeprefix(f"{path}/my.yaml, ") for problem in error.value.problems]
 

@@ -12,16 +12,19 @@ import pytest
 from structlog.testing import capture_logs
 
 from materializer import service
-from materializer.damage import DiskFull, StoreDamaged, judged
-from materializer.room import has_room
+from materializer.core.errors import StoreDamaged
 from materializer.service import Materializer
-from materializer.store import NO_DUES, RocksStore, Tally
-from materializer.worker import Counts, WorkerStatistics
-from query_service.replica import PartitionReplica, Placed
-from query_service.rows import Rows
-from sowline.change import AGAIN
-from sowline.settings import Settings
-from sowline.topics import TopicDefinition, parse_topics
+from materializer.store.checksum import Checksum
+from materializer.store.disk_space import has_disk_space
+from materializer.store.errors import DiskFull, judged
+from materializer.store.interface import NO_EXPIRIES
+from materializer.store.rocksdb import RocksStore
+from materializer.worker.counts import Counts, WorkerStatistics
+from query_service.index.rows import Rows
+from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from sowline.config.settings import Settings
+from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.protocol.change import AGAIN
 from tests.property.world import World, changes_of, dump, rocks_in_memory
 
 NO_SPACE = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -51,7 +54,7 @@ def store_class(full: FullAt, disk: dict[Path, dict[str, Any]]) -> type:
     """Return a stand-in for `RocksStore`, which writes when it is opened, too."""
     memory: Any = rocks_in_memory(disk)
 
-    class Store(memory):  # type: ignore[misc]
+    class Store(memory):
         def __init__(self, path: Path, *, create: bool) -> None:
             full.given_up += [path] if create and self.exists(path) else []
             super().__init__(path, create=create)
@@ -60,12 +63,12 @@ def store_class(full: FullAt, disk: dict[Path, dict[str, Any]]) -> type:
         def commit(
             self,
             writes: Mapping[bytes, bytes | None],
-            tally: Tally,
-            head: bytes,
-            dues: Mapping[bytes, bool] = NO_DUES,
+            checksum: Checksum,
+            checkpoint: bytes,
+            expiries: Mapping[bytes, bool] = NO_EXPIRIES,
         ) -> None:
             full.write()
-            super().commit(writes, tally, head, dues)
+            super().commit(writes, checksum, checkpoint, expiries)
 
         def mark_finished(self) -> None:
             full.write()
@@ -81,7 +84,7 @@ def run(nth: int, failing: int = 1) -> tuple[World, FullAt]:
         for patch in world.patched():
             stack.enter_context(patch)
         patched = stack.enter_context(pytest.MonkeyPatch.context())
-        patched.setattr("materializer.recovery.RocksStore", store_class(full, world.disk))
+        patched.setattr("materializer.partition.recovery.RocksStore", store_class(full, world.disk))
         for number in range(12):
             for partition in range(PARTITIONS):
                 world.write(partition, b'{"id":%d,"n":%d}' % (number % 5, number), None, [])
@@ -118,7 +121,7 @@ def followed(world: World) -> dict[bytes, bytes | None]:
         assert len(told) == len(set(told))
         replica = PartitionReplica(number, rows, 1000)
         replica.loaded()
-        replica.apply([Placed(message.at, message.event) for message in changes.history])
+        replica.apply([EventAtOffset(message.at, message.event) for message in changes.history])
     return {key: rows.bodies[row] for key, row in rows.numbers.items()}
 
 
@@ -166,9 +169,9 @@ def test_a_store_that_can_not_be_closed_in_order_is_closed(tmp_path: Path) -> No
 
 def test_room_is_found_by_taking_it(tmp_path: Path) -> None:
     """A disk that takes a file has room, one that does not has none; nothing of the try is left."""
-    assert has_room(tmp_path, 1 << 16)
-    assert not has_room(tmp_path, 1 << 60)
-    assert not has_room(tmp_path / "gone", 1)
+    assert has_disk_space(tmp_path, 1 << 16)
+    assert not has_disk_space(tmp_path, 1 << 60)
+    assert not has_disk_space(tmp_path / "gone", 1)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -208,7 +211,7 @@ def test_a_worker_waits_for_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
                 raise NO_SPACE
 
         def statistics(self) -> WorkerStatistics:
-            return WorkerStatistics(Counts(), {}, {}, {}, False)
+            return WorkerStatistics(Counts(), {}, {}, {}, [])
 
     def look() -> None:
         metrics = {metric.name: metric.samples for metric in one.metrics()}
@@ -217,7 +220,7 @@ def test_a_worker_waits_for_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     room = iter([False, True])
     monkeypatch.setattr(service, "Worker", FullDisk)
     monkeypatch.setattr(service, "ensure_topics", lambda *_: None)
-    monkeypatch.setattr(service, "has_room", lambda directory: next(room))
+    monkeypatch.setattr(service, "has_disk_space", lambda directory: next(room))
     monkeypatch.setattr(Materializer, "_start", lambda self: None)
     stop = Stops(5, look)
     one = Materializer(Settings(data_dir=tmp_path), parse_topics("topics: [{name: t, key: /id}]"), stop)
@@ -232,3 +235,40 @@ def test_a_worker_waits_for_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert looks == [(sentence, 1), (sentence, 1)]
     assert one.not_ready() is None
     assert [line["event"] for line in logs] == ["disk full", "the disk has room again"]
+
+
+def test_too_few_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The service stays out of the group for a while, says why, and tries again; no store is taken for damaged."""
+    looks: list[str | None] = []
+    begun: list[object] = []
+
+    class Hungry:
+        assigned = False
+
+        def __init__(self, *_: object) -> None:
+            begun.append(self)
+
+        def run(self) -> None:
+            if len(begun) == 2:
+                stop.set()
+                return
+            with judged("the store does not open"):
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        def statistics(self) -> WorkerStatistics:
+            return WorkerStatistics(Counts(), {}, {}, {}, [])
+
+    monkeypatch.setattr(service, "Worker", Hungry)
+    monkeypatch.setattr(service, "ensure_topics", lambda *_: None)
+    monkeypatch.setattr(Materializer, "_start", lambda self: None)
+    stop = Stops(5, lambda: looks.append(one.not_started()))
+    one = Materializer(Settings(data_dir=tmp_path), parse_topics("topics: [{name: t, key: /id}]"), stop)
+    with capture_logs() as logs:
+        one.run()
+    assert len(begun) == 2
+    [said] = looks
+    assert "too few for its partitions (the store does not open: [Errno 24] Too many open files)" in (
+        said or ""
+    )
+    assert one.not_started() == "waiting for partitions from the group"
+    assert [line["event"] for line in logs] == ["too few descriptors"]

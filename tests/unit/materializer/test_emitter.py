@@ -3,16 +3,16 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
+from materializer.core.step import DeadLetter, Forward
 from materializer.emitter import Emitter, NotWritten
-from materializer.step import DeadLetter, Forward
-from materializer.upkeep import Append
-from sowline.change import PROGRESS_KEY, Change, Progress
-from sowline.command import LogRecord, Origin
-from sowline.position import Position
-from sowline.topics import parse_topics
+from materializer.partition.owner_commands import Append
+from sowline.config.topics import parse_topics
+from sowline.model.position import Position
+from sowline.protocol.change import PROGRESS_KEY, Change, Progress
+from sowline.protocol.command import CopyOf, LogRecord, Origin
 
 TOPICS = parse_topics("topics: [{name: orders, key: /id}, {name: told, key: /id, delta: true}]").topics
 ORDERS, TOLD = TOPICS
@@ -47,6 +47,7 @@ class FakeProducer:
         self.produced: list[tuple[Any, ...]] = []
         self.reports: list[tuple[Any, FakeMessage]] = []
         self.error: KafkaError | None = None
+        self.failure: Exception | None = None
         self.stuck = 0
 
     def produce(self, topic: str, value: Any, key: Any, partition: int, report: Any, headers: Any) -> None:
@@ -57,10 +58,14 @@ class FakeProducer:
 
     def poll(self, seconds: float) -> int:
         """Report nothing."""
+        if self.failure is not None:
+            raise self.failure
         return 0
 
     def flush(self, seconds: float) -> int:
         """Return how many messages are left."""
+        if self.failure is not None:
+            raise self.failure
         if self.stuck:
             self.stuck -= 1
             return 1
@@ -112,11 +117,30 @@ def test_a_topic_with_deltas_tells_what_updates_changed(emitter: Emitter, produc
     assert [message[1:4] for message in told] == [message[1:4] for message in plain]
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        KafkaException(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, fatal=True)),
+        SystemError("flush returned NULL without setting an exception"),
+    ],
+)
+def test_a_producer_that_has_failed_wrote_nothing(
+    emitter: Emitter, producer: FakeProducer, failure: Exception
+) -> None:
+    """The worker begins again, with a new producer, whichever way the client says it."""
+    emitter.events(ORDERS, 3, [CHANGE])
+    producer.failure = failure
+    with pytest.raises(NotWritten, match="the producer has failed"):
+        emitter.wait()
+    with pytest.raises(NotWritten, match="the producer has failed"):
+        emitter.appends("orders", 3, [])
+
+
 def test_a_forward_keeps_its_headers(emitter: Emitter, producer: FakeProducer) -> None:
     """Only the origin is added, behind all others."""
     record = LogRecord(9, 5, b"k", b"{}", [("x", b"1"), ("sow.origin", b"1@1")])
-    emitter.forwards("orders", [Forward(2, record, Origin(0, 9))])
-    headers = [("x", b"1"), ("sow.origin", b"1@1"), ("sow.origin", b"0@9")]
+    emitter.forwards("orders", [Forward(2, record, CopyOf("log", Origin(0, 9)))])
+    headers = [("x", b"1"), ("sow.origin", b"1@1"), ("sow.origin", b"log:0@9")]
     assert producer.produced == [("orders", b"{}", b"k", 2, headers)]
 
 

@@ -11,24 +11,26 @@ import pytest
 from structlog.testing import capture_logs
 
 from materializer import service
-from materializer.damage import StoreInUse
-from materializer.head import Head
-from materializer.partition_copy import PartitionCopy, Written
-from materializer.recovery import Extent, Recovery
+from materializer.core.checkpoint import Checkpoint
+from materializer.partition.kafka_partition import KafkaExtent
+from materializer.partition.recovery import Recovery
 from materializer.service import Materializer
-from materializer.store import RocksStore, Tally, delete_store, is_in_use
-from materializer.worker import Counts, WorkerStatistics
-from sowline.change import Progress
-from sowline.position import Position
-from sowline.settings import Settings
-from sowline.topics import TopicDefinition, parse_topics
+from materializer.standby.warm_copy import ReadEvent, WarmCopy
+from materializer.store.checksum import Checksum
+from materializer.store.errors import StoreInUse
+from materializer.store.rocksdb import RocksStore, delete_store, is_in_use
+from materializer.worker.counts import Counts, WorkerStatistics
+from sowline.config.settings import Settings
+from sowline.config.topics import TopicDefinition, parse_topics
+from sowline.model.position import Position
+from sowline.protocol.change import Progress
 
 DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
-EXTENT = Extent("log", 0, 0, 0, 0, "a")
+EXTENT = KafkaExtent("log", 0, 0, 0, 0, "a")
 HOLDER = """
 import sys
 from pathlib import Path
-from materializer.store import RocksStore
+from materializer.store.rocksdb import RocksStore
 store = RocksStore(Path(sys.argv[1]), create=False)
 print("open", flush=True)
 sys.stdin.read()
@@ -52,8 +54,8 @@ def path(tmp_path: Path) -> Path:
     """The path of a store that nobody has open: finished, and empty but for its head."""
     store = RocksStore(tmp_path / "0", create=True)
     start = Position(0, -1)
-    head = Head(start, start, definition=DEFINITION.digest, log_id="log", changes_id="a")
-    store.commit({}, Tally(), head.encode())
+    checkpoint = Checkpoint(start, start, definition=DEFINITION.digest, log_id="log", changes_id="a")
+    store.commit({}, Checksum(), checkpoint.encode())
     store.mark_finished()
     store.close()
     return tmp_path / "0"
@@ -70,14 +72,14 @@ def opened(path: Path) -> RocksStore:
     return Recovery({}, DEFINITION, 0, path, EXTENT).open().store
 
 
-def loaded_copy(path: Path) -> PartitionCopy:
+def loaded_copy(path: Path) -> WarmCopy:
     """Return a copy that takes the place of what lies at the path, as soon as it is loaded."""
-    copy = PartitionCopy(DEFINITION, 0, path, lambda topic: "a")
-    copy.begin(anew=True)
+    copy = WarmCopy(DEFINITION, 0, path, lambda topic: "a")
+    copy.begin(reset_to=True)
     start = Position(0, -1)
     event = Progress(start, start, 0, {}, DEFINITION.digest, "log", 1, {}, changes_id="a")
     try:
-        copy.take([Written(0, event)], 1)
+        copy.take([ReadEvent(0, event)], 1)
     except BaseException:
         copy.close()
         raise
@@ -118,17 +120,17 @@ def test_a_handle_of_this_process_counts_as_well(path: Path) -> None:
     for create in (False, True):
         with pytest.raises(StoreInUse):
             RocksStore(path, create=create)
-    first.commit({b"1": b"x"}, Tally(1, 2), b"head")
+    first.commit({b"1": b"x"}, Checksum(1, 2), b"head")
     first.close()
     again = RocksStore(path, create=False)
-    assert (list(again.scan()), again.tally()) == ([(b"1", b"x")], Tally(1, 2))
+    assert (list(again.scan()), again.checksum()) == ([(b"1", b"x")], Checksum(1, 2))
     again.close()
 
 
 def test_a_store_closes_under_whoever_reads_it(path: Path) -> None:
     """A walk that was left where it stood, or failed, keeps no file open: whoever begins again opens the store."""
     store = RocksStore(path, create=False)
-    store.commit({b"1": b"x", b"2": b"y"}, Tally(), b"head")
+    store.commit({b"1": b"x", b"2": b"y"}, Checksum(), b"head")
     scan = store.scan()
     assert next(scan) == (b"1", b"x")
     store.close()
@@ -179,7 +181,7 @@ def test_a_worker_waits_until_its_state_is_free(monkeypatch: pytest.MonkeyPatch,
             stop.set()
 
         def statistics(self) -> WorkerStatistics:
-            return WorkerStatistics(Counts(), {}, {}, {}, False)
+            return WorkerStatistics(Counts(), {}, {}, {}, [])
 
     monkeypatch.setattr(service, "Worker", Owner)
     monkeypatch.setattr(service, "ensure_topics", lambda *_: None)

@@ -7,10 +7,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from materializer.emitter import NotWritten
-from materializer.watching import LOOK_SECONDS, Known, Watching
+from materializer.stale_write_monitor import LOOK_SECONDS, KnownEnd, StaleWriteMonitor
 
 PLACE = ("orders.changes", 1)
-KNOWN = {PLACE: Known("id", 7)}
+KNOWN = {PLACE: KnownEnd("id", 7)}
 
 
 class Cluster:
@@ -38,52 +38,52 @@ class Cluster:
         self.asked[-1].is_answered, self.asked[-1].topic_ids = True, refused
 
 
-def asked() -> tuple[Cluster, Watching]:
+def asked() -> tuple[Cluster, StaleWriteMonitor]:
     """Return a look that is on its way."""
     cluster = Cluster()
-    watching = Watching(cluster)  # type: ignore[arg-type]
-    assert watching.look(lambda: KNOWN, 100) == {}
-    return cluster, watching
+    stale_write_monitor = StaleWriteMonitor(cluster)  # type: ignore[arg-type]
+    assert stale_write_monitor.look(lambda: KNOWN, 100) == {}
+    return cluster, stale_write_monitor
 
 
 def test_a_look_waits_for_nothing() -> None:
     """It is asked for, and told once it is answered; the next one comes some seconds later."""
-    cluster, watching = asked()
-    assert watching.look(lambda: KNOWN, 101) == {}
+    cluster, stale_write_monitor = asked()
+    assert stale_write_monitor.look(lambda: KNOWN, 101) == {}
     cluster.answer("id", 9)
-    assert watching.look(lambda: KNOWN, 102) == {PLACE: 9}
-    assert watching.look(lambda: KNOWN, 99 + LOOK_SECONDS) == {}
+    assert stale_write_monitor.look(lambda: KNOWN, 102) == {PLACE: 9}
+    assert stale_write_monitor.look(lambda: KNOWN, 99 + LOOK_SECONDS) == {}
     assert len(cluster.asked) == 1
-    watching.look(lambda: KNOWN, 100 + LOOK_SECONDS)
+    stale_write_monitor.look(lambda: KNOWN, 100 + LOOK_SECONDS)
     assert [one.places for one in cluster.asked] == [[PLACE], [PLACE]]
 
 
 def test_nothing_is_asked_about_nothing() -> None:
     """A worker without partitions leaves the cluster alone."""
     cluster = Cluster()
-    assert Watching(cluster).look(dict, 100) == {}  # type: ignore[arg-type]
+    assert StaleWriteMonitor(cluster).look(dict, 100) == {}  # type: ignore[arg-type]
     assert cluster.asked == []
 
 
 @pytest.mark.parametrize(("id", "end"), [("other", 9), ("id", 6)])
 def test_a_topic_that_was_made_again(id: str, end: int) -> None:
     """Its id is another, or it has lost its end: all is to be written again."""
-    cluster, watching = asked()
+    cluster, stale_write_monitor = asked()
     cluster.answer(id, end)
     with pytest.raises(NotWritten):
-        watching.look(lambda: KNOWN, 101)
+        stale_write_monitor.look(lambda: KNOWN, 101)
 
 
 def test_a_topic_that_is_gone() -> None:
     """It is to be made again, by beginning again."""
-    cluster, watching = asked()
+    cluster, stale_write_monitor = asked()
     cluster.refuse(KafkaError.UNKNOWN_TOPIC_OR_PART)
     with pytest.raises(NotWritten):
-        watching.look(lambda: KNOWN, 101)
+        stale_write_monitor.look(lambda: KNOWN, 101)
 
 
 def test_a_look_that_fails_is_one_that_was_not_taken() -> None:
     """A broker that is away for a while is no reason to begin again."""
-    cluster, watching = asked()
+    cluster, stale_write_monitor = asked()
     cluster.refuse(KafkaError._TRANSPORT)
-    assert watching.look(lambda: KNOWN, 101) == {}
+    assert stale_write_monitor.look(lambda: KNOWN, 101) == {}

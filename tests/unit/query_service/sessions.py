@@ -8,20 +8,20 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from query_service.access.identity import ANYBODY
-from query_service.access.visit import Visit
-from query_service.backend import Backend
-from query_service.hub import Hub
-from query_service.outbox import Outbox
-from query_service.query import Limits
-from query_service.replica import Placed
-from query_service.rights import EVERYTHING, Rights
-from query_service.session import Session
-from query_service.state import State, TopicState
-from sowline.change import Change, Event
-from sowline.key import sow_key
-from sowline.position import Position, before_the_log
-from sowline.topics import parse_topics
+from query_service.access.login_session import LoginSession
+from query_service.authorization.entitlements import EVERYTHING, Rights
+from query_service.authorization.identity import ANYBODY
+from query_service.context import ServiceContext
+from query_service.live.dispatcher import Dispatcher
+from query_service.outbox.outbox import Outbox
+from query_service.query.selection import QueryLimits
+from query_service.replica.partition_replica import EventAtOffset
+from query_service.server.session import Session
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.config.topics import parse_topics
+from sowline.model.key import sow_key
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import Change, Event
 from tests.property.world import Written, written
 
 DOMAIN = b"orders\0"
@@ -36,15 +36,15 @@ class Server:
         partitions: int = 1,
         ring: int = 1000,
         backlog: int = 1 << 20,
-        limits: Limits = Limits(),  # noqa: B008
+        limits: QueryLimits = QueryLimits(),  # noqa: B008
         more: str = "",
         definition: str = "",
     ) -> None:
         usual = f"{{name: orders, key: /id, partitions: {partitions}{more}}}"
         self.topics = parse_topics(f"topics: [{definition or usual}]")
-        self.state = State(self.topics, ring)
-        self.hub = Hub()
-        self.state.on_changes = self.hub.on_changes
+        self.state = ServedTopics(self.topics, ring)
+        self.dispatcher = Dispatcher()
+        self.state.listen(self.dispatcher.on_changes)
         self.written: list[list[Written]] = [[] for _ in range(partitions)]
         self.last = [before_the_log()] * partitions
         self.bodies: dict[bytes, bytes] = {}
@@ -64,13 +64,31 @@ class Server:
 
     def connect(self, rights: Rights = EVERYTHING) -> "Client":
         """Return a new client."""
-        outbox, visit = Outbox(self._backlog), Visit(replace(ANYBODY, rights=rights))
-        return Client(self, Session(Backend(self.state, self.hub, {}, self.limits), outbox, visit), outbox)
+        outbox, visit = Outbox(self._backlog), LoginSession(replace(ANYBODY, rights=rights))
+        return Client(
+            self, Session(ServiceContext(self.state, self.dispatcher, {}, self.limits), outbox, visit), outbox
+        )
 
-    def put(self, body: Json | None, key: object = None, partition: int = 0, step: int = 1) -> Position:
+    def put(
+        self,
+        body: Json | None,
+        key: object = None,
+        partition: int = 0,
+        step: int = 1,
+        correlation: str | None = None,
+    ) -> Position:
         """Apply one change: a record's new body, or the end of the record named `key`."""
         sow = sow_key(DOMAIN, str(key if body is None else body["id"]))
         text = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        return self._put(sow, text, partition, step, correlation)
+
+    def put_text(self, body: bytes) -> Position:
+        """Apply one change: a record's new body, as it was written."""
+        return self._put(sow_key(DOMAIN, str(json.loads(body)["id"])), body, 0, 1, None)
+
+    def _put(
+        self, sow: bytes, text: bytes | None, partition: int, step: int, correlation: str | None
+    ) -> Position:
         place = Position(0, self.last[partition].offset + step)
         op, reason = ("delete", "deleted") if text is None else ("publish", None)
         change = Change(
@@ -83,6 +101,7 @@ class Server:
             1000 + place.offset,
             True,
             reason,
+            correlation=correlation,
         )
         if text is None:
             del self.bodies[sow]
@@ -96,7 +115,7 @@ class Server:
         self.last[partition] = event.position
         held = self.written[partition]
         held.append(written(len(held), event))
-        self.state.take({("orders.changes", partition): [Placed(len(held) - 1, event)]})
+        self.state.take({("orders.changes", partition): [EventAtOffset(len(held) - 1, event)]})
 
     def read_range(
         self, kafka: Any, topic: str, partition: int, start: int, end: int, batch_max: int
@@ -110,8 +129,11 @@ class Server:
     @contextmanager
     def patched(self) -> Iterator[None]:
         """Let whoever catches up read this server's changes topic, in the event loop."""
-        reader = "query_service.catch_up.read_range"
-        with patch(reader, self.read_range), patch("query_service.catch_up._in_thread", one_by_one):
+        reader = "query_service.subscriptions.catch_up.read_range"
+        with (
+            patch(reader, self.read_range),
+            patch("query_service.subscriptions.catch_up._in_thread", one_by_one),
+        ):
             yield
 
 
@@ -153,9 +175,9 @@ async def one_by_one(batches: Iterator[list[Written]]) -> AsyncIterator[list[Wri
         await asyncio.sleep(0)
 
 
-async def settled(rounds: int = 100) -> None:
+async def settled(turns: int = 100) -> None:
     """Let everything run that can run without new input."""
-    for _ in range(rounds):
+    for _ in range(turns):
         await asyncio.sleep(0)
 
 

@@ -114,8 +114,8 @@ def test_date_line() -> None:
     assert date_line(1357036200, UTC) == "Tue 01 Jan 2013 10:30 UTC"
 
 
-@pytest.mark.parametrize(("lines", "said"), [(3, []), (LINES_MAX + 7, ["… 7 more"])])
-def test_plain_lines(lines: int, said: list[str]) -> None:
+@pytest.mark.parametrize(("lines", "reported"), [(3, []), (LINES_MAX + 7, ["… 7 more"])])
+def test_plain_lines(lines: int, reported: list[str]) -> None:
     """Without a terminal the newest lines are printed as they are, and the number of the others."""
     out = io.StringIO()
     console = Console(file=out, width=40)
@@ -126,7 +126,7 @@ def test_plain_lines(lines: int, said: list[str]) -> None:
         screen.refresh()
     printed = out.getvalue().splitlines()
     kept = range(max(0, lines - LINES_MAX), lines)
-    assert printed == said + [f"[line] {number} " + "x" * 50 for number in kept]
+    assert printed == reported + [f"[line] {number} " + "x" * 50 for number in kept]
 
 
 def test_live_picture() -> None:

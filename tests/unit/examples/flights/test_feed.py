@@ -11,7 +11,7 @@ import pytest
 from examples.flights.data import feed_of, line_of
 from examples.flights.demo import read_speed
 from examples.flights.feed import Feed, SliceWriter, due_s, interval_s, slices
-from tests.unit.test_flights_data import DELAYED, NEVER_LEFT
+from tests.unit.examples.flights.test_data import DELAYED, NEVER_LEFT
 
 FACTS = feed_of([DELAYED, NEVER_LEFT])
 

@@ -4,7 +4,7 @@ import pytest
 
 from examples.flights.data import MISSING, Fact, Flight, facts_of, key_text
 from examples.flights.recompute import recompute
-from tests.unit.test_flights_data import DELAYED, NEVER_LEFT, PUNCTUAL
+from tests.unit.examples.flights.test_data import DELAYED, NEVER_LEFT, PUNCTUAL
 
 KEY = key_text("UA", "1545", "2013-01-01T10:00:00Z")
 SCHEDULE = {

@@ -6,14 +6,21 @@ from typing import Any
 
 import pytest
 
-from fanout.conflation import AUTO_BACKLOG_BYTES, AUTO_MAX_MS, AUTO_STEP_MS, Conflation, adapted, by_values_of
-from fanout.subscription import Sighting, Subscription
-from fanout.telling import Deltas, Form, Told
-from sowline.change import Change
+from fanout.engine.conflation import (
+    AUTO_BACKLOG_BYTES,
+    AUTO_MAX_MS,
+    AUTO_STEP_MS,
+    Conflation,
+    adapted,
+    by_values_of,
+)
+from fanout.engine.delivery import Deltas, Form, Payload
+from fanout.engine.subscription import ChangeView, Subscription
 from sowline.filter import compile_filter
-from sowline.path import parse_path
-from sowline.position import Position
-from sowline.select import parse_select
+from sowline.model.path import parse_path
+from sowline.model.position import Position
+from sowline.model.select import parse_select
+from sowline.protocol.change import Change
 
 KEYS = (("id",),)
 DELTA = Form(delta=True)
@@ -56,7 +63,7 @@ class Subscriber:
             key = str((before or now or {})["id"]).encode()
             op, reason = ("publish", None) if now is not None else ("delete", "deleted")
             places = Position(0, self.time), Position(0, self.time - 1)
-            seen = Sighting(Change(key, text(now), text(before), *places, op, self.time, reason=reason))
+            seen = ChangeView(Change(key, text(now), text(before), *places, op, self.time, reason=reason))
             delivery = self.subscription.on_change(seen)
             if delivery is not None:
                 self.conflation.take(key, delivery, Deltas(KEYS), self.time)
@@ -165,8 +172,8 @@ def test_several_records() -> None:
     subscriber.change(None, {"id": 2, "a": 1})
     subscriber.change({"id": 1, "a": 1}, {"id": 1, "a": 2})
     assert subscriber.conflation.flush() == [
-        Told(b"1", "publish", b'{"id":1,"a":2}', 1),
-        Told(b"2", "publish", b'{"id":2,"a":1}', 2),
+        Payload(b"1", "publish", b'{"id":1,"a":2}', 1),
+        Payload(b"2", "publish", b'{"id":2,"a":1}', 2),
     ]
     assert subscriber.told() == []
 

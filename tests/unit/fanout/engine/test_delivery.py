@@ -2,10 +2,10 @@
 
 import pytest
 
-from fanout.subscription import MATCH, OOF, PUBLISH, Delivery
-from fanout.telling import Deltas, Form, Told, tell
-from sowline.options import parse_options
-from sowline.select import parse_select
+from fanout.engine.delivery import Deltas, Form, Payload, payload_of
+from fanout.engine.subscription import MATCH, OOF, PUBLISH, Delivery
+from sowline.model.select import parse_select
+from sowline.protocol.options import parse_options
 
 KEYS = (("id",),)
 BEFORE, NOW = b'{"id":1,"a":1,"b":1}', b'{"id":1,"a":2}'
@@ -22,18 +22,18 @@ def test_the_form_is_what_the_options_say() -> None:
 @pytest.mark.parametrize(
     ("delivery", "form", "told"),
     [
-        (Delivery(PUBLISH, NOW), Form(), Told(b"1", PUBLISH, NOW, 7)),
-        (Delivery(PUBLISH, NOW, previous=BEFORE), Form(), Told(b"1", PUBLISH, NOW, 7)),
-        (Delivery(PUBLISH, NOW), Form(delta=True), Told(b"1", PUBLISH, NOW, 7)),
+        (Delivery(PUBLISH, NOW), Form(), Payload(b"1", PUBLISH, NOW, 7)),
+        (Delivery(PUBLISH, NOW, previous=BEFORE), Form(), Payload(b"1", PUBLISH, NOW, 7)),
+        (Delivery(PUBLISH, NOW), Form(delta=True), Payload(b"1", PUBLISH, NOW, 7)),
         (
             Delivery(PUBLISH, NOW, previous=BEFORE),
             Form(delta=True),
-            Told(b"1", PUBLISH, b'{"id":1,"a":2}', 7, None, ("/b",)),
+            Payload(b"1", PUBLISH, b'{"id":1,"a":2}', 7, None, ("/b",)),
         ),
         (
             Delivery(PUBLISH, NOW, previous=BEFORE),
             Form(SELECT, delta=True),
-            Told(b"1", PUBLISH, b'{"id":1}', 7, None, ("/b",)),
+            Payload(b"1", PUBLISH, b'{"id":1}', 7, None, ("/b",)),
         ),
         (Delivery(PUBLISH, NOW, previous=NOW), Form(delta=True, no_empties=True), None),
         (
@@ -41,12 +41,16 @@ def test_the_form_is_what_the_options_say() -> None:
             Form(SELECT, delta=True, no_empties=True),
             None,
         ),
-        (Delivery(OOF, NOW, MATCH, BEFORE), Form(SELECT, delta=True), Told(b"1", OOF, b'{"id":1}', 7, MATCH)),
+        (
+            Delivery(OOF, NOW, MATCH, BEFORE),
+            Form(SELECT, delta=True),
+            Payload(b"1", OOF, b'{"id":1}', 7, MATCH),
+        ),
     ],
 )
-def test_tell(delivery: Delivery, form: Form, told: Told | None) -> None:
+def test_tell(delivery: Delivery, form: Form, told: Payload | None) -> None:
     """A delta to those who hold the record before; nothing where it would say nothing and that is not wanted."""
-    assert tell(b"1", delivery, form, Deltas(KEYS), 7) == told
+    assert payload_of(b"1", delivery, form, Deltas(KEYS), 7) == told
 
 
 def test_what_is_for_both() -> None:

@@ -6,11 +6,11 @@ from typing import NamedTuple
 import orjson
 import pytest
 
-from fanout.page import Entered, Event, Left, SortedSet, Updated, Window, deliveries
-from fanout.subscription import Delivery
-from sowline.change import Change
-from sowline.order import Order, parse_order
-from sowline.position import Position
+from fanout.engine.page import Entered, Event, Left, SortedSet, Updated, Window, deliveries
+from fanout.engine.subscription import Delivery
+from sowline.expressions.order import Order, parse_order
+from sowline.model.position import Position
+from sowline.protocol.change import Change
 
 BY_ID = parse_order("/id")
 
@@ -189,6 +189,13 @@ def test_a_window_is_closed_by_the_last_of_its_subscribers() -> None:
     page.set.close(page.window)
     assert page.set.windows == frozenset()
     assert page.set.put(BY_ID.key({"id": 0}, b"k0"), record(0)) == {}
+
+
+@pytest.mark.parametrize("window", [Window(-1, 1), Window(1, -1)])
+def test_a_window_has_no_negative_size(window: Window) -> None:
+    """The caller has checked it."""
+    with pytest.raises(AssertionError):
+        Page([1], skip=window.skip, top=window.top)
 
 
 def test_a_window_beyond_all_records() -> None:

@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import orjson
 import pytest
+from msgspec import structs
 
-from fanout.subscription import Delivery, Sighting, Subscription
-from sowline.change import Change
-from sowline.filter import About, compile_filter
-from sowline.position import Position
+from fanout.engine.subscription import ChangeView, Delivery, Subscription, entitled
+from sowline.filter import ALL, Metadata, compile_filter
+from sowline.model.position import Position
+from sowline.protocol.change import Change
 
 NEW_YORK = b'{"buyer":{"id":1,"loc":"NY"}}'
 NEW_YORK_TOO = b'{"buyer":{"id":1,"loc":"NY","age":9}}'
@@ -16,11 +17,11 @@ LONDON = b'{"buyer":{"id":1,"loc":"LN"}}'
 FILTER = '/buyer/loc="NY"'
 
 
-def seen(previous: bytes | None, body: bytes | None) -> Sighting:
+def seen(previous: bytes | None, body: bytes | None) -> ChangeView:
     """Return a change from one body to the next."""
     op = "publish" if body is not None else "delete"
     reason = None if body is not None else "deleted"
-    return Sighting(Change(b"1", body, previous, Position(0, 1), Position(0, 0), op, 0, True, reason))
+    return ChangeView(Change(b"1", body, previous, Position(0, 1), Position(0, 0), op, 0, True, reason))
 
 
 @pytest.mark.parametrize(
@@ -62,13 +63,13 @@ def test_a_change_is_parsed_once_for_all(monkeypatch: pytest.MonkeyPatch) -> Non
         parsed.append(body)
         return loads(body)
 
-    monkeypatch.setattr("fanout.subscription.orjson.loads", counting)
-    sighting = seen(NEW_YORK, LONDON)
+    monkeypatch.setattr("fanout.engine.subscription.orjson.loads", counting)
+    change_view = seen(NEW_YORK, LONDON)
     for _ in range(3):
-        Subscription(compile_filter(FILTER)).on_change(sighting)
+        Subscription(compile_filter(FILTER)).on_change(change_view)
     assert parsed == [LONDON]
     for _ in range(3):
-        Subscription(compile_filter(FILTER), oof=True).on_change(sighting)
+        Subscription(compile_filter(FILTER), oof=True).on_change(change_view)
     assert parsed == [LONDON, NEW_YORK]
 
 
@@ -77,11 +78,25 @@ def test_a_filter_knows_the_facts_of_each_record() -> None:
     change = Change(
         b"7", LONDON, NEW_YORK_TOO, Position(0, 1), Position(0, 0), "publish", 1500, correlation="c"
     )
-    sighting = Sighting(change, About(topic="people"))
-    assert sighting.about_now == About("7", "people", size=len(LONDON), updated=1.5, correlation="c")
-    assert sighting.about_before == About("7", "people", size=len(NEW_YORK_TOO))
+    change_view = ChangeView(change, Metadata(topic="people"))
+    assert change_view.about_now == Metadata("7", "people", size=len(LONDON), updated=1.5, correlation="c")
+    assert change_view.about_before == Metadata("7", "people", size=len(NEW_YORK_TOO))
     larger = Subscription(compile_filter(f"MESSAGE_SIZE() > {len(LONDON)}"), oof=True)
-    assert larger.on_change(sighting) == Delivery("oof", LONDON, "match", NEW_YORK_TOO)
+    assert larger.on_change(change_view) == Delivery("oof", LONDON, "match", NEW_YORK_TOO, correlation="c")
     people = Subscription(compile_filter("TOPIC_NAME() = 'people' AND CORRELATION_ID() = 'c'"))
-    assert people.on_change(sighting) == Delivery("publish", LONDON)
-    assert people.on_change(Sighting(change)) is None
+    assert people.on_change(change_view) == Delivery("publish", LONDON, correlation="c")
+    assert people.on_change(ChangeView(change)) is None
+
+
+def test_the_correlation_of_the_command_goes_along() -> None:
+    """With whatever the change means; not to a user who may not see what the record has become."""
+    everything = Subscription(ALL, oof=True)
+    desk = Subscription(compile_filter(FILTER), oof=True)
+    came = ChangeView(structs.replace(seen(LONDON, NEW_YORK).change, correlation="c7"))
+    went = ChangeView(structs.replace(seen(NEW_YORK, LONDON).change, correlation="c7"))
+    gone = ChangeView(structs.replace(seen(NEW_YORK, None).change, correlation="c7"))
+    said = [everything.on_change(came), desk.on_change(came), desk.on_change(went), desk.on_change(gone)]
+    assert [one and one.correlation for one in said] == ["c7"] * 4
+    left = desk.on_change(went)
+    assert left is not None
+    assert entitled(left, desk.filter).correlation is None

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from materializer.aside import Copy
-from materializer.backup import MANIFEST, Backup, back_up, open_backup, read_entries
-from materializer.head import EVERYTHING, Head
-from materializer.record import decode_record
+from materializer.admin.backup import MANIFEST, Backup, back_up, open_backup, read_entries
+from materializer.admin.offline_copy import OfflineCopy
+from materializer.core.checkpoint import EVERYTHING, Checkpoint
+from materializer.core.record import decode_record
 from sowline.errors import SowlineError
-from tests.unit.test_dump import DEFINITION, HEAD, RECORDS, copy_of
+from tests.unit.materializer.admin.test_dump import CHECKPOINT, DEFINITION, RECORDS, copy_of
 
 
 class Played:
@@ -21,7 +21,7 @@ class Played:
 
     definition = DEFINITION
 
-    def __init__(self, partition: int, copy: Copy | None) -> None:
+    def __init__(self, partition: int, copy: OfflineCopy | None) -> None:
         self.partition = partition
         self.name = f"orders [{partition}]"
         self._copy = copy
@@ -29,14 +29,14 @@ class Played:
     def extent(self) -> None:
         """Return nothing: there is no Kafka."""
 
-    def from_changes(self, extent: None) -> Copy:
+    def from_changes(self, extent: None) -> OfflineCopy:
         """Return the copy, or fail amid the work."""
         if self._copy is None:
             raise SowlineError("changes incomplete", "no rest")
         return self._copy
 
 
-def made(directory: Path, *copies: Copy | None) -> Backup:
+def made(directory: Path, *copies: OfflineCopy | None) -> Backup:
     """Write a backup of partitions with these states."""
     asides: Any = [Played(number, copy) for number, copy in enumerate(copies)]
     return back_up(DEFINITION, asides, directory)
@@ -45,15 +45,15 @@ def made(directory: Path, *copies: Copy | None) -> Backup:
 @pytest.fixture
 def backup(tmp_path: Path) -> Backup:
     """A backup of two partitions."""
-    empty = copy_of({}, HEAD.new_era("log", 10))
+    empty = copy_of({}, CHECKPOINT.new_era("log", 10))
     digest = DEFINITION.digest
-    copies = [Copy(one.store, _of(one, digest)) for one in (copy_of(RECORDS), empty)]
+    copies = [OfflineCopy(one.store, _of(one, digest)) for one in (copy_of(RECORDS), empty)]
     return made(tmp_path / "b", *copies)
 
 
-def _of(copy: Copy, digest: str) -> Head:
+def _of(copy: OfflineCopy, digest: str) -> Checkpoint:
     live = sum(record.body is not None for _, record in copy.records())
-    return replace(copy.head, definition=digest, records=live)
+    return replace(copy.checkpoint, definition=digest, records=live)
 
 
 def test_a_backup_reads_back(backup: Backup) -> None:
@@ -64,7 +64,7 @@ def test_a_backup_reads_back(backup: Backup) -> None:
     assert entries == {key: record for key, record in RECORDS.items() if key != b"4"}
     assert list(read_entries(read, second)) == []
     for part, was in zip(read.parts, backup.parts, strict=True):
-        assert part.head.spoiled == {EVERYTHING}
+        assert part.checkpoint.stale_keys == {EVERYTHING}
         for name in (
             "position",
             "last_change",
@@ -75,7 +75,7 @@ def test_a_backup_reads_back(backup: Backup) -> None:
             "numbers_since",
             "begin",
         ):
-            assert getattr(part.head, name) == getattr(was.head, name)
+            assert getattr(part.checkpoint, name) == getattr(was.checkpoint, name)
     assert read.summary == {
         "topic": "orders",
         "directory": str(backup.directory),
@@ -88,7 +88,7 @@ def test_a_backup_that_fails_leaves_nothing(backup: Backup, tmp_path: Path) -> N
     """Neither by its name nor by another: half a backup is none."""
     whole = copy_of(RECORDS)
     with pytest.raises(SowlineError, match="no rest"):
-        made(tmp_path / "half", Copy(whole.store, _of(whole, DEFINITION.digest)), None)
+        made(tmp_path / "half", OfflineCopy(whole.store, _of(whole, DEFINITION.digest)), None)
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
@@ -149,7 +149,7 @@ def test_a_backup_of_an_unknown_format_is_refused(backup: Backup) -> None:
     whole["manifest"] = {"format": 3, "by": "4.5"}
     manifest.write_text(json.dumps(whole))
     with pytest.raises(
-        SowlineError, match=r"expected a backup of format 1, got one of format 3.*Sowline 4\.5"
+        SowlineError, match=r"expected a backup of format 1 or 2, got one of format 3.*Sowline 4\.5"
     ) as error:
         open_backup(backup.directory)
     assert error.value.reason == "unknown format"

@@ -4,18 +4,18 @@ from typing import Any
 
 import orjson
 
-from materializer.aside import Copy, fill
-from materializer.dump import dump_lines
-from materializer.head import EVERYTHING, Head
-from materializer.record import Record, encode_record
-from materializer.recovery import walk
-from materializer.store import MemoryStore
-from sowline.limits import Limits
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from materializer.admin.dump import dump_lines
+from materializer.admin.offline_copy import OfflineCopy, fill
+from materializer.core.checkpoint import EVERYTHING, Checkpoint
+from materializer.core.record import Record, encode_record
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from sowline.config.topics import TopicDefinition
+from sowline.model.limits import Limits
+from sowline.model.position import Position
 
 DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "partitions": 2})
-HEAD = Head(
+CHECKPOINT = Checkpoint(
     Position(1, 9),
     Position(1, 8, 2),
     5000,
@@ -34,29 +34,34 @@ RECORDS = {
 }
 
 
-def copy_of(records: dict[bytes, Record], head: Head = HEAD) -> Copy:
+def copy_of(records: dict[bytes, Record], checkpoint: Checkpoint = CHECKPOINT) -> OfflineCopy:
     """Return a copy that holds these records."""
     store = MemoryStore()
-    fill(store, ((key, encode_record(record)) for key, record in records.items()), head, batch_max=3)  # type: ignore[arg-type]
-    assert walk(store) == store.tally()
-    return Copy(store, head)  # type: ignore[arg-type]
+    fill(store, ((key, encode_record(record)) for key, record in records.items()), checkpoint, batch_max=3)
+    assert checksum_of(store) == store.checksum()
+    return OfflineCopy(store, checkpoint)  # type: ignore[arg-type]
 
 
-def lines(copy: Copy) -> list[dict[str, Any]]:
+def lines(copy: OfflineCopy) -> list[dict[str, Any]]:
     """Return a dump's lines, read."""
     return [orjson.loads(line) for line in dump_lines(DEFINITION, 1, copy)]
 
 
 def test_a_dump_is_the_head_and_the_records_in_order() -> None:
     """By the bytes of the SOW keys; a deleted record that is remembered has no data."""
-    head, *records = lines(copy_of(RECORDS))
-    assert (head["topic"], head["partition"], head["position"], head["last_change"]) == (
+    checkpoint, *records = lines(copy_of(RECORDS))
+    assert (
+        checkpoint["topic"],
+        checkpoint["partition"],
+        checkpoint["position"],
+        checkpoint["last_change"],
+    ) == (
         "orders",
         1,
         "1/9",
         "1/8.2",
     )
-    assert (head["origins"], head["records"], head["time"]) == ({"1": 5, "3": 7}, 2, 5000)
+    assert (checkpoint["origins"], checkpoint["records"], checkpoint["time"]) == ({"1": 5, "3": 7}, 2, 5000)
     assert [record["sow_key"] for record in records] == ["100", "20", "3"]
     assert records[1] == {
         "sow_key": "20",
@@ -80,17 +85,19 @@ def test_numbers_of_another_order_and_what_counts_no_more_make_no_other_dump() -
     """Nor does what a road leaves behind in the head: where the changes end, and what is to be put right."""
     other = {key: record for key, record in reversed(RECORDS.items()) if key != b"4"}
     other[b"20"] = Record(BODY, "1", Position(0, 3), 4000, 9000, {"p": (1, 0, 10), "q": (2, 1, 10)}, "c")
-    head = Head(
-        *(getattr(HEAD, name) for name in ("position", "last_change", "time")),
+    checkpoint = Checkpoint(
+        CHECKPOINT.position,
+        CHECKPOINT.last_change,
+        CHECKPOINT.time,
         {1: 5, 3: 7},
         "d",
         "log",
         changes_end=8,
-        spoiled=frozenset({EVERYTHING}),
-        limits=HEAD.limits,
+        stale_keys=frozenset({EVERYTHING}),
+        limits=CHECKPOINT.limits,
         records=2,
         changes_id="x",
     )
-    assert list(dump_lines(DEFINITION, 1, copy_of(other, head))) == list(
+    assert list(dump_lines(DEFINITION, 1, copy_of(other, checkpoint))) == list(
         dump_lines(DEFINITION, 1, copy_of(RECORDS))
     )

@@ -1,18 +1,18 @@
 """Rebuilding: which states can be ended, and which logs can be applied anew under a definition that moves records."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from materializer.forwarded import require_forwards
-from materializer.rebuild import EndsLoader
-from materializer.store import MemoryStore
-from sowline.change import RESET, Change, Event, Progress
-from sowline.command import Headers, LogRecord
+from materializer.admin.forwarded import require_forwards
+from materializer.admin.rebuild import EndsLoader
+from materializer.store.memory import MemoryStore
+from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.key import partition_of
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from sowline.model.key import partition_of
+from sowline.model.position import Position
+from sowline.protocol.change import RESET, Change, Event, Progress
+from sowline.protocol.command import Headers, LogRecord
 
 HERE, THERE = (next(t for t in map(str, range(99)) if partition_of(t, 2) == number) for number in (0, 1))
 """Key texts of records of the two partitions."""
@@ -26,29 +26,33 @@ def defined(**given: Any) -> TopicDefinition:
 # forwards
 
 
+# The values of a log, each with its headers.
+Log: TypeAlias = list[tuple[bytes | None, Headers]]
+
+
 def body(a: str, b: str) -> bytes:
     """Return a body with two fields that may be the key."""
     return b'{"id":"%s","other":"%s"}' % (a.encode(), b.encode())
 
 
-def check(definition: TopicDefinition, *logs: list[tuple[bytes | None, Headers]]) -> None:
+def check(definition: TopicDefinition, *logs: Log) -> None:
     """Look at logs, each given as its values and headers."""
     records = [
         [LogRecord(offset, 0, None, value, headers) for offset, (value, headers) in enumerate(log)]
         for log in logs
     ]
-    require_forwards(definition, lambda number: records[number])
+    require_forwards(definition, "log", lambda number: records[number])
 
 
 def origin(offset: int) -> Headers:
     """Return the header of what partition 0 has forwarded."""
-    return [("sow.origin", b"0@%d" % offset)]
+    return [("sow.origin", b"log:0@%d" % offset)]
 
 
 def test_forwards_that_the_log_holds_are_met_where_they_were() -> None:
     """Where no record moves, all that is misplaced has its copy; what comes last may have none yet."""
     copied = body(THERE, HERE)
-    first = [(body(HERE, HERE), []), (copied, []), (copied, []), (b"{", []), (copied, [])]
+    first: Log = [(body(HERE, HERE), []), (copied, []), (copied, []), (b"{", []), (copied, [])]
     check(defined(), first, [(copied, origin(1)), (copied, origin(2))])
 
 
@@ -63,11 +67,22 @@ def test_a_log_without_forwards_can_be_applied_under_any_definition() -> None:
 def test_a_forward_that_would_come_too_late_is_refused(given: dict[str, Any]) -> None:
     """It belongs where a later one was forwarded to, and would be taken for one that was seen."""
     copied = body(THERE, THERE)
-    logs = [(body(HERE, THERE), []), (copied, [])], [(copied, origin(1))]
+    logs: list[Log] = [[(body(HERE, THERE), []), (copied, [])], [(copied, origin(1))]]
     check(defined(), *logs)
     with pytest.raises(SowlineError, match=r"offset 0 of orders \[0\] belongs in partition 1") as error:
         check(defined(**given), *logs)
     assert error.value.reason == "not supported"
+
+
+def test_a_key_in_the_header_says_where_a_record_belongs() -> None:
+    """As it does when the log is applied."""
+    definition = defined(key={"from": "header"})
+    here: Headers = [("sow.key", HERE.encode())]
+    there: Headers = [("sow.key", THERE.encode())]
+    value = body(HERE, HERE)
+    check(definition, [(value, here), (value, there)], [(value, [*there, *origin(1)])])
+    with pytest.raises(SowlineError, match=r"offset 0 of orders \[0\] belongs in partition 1"):
+        check(definition, [(value, there), (value, there)], [(value, [*there, *origin(1)])])
 
 
 def test_a_delete_by_the_kafka_key_is_looked_at_and_one_by_filter_is_not() -> None:
@@ -79,7 +94,7 @@ def test_a_delete_by_the_kafka_key_is_looked_at_and_one_by_filter_is_not() -> No
     records = [LogRecord(0, 0, THERE.encode(), None, []), LogRecord(1, 0, None, copied, [])]
     copies = [LogRecord(0, 0, None, copied, origin(1))]
     with pytest.raises(SowlineError, match="offset 0"):
-        require_forwards(defined(), lambda number: copies if number else records)
+        require_forwards(defined(), "log", lambda number: copies if number else records)
 
 
 # what is to end
@@ -111,7 +126,7 @@ def test_state_of_another_definition_loads_to_be_ended() -> None:
         change(2, b"2", None, numbers={"p": (1, 0, 100)}),
     )
     assert loader.is_whole
-    assert loader.head(4).records == 1
+    assert loader.checkpoint(4).records == 1
     assert [key for key, _ in store.scan()] == [b"1", b"2"]
 
 
@@ -121,7 +136,7 @@ def test_a_state_that_is_being_emptied_can_be_ended() -> None:
     assert loader.is_whole
     end = Change(b"1", None, b'{"id":1}', Position(1, -1), Position(0, 1), RESET, 200, last=False)
     loader, _ = loaded(TOLD, change(0, b"1", b'{"id":1}'), change(1, b"2", b'{"id":2}'), end)
-    assert (loader.is_whole, loader.is_emptying, loader.head(4).records) == (True, True, 1)
+    assert (loader.is_whole, loader.is_resetting, loader.checkpoint(4).records) == (True, True, 1)
 
 
 def test_changes_without_a_word_are_no_state() -> None:

@@ -6,17 +6,18 @@ from typing import Any
 import orjson
 import pytest
 
-from materializer.core import Applier
-from materializer.head import Head
-from materializer.step import Forward, Step
-from materializer.store import MemoryStore, Tally
-from materializer.view import View
-from sowline.change import Change
-from sowline.command import Headers, LogRecord, Origin
-from sowline.key import partition_of, sow_key
-from sowline.nesting import NESTING_MAX
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from materializer.core.applier import Applier
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.step import Forward, Step
+from materializer.store.checksum import Checksum
+from materializer.store.memory import MemoryStore
+from materializer.store.overlay import Overlay
+from sowline.config.topics import TopicDefinition
+from sowline.model.key import partition_of, sow_key
+from sowline.model.nesting import NESTING_MAX
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.protocol.command import CopyOf, Headers, LogRecord, Origin
 
 DOMAIN = b"orders\0"
 HERE, THERE = (next(str(n) for n in range(99) if partition_of(str(n), 2) == p) for p in (0, 1))
@@ -31,16 +32,16 @@ class Core:
             {"name": "orders", "key": "/id", "partitions": partitions, **given}
         )
         self.store = MemoryStore()
-        self.head = Head(limits=self.definition.limits)
+        self.checkpoint = Checkpoint(limits=self.definition.limits, log_id="log")
         self.time = 1000
 
     def apply(self, *records: LogRecord) -> Step:
         """Apply a batch and keep what it makes."""
-        view = View(self.store)
-        step = Applier(self.definition, 0, self.head, view).apply(records)
-        written = view.written(self.store.tally())
-        self.store.commit(written.entries, written.tally, b"", written.dues)
-        self.head = step.head
+        view = Overlay(self.store)
+        step = Applier(self.definition, 0, self.checkpoint, view).apply(records)
+        written = view.written(self.store.checksum())
+        self.store.commit(written.entries, written.checksum, b"", written.expiries)
+        self.checkpoint = step.checkpoint
         return step
 
     def write(
@@ -55,11 +56,11 @@ class Core:
             headers["command"] = command
         encoded: Headers = [(f"sow.{name}", text.encode()) for name, text in headers.items()]
         body = orjson.dumps(value) if isinstance(value, dict) else value
-        return self.apply(LogRecord(self.head.next_offset, self.time, key, body, encoded))
+        return self.apply(LogRecord(self.checkpoint.next_offset, self.time, key, body, encoded))
 
     def body(self, text: str) -> Any:
         """Return a record's body, parsed; None if there is none."""
-        record = View(self.store).get(sow_key(DOMAIN, text))
+        record = Overlay(self.store).get(sow_key(DOMAIN, text))
         return None if record is None or record.body is None else orjson.loads(record.body)
 
 
@@ -151,6 +152,7 @@ def test_a_delta_after_a_delete_starts_from_nothing() -> None:
         (b"null", "not an object"),
         (b"{}", "key missing"),
         (b'{"id":null}', "key null"),
+        (b'{"id":""}', "key empty"),
         (b'{"id":1.0}', "bad key"),
         (b'{"id":[]}', "bad key"),
         (b'{"id":1,"a":' + b"[" * NESTING_MAX + b"]" * NESTING_MAX + b"}", "too deep"),
@@ -169,7 +171,7 @@ def test_what_can_not_be_applied_is_a_dead_letter(value: bytes, reason: str, com
     assert [(letter.record, letter.reason) for letter in step.dead] == [(bad, reason)]
     assert step.outcomes == {"1": f"dead:{reason}"}
     assert [change.position.offset for change in step.changes] == [0, 2]
-    assert step.head.position == Position(0, 2)
+    assert step.checkpoint.position == Position(0, 2)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ def test_what_can_not_be_applied_is_a_dead_letter(value: bytes, reason: str, com
     ],
 )
 def test_commands_that_make_no_sense_are_dead_letters(
-    command: str, headers: dict[str, str], value: bytes | None, reason: str
+    command: str, headers: dict[str, Any], value: bytes | None, reason: str
 ) -> None:
     """A bad filter, two selectors or a wrong header change nothing."""
     core = Core()
@@ -262,8 +264,8 @@ def test_a_delete_by_filter_makes_many_changes_in_key_order() -> None:
     assert [change.after for change in changes] == [Position(0, 4), Position(0, 5), Position(0, 5, 1)]
     assert [change.last for change in changes] == [False, False, True]
     assert [change.outcome for change in changes] == [None, None, "deleted 3"]
-    assert core.head.position == core.head.last_change == Position(0, 5, 2)
-    assert core.head.next_offset == 6
+    assert core.checkpoint.position == core.checkpoint.last_change == Position(0, 5, 2)
+    assert core.checkpoint.next_offset == 6
 
 
 def test_a_delete_by_filter_may_ask_about_the_record() -> None:
@@ -308,23 +310,23 @@ def test_a_delete_cut_short_goes_on_where_it_was() -> None:
             core.write({"id": number}, publisher="p", sequence=str(number + 1))
     delete = LogRecord(4, 2000, None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")])
     expected = whole.apply(delete).changes
-    view = View(cut.store)
-    Applier(cut.definition, 0, cut.head, view).apply([delete])
+    view = Overlay(cut.store)
+    Applier(cut.definition, 0, cut.checkpoint, view).apply([delete])
     first = {change.sow_key for change in expected[:2]}
-    writes = view.written(cut.store.tally()).entries
-    cut.store.commit({key: data for key, data in writes.items() if key in first}, Tally(), b"")
-    given = {"limits": cut.definition.limits, "records": 2}
-    cut.head = Head(expected[1].position, expected[1].position, 2000, complete=False, **given)
-    assert cut.head.next_offset == 4
+    writes = view.written(cut.store.checksum()).entries
+    cut.store.commit({key: data for key, data in writes.items() if key in first}, Checksum(), b"")
+    given: dict[str, Any] = {"limits": cut.definition.limits, "records": 2, "log_id": "log"}
+    cut.checkpoint = Checkpoint(expected[1].position, expected[1].position, 2000, complete=False, **given)
+    assert cut.checkpoint.next_offset == 4
     assert cut.apply(delete).changes == expected[2:]
-    assert cut.head == whole.head
+    assert cut.checkpoint == whole.checkpoint
 
 
 def test_an_empty_batch_does_not_end_a_record_cut_short() -> None:
     """As long as the record was not read again, it is still next."""
     core = Core()
-    core.head = Head(Position(0, 4, 1), Position(0, 4, 1), complete=False)
-    assert core.apply().head.next_offset == 4
+    core.checkpoint = Checkpoint(Position(0, 4, 1), Position(0, 4, 1), complete=False)
+    assert core.apply().checkpoint.next_offset == 4
 
 
 # repeats
@@ -380,7 +382,7 @@ def test_numbers_are_forgotten_after_the_window_of_log_time() -> None:
     core.write(b"{")
     core.time = 0
     assert core.write({"id": 1}, publisher="p", sequence="5").changes
-    assert core.head.time == 2001
+    assert core.checkpoint.time == 2001
 
 
 def test_a_ninth_publisher_is_counted() -> None:
@@ -407,7 +409,7 @@ def test_a_misplaced_record_is_forwarded_unchanged() -> None:
     core = Core(partitions=2)
     step = core.write({"id": THERE}, "delta_publish", correlation="c")
     forward = step.forwards[0]
-    assert forward == Forward(1, forward.record, Origin(0, 0))
+    assert forward == Forward(1, forward.record, CopyOf("log", Origin(0, 0)))
     assert forward.record.headers == [("sow.correlation", b"c"), ("sow.command", b"delta_publish")]
     assert (step.changes, step.outcomes, core.body(THERE)) == ([], {"0": "forwarded 1"}, None)
 
@@ -420,28 +422,54 @@ def test_a_misplaced_delete_is_forwarded(value: bytes | None) -> None:
 
 
 @pytest.mark.parametrize("selector", [{"filter": "1=1"}, {"keys": "1"}])
-def test_a_delete_for_all_goes_to_all_others(selector: dict[str, str]) -> None:
+def test_a_delete_for_all_goes_to_all_others(selector: dict[str, Any]) -> None:
     """A delete by filter or keys is applied here and sent to every other partition, once."""
     core = Core(partitions=4)
     step = core.write(None, "sow_delete", **selector)
     assert [forward.partition for forward in step.forwards] == [1, 2, 3]
-    again = core.write(None, "sow_delete", origin="2@5", **selector)
+    again = core.write(None, "sow_delete", origin="log:2@5", **selector)
     assert again.forwards == []
 
 
 def test_a_forwarded_record_is_applied_once() -> None:
     """Of the records from one partition only those from a higher offset than before are applied."""
     core = Core(partitions=2)
-    core.write({"id": HERE, "a": 1}, origin="1@7")
+    core.write({"id": HERE, "a": 1}, origin="log:1@7")
     for offset in (7, 6):
-        assert list(core.write({"id": HERE, "a": 2}, origin=f"1@{offset}").outcomes.values()) == ["repeat"]
-    assert core.write({"id": HERE, "a": 3}, origin="1@8").changes[0].origin == Origin(1, 8)
-    assert core.head.origins == {1: 8}
+        assert list(core.write({"id": HERE, "a": 2}, origin=f"log:1@{offset}").outcomes.values()) == [
+            "repeat"
+        ]
+    assert core.write({"id": HERE, "a": 3}, origin="log:1@8").changes[0].origin == Origin(1, 8)
+    assert core.checkpoint.origins == {1: 8}
+
+
+@pytest.mark.parametrize("origin", ["mirrored:1@99999999999", "mirrored:1@0", "LOG:1@8", "log2:1@8"])
+def test_a_copy_from_another_log_is_dropped_and_decides_nothing(origin: str) -> None:
+    """Its offsets are not this log's; copies that come after it are judged as if it had never been."""
+    core = Core(partitions=2)
+    core.write({"id": HERE, "a": 1}, origin="log:1@7")
+    for key in (HERE, THERE):
+        step = core.write({"id": key, "a": 2}, origin=origin)
+        assert (list(step.outcomes.values()), step.changes, step.forwards) == (["foreign"], [], [])
+    assert core.write({"id": HERE, "a": 3}, origin="log:1@8").changes[0].origin == Origin(1, 8)
+    assert core.checkpoint.origins == {1: 8}
+
+
+def test_a_replaced_log_begins_its_own_origins() -> None:
+    """In the next era the new log's copies count, from the first offset on, and those of the one before don't."""
+    core = Core(partitions=2)
+    core.write({"id": HERE, "a": 1}, origin="log:1@7")
+    core.checkpoint = core.checkpoint.new_era("next", 0)
+    assert core.checkpoint.origins == {}
+    assert list(core.write({"id": HERE, "a": 2}, origin="log:1@8").outcomes.values()) == ["foreign"]
+    assert core.write({"id": HERE, "a": 3}, origin="next:1@0").changes[0].origin == Origin(1, 0)
+    forward = core.write({"id": THERE}).forwards[0]
+    assert forward.origin == CopyOf("next", Origin(0, 2))
 
 
 def test_a_forwarded_record_does_not_travel_on() -> None:
     """A record with an origin that is still in the wrong place is refused: it would circle for ever."""
-    assert reasons(Core(partitions=2).write({"id": THERE}, origin="1@7")) == ["bad header"]
+    assert reasons(Core(partitions=2).write({"id": THERE}, origin="log:1@7")) == ["bad header"]
 
 
 # the state is a function of the log
@@ -459,13 +487,13 @@ def test_the_place_of_a_batchs_end_does_not_matter() -> None:
     together = one.apply(*records).changes
     apart = [change for record in records for change in many.apply(record).changes]
     assert [change.headers() for change in together] == [change.headers() for change in apart]
-    assert one.head == many.head
+    assert one.checkpoint == many.checkpoint
     assert list(one.store.scan()) == list(many.store.scan())
 
 
 def test_another_key_text_under_the_same_sow_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two texts that hash alike are told apart: the second is refused, and a delete of it removes nothing."""
-    monkeypatch.setattr("materializer.core.sow_key", lambda prefix, text: b"1")
+    monkeypatch.setattr("sowline.protocol.key_rule.sow_key", lambda prefix, text: b"1")
     core = Core()
     core.write({"id": "a"})
     assert reasons(core.write({"id": "b"})) == ["key collision"]
@@ -562,8 +590,8 @@ def test_a_misplaced_message_is_forwarded_as_it_came() -> None:
     core = Core(2, preprocessing=["/name AS /id"], enrichment=["1 AS /n"])
     body = b'{"name" : "%s"}' % THERE.encode()
     step = core.write(body)
-    assert step.forwards == [Forward(1, LogRecord(0, 1000, None, body, []), Origin(0, 0))]
-    core.write({"name": HERE}, origin="1@0")
+    assert step.forwards == [Forward(1, LogRecord(0, 1000, None, body, []), CopyOf("log", Origin(0, 0)))]
+    core.write({"name": HERE}, origin="log:1@0")
     assert core.body(HERE) == {"name": HERE, "id": HERE, "n": 1}
 
 
@@ -582,7 +610,10 @@ def test_what_is_known_of_a_message() -> None:
     """Its size as it came, in both stages, what its publisher called it, and its topic."""
     fields = ["MESSAGE_SIZE() AS /{}/size", "CORRELATION_ID() AS /{}/name", "TOPIC_NAME() AS /{}/topic"]
     stages = {"preprocessing": "p", "enrichment": "e"}
-    core = Core(**{stage: [field.format(path) for field in fields] for stage, path in stages.items()})
+    definition: dict[str, Any] = {
+        stage: [field.format(path) for field in fields] for stage, path in stages.items()
+    }
+    core = Core(**definition)
     core.write(b'{ "id": 1 }', correlation="c")
     known = {"size": 11, "name": "c", "topic": "orders"}
     assert core.body("1") == {"id": 1, "p": known, "e": known}

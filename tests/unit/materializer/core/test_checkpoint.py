@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.damage import StoreDamaged
-from materializer.head import Head
-from sowline.limits import Limits
-from sowline.position import Position
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.errors import StoreDamaged
+from sowline.model.limits import Limits
+from sowline.model.position import Position
 
 positions = st.builds(Position, st.integers(0, 9), st.integers(-1, 2**62), st.integers(0, 99))
 counts = st.integers(0, 2**62)
@@ -15,7 +15,7 @@ counts = st.integers(0, 2**62)
 
 @given(
     st.builds(
-        Head,
+        Checkpoint,
         positions,
         positions,
         counts,
@@ -38,40 +38,42 @@ counts = st.integers(0, 2**62)
         st.text(max_size=5),
     )
 )
-def test_every_head_reads_back(head: Head) -> None:
+def test_every_head_reads_back(checkpoint: Checkpoint) -> None:
     """What is committed is what the next owner finds."""
-    assert Head.decode(head.encode()) == head
+    assert Checkpoint.decode(checkpoint.encode()) == checkpoint
 
 
 def test_a_new_partition_begins_at_the_logs_begin() -> None:
     """Nothing is applied: the first record is next."""
-    assert Head().next_offset == 0
+    assert Checkpoint().next_offset == 0
 
 
 def test_a_log_record_that_was_cut_short_is_read_again() -> None:
     """Where a recovery found some of a record's changes only, that record is next."""
-    assert Head(Position(0, 7, 2)).next_offset == 8
-    assert Head(Position(0, 7, 2), complete=False).next_offset == 7
+    assert Checkpoint(Position(0, 7, 2)).next_offset == 8
+    assert Checkpoint(Position(0, 7, 2), complete=False).next_offset == 7
 
 
 def test_a_new_era_keeps_the_state_and_begins_its_own_log() -> None:
     """The last change stays the old era's, the time does not run back, the old log's offsets mean nothing."""
-    old = Head(Position(1, 50, 2), Position(1, 49), 1234, {1: 30}, "d", "old", 99, complete=False)
+    old = Checkpoint(Position(1, 50, 2), Position(1, 49), 1234, {1: 30}, "d", "old", 99, complete=False)
     new = old.new_era("new", 5)
-    assert new == Head(Position(2, 4), Position(1, 49), 1234, {}, "d", "new", 99, complete=True, begin=None)
+    assert new == Checkpoint(
+        Position(2, 4), Position(1, 49), 1234, {}, "d", "new", 99, complete=True, begin=None
+    )
     assert new.next_offset == 5
     assert new.position > old.position
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"[1,2]", Head().encode()[:-2], b"\xff" * 9])
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b"[1,2]", Checkpoint().encode()[:-2], b"\xff" * 9])
 def test_bytes_that_are_no_head_are_damage(data: bytes) -> None:
     """The partition is recovered another way."""
     with pytest.raises(StoreDamaged):
-        Head.decode(data)
+        Checkpoint.decode(data)
 
 
 def test_numbers_are_remembered_for_the_window_but_not_beyond_a_former_one() -> None:
     """What was out of the window before it grew stays out."""
     limits = Limits(repeat_window=100)
-    assert Head(time=1000, limits=limits).remembered_since == 900
-    assert Head(time=1000, limits=limits, numbers_since=950).remembered_since == 950
+    assert Checkpoint(time=1000, limits=limits).remembered_since == 900
+    assert Checkpoint(time=1000, limits=limits, numbers_since=950).remembered_since == 950

@@ -2,8 +2,8 @@
 
 import pytest
 
-from materializer.repeats import PUBLISHERS_MAX, is_repeat, remember
-from sowline.command import Command
+from materializer.core.deduplication import PUBLISHERS_MAX, is_repeat, note_number
+from sowline.protocol.command import Command
 
 WINDOW = 100
 
@@ -41,14 +41,14 @@ def test_a_command_without_a_number_is_never_a_repeat() -> None:
 
 def test_the_latest_number_is_kept_with_its_time() -> None:
     """A record remembers its publisher's highest number, and when it came."""
-    assert remember(None, command("p", 5, 1), 1000, 1000 - WINDOW) == ({"p": (5, 1, 1000)}, 0)
-    assert remember({"p": (5, 1, 1000)}, command("p", 6), 1010, 1010 - WINDOW) == ({"p": (6, 0, 1010)}, 0)
+    assert note_number(None, command("p", 5, 1), 1000, 1000 - WINDOW) == ({"p": (5, 1, 1000)}, 0)
+    assert note_number({"p": (5, 1, 1000)}, command("p", 6), 1010, 1010 - WINDOW) == ({"p": (6, 0, 1010)}, 0)
 
 
 def test_the_ninth_publisher_pushes_out_the_oldest() -> None:
     """Of more publishers than there is room for, the one that wrote longest ago goes, and that is counted."""
     numbers = {f"p{n}": (1, 0, 1000 + n) for n in range(PUBLISHERS_MAX)}
-    kept, pushed_out = remember(numbers, command("new", 1), 1050, 1050 - WINDOW)
+    kept, pushed_out = note_number(numbers, command("new", 1), 1050, 1050 - WINDOW)
     assert pushed_out == 1
     assert kept is not None
     assert set(kept) == {*numbers, "new"} - {"p0"}
@@ -58,7 +58,7 @@ def test_of_two_equally_old_the_first_name_is_pushed_out() -> None:
     """Which publisher goes never depends on the order in a dict."""
     names = [f"p{n}" for n in range(PUBLISHERS_MAX)]
     for order in (names, names[::-1]):
-        kept, _ = remember(dict.fromkeys(order, (1, 0, 1000)), command("a", 1), 1000, 1000 - WINDOW)
+        kept, _ = note_number(dict.fromkeys(order, (1, 0, 1000)), command("a", 1), 1000, 1000 - WINDOW)
         assert kept is not None
         assert "p0" not in kept
         assert "a" in kept
@@ -67,12 +67,12 @@ def test_of_two_equally_old_the_first_name_is_pushed_out() -> None:
 @pytest.mark.parametrize("writer", [Command(), command("q", 1)])
 def test_numbers_out_of_the_window_go_with_any_update(writer: Command) -> None:
     """They go whoever writes, so that it can't matter when a deleted record's memory was cleared."""
-    kept, pushed_out = remember({"p": (5, 0, 1000)}, writer, 1101, 1101 - WINDOW)
+    kept, pushed_out = note_number({"p": (5, 0, 1000)}, writer, 1101, 1101 - WINDOW)
     assert "p" not in (kept or {})
     assert pushed_out == 0
 
 
 def test_no_numbers_are_none() -> None:
     """A record without numbers says nothing of them."""
-    assert remember(None, Command(), 0, 0 - WINDOW) == (None, 0)
-    assert remember({"p": (5, 0, 0)}, Command(), 101, 101 - WINDOW) == (None, 0)
+    assert note_number(None, Command(), 0, 0 - WINDOW) == (None, 0)
+    assert note_number({"p": (5, 0, 0)}, Command(), 101, 101 - WINDOW) == (None, 0)

@@ -5,17 +5,17 @@ from typing import Any
 import orjson
 import pytest
 
-from materializer.core import Applier
-from materializer.head import Head
-from materializer.record import Record, decode_record, encode_record
-from materializer.step import Step
-from materializer.store import MemoryStore
-from materializer.view import View
-from sowline.change import Change, read_event
-from sowline.command import LogRecord
-from sowline.document.fold import NEVER_WRITTEN
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from materializer.core.applier import Applier
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record, decode_record, encode_record
+from materializer.core.step import Step
+from materializer.store.memory import MemoryStore
+from materializer.store.overlay import Overlay
+from sowline.config.topics import TopicDefinition
+from sowline.emodb.fold import NEVER_WRITTEN
+from sowline.model.position import Position
+from sowline.protocol.change import Change, read_event
+from sowline.protocol.command import Headers, LogRecord
 
 GIVEN: dict[str, Any] = {"name": "reviews", "key": "/id", "documents": True}
 START = Position(0, -1)
@@ -26,19 +26,19 @@ class Log:
 
     def __init__(self, **more: Any) -> None:
         self.definition = TopicDefinition.model_validate({**GIVEN, **more})
-        self.head = Head(START, START, limits=self.definition.limits)
+        self.checkpoint = Checkpoint(START, START, limits=self.definition.limits)
         self.store = MemoryStore()
 
     def write(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> Step:
         """Apply one log record, a second after the one before, and keep what it makes."""
-        view = View(self.store)
-        named = [(f"sow.{name}", text.encode()) for name, text in headers.items()]
-        offset = self.head.next_offset
+        view = Overlay(self.store)
+        named: Headers = [(f"sow.{name}", text.encode()) for name, text in headers.items()]
+        offset = self.checkpoint.next_offset
         record = LogRecord(offset, offset * 1000, key, value, named)
-        step = Applier(self.definition, 0, self.head, view).apply([record])
-        written = view.written(self.store.tally())
-        self.store.commit(written.entries, written.tally, step.head.encode(), written.dues)
-        self.head = step.head
+        step = Applier(self.definition, 0, self.checkpoint, view).apply([record])
+        written = view.written(self.store.checksum())
+        self.store.commit(written.entries, written.checksum, step.checkpoint.encode(), written.expiries)
+        self.checkpoint = step.checkpoint
         return step
 
     def change(self, value: bytes | None, key: bytes | None = b"a", **headers: str) -> Change:
@@ -101,7 +101,7 @@ def test_the_account_outlives_a_deletion(log: Log) -> None:
     again = log.delta('{"n":2}')
     assert again.writes is not None
     assert (again.writes.version, again.writes.first, again.writes_before) == (3, 0, gone.writes)
-    assert (again.previous, log.head.records) == (None, 1)
+    assert (again.previous, log.checkpoint.records) == (None, 1)
 
 
 def test_deletes_publishes_and_merges_are_writes(log: Log) -> None:

@@ -1,7 +1,7 @@
 """Expiring: what is asked for when, with a clock of the test's own."""
 
-from materializer.expiring import PAUSE_MS, Due, Expiring
-from sowline.position import Position
+from materializer.core.expiry import PAUSE_MS, Due, ExpirySchedule
+from sowline.model.position import Position
 
 
 def due(*offsets: int, at: int = 1000) -> list[Due]:
@@ -16,14 +16,14 @@ def offsets(portion: list[Due]) -> list[int]:
 
 def test_what_is_due_is_asked_for_once() -> None:
     """As long as a command is on its way there is no other for the same update of the record."""
-    expiring = Expiring()
+    expiring = ExpirySchedule()
     assert offsets(expiring.next_portion(due(1, 2), 1000)) == [1, 2]
     assert offsets(expiring.next_portion(due(1, 2, 3), 1000 + PAUSE_MS)) == [3]
 
 
 def test_another_update_of_the_record_is_asked_for() -> None:
     """It is due by itself, whatever becomes of the command for the one before."""
-    expiring = Expiring()
+    expiring = ExpirySchedule()
     expiring.next_portion([Due(1000, "k", Position(0, 1))], 1000)
     later = Due(1100, "k", Position(0, 9))
     assert expiring.next_portion([later], 1100) == [later]
@@ -31,7 +31,7 @@ def test_another_update_of_the_record_is_asked_for() -> None:
 
 def test_what_was_applied_may_be_asked_for_again() -> None:
     """Whatever its outcome was: if the record is still due, the command did nothing."""
-    expiring = Expiring()
+    expiring = ExpirySchedule()
     expiring.next_portion(due(1, 2), 1000)
     expiring.applied("k1", Position(0, 1), 1000, 1001)
     assert offsets(expiring.next_portion(due(1, 2), 1000 + PAUSE_MS)) == [1]
@@ -39,7 +39,7 @@ def test_what_was_applied_may_be_asked_for_again() -> None:
 
 def test_portions_are_bounded() -> None:
     """Never more than the limit is on its way, and the next portion comes once half of them are back."""
-    expiring = Expiring(in_flight_max=4)
+    expiring = ExpirySchedule(in_flight_max=4)
     everything = due(*range(10))
     assert offsets(expiring.next_portion(everything, 0)) == [0, 1, 2, 3]
     for offset, portion in ((0, []), (1, [0, 1]), (2, []), (3, [2, 3])):
@@ -49,7 +49,7 @@ def test_portions_are_bounded() -> None:
 
 def test_looking_takes_a_pause_while_something_is_on_its_way() -> None:
     """Not every batch looks through all that is on its way; a clock that steps back does not stop it for long."""
-    expiring = Expiring()
+    expiring = ExpirySchedule()
     expiring.next_portion(due(1), 1000)
     assert expiring.next_portion(due(1, 2), 1000 + PAUSE_MS - 1) == []
     assert offsets(expiring.next_portion(due(1, 2), 900)) == [2]
@@ -57,7 +57,7 @@ def test_looking_takes_a_pause_while_something_is_on_its_way() -> None:
 
 def test_a_clock_that_is_ahead_is_learned_from_what_comes_too_early() -> None:
     """The log's time is waited for from then on; one portion is all that was in vain."""
-    expiring = Expiring()
+    expiring = ExpirySchedule()
     assert expiring.log_time(5000) == 5000
     expiring.next_portion(due(1, at=5000), 5000)
     expiring.applied("k1", Position(0, 1), 3000, 5010)
@@ -67,14 +67,14 @@ def test_a_clock_that_is_ahead_is_learned_from_what_comes_too_early() -> None:
 
 def test_a_command_of_a_stranger_teaches_nothing() -> None:
     """Only what was asked for here is measured."""
-    expiring = Expiring()
+    expiring = ExpirySchedule()
     expiring.applied("k1", Position(0, 1), 3000, 5000)
     assert expiring.log_time(5000) == 5000
 
 
 def test_a_record_of_the_log_bounds_how_far_the_clock_is_ahead() -> None:
     """What was measured while the log was behind is corrected by the next record that is not."""
-    expiring = Expiring()
+    expiring = ExpirySchedule()
     expiring.next_portion(due(1, at=5000), 5000)
     expiring.applied("k1", Position(0, 1), 4990, 9000)
     assert expiring.log_time(9000) == 4990
@@ -84,6 +84,6 @@ def test_a_record_of_the_log_bounds_how_far_the_clock_is_ahead() -> None:
 
 def test_a_clock_that_is_behind_is_learned_too() -> None:
     """A record from the future says what the log's time is."""
-    expiring = Expiring()
+    expiring = ExpirySchedule()
     expiring.saw(6000, 5000)
     assert expiring.log_time(5000) == 6000

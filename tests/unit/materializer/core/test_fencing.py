@@ -4,19 +4,23 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
-from materializer.eras import Overtaken, check_base, check_owner
-from materializer.recovery import Extent
-from materializer.worker import Counts, Worker
-from query_service.replica import PartitionReplica, Placed
-from query_service.rows import Rows
-from sowline.change import Change, Event, Progress
-from sowline.key import sow_key
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from materializer.core.fencing import Fenced, check_base, check_owner
+from materializer.partition.kafka_partition import KafkaExtent
+from materializer.worker.assignment import Assignment
+from materializer.worker.counts import Counts
+from materializer.worker.owned import OwnedPartitions
+from materializer.worker.repair import Repair
+from query_service.index.rows import Rows
+from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from sowline.config.topics import TopicDefinition
+from sowline.model.key import sow_key
+from sowline.model.position import Position
+from sowline.protocol.change import Change, Event, Progress
 from tests.property.world import Topic, World
 
 DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
@@ -43,14 +47,14 @@ def test_followers_stand_on_the_base(found: list[Event]) -> None:
 
 def test_followers_were_told_of_more() -> None:
     """They have taken it: so must the base of the era."""
-    with pytest.raises(Overtaken, match="up to 8, found 9"):
+    with pytest.raises(Fenced, match="up to 8, found 9"):
         check_base([change(7), change(9), begun()], BASE)
 
 
 def test_somebody_else_is_further() -> None:
     """What they wrote is newer than what an owner holds: it can't put that right."""
     check_owner([change(7), change(8)], BASE)
-    with pytest.raises(Overtaken, match="at 8, found 1/3"):
+    with pytest.raises(Fenced, match="at 8, found 1/3"):
         check_owner([change(7), change(3, era=1)], BASE)
 
 
@@ -82,8 +86,8 @@ def world() -> Iterator[World]:
     with ExitStack() as stack:
         for entered in world.patched():
             stack.enter_context(entered)
-        stack.enter_context(patch("materializer.worker.read_range", world._read_range))
-        stack.enter_context(patch("materializer.worker.extent_of", lambda *_: extent(world)))
+        stack.enter_context(patch("materializer.worker.repair.read_range", world._read_range))
+        stack.enter_context(patch("materializer.worker.assignment.kafka_extent", lambda *_: extent(world)))
         for value in (b'{"id":1}', b'{"id":2}'):
             world.write(0, value, None, [])
         world.drain()
@@ -92,27 +96,20 @@ def world() -> Iterator[World]:
         yield world
 
 
-def extent(world: World) -> Extent:
+def extent(world: World) -> KafkaExtent:
     """Return what Kafka holds."""
-    return Extent("another log", 0, 0, 0, world.changes[0].end, "changes 0")
+    return KafkaExtent("another log", 0, 0, 0, world.changes[0].end, "changes 0")
 
 
-def worker_in(world: World, late: list[Change], start: int | None) -> Worker:
-    """Return a worker that is about to open the partition, in which something late arrives; it begins at `start`."""
-    worker = Worker.__new__(Worker)
-    worker.__dict__.update(
-        _settings=SimpleNamespace(data_dir=Path(), accept_loss=False, cache_bytes_max=0),
-        _kafka={},
-        _cluster=None,
-        _definitions={"orders": DEFINITION},
-        _starting=SimpleNamespace(offset=lambda *_: start),
-        _standby=None,
-        _emitter=Late(world.changes[0], late),
-        _partitions={},
-        _stores={},
-        counts=Counts(),
-    )
-    return worker
+def assignment_in(world: World, late: list[Change], start: int | None) -> Assignment:
+    """Return an assignment that opens the partition from `start` on, while something late arrives."""
+    settings: Any = SimpleNamespace(kafka_client={}, data_dir=Path(), accept_loss=False, cache_bytes_max=0)
+    cluster: Any = SimpleNamespace(offset_at=lambda *_: 0)
+    emitter: Any = Late(world.changes[0], late)
+    start_phase: Any = SimpleNamespace(offset=lambda *_: start)
+    owned = OwnedPartitions({"orders": DEFINITION})
+    repair = Repair({}, cluster, emitter, owned, Counts(), lambda _: 0)
+    return Assignment(settings, cluster, owned, repair, None, start_phase)
 
 
 @pytest.mark.parametrize("start", [None, 0])
@@ -120,15 +117,15 @@ def test_an_owner_of_before_writes_as_an_era_begins(world: World, start: int | N
     """The new owner, whoever loads the changes and whoever follows them have the same records."""
     key = sow_key(DEFINITION.domain_prefix, "3")
     late = Change(key, b'{"id":3}', None, Position(0, 2), Position(0, 1), "publish", 1000)
-    partition = worker_in(world, [late], start)._recover(("orders", 0), DEFINITION)
+    partition = assignment_in(world, [late], start).recover(("orders", 0))
     keys = {key for key, _ in partition._store.scan()}
     assert (key in keys) is (start is None)
     assert len(keys) == (3 if start is None else 0)
     followed, loaded = Rows(), Rows()
     follower, loader = PartitionReplica(0, followed, 5), PartitionReplica(0, loaded, 5)
     follower.loaded()
-    placed = [Placed(message.at, message.event) for message in world.changes[0].history]
+    placed = [EventAtOffset(message.at, message.event) for message in world.changes[0].history]
     follower.apply(placed)
     loader.load(placed)
     assert set(followed.numbers) == set(loaded.numbers) == keys
-    assert follower.held == loader.held == partition.head.position
+    assert follower.held == loader.held == partition.checkpoint.position

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.damage import StoreDamaged
-from materializer.record import Record, decode_record, due_time, encode_record
-from sowline.command import EXPIRATION_SECONDS_MAX
-from sowline.position import Position
+from materializer.core.errors import StoreDamaged
+from materializer.core.record import Record, decode_record, due_time, encode_record
+from sowline.model.position import Position
+from sowline.protocol.command import EXPIRATION_SECONDS_MAX
 
 times = st.integers(0, 2**53)
 records = st.builds(

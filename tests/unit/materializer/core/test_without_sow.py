@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from materializer.recovery import walk
-from materializer.step import Step
-from sowline.change import Change
-from sowline.cluster import kafka_topics, serves
+from materializer.core.step import Step
+from materializer.store.integrity import checksum_of
+from sowline.client.publisher import Publisher
+from sowline.config.topics import NEEDS_SOW, TopicDefinition, parse_topics
 from sowline.errors import SowlineError
-from sowline.limits import Limits, define_value
-from sowline.position import Position
-from sowline.publisher import Publisher
-from sowline.topics import NEEDS_SOW, TopicDefinition, parse_topics
+from sowline.kafka.admin import kafka_topics, serves
+from sowline.model.limits import Limits, define_value
+from sowline.model.position import Position
+from sowline.protocol.change import Change
 from tests.property.world import World, changes_of
-from tests.unit.test_core import Core, only, reasons
-from tests.unit.test_publisher import FakeProducer
+from tests.unit.materializer.core.test_applier import Core, only, reasons
+from tests.unit.sowline.client.test_publisher import FakeProducer
 
 WITHOUT = TopicDefinition.model_validate({"name": "ticks", "sow": "false", "partitions": 2})
 
@@ -72,7 +72,7 @@ UNFIT = {
 @pytest.mark.parametrize("name", NEEDS_SOW)
 def test_what_is_about_records_is_refused_beside_it(name: str) -> None:
     """With a sentence that names it."""
-    with pytest.raises(ValueError, match=f"beside sow: false, got {name}"):
+    with pytest.raises(ValueError, match=f"with sow: false, got {name}"):
         TopicDefinition.model_validate({"name": "ticks", "sow": False, name: UNFIT[name]})
 
 
@@ -106,7 +106,7 @@ def test_each_message_is_a_change(command: str | None) -> None:
         assert (change.body, change.previous, change.op) == (b'{ "a": 1 }', None, "publish")
         assert (change.correlation, change.expires, change.numbers) == ("c", None, None)
     assert (change.sow_key, change.position, change.after) == (b"0@1", Position(0, 1), Position(0, 0))
-    assert (list(stream.store.scan()), stream.head.records) == ([], 0)
+    assert (list(stream.store.scan()), stream.checkpoint.records) == ([], 0)
 
 
 def test_nothing_is_misplaced_and_nothing_is_a_repeat() -> None:
@@ -138,11 +138,11 @@ def test_what_is_about_a_record_is_refused(value: bytes | None, headers: dict[st
 def test_malformed_messages_are_refused() -> None:
     """As in any topic."""
     stream = Stream(record_bytes_max=64)
-    stream.head = stream.head.__class__(limits=stream.definition.limits)
+    stream.checkpoint = stream.checkpoint.__class__(limits=stream.definition.limits)
     assert reasons(stream.write(b"{")) == ["not json"]
     assert reasons(stream.write(b"[1]")) == ["not an object"]
     assert reasons(stream.write({"a": "x" * 64})) == ["too large"]
-    stream.write(define_value(stream.head.limits, Limits(record_bytes_max=200)), "define")
+    stream.write(define_value(stream.checkpoint.limits, Limits(record_bytes_max=200)), "define")
     assert reasons(stream.write({"a": "x" * 64})) == []
 
 
@@ -171,7 +171,7 @@ def told(world: World) -> list[tuple[Position, bytes | None]]:
 @pytest.mark.parametrize("road", ["restart", "lost", "damaged", "replaced", "shortened", "changes only"])
 def test_every_road_goes_on_where_it_was(world: World, road: str) -> None:
     """Nothing is told twice, and nothing is left out."""
-    before = world.owner(0).head
+    before = world.owner(0).checkpoint
     world.crash(0)
     if road in ("lost", "shortened", "changes only"):
         world.disk.clear()
@@ -185,11 +185,14 @@ def test_every_road_goes_on_where_it_was(world: World, road: str) -> None:
     elif road == "changes only":
         world.changes[0].held = [message for message in held if isinstance(message.event, Change)][2:]
     partition = world.owner(0)
-    assert walk(partition._store).entries == 0
+    assert checksum_of(partition._store).entries == 0
     if road == "changes only":
-        assert partition.head.position == Position(0, 3)
+        assert partition.checkpoint.position == Position(0, 3)
     else:
-        assert (partition.head.position, partition.head.last_change) == (before.position, before.last_change)
+        assert (partition.checkpoint.position, partition.checkpoint.last_change) == (
+            before.position,
+            before.last_change,
+        )
     world.write(0, b'{"n":9}', None, [])
     world.drain()
     assert told(world) == [(Position(0, n), b'{"n":%d}' % n) for n in range(4)] + [
@@ -207,14 +210,14 @@ def test_with_everything_lost_the_log_is_told_again_as_what_it_was(world: World)
     assert told(world) == [(Position(0, n), b'{"n":%d}' % n) for n in range(4)] * 2
 
 
-def test_foreign_events_need_not_be_put_right(world: World) -> None:
+def test_stale_owner_events_need_not_be_put_right(world: World) -> None:
     """Followers drop them by their position, and there is no compaction that could keep the wrong one."""
     old = next(event for _, event in changes_of(world.changes[0].history))
     world.changes[0].append(old)
     world.write(0, b'{"n":9}', None, [])
     world.drain()
     assert [body for _, body in told(world)].count(b'{"n":0}') == 2
-    assert world.owner(0).head.spoiled == frozenset()
+    assert world.owner(0).checkpoint.stale_keys == frozenset()
 
 
 # the publisher
@@ -223,7 +226,7 @@ def test_foreign_events_need_not_be_put_right(world: World) -> None:
 def test_a_message_has_no_kafka_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any partition is right; what is about records is refused before it is written."""
     producer = FakeProducer()
-    monkeypatch.setattr("sowline.publisher.exact_producer", lambda *_, **__: producer)
+    monkeypatch.setattr("sowline.client.publisher.exact_producer", lambda *_, **__: producer)
     publisher = Publisher({}, parse_topics("topics: [{name: ticks, sow: false}]"))
     publisher.publish("ticks", {"a": 1})
     publisher.delta_publish("ticks", {"a": 1})

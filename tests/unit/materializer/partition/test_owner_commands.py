@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from materializer.head import Head
-from materializer.partition import Partition
-from materializer.recovery import Opened
-from materializer.store import MemoryStore
-from materializer.upkeep import Append, Upkeep
-from sowline.command import LogRecord
-from sowline.limits import define_value
-from sowline.topics import TopicDefinition
+from materializer.core.checkpoint import Checkpoint
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.owner_commands import Append, OwnerCommands
+from materializer.partition.partition import Partition
+from materializer.store.memory import MemoryStore
+from sowline.config.topics import TopicDefinition
+from sowline.model.limits import define_value
+from sowline.protocol.command import LogRecord
 
 
 class Owner:
@@ -21,19 +21,19 @@ class Owner:
         )
         self.store = MemoryStore()
         self.now, self.skew = 100_000, skew
-        head = Head(limits=self.definition.limits)
-        self.begin(head)
+        checkpoint = Checkpoint(limits=self.definition.limits)
+        self.begin(checkpoint)
 
-    def begin(self, head: Head) -> None:
+    def begin(self, checkpoint: Checkpoint) -> None:
         """Become the owner of the partition."""
-        opened = Opened(self.store, head, head.position)  # type: ignore[arg-type]
+        opened = OpenedPartition(self.store, checkpoint, checkpoint.position)  # type: ignore[arg-type]
         self.partition = Partition(self.definition, 0, opened)
-        self.upkeep = Upkeep(self.partition)
+        self.owner_commands = OwnerCommands(self.partition)
 
     def restart(self, **given: Any) -> None:
         """Begin again from what was committed, perhaps with another definition."""
         self.definition = TopicDefinition.model_validate({"name": "orders", "key": "/id", **given})
-        self.begin(self.partition.head)
+        self.begin(self.partition.checkpoint)
 
     def write(self, value: bytes | None, key: bytes | None = None, **headers: str) -> None:
         """Write a record and apply it."""
@@ -41,22 +41,22 @@ class Owner:
 
     def apply(self, appends: list[Append]) -> None:
         """Append records and apply them."""
-        start = self.partition.head.next_offset
+        start = self.partition.checkpoint.next_offset
         records = [LogRecord(start + n, self.now - self.skew, *append) for n, append in enumerate(appends)]
         self.partition.commit(self.partition.prepare(records, 0), 0)
-        self.upkeep.applied(records, self.now)
+        self.owner_commands.applied(records, self.now)
 
     def keep_up(self) -> list[Append]:
         """Return what is appended at the log's end, and apply it."""
-        self.upkeep.caught_up()
-        appends = self.upkeep.appends(self.now)
+        self.owner_commands.caught_up()
+        appends = self.owner_commands.appends(self.now)
         self.apply(appends)
         return appends
 
     @property
     def records(self) -> int:
         """How many records there are."""
-        return self.partition.head.records
+        return self.partition.checkpoint.records
 
 
 def test_what_is_due_is_appended_and_goes() -> None:
@@ -76,7 +76,7 @@ def test_nothing_is_appended_before_the_log_is_applied() -> None:
     owner = Owner("1s")
     owner.write(b'{"id":1}')
     owner.now += 5000
-    assert owner.upkeep.appends(owner.now) == []
+    assert owner.owner_commands.appends(owner.now) == []
     assert len(owner.keep_up()) == 1
 
 
@@ -86,7 +86,7 @@ def test_where_nothing_expires_nothing_is_appended() -> None:
     owner.write(b'{"id":1}', expiration="1")
     owner.now += 5000
     assert owner.keep_up() == []
-    assert len(list(owner.store.dues())) == 1
+    assert len(list(owner.store.expiries())) == 1
 
 
 def test_the_longest_due_goes_first_and_an_earlier_one_is_not_missed() -> None:
@@ -105,8 +105,8 @@ def test_an_update_in_time_keeps_the_record() -> None:
     owner = Owner("1s")
     owner.write(b'{"id":1}')
     owner.now += 1000
-    owner.upkeep.caught_up()
-    late = owner.upkeep.appends(owner.now)
+    owner.owner_commands.caught_up()
+    late = owner.owner_commands.appends(owner.now)
     owner.write(b'{"id":1}')
     owner.apply(late)
     assert (len(late), owner.records) == (1, 1)
@@ -137,8 +137,8 @@ def test_what_a_crash_left_is_asked_for_again() -> None:
     owner = Owner("1s")
     owner.write(b'{"id":1}')
     owner.now += 5000
-    owner.upkeep.caught_up()
-    lost = owner.upkeep.appends(owner.now)
+    owner.owner_commands.caught_up()
+    lost = owner.owner_commands.appends(owner.now)
     owner.restart(expiration="1s")
     again = owner.keep_up()
     assert again == lost
@@ -155,7 +155,7 @@ def test_a_changed_definition_is_appended_before_anything_expires() -> None:
     owner.now += 5000
     value = define_value(was, owner.definition.limits)
     assert owner.keep_up() == [Append(None, value, [("sow.command", b"define")])]
-    assert owner.partition.head.limits == owner.definition.limits
+    assert owner.partition.checkpoint.limits == owner.definition.limits
     assert [append.key for append in owner.keep_up()] == [b"1"]
     assert owner.keep_up() == []
 

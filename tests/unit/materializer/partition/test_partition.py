@@ -1,4 +1,4 @@
-"""A partition at work: what a batch writes, what is kept, and how foreign writes are put right."""
+"""A partition at work: what a batch writes, what is kept, and how stale-owner writes are put right."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,26 +6,29 @@ from typing import Any
 import orjson
 import pytest
 
-from materializer.head import EVERYTHING, Head
-from materializer.partition import OUTCOMES_MAX, Partition, foreign_keys
-from materializer.recovery import Loader, Opened, walk
-from materializer.store import MemoryStore
-from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
-from sowline.command import LogRecord
-from sowline.key import sow_key
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from materializer.core.checkpoint import EVERYTHING, Checkpoint
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import OUTCOMES_MAX, Partition, stale_owner_keys
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from sowline.config.topics import TopicDefinition
+from sowline.model.key import sow_key
+from sowline.model.position import Position
+from sowline.protocol.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
+from sowline.protocol.command import LogRecord
 from tests.property.world import dump
 
 DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "repeat_window": "100ms"})
 
 
-def opened(store: MemoryStore, **given: Any) -> Opened:
+def opened(store: MemoryStore, **given: Any) -> OpenedPartition:
     """Return a store as a recovery hands it over."""
-    data = store.head()
-    head = Head(definition=DEFINITION.digest, limits=DEFINITION.limits) if data is None else Head.decode(data)
-    floor = given.pop("floor", head.position)
-    return Opened(store, replace(head, **given), floor)  # type: ignore[arg-type]
+    data = store.checkpoint()
+    begin = Checkpoint(definition=DEFINITION.digest, limits=DEFINITION.limits, log_id="log")
+    checkpoint = begin if data is None else Checkpoint.decode(data)
+    floor = given.pop("floor", checkpoint.position)
+    return OpenedPartition(store, replace(checkpoint, **given), floor)  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -81,7 +84,7 @@ def test_a_progress_event_follows_the_changes_it_adds_to(partition: Partition) -
 
 def test_a_new_origin_is_told(partition: Partition) -> None:
     """Compaction may take the change that brought an origin; the progress event keeps it."""
-    events = run(partition, record(0, b'{"id":1}', origin="3@5"))
+    events = run(partition, record(0, b'{"id":1}', origin="log:3@5"))
     assert isinstance(events[-1], Progress)
     assert events[-1].origins == {3: 5}
 
@@ -90,9 +93,9 @@ def test_an_origin_without_a_change_is_told_before_the_next_change(partition: Pa
     """If only the first events of a batch reach Kafka, they still say which forwards were applied."""
     events = run(
         partition,
-        record(0, b'{"id":1}', origin="3@5"),
-        record(1, None, command="sow_delete", keys="7", origin="3@6"),
-        record(2, b"{", origin="4@1"),
+        record(0, b'{"id":1}', origin="log:3@5"),
+        record(1, None, command="sow_delete", keys="7", origin="log:3@6"),
+        record(2, b"{", origin="log:4@1"),
         record(3, b'{"id":2}'),
         record(4, b'{"id":2}'),
     )
@@ -117,7 +120,7 @@ def test_many_outcomes_are_split(partition: Partition) -> None:
 def test_nothing_is_kept_before_the_commit(partition: Partition, store: MemoryStore) -> None:
     """A batch that was prepared but not committed leaves no trace; prepared again it is the same."""
     first = partition.prepare([record(0, b'{"id":1}')], 1)
-    assert (list(store.scan()), store.head(), partition.head.next_offset) == ([], None, 0)
+    assert (list(store.scan()), store.checkpoint(), partition.checkpoint.next_offset) == ([], None, 0)
     assert partition.prepare([record(0, b'{"id":1}')], 1).events == first.events
 
 
@@ -140,11 +143,11 @@ def test_changes_that_were_emitted_before_a_crash_are_not_emitted_again(store: M
 def test_state_head_and_tally_are_committed_together(partition: Partition, store: MemoryStore) -> None:
     """After a commit the store says how far it is true and what it must contain."""
     run(partition, record(0, b'{"id":1}'), record(1, b"{"), changes_end=7)
-    data = store.head()
+    data = store.checkpoint()
     assert data is not None
-    assert Head.decode(data) == partition.head
-    assert (partition.head.position, partition.head.changes_end) == (Position(0, 1), 7)
-    assert walk(store) == store.tally()
+    assert Checkpoint.decode(data) == partition.checkpoint
+    assert (partition.checkpoint.position, partition.checkpoint.changes_end) == (Position(0, 1), 7)
+    assert checksum_of(store) == store.checksum()
 
 
 def test_a_deleted_records_memory_is_cleared_after_the_window(
@@ -157,7 +160,7 @@ def test_a_deleted_records_memory_is_cleared_after_the_window(
     assert len(list(store.scan())) == 1
     run(partition, record(3, b"{", 101))
     assert list(store.scan()) == []
-    assert walk(store) == store.tally()
+    assert checksum_of(store) == store.checksum()
 
 
 def test_a_memory_is_cleared_by_the_next_owner_too(partition: Partition, store: MemoryStore) -> None:
@@ -196,7 +199,7 @@ def changes_bytes(events: list[Event]) -> list[Any]:
     return [(e.sow_key, e.body, e.headers()) for e in events if isinstance(e, Change)]
 
 
-# foreign writes
+# stale-owner writes
 
 
 def change(offset: int, key: bytes = b"1") -> Change:
@@ -213,24 +216,24 @@ def change(offset: int, key: bytes = b"1") -> Change:
         ([change(5), change(7, b"2")], [change(5)], {b"2"}),
     ],
 )
-def test_foreign_events_are_those_that_are_not_ours(
+def test_stale_owner_events_are_those_that_are_not_ours(
     found: list[Event], ours: list[Event], foreign: set[bytes]
 ) -> None:
     """Old, new or a second copy of one of ours: the keys of all of them are spoiled."""
-    assert foreign_keys(found, ours) == foreign
+    assert stale_owner_keys(found, ours) == foreign
 
 
-def put_right(partition: Partition) -> list[Event]:
+def repair(partition: Partition) -> list[Event]:
     """Return everything that is to be written again."""
-    return [event for batch in partition.put_right(9) for event in batch]
+    return [event for batch in partition.repair(9) for event in batch]
 
 
 def test_spoiled_keys_are_written_again(partition: Partition) -> None:
     """The newest event of each is written once more, then where the partition stands; and that only once."""
     events = run(partition, record(0, b'{"id":1}'), record(1, b'{"id":1,"a":1}'), record(2, b"{"))
     key = events[0].sow_key if isinstance(events[0], Change) else b""
-    partition.spoil({key, PROGRESS_KEY}, 0)
-    again, progress = put_right(partition)
+    partition.mark_stale({key, PROGRESS_KEY}, 0)
+    again, progress = repair(partition)
     assert isinstance(again, Change)
     assert (again.op, again.body, again.position, again.after) == (
         AGAIN,
@@ -240,33 +243,46 @@ def test_spoiled_keys_are_written_again(partition: Partition) -> None:
     )
     assert progress.position == Position(0, 2)
     partition.is_right(9)
-    assert put_right(partition) == []
+    assert repair(partition) == []
 
 
 def test_what_is_spoiled_outlives_its_owner(partition: Partition, store: MemoryStore) -> None:
     """Until it is put right, it is committed with the state, and the next owner knows."""
-    partition.spoil({b"1"}, 0)
+    partition.mark_stale({b"1"}, 0)
     run(partition, record(0, b'{"id":1}'), changes_end=5)
-    again, _ = put_right(Partition(DEFINITION, 0, opened(store)))
+    again, _ = repair(Partition(DEFINITION, 0, opened(store)))
     assert isinstance(again, Change)
     assert again.sow_key == b"1"
 
 
+def test_a_record_that_a_refill_brought_back(store: MemoryStore) -> None:
+    """A state before a record's deletion has written it again behind that: it is deleted again, though it is gone."""
+    run(Partition(DEFINITION, 0, opened(store)), record(0, b'{"id":1}'), record(1, b'{"id":2}'))
+    stale_keys = frozenset({EVERYTHING})
+    behind = Partition(DEFINITION, 0, opened(store, floor=Position(0, 2), stale_keys=stale_keys))
+    assert run(behind, record(2, b'{"id":2}', command="sow_delete")) == []
+    assert [(event.sow_key, event.body) for event in repair(behind)[:-1] if isinstance(event, Change)] == [
+        (sow_key(DEFINITION.domain_prefix, "1"), b'{"id":1}'),
+        (sow_key(DEFINITION.domain_prefix, "2"), None),
+    ]
+    assert EVERYTHING in Checkpoint.decode(store.checkpoint() or b"").stale_keys
+
+
 def test_keys_are_put_right_only_once_the_state_is_as_new_as_what_was_emitted(store: MemoryStore) -> None:
     """Before that, what would be written again might be older than what is there."""
-    partition = Partition(DEFINITION, 0, opened(store, floor=Position(0, 1), spoiled=frozenset({b"1"})))
-    assert put_right(partition) == []
+    partition = Partition(DEFINITION, 0, opened(store, floor=Position(0, 1), stale_keys=frozenset({b"1"})))
+    assert repair(partition) == []
     run(partition, record(0, b'{"id":1}'))
-    assert put_right(partition) == []
+    assert repair(partition) == []
     run(partition, record(1, b'{"id":1}'))
-    assert [event.position for event in put_right(partition)] == [Position(0, 1), Position(0, 1)]
+    assert [event.position for event in repair(partition)] == [Position(0, 1), Position(0, 1)]
 
 
 def test_a_partition_amid_a_record_waits_to_put_things_right(store: MemoryStore) -> None:
     """A progress event amid a log record's changes would show half of it."""
-    given = {"position": Position(0, 3), "complete": False, "spoiled": frozenset({b"1"})}
+    given = {"position": Position(0, 3), "complete": False, "stale_keys": frozenset({b"1"})}
     partition = Partition(DEFINITION, 0, opened(store, **given))
-    assert put_right(partition) == []
+    assert repair(partition) == []
 
 
 @pytest.mark.parametrize("numbered", [True, False])
@@ -274,15 +290,15 @@ def test_a_deletion_written_again_loads_by_itself(
     partition: Partition, store: MemoryStore, numbered: bool
 ) -> None:
     """After compaction only the event written again is left, without a previous body: it is enough."""
-    number = {"publisher": "p", "sequence": "1"} if numbered else {}
+    number: dict[str, Any] = {"publisher": "p", "sequence": "1"} if numbered else {}
     run(partition, record(0, b'{"id":7}', **number), record(1, b'{"id":7}', command="sow_delete"))
-    partition.spoil([sow_key(b"orders\0", "7")], 0)
+    partition.mark_stale([sow_key(b"orders\0", "7")], 0)
     loaded = MemoryStore()
-    loader = Loader(loaded, DEFINITION)
-    loader.load(put_right(partition))
+    loader = ChangesLoader(loaded, DEFINITION)
+    loader.load(repair(partition))
     assert dump(loaded, 0, 0) == dump(store, 0, 0)
-    head = loader.head(partition.head.changes_end)
-    assert (head.position, head.last_change) == (Position(0, 1), Position(0, 1))
+    checkpoint = loader.checkpoint(partition.checkpoint.changes_end)
+    assert (checkpoint.position, checkpoint.last_change) == (Position(0, 1), Position(0, 1))
 
 
 def test_everything_can_be_written_again(partition: Partition, store: MemoryStore) -> None:
@@ -291,39 +307,39 @@ def test_everything_can_be_written_again(partition: Partition, store: MemoryStor
         partition,
         *(record(n, b'{"id":%d}' % n, publisher="p", sequence="1") for n in range(5)),
         record(5, b'{"id":3}', command="sow_delete"),
-        record(6, b"{", origin="2@9"),
+        record(6, b"{", origin="log:2@9"),
     )
-    partition.spoil({EVERYTHING}, 0)
-    batches = list(partition.put_right(7, 2))
+    partition.mark_stale({EVERYTHING}, 0)
+    batches = list(partition.repair(7, 2))
     assert [len(batch) for batch in batches] == [2, 2, 1, 1]
     loaded = MemoryStore()
-    loader = Loader(loaded, DEFINITION)
+    loader = ChangesLoader(loaded, DEFINITION)
     for batch in batches:
         loader.load(batch)
     partition.is_right(0)
     assert dump(loaded, 0, 0) == dump(store, 0, 0)
-    assert loader.head(0) == replace(partition.head, spoiled=frozenset({PROGRESS_KEY}))
-    assert loader.spoiled == set()
+    assert loader.checkpoint(0) == replace(partition.checkpoint, stale_keys=frozenset({PROGRESS_KEY}))
+    assert loader.stale_keys == set()
 
 
 def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) -> None:
     """Up to where the changes partition is right is part of the state."""
-    partition.spoil({b"1"}, 0)
+    partition.mark_stale({b"1"}, 0)
     partition.is_right(42)
-    data = store.head()
+    data = store.checkpoint()
     assert data is not None
-    assert Head.decode(data) == partition.head
-    assert (partition.head.changes_end, partition.head.spoiled) == (42, frozenset())
+    assert Checkpoint.decode(data) == partition.checkpoint
+    assert (partition.checkpoint.changes_end, partition.checkpoint.stale_keys) == (42, frozenset())
 
 
 def test_what_others_wrote_amid_that_is_spoiled_still(partition: Partition, store: MemoryStore) -> None:
     """Their events may be the last of their keys: the next time puts those right."""
-    partition.spoil({b"1"}, 0)
+    partition.mark_stale({b"1"}, 0)
     partition.is_right(42, {b"2"})
-    data = store.head()
+    data = store.checkpoint()
     assert data is not None
-    assert Head.decode(data) == partition.head
-    assert partition.head.spoiled == {b"2"}
+    assert Checkpoint.decode(data) == partition.checkpoint
+    assert partition.checkpoint.stale_keys == {b"2"}
 
 
 def test_a_records_state_is_all_that_again_needs(partition: Partition) -> None:

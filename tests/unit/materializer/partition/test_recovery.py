@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from materializer.head import EVERYTHING, Head
-from materializer.partition import Partition
-from materializer.recovery import Extent, Loader, Opened, Recovery, extent_of
-from materializer.store import MemoryStore
-from sowline.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
-from sowline.command import Origin
+from materializer.core.checkpoint import EVERYTHING, Checkpoint
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.kafka_partition import KafkaExtent, kafka_extent
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition
+from materializer.partition.recovery import Recovery
+from materializer.store.memory import MemoryStore
+from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.key import sow_key
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from sowline.model.key import sow_key
+from sowline.model.position import Position
+from sowline.protocol.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
+from sowline.protocol.command import Origin
 from tests.property.world import World, dump
 
 DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "partitions": 2})
@@ -49,7 +52,9 @@ def worked(world: World) -> World:
     return world
 
 
-def recover(world: World, accept_loss: bool = False, **found: Any) -> Opened:
+def recover(
+    world: World, accept_loss: bool = False, *, looks_at_times: bool = False, **found: Any
+) -> OpenedPartition:
     """Open the partition with what Kafka holds, or is `found` to hold."""
     changes = world.changes[0]
     extent: dict[str, Any] = {
@@ -60,13 +65,27 @@ def recover(world: World, accept_loss: bool = False, **found: Any) -> Opened:
         "changes_end": changes.end,
         "changes_id": f"changes {changes.since}",
     }
-    return Recovery({}, world.definition, 0, PATH, Extent(**(extent | found)), accept_loss).open()
+    since = (lambda time: first_since(world, time)) if looks_at_times else None
+    kept = KafkaExtent(**(extent | found))
+    return Recovery({}, world.definition, 0, PATH, kept, accept_loss, first_since=since).open()
 
 
-def state(opened: Opened) -> Any:
+def first_since(world: World, time: int) -> int:
+    """Return the offset of the log's first record of that time or later."""
+    return next((record.offset for record in world.logs[0] if record.time >= time), len(world.logs[0]))
+
+
+def state(opened: OpenedPartition) -> Any:
     """Return what all roads must agree on."""
-    head = opened.head
-    return dump(opened.store, 0, 0), head.position, head.last_change, head.time, head.origins, head.complete
+    checkpoint = opened.checkpoint
+    return (
+        dump(opened.store, 0, 0),
+        checkpoint.position,
+        checkpoint.last_change,
+        checkpoint.time,
+        checkpoint.origins,
+        checkpoint.complete,
+    )
 
 
 def damage(world: World) -> None:
@@ -79,9 +98,9 @@ def damage(world: World) -> None:
 def test_a_whole_store_goes_on_where_it_was(worked: World) -> None:
     """The first road: nothing is read but the tail of the changes."""
     opened = recover(worked)
-    assert opened.head.next_offset == len(worked.logs[0])
-    assert opened.head.spoiled == frozenset()
-    assert opened.floor == opened.head.position
+    assert opened.checkpoint.next_offset == len(worked.logs[0])
+    assert opened.checkpoint.stale_keys == frozenset()
+    assert opened.floor == opened.checkpoint.position
 
 
 @pytest.mark.parametrize("loss", ["gone", "damaged", "unfinished", "headless"])
@@ -95,10 +114,10 @@ def test_the_changes_replace_a_store_that_is_lost(worked: World, loss: str) -> N
     elif loss == "unfinished":
         del worked.disk[PATH]["finished"]
     else:
-        worked.disk[PATH]["_head"] = None
+        worked.disk[PATH]["_checkpoint"] = None
     opened = recover(worked)
     assert state(opened) == expected
-    assert opened.head.spoiled == {PROGRESS_KEY}
+    assert opened.checkpoint.stale_keys == {PROGRESS_KEY}
     assert state(recover(worked)) == expected
 
 
@@ -108,7 +127,7 @@ def test_the_log_replaces_what_is_lost_with_the_changes(worked: World) -> None:
     worked.disk.clear()
     worked.changes[0].replace()
     opened = recover(worked)
-    assert (opened.head.next_offset, opened.head.spoiled) == (0, {PROGRESS_KEY})
+    assert (opened.checkpoint.next_offset, opened.checkpoint.stale_keys) == (0, {PROGRESS_KEY})
     worked.drain()
     worked.crash(0)
     assert state(recover(worked)) == expected
@@ -122,7 +141,7 @@ def test_without_its_begin_the_log_is_no_road(worked: World) -> None:
         recover(worked, log_start=3)
     assert error.value.reason == "log incomplete"
     opened = recover(worked, log_start=3, accept_loss=True)
-    assert (opened.head.next_offset, opened.head.spoiled) == (3, {PROGRESS_KEY})
+    assert (opened.checkpoint.next_offset, opened.checkpoint.stale_keys) == (3, {PROGRESS_KEY})
 
 
 def check_filled_again(worked: World) -> None:
@@ -138,7 +157,7 @@ def test_a_changes_topic_that_was_replaced_is_filled_again(worked: World) -> Non
     worked.changes[0].replace()
     for _ in range(2):
         opened = recover(worked)
-        assert EVERYTHING in opened.head.spoiled
+        assert EVERYTHING in opened.checkpoint.stale_keys
     worked.owner(0)
     check_filled_again(worked)
 
@@ -151,8 +170,8 @@ def test_a_changes_topic_that_has_grown_again_is_noticed(worked: World) -> None:
         worked.changes[0].append(event)
     opened = recover(worked)
     deleted = sow_key(b"orders\0", "2")
-    assert opened.head.spoiled == {EVERYTHING, PROGRESS_KEY, deleted}
-    assert opened.head.changes_id == f"changes {len(replayed)}"
+    assert opened.checkpoint.stale_keys == {EVERYTHING, PROGRESS_KEY, deleted}
+    assert opened.checkpoint.changes_id == f"changes {len(replayed)}"
     worked.owner(0)
     check_filled_again(worked)
 
@@ -166,18 +185,18 @@ def test_an_owner_of_before_goes_on_in_a_topic_that_was_made_again(worked: World
     recover(worked)
     changes.append(last)
     opened = recover(worked)
-    assert (opened.head.next_offset, opened.floor) == (0, last.position)
-    assert EVERYTHING in opened.head.spoiled
+    assert (opened.checkpoint.next_offset, opened.floor) == (0, last.position)
+    assert EVERYTHING in opened.checkpoint.stale_keys
     worked.drain(2)
     check_filled_again(worked)
 
 
 def test_a_head_without_an_id_takes_the_topic_as_it_is(worked: World) -> None:
     """It was written before the id was kept."""
-    head = Head.decode(worked.disk[PATH]["_head"])
-    worked.disk[PATH]["_head"] = dataclasses.replace(head, changes_id="").encode()
+    checkpoint = Checkpoint.decode(worked.disk[PATH]["_checkpoint"])
+    worked.disk[PATH]["_checkpoint"] = dataclasses.replace(checkpoint, changes_id="").encode()
     opened = recover(worked)
-    assert (opened.head.changes_id, opened.head.spoiled) == ("changes 0", frozenset())
+    assert (opened.checkpoint.changes_id, opened.checkpoint.stale_keys) == ("changes 0", frozenset())
 
 
 def test_a_load_that_takes_long_goes_on(worked: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,12 +206,14 @@ def test_a_load_that_takes_long_goes_on(worked: World, monkeypatch: pytest.Monke
     end = changes.end - 1
     changes.compact(lambda: False)
     worked.disk.clear()
-    monkeypatch.setattr("materializer.recovery.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    extents = [Extent("log", 0, len(worked.logs[0]), 0, at, "changes 0") for at in (end, changes.end)]
+    monkeypatch.setattr(
+        "materializer.partition.recovery.time", SimpleNamespace(monotonic=lambda: next(clock))
+    )
+    extents = [KafkaExtent("log", 0, len(worked.logs[0]), 0, at, "changes 0") for at in (end, changes.end)]
     recovery = Recovery({}, worked.definition, 0, PATH, extents[0], ask=lambda: extents[1])
     opened = recovery.open()
     assert state(opened) == expected
-    assert opened.head.changes_end == changes.end
+    assert opened.checkpoint.changes_end == changes.end
 
 
 class Broken(Exception):
@@ -210,7 +231,7 @@ def test_what_fails_leaves_no_store_open(worked: World, lost: bool, monkeypatch:
     def read_range(*_: object) -> Iterator[object]:
         raise Broken
 
-    monkeypatch.setattr("materializer.recovery.read_range", read_range)
+    monkeypatch.setattr("materializer.partition.kafka_partition.read_range", read_range)
     with pytest.raises(Broken):
         recover(worked)
     assert len(closed) == 1
@@ -221,18 +242,18 @@ def test_what_was_emitted_but_not_committed_is_not_emitted_again(worked: World) 
     worked.write(0, b'{"id":9}', None, [])
     worked.work(0, 5, cut=1)
     opened = recover(worked)
-    assert opened.head.next_offset == len(worked.logs[0]) - 1
+    assert opened.checkpoint.next_offset == len(worked.logs[0]) - 1
     assert opened.floor == Position(0, len(worked.logs[0]) - 1)
 
 
-def test_foreign_events_in_the_tail_are_noted(worked: World) -> None:
+def test_stale_owner_events_in_the_tail_are_noted(worked: World) -> None:
     """What came too late since the last commit is to be put right, once the state is new enough."""
     old = worked.changes[0].history[1].event
     assert isinstance(old, Change)
     worked.changes[0].append(old)
     opened = recover(worked)
-    assert opened.head.spoiled == {old.sow_key}
-    assert opened.floor == opened.head.position
+    assert opened.checkpoint.stale_keys == {old.sow_key}
+    assert opened.floor == opened.checkpoint.position
 
 
 def test_the_word_of_another_topic_in_the_tail_is_noted(worked: World) -> None:
@@ -241,16 +262,16 @@ def test_the_word_of_another_topic_in_the_tail_is_noted(worked: World) -> None:
     word = Progress(place, place, 0, {}, DEFINITION.digest, "log", 100, {}, changes_id="old")
     worked.changes[0].append(word)
     opened = recover(worked)
-    assert (opened.floor, opened.head.spoiled) == (opened.head.position, {PROGRESS_KEY})
+    assert (opened.floor, opened.checkpoint.stale_keys) == (opened.checkpoint.position, {PROGRESS_KEY})
 
 
-def test_foreign_events_in_a_load_are_noted(worked: World) -> None:
+def test_stale_owner_events_in_a_load_are_noted(worked: World) -> None:
     """A load knows which keys' last events are not their newest."""
     old = worked.changes[0].history[1].event
     assert isinstance(old, Change)
     worked.changes[0].append(old)
     worked.disk.clear()
-    assert recover(worked).head.spoiled == {old.sow_key, PROGRESS_KEY}
+    assert recover(worked).checkpoint.stale_keys == {old.sow_key, PROGRESS_KEY}
 
 
 def test_another_definition_is_refused(worked: World) -> None:
@@ -271,15 +292,59 @@ def test_a_replaced_log_begins_a_new_era(worked: World) -> None:
     before = recover(worked)
     opened = recover(worked, log_id="other", log_end=0)
     assert dump(opened.store, 0, 0) == dump(before.store, 0, 0)
-    assert (opened.head.position, opened.head.next_offset) == (Position(1, -1), 0)
-    assert (opened.head.last_change, opened.head.log_id) == (before.head.last_change, "other")
-    assert (opened.head.spoiled, opened.floor) == ({PROGRESS_KEY}, opened.head.position)
+    assert (opened.checkpoint.position, opened.checkpoint.next_offset) == (Position(1, -1), 0)
+    assert (opened.checkpoint.last_change, opened.checkpoint.log_id) == (
+        before.checkpoint.last_change,
+        "other",
+    )
+    assert (opened.checkpoint.stale_keys, opened.floor) == ({PROGRESS_KEY}, opened.checkpoint.position)
 
 
 def test_a_log_that_ends_before_the_state_begins_a_new_era(worked: World) -> None:
     """Records that were applied and are gone stay applied; the log goes on from its end."""
     opened = recover(worked, log_end=2)
-    assert (opened.head.position, opened.head.next_offset) == (Position(1, 1), 2)
+    assert (opened.checkpoint.position, opened.checkpoint.next_offset) == (Position(1, 1), 2)
+
+
+def rewritten(world: World, cut: int, beyond: int) -> None:
+    """Cut the end of a log, and write other records in its place, later, up to as many offsets beyond the old end."""
+    end = len(world.logs[0])
+    del world.logs[0][cut:]
+    world.time += 50
+    for number in range(cut, end + beyond):
+        world.write(0, b'{"id":%d,"again":true}' % number, None, [])
+
+
+@pytest.mark.parametrize("beyond", [-2, -1, 0, 1, 7])
+def test_a_log_that_was_cut_and_written_again_begins_a_new_era(worked: World, beyond: int) -> None:
+    """It reaches the state's position again, with other records: they are applied from the cut on."""
+    rewritten(worked, 4, beyond)
+    opened = recover(worked, looks_at_times=True)
+    assert (opened.checkpoint.position, opened.checkpoint.next_offset) == (Position(1, 3), 4)
+
+
+def test_a_log_that_was_written_again_behind_what_was_emitted(worked: World) -> None:
+    """The state is behind that: it is loaded from the changes, and the era begins at the cut."""
+    worked.time += 50
+    for number in (7, 8):
+        worked.write(0, b'{"id":%d}' % number, None, [])
+    worked.work(0, 5, cut=2)
+    rewritten(worked, 7, 3)
+    opened = recover(worked, looks_at_times=True)
+    texts = {record.key_text for record in dump(opened.store, 0, 0).values()}
+    assert texts == {"1", "3", "7", "8"}
+    assert (opened.checkpoint.position, opened.checkpoint.next_offset) == (Position(1, 6), 7)
+
+
+def test_a_log_that_is_the_same_goes_on_whatever_its_times(worked: World) -> None:
+    """A broker's clock may have run back, and what is newer than the state is later."""
+    worked.time -= 500
+    worked.write(0, b'{"id":7}', None, [])
+    worked.time += 900
+    worked.write(0, b'{"id":8}', None, [])
+    worked.work(0, 1)
+    worked.crash(0)
+    assert recover(worked, looks_at_times=True).checkpoint.position == Position(0, 6)
 
 
 def test_a_hole_in_the_log_stops_the_partition(worked: World) -> None:
@@ -289,13 +354,16 @@ def test_a_hole_in_the_log_stops_the_partition(worked: World) -> None:
         recover(worked, log_start=end + 4, log_end=end + 9)
     assert error.value.reason == "log incomplete"
     opened = recover(worked, accept_loss=True, log_start=end + 4, log_end=end + 9)
-    assert (opened.head.position, opened.head.spoiled) == (Position(1, end + 3), {PROGRESS_KEY})
+    assert (opened.checkpoint.position, opened.checkpoint.stale_keys) == (
+        Position(1, end + 3),
+        {PROGRESS_KEY},
+    )
 
 
 def test_a_log_cut_up_to_the_state_is_no_hole(worked: World) -> None:
     """Records that were applied may go."""
     end = len(worked.logs[0])
-    assert recover(worked, log_start=end).head.position.era == 0
+    assert recover(worked, log_start=end).checkpoint.position.era == 0
 
 
 @pytest.mark.parametrize(
@@ -320,13 +388,13 @@ def test_local_state_of_an_ended_era_gives_way(worked: World) -> None:
     old = {path: dict(files) for path, files in worked.disk.items()}
     with_era = recover(worked, log_id="other", log_end=0)
     partition = Partition(worked.definition, 0, with_era)
-    for events in partition.put_right(0):
+    for events in partition.repair(0):
         for event in events:
             worked.changes[0].append(event)
     worked.disk.clear()
     worked.disk.update(old)
     opened = recover(worked, log_id="other", log_end=0)
-    assert (opened.head.position, opened.head.log_id) == (Position(1, -1), "other")
+    assert (opened.checkpoint.position, opened.checkpoint.log_id) == (Position(1, -1), "other")
 
 
 # the loader
@@ -346,10 +414,10 @@ def progress(offset: int, era: int = 0, origins: dict[int, int] | None = None) -
     return Progress(place, place, 0, origins or {}, DEFINITION.digest, "log", 100 + offset, {})
 
 
-def load(*events: Event, topic_id: str = "") -> tuple[MemoryStore, Loader]:
+def load(*events: Event, topic_id: str = "") -> tuple[MemoryStore, ChangesLoader]:
     """Load events, each in a batch of its own."""
     store = MemoryStore()
-    loader = Loader(store, DEFINITION, topic_id)
+    loader = ChangesLoader(store, DEFINITION, topic_id)
     for event in events:
         loader.load([event])
     return store, loader
@@ -364,7 +432,7 @@ def test_of_each_key_the_newest_event_counts() -> None:
     """Wherever an older one stands, it changes nothing."""
     store, loader = load(progress(-1), change(5), change(3), change(7, b"2"), change(6))
     assert sorted(loaded_positions(store)) == [6, 7]
-    assert loader.head(9) == Head(
+    assert loader.checkpoint(9) == Checkpoint(
         Position(0, 7),
         Position(0, 7),
         107,
@@ -382,31 +450,31 @@ def test_a_deletion_is_newer_than_what_it_deletes() -> None:
     """A record that was deleted does not come back with a stale event."""
     store, loader = load(progress(-1), change(5), change(6, body=None), change(5))
     assert loaded_positions(store) == []
-    assert loader.spoiled == {b"1"}
+    assert loader.stale_keys == {b"1"}
 
 
 def test_an_event_written_again_heals_its_key() -> None:
     """Once the newest event stands behind the stale one, nothing is spoiled."""
     _, loader = load(progress(-1), change(5), change(3), replace(change(5), op=AGAIN))
-    assert loader.spoiled == set()
+    assert loader.stale_keys == set()
 
 
 def test_what_comes_late_from_an_ended_era_counts_nothing() -> None:
     """An owner that did not know wrote it after the next era had begun; its key is to be written again."""
     store, loader = load(progress(-1), change(5), progress(-1, 1), change(7), change(8, b"2"))
     assert loaded_positions(store) == [5]
-    assert loader.spoiled == {b"1", b"2"}
-    assert loader.head(0).last_change == progress(-1, 1).after
-    _, loader = load(progress(-1), change(5), progress(-1, 1), change(7), put_right(5))
-    assert loader.spoiled == set()
+    assert loader.stale_keys == {b"1", b"2"}
+    assert loader.checkpoint(0).last_change == progress(-1, 1).after
+    _, loader = load(progress(-1), change(5), progress(-1, 1), change(7), repair(5))
+    assert loader.stale_keys == set()
 
 
-def put_right(offset: int) -> Change:
+def repair(offset: int) -> Change:
     """Return a change of the first era that was written again in the second."""
-    return replace(change(offset), op=AGAIN, said_in=1)
+    return replace(change(offset), op=AGAIN, emitted_in=1)
 
 
-@pytest.mark.parametrize("events", [(change(7), put_right(5)), (put_right(5), change(7))])
+@pytest.mark.parametrize("events", [(change(7), repair(5)), (repair(5), change(7))])
 def test_what_was_said_in_the_later_era_counts(events: tuple[Event, ...]) -> None:
     """Compaction may have taken the event with which an era began; what its owner has put right counts still."""
     store, _ = load(*events, progress(4, 1))
@@ -418,23 +486,31 @@ def test_what_was_said_in_the_later_era_counts(events: tuple[Event, ...]) -> Non
 def test_a_record_cut_short_is_next_again() -> None:
     """If the newest change is not its log record's last, that record is read again."""
     _, loader = load(progress(-1), change(5, last=False))
-    assert (loader.head(0).next_offset, loader.head(0).complete) == (5, False)
+    assert (loader.checkpoint(0).next_offset, loader.checkpoint(0).complete) == (5, False)
     _, loader = load(progress(-1), change(5, last=False), progress(6))
-    assert loader.head(0).next_offset == 7
+    assert loader.checkpoint(0).next_offset == 7
 
 
 def test_the_newest_progress_event_counts() -> None:
     """Position, definition and log are those of the newest, wherever it stands; the time is the highest."""
     _, loader = load(progress(8), change(3), progress(4))
-    head = loader.head(0)
-    assert (head.position, head.last_change, head.time) == (Position(0, 8), Position(0, 8), 108)
+    checkpoint = loader.checkpoint(0)
+    assert (checkpoint.position, checkpoint.last_change, checkpoint.time) == (
+        Position(0, 8),
+        Position(0, 8),
+        108,
+    )
 
 
 def test_the_word_of_an_owner_that_knows_another_topic_counts_nothing() -> None:
     """What it has written up to there is in the topic that is no more."""
     old = progress(9)._replace(changes_id="old", origins={1: 4})
     _, loader = load(progress(3)._replace(changes_id="this"), old, topic_id="this")
-    assert (loader.head(2).position, loader.head(2).origins, loader.is_whole) == (Position(0, 3), {}, True)
+    assert (loader.checkpoint(2).position, loader.checkpoint(2).origins, loader.is_whole) == (
+        Position(0, 3),
+        {},
+        True,
+    )
 
 
 def test_origins_come_from_changes_and_progress_events() -> None:
@@ -442,7 +518,7 @@ def test_origins_come_from_changes_and_progress_events() -> None:
     _, loader = load(
         progress(1, origins={1: 5, 2: 9}), change(2, origin=Origin(1, 7)), change(3, origin=Origin(2, 8))
     )
-    assert loader.head(0).origins == {1: 7, 2: 9}
+    assert loader.checkpoint(0).origins == {1: 7, 2: 9}
 
 
 @pytest.mark.parametrize("last", [progress(-1, 1), change(0, b"3", era=1)])
@@ -450,7 +526,7 @@ def test_origins_of_an_ended_era_are_forgotten(last: Event) -> None:
     """They are offsets of a log that is no more: the new log's records would be taken for repeats."""
     stale = change(9, b"4", origin=Origin(1, 900))
     _, loader = load(progress(1, origins={1: 500}), change(2, origin=Origin(1, 501)), last, stale)
-    assert loader.head(0).origins == {}
+    assert loader.checkpoint(0).origins == {}
 
 
 def test_changes_that_do_not_say_where_they_stand_are_not_loaded(world: World) -> None:
@@ -483,5 +559,5 @@ class Busy:
 
 def test_an_owner_that_still_writes_is_not_beyond_the_log() -> None:
     """Whatever the changes hold by the end that is looked at, the log held before its own."""
-    extent = extent_of(Busy(), DEFINITION, 0)  # type: ignore[arg-type]
+    extent = kafka_extent(Busy(), DEFINITION, 0)  # type: ignore[arg-type]
     assert extent.changes_end < extent.log_end

@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from materializer.partition import Partition
-from query_service.replica import PartitionReplica, Placed
-from query_service.rows import Rows
-from sowline.change import RESET, Change
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from materializer.partition.partition import Partition
+from query_service.index.rows import Rows
+from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from sowline.config.topics import TopicDefinition
+from sowline.model.position import Position
+from sowline.protocol.change import RESET, Change
+from sowline.protocol.command import Headers
 from tests.property.world import World, changes_of, dump
 
 TRANSIENT = TopicDefinition.model_validate(
     {"name": "orders", "key": "/id", "durability": "transient", "recovery_point": "now"}
 )
-NUMBER = [("sow.publisher", b"p"), ("sow.sequence", b"5")]
+NUMBER: Headers = [("sow.publisher", b"p"), ("sow.sequence", b"5")]
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def follow(world: World) -> tuple[set[bytes], Position]:
     rows = Rows()
     replica = PartitionReplica(0, rows, ring_changes_max=5)
     replica.loaded()
-    replica.apply([Placed(message.at, message.event) for message in world.changes[0].history])
+    replica.apply([EventAtOffset(message.at, message.event) for message in world.changes[0].history])
     return set(rows.numbers), replica.held
 
 
@@ -61,22 +62,22 @@ def check(world: World, expected: set[str], era: int) -> None:
             world.disk.clear()
         partition = world.owner(0)
         assert texts(partition) == expected
-        assert (partition.head.records, partition.head.position.era) == (len(expected), era)
+        assert (partition.checkpoint.records, partition.checkpoint.position.era) == (len(expected), era)
         keys, held = follow(world)
-        assert (len(keys), held) == (len(expected), partition.head.position)
+        assert (len(keys), held) == (len(expected), partition.checkpoint.position)
 
 
 def test_an_empty_base_begins_an_era(world: World) -> None:
     """The records' ends are changes of the new era, before its first log record; then the log goes on."""
-    last = world.owner(0).head.last_change
-    world.begin_anew(0, 5)
+    last = world.owner(0).checkpoint.last_change
+    world.start_empty(0, 5)
     ends = resets(world)
     assert [change.position for change in ends] == [Position(1, 4), Position(1, 4, 1), Position(1, 4, 2)]
     assert [change.after for change in ends] == [last, Position(1, 4), Position(1, 4, 1)]
     assert [change.last for change in ends] == [False, False, True]
     assert {(change.body, change.reason) for change in ends} == {(None, "deleted")}
     assert sorted(change.previous or b"" for change in ends) == [b'{"id":0}', b'{"id":1}', b'{"id":3}']
-    assert world.owner(0).head.next_offset == 5
+    assert world.owner(0).checkpoint.next_offset == 5
     check(world, set(), 1)
     world.write(0, b'{"id":9}', None, [])
     world.drain()
@@ -85,14 +86,14 @@ def test_an_empty_base_begins_an_era(world: World) -> None:
 
 def test_a_time_may_lie_in_the_log(world: World) -> None:
     """From there on the log is applied once more."""
-    world.begin_anew(0, 3)
+    world.start_empty(0, 3)
     world.drain()
     check(world, {"3"}, 1)
 
 
 def test_nothing_is_a_repeat_of_what_was_before(world: World) -> None:
     """Numbers of the old base don't count, those of the new one do, within the same instant too."""
-    world.begin_anew(0, 5)
+    world.start_empty(0, 5)
     for _ in range(2):
         world.write(0, b'{"id":1}', None, NUMBER)
         world.write(0, b'{"id":2}', None, NUMBER)
@@ -106,7 +107,7 @@ def test_an_empty_topic_begins_anew_without_a_word_of_records(world: World) -> N
     """Only the progress event says that there is another era."""
     world.write(0, None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")])
     world.drain()
-    world.begin_anew(0, 6)
+    world.start_empty(0, 6)
     assert resets(world) == []
     check(world, set(), 1)
 
@@ -115,7 +116,7 @@ def test_an_empty_topic_begins_anew_without_a_word_of_records(world: World) -> N
 @pytest.mark.parametrize("cut", [0, 1, 2, 3])
 def test_what_was_begun_is_finished(world: World, cut: int, lost: bool) -> None:
     """By the next owner, with its disk or without: no record's end is missing or told twice."""
-    world.begin_anew(0, 5, cut=cut)
+    world.start_empty(0, 5, cut=cut)
     if lost:
         world.disk.clear()
     check(world, set() if cut else {"0", "1", "3"}, 1 if cut else 0)
@@ -130,9 +131,9 @@ def test_what_was_begun_is_finished(world: World, cut: int, lost: bool) -> None:
 @pytest.mark.parametrize("cut", [0, 1, 3])
 def test_a_service_that_starts_again_begins_another_era(world: World, cut: int) -> None:
     """What was begun is finished first, so that nobody waits for the rest of it."""
-    world.begin_anew(0, 5, cut=cut)
+    world.start_empty(0, 5, cut=cut)
     world.write(0, b'{"id":7}', None, [])
-    world.begin_anew(0, 6)
+    world.start_empty(0, 6)
     check(world, set(), 2 if cut else 1)
     assert [change.last for change in resets(world)] == [False, False, True]
 
@@ -141,17 +142,17 @@ def test_what_was_emitted_but_not_committed_ends_too(world: World) -> None:
     """Followers hold it, whatever the local state is."""
     world.write(0, b'{"id":7}', None, [])
     world.work(0, 5, cut=1)
-    world.begin_anew(0, 6)
+    world.start_empty(0, 6)
     assert len(resets(world)) == 4
     check(world, set(), 1)
 
 
-def test_foreign_events_do_not_bring_records_back(world: World) -> None:
+def test_stale_owner_events_do_not_bring_records_back(world: World) -> None:
     """What a dead worker wrote late is put right in the new era."""
     first = next(event for _, event in changes_of(world.changes[0].history))
     world.crash(0)
     world.changes[0].append(first)
-    world.begin_anew(0, 5)
+    world.start_empty(0, 5)
     world.changes[0].compact(lambda: False)
     world.disk.pop(Path("0"))
     world.crash(0)
@@ -165,21 +166,21 @@ def test_what_a_dead_owner_writes_late_is_no_record(world: World, when: str) -> 
     world.work(0, 1, cut=0)
     if when == "before":
         world.arrive_late(0)
-    world.begin_anew(0, 6)
+    world.start_empty(0, 6)
     world.arrive_late(0)
     world.write(0, b"{", None, [])
     world.drain()
     world.changes[0].compact(lambda: False)
-    head = world.owner(0).head
+    checkpoint = world.owner(0).checkpoint
     check(world, set(), 1)
-    assert world.owner(0).head.last_change == head.last_change
+    assert world.owner(0).checkpoint.last_change == checkpoint.last_change
 
 
-def test_a_foreign_event_before_an_era_without_changes_makes_no_gap(world: World) -> None:
+def test_a_stale_owner_event_before_an_era_without_changes_makes_no_gap(world: World) -> None:
     """The era is told before anything is written again in it."""
     world.write(0, None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")])
     world.drain()
     world.crash(0)
     world.changes[0].append(next(event for _, event in changes_of(world.changes[0].history)))
-    world.begin_anew(0, 6)
+    world.start_empty(0, 6)
     check(world, set(), 1)

@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from materializer.damage import StoreDamaged
-from materializer.following import Follower, Gap
-from materializer.head import EVERYTHING, Head
-from materializer.partition_copy import PartitionCopy, Written
-from materializer.recovery import walk
-from materializer.store import MemoryStore, RocksStore
-from sowline.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
-from sowline.command import Origin
-from sowline.format import UnknownFormat
-from sowline.limits import Limits
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from materializer.core.checkpoint import EVERYTHING, Checkpoint
+from materializer.core.errors import StoreDamaged
+from materializer.partition.changes_follower import ChangesFollower, Gap
+from materializer.standby.warm_copy import ReadEvent, WarmCopy
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from materializer.store.rocksdb import RocksStore
+from sowline.config.topics import TopicDefinition
+from sowline.model.limits import Limits
+from sowline.model.position import Position
+from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
+from sowline.protocol.command import Origin
+from sowline.protocol.stored_format import UnknownFormat
 from tests.property.world import dump
 
 DEFINITION = TopicDefinition.model_validate({"name": "orders", "key": "/id", "repeat_window": "50ms"})
@@ -47,10 +48,10 @@ def progress(offset: int, era: int = 0, after: Position | None = None, **given: 
     )._replace(**given)
 
 
-def follower(*events: Event) -> tuple[MemoryStore, Follower]:
+def follower(*events: Event) -> tuple[MemoryStore, ChangesFollower]:
     """Return a follower that began with nothing and has taken these in, each in a portion of its own."""
     store = MemoryStore()
-    follower = Follower(DEFINITION, store, Head(definition=DEFINITION.digest, log_id="log"), [])
+    follower = ChangesFollower(DEFINITION, store, Checkpoint(definition=DEFINITION.digest, log_id="log"), [])
     for offset, event in enumerate(events, 1):
         follower.follow([event], offset)
     return store, follower
@@ -63,32 +64,47 @@ def test_each_portion_is_a_state_to_go_on_from() -> None:
     """Records, their tally and the head with its place in the changes are written together."""
     store, one = follower(progress(-1), change(0), change(1, b"2"), change(2, body=None), progress(5))
     assert set(dump(store, 0, 0)) == {b"2"}
-    assert walk(store) == store.tally()
-    assert Head.decode(store.head() or b"") == one.head
-    assert (one.head.position, one.head.last_change) == (Position(0, 5), Position(0, 2))
-    assert (one.head.time, one.head.records, one.head.changes_end, one.head.next_offset) == (105, 1, 5, 6)
+    assert checksum_of(store) == store.checksum()
+    assert Checkpoint.decode(store.checkpoint() or b"") == one.checkpoint
+    assert (one.checkpoint.position, one.checkpoint.last_change) == (Position(0, 5), Position(0, 2))
+    assert (
+        one.checkpoint.time,
+        one.checkpoint.records,
+        one.checkpoint.changes_end,
+        one.checkpoint.next_offset,
+    ) == (105, 1, 5, 6)
 
 
 def test_what_progress_events_tell_is_kept() -> None:
     """Limits, origins and the log come from them; the origins of an era that has ended are forgotten."""
-    said = {"origins": {3: 7}, "limits": Limits(records_max=9), "numbers_since": 4}
+    said: dict[str, Any] = {"origins": {3: 7}, "limits": Limits(records_max=9), "numbers_since": 4}
     _, one = follower(progress(1, **said), change(2, origin=Origin(3, 8)), change(3, origin=Origin(2, 1)))
-    assert (one.head.origins, one.head.limits.records_max, one.head.numbers_since) == ({3: 8, 2: 1}, 9, 4)
+    assert (one.checkpoint.origins, one.checkpoint.limits.records_max, one.checkpoint.numbers_since) == (
+        {3: 8, 2: 1},
+        9,
+        4,
+    )
     one.follow([progress(-1, 1, Position(0, 3), log_id="other")], 4)
-    assert (one.head.origins, one.head.log_id, one.head.position) == ({}, "other", Position(1, -1))
+    assert (one.checkpoint.origins, one.checkpoint.log_id, one.checkpoint.position) == (
+        {},
+        "other",
+        Position(1, -1),
+    )
 
 
 def test_the_word_of_an_owner_that_knows_another_topic_counts_nothing() -> None:
     """But compaction would keep it, so the true one is to be written again."""
-    follower = Follower(DEFINITION, MemoryStore(), Head(definition=DEFINITION.digest, changes_id="this"), [])
+    follower = ChangesFollower(
+        DEFINITION, MemoryStore(), Checkpoint(definition=DEFINITION.digest, changes_id="this"), []
+    )
     follower.follow([progress(2, changes_id="this"), progress(9, changes_id="old")], 2)
-    assert (follower.head.position, follower.head.spoiled) == (Position(0, 2), {PROGRESS_KEY})
+    assert (follower.checkpoint.position, follower.checkpoint.stale_keys) == (Position(0, 2), {PROGRESS_KEY})
 
 
 def test_a_log_record_cut_short_is_next_again() -> None:
     """Whoever takes over amid the changes of one log record reads that record again."""
     _, one = follower(change(0, last=False))
-    assert (one.head.complete, one.head.next_offset) == (False, 0)
+    assert (one.checkpoint.complete, one.checkpoint.next_offset) == (False, 0)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +112,7 @@ def test_a_log_record_cut_short_is_next_again() -> None:
     [
         (change(9), "expected what comes after 3"),
         (progress(9, after=Position(0, 8)), "expected what comes after 3"),
-        (change(4, body=None, after=Position(0, 1), op=RESET), "begins anew"),
+        (change(4, body=None, after=Position(0, 1), op=RESET), "was reset and begins without its records"),
         (change(0, era=1, after=Position(0, 1)), "begin of an era"),
         (change(4, after=Position(0, 4), op=AGAIN), "expected what comes after 3"),
         (change(1, b"9", op=AGAIN), "as new as"),
@@ -106,14 +122,14 @@ def test_a_log_record_cut_short_is_next_again() -> None:
 def test_in_doubt_there_is_a_gap(event: Change | Progress, why: str) -> None:
     """What can't be the next step of this state, or tells more of a record than it has, changes nothing."""
     store, one = follower(progress(-1), change(0), change(1, b"2", body=b'{"id":2}'), progress(3))
-    before = one.head, dump(store, 0, 0)
+    before = one.checkpoint, dump(store, 0, 0)
     with pytest.raises(Gap, match=why):
         one.follow([event], 9)
-    assert (one.head, dump(store, 0, 0)) == before
+    assert (one.checkpoint, dump(store, 0, 0)) == before
 
 
 @pytest.mark.parametrize(
-    ("late", "spoiled"),
+    ("late", "stale_keys"),
     [
         ([change(0)], {b"1"}),
         ([change(0), change(2)], set()),
@@ -124,13 +140,13 @@ def test_in_doubt_there_is_a_gap(event: Change | Progress, why: str) -> None:
         ([progress(1), progress(2)], set()),
     ],
 )
-def test_what_compaction_may_keep_wrongly_is_noted(late: list[Event], spoiled: set[bytes]) -> None:
+def test_what_compaction_may_keep_wrongly_is_noted(late: list[Event], stale_keys: set[bytes]) -> None:
     """Keys whose last event is not their newest, until they are written again."""
     store, one = follower(progress(-1), change(0), change(1, b"2", None), change(2))
     before = dump(store, 0, 0)
     for offset, event in enumerate(late, 5):
         one.follow([event], offset)
-    assert one.head.spoiled == spoiled
+    assert one.checkpoint.stale_keys == stale_keys
     assert dump(store, 0, 0) == before
 
 
@@ -138,9 +154,9 @@ def test_what_comes_late_from_an_ended_era_is_to_be_written_again() -> None:
     """Even a record's newest event: whoever loads drops it, for it stands behind the next era's begin."""
     _, one = follower(progress(-1), change(0), progress(-1, 1, Position(0, 0)))
     one.follow([change(0)], 5)
-    assert one.head.spoiled == {b"1"}
-    one.follow([change(0, op=AGAIN, said_in=1)], 6)
-    assert one.head.spoiled == set()
+    assert one.checkpoint.stale_keys == {b"1"}
+    one.follow([change(0, op=AGAIN, emitted_in=1)], 6)
+    assert one.checkpoint.stale_keys == set()
 
 
 def test_deleted_records_are_remembered_for_the_window() -> None:
@@ -152,7 +168,7 @@ def test_deleted_records_are_remembered_for_the_window() -> None:
     assert set(dump(store, 0, 0)) == {b"1"} == {key for key, _ in store.scan()}
     one.follow([progress(52, limits=DEFINITION.limits)], 5)
     assert list(store.scan()) == []
-    assert store.tally() == walk(store)
+    assert store.checksum() == checksum_of(store)
 
 
 # the copy
@@ -172,18 +188,18 @@ class Copies:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.changes_id = "a"
-        self.copy: PartitionCopy | None = None
+        self.copy: WarmCopy | None = None
 
-    def begun(self, store: RocksStore | None = None) -> PartitionCopy:
+    def begun(self, store: RocksStore | None = None) -> WarmCopy:
         """Return a copy that has checked what it has found."""
         self.close()
-        self.copy = PartitionCopy(DEFINITION, 0, self.path, lambda topic: self.changes_id, store)
+        self.copy = WarmCopy(DEFINITION, 0, self.path, lambda topic: self.changes_id, store)
         self.copy.begin()
         while self.copy.reads_from is None:
             self.copy.check(1)
         return self.copy
 
-    def loaded(self, *events: Event) -> PartitionCopy:
+    def loaded(self, *events: Event) -> WarmCopy:
         """Return a copy that has loaded these events and follows."""
         copy = self.begun()
         assert not copy.take(written(*events), len(events))
@@ -198,9 +214,9 @@ class Copies:
             self.copy.close()
 
 
-def written(*events: Event, start: int = 0) -> list[Written]:
+def written(*events: Event, start: int = 0) -> list[ReadEvent]:
     """Return events with their offsets."""
-    return [Written(offset, event) for offset, event in enumerate(events, start)]
+    return [ReadEvent(offset, event) for offset, event in enumerate(events, start)]
 
 
 THREE = (progress(-1), change(0), change(1, b"2", b'{"id":2}'))
@@ -214,7 +230,7 @@ def test_a_copy_is_loaded_then_follows_then_is_handed_over(copies: Copies) -> No
     store = copy.hand_over()
     assert store is not None
     assert [key for key, _ in store.scan()] == [b"2"]
-    assert Head.decode(store.head() or b"").changes_end == 4
+    assert Checkpoint.decode(store.checkpoint() or b"").changes_end == 4
     store.close()
 
 
@@ -241,14 +257,14 @@ def test_an_unfinished_load_is_not_handed_over(copies: Copies) -> None:
 def test_what_is_not_checked_yet_is_not_handed_over(copies: Copies) -> None:
     """Whoever takes over then checks it like every store that is opened."""
     copies.loaded(*THREE).close()
-    copy = PartitionCopy(DEFINITION, 0, copies.path, lambda topic: "a")
+    copy = WarmCopy(DEFINITION, 0, copies.path, lambda topic: "a")
     copy.begin()
     assert not copy.check(1)
     assert copy.hand_over() is None
     RocksStore(copies.path, create=False).close()
 
 
-@pytest.mark.parametrize("why", ["a hole", "a gap", "another topic", "spoiled"])
+@pytest.mark.parametrize("why", ["a hole", "a gap", "another topic", "stale_keys"])
 def test_the_old_state_stays_until_the_new_is_whole(copies: Copies, why: str) -> None:
     """Where the changes do not lead on from it they are loaded beside it, and it can still be handed over."""
     copy = copies.loaded(*THREE)
@@ -263,15 +279,15 @@ def test_the_old_state_stays_until_the_new_is_whole(copies: Copies, why: str) ->
     else:
         store = copy.hand_over()
         assert store is not None
-        head = replace(Head.decode(store.head() or b""), spoiled=frozenset({EVERYTHING}))
-        store.commit({}, store.tally(), head.encode())
+        checkpoint = replace(Checkpoint.decode(store.checkpoint() or b""), stale_keys=frozenset({EVERYTHING}))
+        store.commit({}, store.checksum(), checkpoint.encode())
         copy = copies.begun(store)
     assert (copy.is_warm, copy.reads_from) == (False, 0)
     store = copy.hand_over()
     assert store is not None
     assert len(list(store.scan())) == 2
     copy = copies.begun(store)
-    if why in ("another topic", "spoiled"):
+    if why in ("another topic", "stale_keys"):
         copy.take(written(progress(-1), change(5, after=Position(0, -1))), 2)
         while copy.reads_from is None:
             copy.check(1)
@@ -285,13 +301,13 @@ def test_damage_is_found_and_a_strange_form_is_let_alone(copies: Copies) -> None
     """A copy is checked like every store that is opened; what another version wrote is not touched."""
     store = copies.loaded(*THREE).hand_over()
     assert store is not None
-    tally, head = store.tally(), store.head() or b""
-    store.commit({b"9": b"x"}, tally, head)
+    checksum, checkpoint = store.checksum(), store.checkpoint() or b""
+    store.commit({b"9": b"x"}, checksum, checkpoint)
     with pytest.raises(StoreDamaged):
         copies.begun(store)
     copies.close()
     store = RocksStore(copies.path, create=False)
-    store.commit({}, tally, head.replace(b'"format":1', b'"format":2'))
+    store.commit({}, checksum, checkpoint.replace(b'"format":2', b'"format":9'))
     with pytest.raises(UnknownFormat):
         copies.begun(store)
     copies.close()

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from materializer.entries import Entries
-from materializer.record import Record, encode_record
-from materializer.recovery import walk
-from materializer.store import MemoryStore
-from materializer.view import due_entry
-from sowline.position import Position
+from materializer.core.record import Record, encode_record
+from materializer.store.bulk_load import BulkLoad
+from materializer.store.checksum import expiry_entry
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from sowline.model.position import Position
 
 Puts = Sequence[tuple[bytes, bytes | None]]
 
@@ -37,12 +37,12 @@ def test_tally_and_due_times_are_those_of_the_entries(puts: Puts, batch: int) ->
     """However the entries come to be, and in however many batches."""
     store = MemoryStore()
     for start in range(0, len(puts), batch):
-        entries = Entries(store)
+        entries = BulkLoad(store)
         for key, data in puts[start : start + batch]:
             entries.put(key, entries.get(key), data)
         entries.commit()
     left = {key: data for key, data in dict(puts).items() if data is not None}
     assert dict(store.scan()) == left
-    dues = [due_entry(10 if data == DUE else 20, key) for key, data in left.items() if data != PLAIN]
-    assert list(store.dues()) == dues
-    assert walk(store) == store.tally()
+    expiries = [expiry_entry(10 if data == DUE else 20, key) for key, data in left.items() if data != PLAIN]
+    assert list(store.expiries()) == expiries
+    assert checksum_of(store) == store.checksum()

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from materializer.damage import StoreDamaged
-from materializer.partition import Partition
-from materializer.recovery import walk
-from materializer.store import RocksStore
-from sowline.key import sow_key
-from sowline.topics import TopicDefinition
+from materializer.core.errors import StoreDamaged
+from materializer.partition.partition import Partition
+from materializer.store.integrity import checksum_of
+from materializer.store.rocksdb import RocksStore
+from sowline.config.topics import TopicDefinition
+from sowline.model.key import sow_key
+from sowline.protocol.command import Headers
 from tests.property.world import World, dump
 
 DEFINITION = TopicDefinition.model_validate(
@@ -42,8 +43,10 @@ class Disk:
 
     def _fill(self, start: int) -> None:
         for number in range(start, start + RECORDS):
-            about = [("sow.publisher", b"p"), ("sow.sequence", b"%d" % number)] if number % 3 == 0 else []
-            due = [("sow.expiration", b"%d" % (number % 7))] if number % 2 else []
+            about: Headers = (
+                [("sow.publisher", b"p"), ("sow.sequence", b"%d" % number)] if number % 3 == 0 else []
+            )
+            due: Headers = [("sow.expiration", b"%d" % (number % 7))] if number % 2 else []
             self.world.time += 1
             self.world.write(0, b'{"id":%d,"text":"%s"}' % (number, b"x" * (number % 90)), None, about + due)
         self.world.write(0, None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"/id IN (3,4,5,6)")])
@@ -51,8 +54,8 @@ class Disk:
 
     @staticmethod
     def _state(partition: Partition) -> Any:
-        head = replace(partition.head, changes_end=0, spoiled=frozenset())
-        return head, dump(partition._store, 0, 10**9), list(partition._store.dues())
+        checkpoint = replace(partition.checkpoint, changes_end=0, stale_keys=frozenset())
+        return checkpoint, dump(partition._store, 0, 10**9), list(partition._store.expiries())
 
     def put_back(self, kind: str) -> None:
         """Let the disk be as it was before any damage: after a clean end, or after a kill."""
@@ -70,7 +73,7 @@ class Disk:
         self.world.owner(0)
         self.world.drain(100)
         partition = self.world.owner(0)
-        assert walk(partition._store) == partition._store.tally()
+        assert checksum_of(partition._store) == partition._store.checksum()
         return bool(self._state(partition) == self.expected)
 
     def close(self) -> None:
@@ -178,4 +181,4 @@ def read_all(store: RocksStore, read: str) -> None:
         for number in range(2 * RECORDS):
             store.get(sow_key(DEFINITION.domain_prefix, str(number)))
     else:
-        list(store.scan() if read == "scan" else store.dues())
+        list(store.scan() if read == "scan" else store.expiries())

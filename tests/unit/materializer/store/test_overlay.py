@@ -4,12 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from materializer.cache import Cache
-from materializer.record import Record, encode_record
-from materializer.recovery import walk
-from materializer.store import MemoryStore, Tally
-from materializer.view import View, due_entry
-from sowline.position import Position
+from materializer.core.record import Record, encode_record
+from materializer.store.cache import RecordCache
+from materializer.store.checksum import Checksum, expiry_entry
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from materializer.store.overlay import Overlay
+from sowline.model.position import Position
 
 keys = st.sampled_from([b"1", b"10", b"2", b"3"])
 kinds = st.sampled_from(["live", "gone", "none"])
@@ -26,7 +27,7 @@ def record(kind: str, offset: int = 0) -> Record | None:
 def store_of(entries: dict[bytes, str]) -> MemoryStore:
     """Return a store with entries of these kinds."""
     store, view = MemoryStore(), None
-    view = View(store)
+    view = Overlay(store)
     for key, kind in entries.items():
         view.get(key)
         view.put(key, record(kind, 1))
@@ -34,10 +35,10 @@ def store_of(entries: dict[bytes, str]) -> MemoryStore:
     return store
 
 
-def commit(store: MemoryStore, view: View, cache: Cache | None = None) -> None:
+def commit(store: MemoryStore, view: Overlay, cache: RecordCache | None = None) -> None:
     """Commit what the view leaves, and let the cache know."""
-    written = view.written(store.tally())
-    store.commit(written.entries, written.tally, b"h", written.dues)
+    written = view.written(store.checksum())
+    store.commit(written.entries, written.checksum, b"h", written.expiries)
     if cache is not None:
         cache.keep(written.records, written.bytes)
 
@@ -52,9 +53,9 @@ def test_a_view_is_the_store_with_the_batch_laid_over_it(
 ) -> None:
     """Reads, the scan, the writes and the tally are those of a store to which the batch was applied."""
     store, expected = store_of(before), {key: record(kind, 1) for key, kind in before.items()}
-    cache = Cache(lambda: cache_bytes)
+    cache = RecordCache(lambda: cache_bytes)
     for number, batch in enumerate(batches):
-        view = View(store, cache)
+        view = Overlay(store, cache)
         for offset, (key, kind) in enumerate(batch, 10 * number + 2):
             assert view.get(key) == expected.get(key)
             view.put(key, record(kind, offset))
@@ -62,10 +63,12 @@ def test_a_view_is_the_store_with_the_batch_laid_over_it(
         kept = {key: found for key, found in sorted(expected.items()) if found is not None}
         assert list(view.scan()) == [(key, found) for key, found in kept.items() if found.body is not None]
         commit(store, view, cache)
-        dues = [due_entry(found.expires, key) for key, found in kept.items() if found.expires is not None]
-        assert list(store.dues()) == sorted(dues)
+        expiries = [
+            expiry_entry(found.expires, key) for key, found in kept.items() if found.expires is not None
+        ]
+        assert list(store.expiries()) == sorted(expiries)
         assert dict(store.scan()) == {key: encode_record(found) for key, found in kept.items()}
-        assert walk(store) == store.tally()
+        assert checksum_of(store) == store.checksum()
 
 
 def test_several_updates_of_a_record_are_one_read_and_one_write() -> None:
@@ -77,15 +80,15 @@ def test_several_updates_of_a_record_are_one_read_and_one_write() -> None:
             reads.append(key)
             return super().get(key)
 
-    view = View(CountingStore())
+    view = Overlay(CountingStore())
     for offset in range(3):
         view.get(b"1")
         view.put(b"1", record("live", offset))
     assert reads == [b"1"]
-    assert list(view.written(Tally()).entries) == [b"1"]
+    assert list(view.written(Checksum()).entries) == [b"1"]
 
 
 def test_a_record_is_read_before_it_is_written() -> None:
     """A blind write would break the tally."""
     with pytest.raises(AssertionError, match="read before"):
-        View(MemoryStore()).put(b"1", None)
+        Overlay(MemoryStore()).put(b"1", None)

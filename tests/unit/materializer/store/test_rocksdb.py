@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from materializer.damage import StoreDamaged
-from materializer.recovery import walk
-from materializer.store import MemoryStore, RocksStore, Store, Tally
-from materializer.view import due_hash, entry_hash
+from materializer.core.errors import StoreDamaged
+from materializer.store.checksum import Checksum, entry_hash, expiry_hash
+from materializer.store.integrity import checksum_of
+from materializer.store.interface import Store
+from materializer.store.memory import MemoryStore
+from materializer.store.rocksdb import RocksStore
 
 Make = Callable[[], Store]
 
@@ -28,9 +30,9 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return rocks
 
 
-def tally_of(entries: dict[bytes, bytes]) -> Tally:
+def tally_of(entries: dict[bytes, bytes]) -> Checksum:
     """Return the tally that belongs to these entries."""
-    return Tally(len(entries), sum(entry_hash(k, v) for k, v in entries.items()) & 0xFFFFFFFFFFFFFFFF)
+    return Checksum(len(entries), sum(entry_hash(k, v) for k, v in entries.items()) & 0xFFFFFFFFFFFFFFFF)
 
 
 def filled(store: Store, count: int) -> dict[bytes, bytes]:
@@ -43,24 +45,29 @@ def filled(store: Store, count: int) -> dict[bytes, bytes]:
 def test_a_new_store_is_empty(make: Make) -> None:
     """Nothing was ever committed: no head, no entries, a tally of nothing."""
     store = make()
-    assert (store.head(), store.tally(), list(store.scan()), store.get(b"1")) == (None, Tally(), [], None)
+    assert (store.checkpoint(), store.checksum(), list(store.scan()), store.get(b"1")) == (
+        None,
+        Checksum(),
+        [],
+        None,
+    )
 
 
 def test_entries_tally_and_head_are_written_together(make: Make) -> None:
     """A commit writes and removes entries and replaces tally and head."""
     store = make()
-    store.commit({b"1": b"a", b"2": b"b"}, Tally(2, 5), b"first")
-    store.commit({b"1": None, b"2": b"c", b"3": b"", b"9": None}, Tally(2, 6), b"second")
+    store.commit({b"1": b"a", b"2": b"b"}, Checksum(2, 5), b"first")
+    store.commit({b"1": None, b"2": b"c", b"3": b"", b"9": None}, Checksum(2, 6), b"second")
     assert dict(store.scan()) == {b"2": b"c", b"3": b""}
     assert (store.get(b"1"), store.get(b"2"), store.get(b"3")) == (None, b"c", b"")
-    assert (store.head(), store.tally()) == (b"second", Tally(2, 6))
+    assert (store.checkpoint(), store.checksum()) == (b"second", Checksum(2, 6))
 
 
 def test_a_scan_is_in_key_order(make: Make) -> None:
     """Entries come in the order of their keys' bytes; neither head nor tally is among them."""
     store = make()
     keys = [b"10", b"9", b"1", b"\xff\xff", b"", b"\x00"]
-    store.commit(dict.fromkeys(keys, b"x"), Tally(), b"head")
+    store.commit(dict.fromkeys(keys, b"x"), Checksum(), b"head")
     assert [key for key, _ in store.scan()] == sorted(keys)
 
 
@@ -70,17 +77,19 @@ def test_a_scan_does_not_see_what_is_committed_while_it_runs(make: Make) -> None
     entries = filled(store, 10)
     scan = store.scan()
     first = next(scan)
-    store.commit({**dict.fromkeys(entries), b"new": b"x"}, Tally(), b"head")
+    store.commit({**dict.fromkeys(entries), b"new": b"x"}, Checksum(), b"head")
     assert dict([first, *scan]) == entries
 
 
 def test_due_times_are_in_order(make: Make) -> None:
     """They come and go with the entries, stand beside them, and are read from anywhere."""
     store = make()
-    store.commit({b"1": b"a"}, Tally(), b"head", {b"\0\2a": True, b"\0\1b": True, b"\1": True, b"\xff": True})
-    store.commit({}, Tally(), b"head", {b"\1": False, b"\0\1c": True, b"\7": False})
-    assert list(store.dues()) == [b"\0\1b", b"\0\1c", b"\0\2a", b"\xff"]
-    assert list(store.dues(b"\0\1c")) == [b"\0\1c", b"\0\2a", b"\xff"]
+    store.commit(
+        {b"1": b"a"}, Checksum(), b"head", {b"\0\2a": True, b"\0\1b": True, b"\1": True, b"\xff": True}
+    )
+    store.commit({}, Checksum(), b"head", {b"\1": False, b"\0\1c": True, b"\7": False})
+    assert list(store.expiries()) == [b"\0\1b", b"\0\1c", b"\0\2a", b"\xff"]
+    assert list(store.expiries(b"\0\1c")) == [b"\0\1c", b"\0\2a", b"\xff"]
     assert dict(store.scan()) == {b"1": b"a"}
 
 
@@ -88,17 +97,17 @@ def test_a_due_time_that_went_missing_does_not_fit_the_tally(make: Make) -> None
     """A record that would never expire, or one that is due at another time, is found."""
     for wrong in ({b"5": False}, {b"6": True}, {b"5": False, b"6": True}):
         store = make()
-        store.commit({}, Tally(1, due_hash(b"5")), b"head", {b"5": True})
-        assert walk(store) == store.tally()
-        store.commit({}, store.tally(), b"head", wrong)
-        assert walk(store) != store.tally()
+        store.commit({}, Checksum(1, expiry_hash(b"5")), b"head", {b"5": True})
+        assert checksum_of(store) == store.checksum()
+        store.commit({}, store.checksum(), b"head", wrong)
+        assert checksum_of(store) != store.checksum()
 
 
 def test_keys_of_any_bytes_do_not_meet_the_head(make: Make) -> None:
     """A SOW key that looks like the store's own keys is an entry like any other."""
     store = make()
-    store.commit({b"h": b"1", b"t": b"2", b"r": b"3"}, Tally(3, 1), b"head")
-    assert (store.head(), store.tally().entries, store.get(b"h")) == (b"head", 3, b"1")
+    store.commit({b"h": b"1", b"t": b"2", b"r": b"3"}, Checksum(3, 1), b"head")
+    assert (store.checkpoint(), store.checksum().entries, store.get(b"h")) == (b"head", 3, b"1")
 
 
 def test_a_rocks_store_keeps_what_was_committed(tmp_path: Path) -> None:
@@ -109,8 +118,8 @@ def test_a_rocks_store_keeps_what_was_committed(tmp_path: Path) -> None:
     store.close()
     again = RocksStore(tmp_path / "s", create=False)
     assert dict(again.scan()) == entries
-    assert walk(again) == again.tally()
-    assert again.head() == b"head"
+    assert checksum_of(again) == again.checksum()
+    assert again.checkpoint() == b"head"
     again.close()
 
 
@@ -119,11 +128,11 @@ def test_a_finished_store_keeps_what_a_crash_leaves(tmp_path: Path) -> None:
     store = RocksStore(tmp_path / "s", create=True)
     entries: dict[bytes, bytes | None] = dict(filled(store, 100))
     store.mark_finished()
-    store.commit({b"more": b"x"}, store.tally(), b"next")
+    store.commit({b"more": b"x"}, store.checksum(), b"next")
     shutil.copytree(tmp_path / "s", tmp_path / "left")
     store.close()
     left = RocksStore(tmp_path / "left", create=False)
-    assert (dict(left.scan()), left.head()) == (entries | {b"more": b"x"}, b"next")
+    assert (dict(left.scan()), left.checkpoint()) == (entries | {b"more": b"x"}, b"next")
     left.close()
 
 
@@ -144,7 +153,7 @@ def test_creating_begins_anew(tmp_path: Path) -> None:
     store.mark_finished()
     store.close()
     store = RocksStore(tmp_path / "s", create=True)
-    assert (list(store.scan()), store.head(), RocksStore.exists(tmp_path / "s")) == ([], None, False)
+    assert (list(store.scan()), store.checkpoint(), RocksStore.exists(tmp_path / "s")) == ([], None, False)
     store.close()
 
 
@@ -168,7 +177,7 @@ def is_sound(path: Path) -> bool:
     """Open a store and walk through it; tell whether all is as its tally says."""
     store = RocksStore(path, create=False)
     try:
-        return walk(store) == store.tally() and store.head() is not None
+        return checksum_of(store) == store.checksum() and store.checkpoint() is not None
     finally:
         store.close()
 
@@ -215,7 +224,7 @@ def test_entries_that_went_missing_do_not_fit_the_tally(make: Make) -> None:
         store = make()
         entries = filled(store, 10)
         store.commit(wrong, tally_of(entries), b"head")
-        assert walk(store) != store.tally()
+        assert checksum_of(store) != store.checksum()
 
 
 def test_a_write_that_fails_is_damage(tmp_path: Path) -> None:
@@ -223,4 +232,4 @@ def test_a_write_that_fails_is_damage(tmp_path: Path) -> None:
     store = RocksStore(tmp_path / "s", create=True)
     store.close()
     with pytest.raises(StoreDamaged, match="does not write"):
-        store.commit({b"1": b"x"}, Tally(), b"head")
+        store.commit({b"1": b"x"}, Checksum(), b"head")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from materializer.starting import Starting
-from sowline.topics import TopicDefinition
+from materializer.worker.assignment import StartPhase
+from sowline.config.topics import TopicDefinition
 
 
 class FakeCluster:
@@ -43,9 +43,9 @@ TOPICS = [
 ]
 
 
-def starting(cluster: FakeCluster) -> Starting:
+def starting(cluster: FakeCluster) -> StartPhase:
     """Return what a worker asks."""
-    return Starting(cluster, "workers", TOPICS)  # type: ignore[arg-type]
+    return StartPhase(cluster, "workers", TOPICS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -83,5 +83,5 @@ def test_after_the_first_assignment_partitions_only_move() -> None:
 def test_without_transient_topics_nobody_is_asked() -> None:
     """The group is not described in vain."""
     cluster = FakeCluster()
-    Starting(cluster, "workers", TOPICS[:2])  # type: ignore[arg-type]
+    StartPhase(cluster, "workers", TOPICS[:2])  # type: ignore[arg-type]
     assert cluster.asked == []

@@ -12,13 +12,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from query_service.access import keys as keys_module
-from query_service.access.guard import Credentials, Guard
-from query_service.access.identity import ANYBODY, Proof
-from query_service.access.visit import Visit, Visits
-from query_service.access.watched import WatchedFile
-from query_service.session import Session
+from query_service.access.authenticator import Authenticator, PresentedCredentials
+from query_service.access.login_session import LoginSession, LoginSessions
+from query_service.access.watched_file import WatchedFile
+from query_service.authorization.identity import ANYBODY, Proof
+from query_service.server.session import Session
 from sowline.errors import SowlineError
-from tests.unit.sessions import Server
+from tests.unit.query_service.sessions import Server
 
 FILE = """
 tokens:
@@ -40,8 +40,8 @@ class House:
         self.publish_keys()
         self.write()
         self.file = WatchedFile(self.path)
-        self.guard = Guard(self.file)
-        self.visits = Visits(self.guard, per_user_max=2)
+        self.authenticator = Authenticator(self.file)
+        self.logins = LoginSessions(self.authenticator, per_user_max=2)
 
     def write(self, topics: str = "orders", more: str = "") -> None:
         """Write the access file."""
@@ -70,7 +70,7 @@ class House:
     def changed(self) -> None:
         """Let the guard see what is in the file now."""
         assert self.file.look()
-        self.visits.reconsider()
+        self.logins.reconsider()
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def house(tmp_path: Path) -> House:
 async def refusal(house: House, token: str | None) -> str:
     """Return why somebody is not let in."""
     with pytest.raises(SowlineError) as error:
-        await house.guard.identify(Credentials(token))
+        await house.authenticator.identify(PresentedCredentials(token))
     assert not token or token not in error.value.message
     return error.value.reason
 
@@ -94,7 +94,7 @@ async def test_nobody_without_a_token(house: House) -> None:
     for token in ("guess", "a.b.c", house.token(-5), house.token(key="k2"), "x" * 20_000, ""):
         assert await refusal(house, token) == "auth failure"
     why = {"logon required": 1, "unknown token": 2, "malformed": 2, "expired": 1, "unknown key": 1}
-    assert house.guard.refused == why
+    assert house.authenticator.refused == why
 
 
 async def test_keys_are_fetched_again_for_an_unknown_one(
@@ -109,11 +109,11 @@ async def test_keys_are_fetched_again_for_an_unknown_one(
         return path.read_bytes()
 
     monkeypatch.setattr(keys_module, "_read", read)
-    first = await house.guard.identify(Credentials(house.token()))
+    first = await house.authenticator.identify(PresentedCredentials(house.token()))
     assert (first.user, first.roles, fetched) == ("ada", ("desk",), 1)
     house.keys["k2"] = ed25519.Ed25519PrivateKey.generate()
     house.publish_keys()
-    assert (await house.guard.identify(Credentials(house.token(key="k2")))).user == "ada"
+    assert (await house.authenticator.identify(PresentedCredentials(house.token(key="k2")))).user == "ada"
     assert fetched == 2
     house.keys["k3"] = ed25519.Ed25519PrivateKey.generate()
     for _ in range(3):
@@ -125,15 +125,15 @@ async def test_no_keys_to_be_had(house: House) -> None:
     """Is another refusal than a token that is no good, and others still come in."""
     (house.path.parent / "keys.json").unlink()
     assert await refusal(house, house.token()) == "auth unavailable"
-    assert (await house.guard.identify(Credentials("bob"))).user == "bob"
+    assert (await house.authenticator.identify(PresentedCredentials("bob"))).user == "bob"
 
 
 async def test_a_logon_by_the_first_command(house: House) -> None:
     """Nothing else is done before it; afterwards it renews."""
     server = Server().loaded()
     client = server.connect()
-    with house.visits.enter(None, Credentials()) as visit:
-        client.session = Session(client.session._backend, client.outbox, visit)
+    with house.logins.enter(None, PresentedCredentials()) as login:
+        client.session = Session(client.session._context, client.outbox, login)
         client.ask("sow", command_id="1")
         await client.session.receive(b'{"command": "logon", "command_id": "2", "token": "guess"}')
         await client.session.receive(b'{"command": "logon", "command_id": "3", "token": "ada"}')
@@ -146,98 +146,98 @@ async def test_a_logon_by_the_first_command(house: House) -> None:
 
 async def test_a_connection_stays_that_of_its_user(house: House) -> None:
     """Another token of the same user will do; another user, or other rights, has to come anew."""
-    with house.visits.enter(None, Credentials()) as visit:
-        await visit.log_on("ada")
-        visit.ask()
-        await visit.log_on("second")
+    with house.logins.enter(None, PresentedCredentials()) as login:
+        await login.log_on("ada")
+        login.ask()
+        await login.log_on("second")
         for token, reason in (("bob", "rights changed"), ("guess", "auth failure")):
             with pytest.raises(SowlineError) as error:
-                await visit.log_on(token)
+                await login.log_on(token)
             assert error.value.reason == reason
-        assert visit.user == "ada"
+        assert login.user == "ada"
 
 
 async def test_who_came_in_without_a_token_may_bring_one_first(house: House) -> None:
     """As a browser that has a certificate, or where anybody comes in; once it has asked for something, it may not."""
     house.write(more="anonymous: [desk]")
     house.changed()
-    nobody = await house.guard.identify(Credentials())
-    with house.visits.enter(nobody, Credentials()) as visit:
-        assert (await visit.log_on("ada")).user == "ada"
-    with house.visits.enter(nobody, Credentials()) as visit:
-        visit.ask()
+    nobody = await house.authenticator.identify(PresentedCredentials())
+    with house.logins.enter(nobody, PresentedCredentials()) as login:
+        assert (await login.log_on("ada")).user == "ada"
+    with house.logins.enter(nobody, PresentedCredentials()) as login:
+        login.ask()
         with pytest.raises(SowlineError) as error:
-            await visit.log_on("ada")
+            await login.log_on("ada")
         assert error.value.reason == "rights changed"
 
 
 async def test_a_change_between_door_and_visit_counts(house: House) -> None:
     """Whoever was identified by the file of before has to leave at once."""
-    ada = await house.guard.identify(Credentials("ada"))
+    ada = await house.authenticator.identify(PresentedCredentials("ada"))
     house.write(topics="offers")
     house.changed()
-    with house.visits.enter(ada, Credentials("ada")) as visit:
-        assert (await visit.ended(60)).reason == "rights changed"
+    with house.logins.enter(ada, PresentedCredentials("ada")) as login:
+        assert (await login.ended(60)).reason == "rights changed"
 
 
 async def test_a_token_that_was_good_is_looked_at_again(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once it has ended, and where the file says something else of it."""
-    monkeypatch.setattr("query_service.access.watched.LOOK_SECONDS", 0.001)
+    monkeypatch.setattr("query_service.access.watched_file.LOOK_SECONDS", 0.001)
     token, taken = house.token(60), asyncio.Event()
-    assert (await house.guard.identify(Credentials(token))).user == "ada"
-    assert (await house.guard.identify(Credentials("ada"))).roles == ("desk",)
-    watching = asyncio.create_task(house.guard.watch(taken.set))
+    assert (await house.authenticator.identify(PresentedCredentials(token))).user == "ada"
+    assert (await house.authenticator.identify(PresentedCredentials("ada"))).roles == ("desk",)
+    watching = asyncio.create_task(house.authenticator.watch(taken.set))
     text = house.path.read_text()
     house.path.write_text(text.replace("roles: [desk]", "roles: [desk, all]"))
     await asyncio.wait_for(taken.wait(), 60)
     watching.cancel()
-    assert (await house.guard.identify(Credentials("ada"))).roles == ("desk", "all")
-    assert (await house.guard.identify(Credentials(token))).user == "ada"
+    assert (await house.authenticator.identify(PresentedCredentials("ada"))).roles == ("desk", "all")
+    assert (await house.authenticator.identify(PresentedCredentials(token))).user == "ada"
     now = time.time()
-    monkeypatch.setattr("query_service.access.guard.time.time", lambda: now + 3600)
+    monkeypatch.setattr("query_service.access.authenticator.time.time", lambda: now + 3600)
     assert await refusal(house, token) == "auth failure"
-    assert house.guard.refused == {"expired": 1}
+    assert house.authenticator.refused == {"expired": 1}
 
 
 async def test_a_token_of_a_key_that_was_withdrawn(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was good, and is so no longer once the keys were fetched again: its use lets them be fetched."""
     token = house.token()
-    assert (await house.guard.identify(Credentials(token))).user == "ada"
+    assert (await house.authenticator.identify(PresentedCredentials(token))).user == "ada"
     house.keys = {"k2": ed25519.Ed25519PrivateKey.generate()}
     house.publish_keys()
     monkeypatch.setattr(keys_module, "AGAIN_SECONDS", -1.0)
-    assert (await house.guard.identify(Credentials(token))).user == "ada"
+    assert (await house.authenticator.identify(PresentedCredentials(token))).user == "ada"
     monkeypatch.setattr(keys_module, "FRESH_SECONDS", -1.0)
     async with asyncio.timeout(60):
-        while house.guard.refused["unknown key"] == 0:
+        while house.authenticator.refused["unknown key"] == 0:
             with contextlib.suppress(SowlineError):
-                await house.guard.identify(Credentials(token))
+                await house.authenticator.identify(PresentedCredentials(token))
             await asyncio.sleep(0.001)
-    assert (await house.guard.identify(Credentials(house.token(key="k2")))).user == "ada"
+    assert (await house.authenticator.identify(PresentedCredentials(house.token(key="k2")))).user == "ada"
 
 
 async def test_the_end_of_a_token_ends_the_connection(house: House) -> None:
     """Unless it is renewed before that."""
-    with house.visits.enter(None, Credentials()) as visit:
-        await visit.log_on(house.token(30))
-        ending = asyncio.create_task(visit.ended(60))
-        await visit.log_on(house.token(3600))
-        assert visit.expires_in is not None
-        assert visit.expires_in > 3000
+    with house.logins.enter(None, PresentedCredentials()) as login:
+        await login.log_on(house.token(30))
+        ending = asyncio.create_task(login.ended(60))
+        await login.log_on(house.token(3600))
+        assert login.expires_in is not None
+        assert login.expires_in > 3000
         await asyncio.wait([ending], timeout=0)
         assert not ending.done()
         ending.cancel()
     soon = house.file.access.identity(Proof("jwt", "ada", ("desk",), "issuer", time.time() + 0.02))
-    with house.visits.enter(soon, Credentials("a token")) as visit:
-        assert (await visit.ended(60)).reason == "logon expired"
+    with house.logins.enter(soon, PresentedCredentials("a token")) as login:
+        assert (await login.ended(60)).reason == "logon expired"
 
 
 async def test_who_does_not_log_on_has_to_leave(house: House) -> None:
     """After some seconds."""
-    with house.visits.enter(None, Credentials()) as visit:
-        assert (await visit.ended(0.01)).reason == "logon required"
+    with house.logins.enter(None, PresentedCredentials()) as login:
+        assert (await login.ended(0.01)).reason == "logon required"
 
 
 @pytest.mark.parametrize(
@@ -246,8 +246,10 @@ async def test_who_does_not_log_on_has_to_leave(house: House) -> None:
 )
 async def test_whose_rights_change_has_to_leave(house: House, topics: str, more: str, leaves: bool) -> None:
     """And nobody else."""
-    with house.visits.enter(await house.guard.identify(Credentials("ada")), Credentials("ada")) as visit:
-        ending = asyncio.create_task(visit.ended(60))
+    with house.logins.enter(
+        await house.authenticator.identify(PresentedCredentials("ada")), PresentedCredentials("ada")
+    ) as login:
+        ending = asyncio.create_task(login.ended(60))
         await asyncio.sleep(0)
         house.write(topics, more)
         house.changed()
@@ -260,42 +262,42 @@ async def test_whose_rights_change_has_to_leave(house: House, topics: str, more:
 
 async def test_so_many_connections_of_a_user(house: House) -> None:
     """A further one is refused until one of them ends; those of others count for themselves."""
-    ada, bob = [await house.guard.identify(Credentials(name)) for name in ("ada", "bob")]
-    with house.visits.enter(ada, Credentials()), house.visits.enter(bob, Credentials()):
-        with house.visits.enter(ada, Credentials()):
-            with pytest.raises(SowlineError) as error, house.visits.enter(ada, Credentials()):
+    ada, bob = [await house.authenticator.identify(PresentedCredentials(name)) for name in ("ada", "bob")]
+    with house.logins.enter(ada, PresentedCredentials()), house.logins.enter(bob, PresentedCredentials()):
+        with house.logins.enter(ada, PresentedCredentials()):
+            with pytest.raises(SowlineError) as error, house.logins.enter(ada, PresentedCredentials()):
                 pass
             assert error.value.reason == "busy"
-            with house.visits.enter(None, Credentials()) as late:
+            with house.logins.enter(None, PresentedCredentials()) as late:
                 with pytest.raises(SowlineError) as error:
                     await late.log_on("ada")
                 assert error.value.reason == "busy"
                 await late.log_on("bob")
-        with house.visits.enter(ada, Credentials()):
+        with house.logins.enter(ada, PresentedCredentials()):
             pass
 
 
 async def test_so_many_connections_of_strangers(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those who have logged on do not count, and come in all the same."""
-    monkeypatch.setattr("query_service.access.visit.STRANGERS_MAX", 1)
-    ada = await house.guard.identify(Credentials("ada"))
-    with house.visits.enter(None, Credentials()) as first:
-        with pytest.raises(SowlineError) as error, house.visits.enter(None, Credentials()):
+    monkeypatch.setattr("query_service.access.login_session.STRANGERS_MAX", 1)
+    ada = await house.authenticator.identify(PresentedCredentials("ada"))
+    with house.logins.enter(None, PresentedCredentials()) as first:
+        with pytest.raises(SowlineError) as error, house.logins.enter(None, PresentedCredentials()):
             pass
         assert error.value.reason == "busy"
-        with house.visits.enter(ada, Credentials("ada")):
+        with house.logins.enter(ada, PresentedCredentials("ada")):
             await first.log_on("bob")
-        with house.visits.enter(None, Credentials()):
+        with house.logins.enter(None, PresentedCredentials()):
             pass
-        with house.visits.enter(None, Credentials()):
+        with house.logins.enter(None, PresentedCredentials()):
             pass
 
 
 async def test_without_an_access_file() -> None:
     """Everybody may do everything, with a token or without."""
-    guard = Guard()
-    assert guard.is_open
-    assert await guard.identify(Credentials("anything")) is ANYBODY
-    visit = Visit()
-    assert (await visit.log_on("anything")).rights.is_admin
-    assert cast(object, visit.expires_in) is None
+    authenticator = Authenticator()
+    assert authenticator.is_open
+    assert await authenticator.identify(PresentedCredentials("anything")) is ANYBODY
+    login = LoginSession()
+    assert (await login.log_on("anything")).rights.is_admin
+    assert cast(object, login.expires_in) is None

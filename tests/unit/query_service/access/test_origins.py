@@ -1,18 +1,23 @@
 """Which web pages may ask, by which names a service for one machine answers, and how fast anybody may ask."""
 
+import ipaddress
 from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx2
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from query_service.access.host import read_host
 from query_service.access.origins import is_loopback, read_origins
-from query_service.access.rates import Rates
-from query_service.backend import Backend
-from query_service.server import Server as Doors
+from query_service.access.proxies import read_proxies
+from query_service.access.rate_limits import Rates
+from query_service.context import ServiceContext
+from query_service.server.app import Server as Doors
+from sowline.config.settings import Settings
 from sowline.errors import SowlineError
-from sowline.settings import Settings
-from tests.unit.sessions import Server
+from tests.unit.query_service.sessions import Server
 
 DESK = "https://desk.example"
 
@@ -20,8 +25,8 @@ DESK = "https://desk.example"
 def doors(**settings: Any) -> Doors:
     """Return the doors of a server without Kafka."""
     server = Server().loaded()
-    backend = Backend(server.state, server.hub, {}, server.limits)
-    return Doors(Settings(**settings), backend, cast(Any, SimpleNamespace()))
+    context = ServiceContext(server.state, server.dispatcher, {}, server.limits)
+    return Doors(Settings(**settings), context, cast(Any, SimpleNamespace()))
 
 
 async def ask(
@@ -34,7 +39,25 @@ async def ask(
         return await client.request(method, "/v1/topics/orders/sow", headers=given)
 
 
-@pytest.mark.parametrize("host", ["[::1", "localhost:99999999", "localhost:x", ""])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "[::1",
+        "localhost:99999999",
+        "localhost:x",
+        "",
+        "evil@127.0.0.1",
+        "127.0.0.1#.evil",
+        "127.0.0.1?.evil",
+        "127.0.0.1/.evil",
+        "127.0.0.1\\.evil",
+        "localhost:80@evil.example",
+        "localhost, evil.example",
+        "[::1]evil",
+        "[127.0.0.1]",
+        "127.1",
+    ],
+)
 async def test_a_name_that_is_none(host: str) -> None:
     """It is refused as any other that is not this machine's."""
     transport = httpx2.ASGITransport(app=doors().app)
@@ -47,6 +70,9 @@ async def test_a_name_that_is_none(host: str) -> None:
     ("host", "origin", "status"),
     [
         ("localhost:8080", None, 200),
+        ("LOCALHOST:8080", None, 200),
+        ("localhost:8080", "http://evil@localhost:8080", 403),
+        ("localhost:8080", "localhost:8080", 403),
         ("127.0.0.1:8080", "http://127.0.0.1:8080", 200),
         ("[::1]:8080", "http://[::1]:8080", 200),
         ("localhost", "https://localhost", 200),
@@ -68,6 +94,50 @@ async def test_on_this_machine_only(host: str, origin: str | None, status: int) 
     assert made.app.refused == (status == 403)
     if status == 403:
         assert answer.json()["reason"] == "origin refused"
+
+
+@given(st.text(max_size=30) | st.from_regex(r"[\[\]a-f0-9.:@#/?]*", fullmatch=True))
+@example("evil@127.0.0.1")
+@example("127.0.0.1#.evil")
+def test_a_host_is_read_strictly(text: str) -> None:
+    """What is read is written back as it came, but for the case of letters and the spelling of IPv6."""
+    found = read_host(text)
+    if found is None:
+        return
+    name, port = found
+    assert not set(name) & set("@#/?[] ,;\\")
+    if ":" in name:
+        assert text.startswith("[")
+        assert is_loopback(name) == ipaddress.ip_address(name).is_loopback
+    else:
+        assert text.lower().partition(":")[0] == name
+    assert port is None or text.endswith(str(port))
+
+
+@pytest.mark.parametrize(
+    ("host", "status"), [("sow.example", 200), ("", 200), ("evil@sow.example", 400), ("sow.example#", 400)]
+)
+async def test_a_malformed_host_on_a_network(host: str, status: int) -> None:
+    """It is a bad request. HTTP/1.0 has none at all."""
+    answer = await ask(doors(host="0.0.0.0"), "localhost", None, Host=host)
+    assert answer.status_code == status
+    assert status == 200 or answer.json()["reason"] == "bad request"
+
+
+@pytest.mark.parametrize(
+    ("text", "read"), [("", []), ("10.0.0.7, 10.1.0.0/16,::1", ["10.0.0.7", "10.1.0.0/16", "::1"])]
+)
+def test_trusted_proxies(text: str, read: list[str]) -> None:
+    """Addresses and networks; none if the setting is empty."""
+    assert read_proxies(text) == read
+
+
+@pytest.mark.parametrize("text", ["*", "proxy.example", "10.1.0.7/16", "10.0.0.1:80"])
+def test_what_is_no_proxy(text: str) -> None:
+    """Stops the service at its start."""
+    with pytest.raises(SowlineError, match="SOWLINE_TRUSTED_PROXIES") as error:
+        read_proxies(f"10.0.0.7,{text}")
+    assert error.value.reason == "bad configuration"
 
 
 async def test_on_a_network() -> None:

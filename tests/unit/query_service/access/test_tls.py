@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from query_service.access.tls import Tls, TlsFiles, tls_of
-from sowline.credentials import Credentials
+from sowline.config.credentials import Credentials
+from sowline.config.settings import Settings
 from sowline.errors import SowlineError
-from sowline.settings import Settings
 from tests.integration.certificates import Authority
 
 Peer = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -71,7 +71,10 @@ async def test_a_client_with_and_without_a_certificate(authority: Authority, tmp
             await server.ask(authority.file, strangers.vouch("eve"))
         with pytest.raises(ssl.SSLError):
             await server.ask(strangers.file)
-        old = {"minimum_version": ssl.TLSVersion.TLSv1, "maximum_version": ssl.TLSVersion.TLSv1_1}
+        old: dict[str, Any] = {
+            "minimum_version": ssl.TLSVersion.TLSv1,
+            "maximum_version": ssl.TLSVersion.TLSv1_1,
+        }
         with pytest.warns(DeprecationWarning, match="TLSv1"), pytest.raises((ssl.SSLError, ConnectionError)):
             await server.ask(authority.file, **old)
 

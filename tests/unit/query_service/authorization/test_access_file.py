@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from query_service.access.file import Access, parse_access
-from query_service.access.identity import NOTHING, Proof
-from query_service.access.watched import WatchedFile
+from query_service.access.watched_file import WatchedFile
+from query_service.authorization.access_file import Access, parse_access
+from query_service.authorization.identity import NOTHING, Proof
 from sowline.errors import SowlineError
 
 HASH = sha256(b"a secret").hexdigest()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from query_service.access.certificates import Named, proof_of
+from query_service.authorization.certificates import Named, proof_of
 
 CERTIFICATE = {
     "subject": ((("organizationName", "Bank"),), (("commonName", "ada"),)),

@@ -8,9 +8,9 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from query_service.access.claims import NotProved, proof_of, signed_by
-from query_service.access.file import Jwt
 from query_service.access.keys import read_keys
+from query_service.authorization.access_file import Jwt
+from query_service.authorization.claims import NotProved, proof_of, signed_by
 
 RULES = Jwt(issuer="https://issuer", audience=("sowline",), jwks="keys.json", roles="realm.roles")
 KEY = ec.generate_private_key(ec.SECP256R1())

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from query_service.rights import (
+from query_service.authorization.entitlements import (
     EVERYTHING,
     Entitlement,
     Rights,
@@ -16,8 +16,8 @@ from query_service.rights import (
     together,
 )
 from sowline.errors import SowlineError
-from sowline.filter import ALL, About, compile_filter
-from sowline.path import parse_path
+from sowline.filter import ALL, Metadata, compile_filter
+from sowline.model.path import parse_path
 
 ROLES = {
     "trader": Role.model_validate(
@@ -105,7 +105,7 @@ def test_several_topics_in_one_request() -> None:
     )
     filter = together(desks, ["a", "b", "c"]).filter
     seen = {
-        (topic, field): filter.matches_about({field: 1}, About(topic=topic))
+        (topic, field): filter.matches_about({field: 1}, Metadata(topic=topic))
         for topic in "abc"
         for field in "xy"
     }
@@ -129,7 +129,7 @@ def test_fields_that_may_not_be_read_may_not_be_asked_by() -> None:
     for filter, paths in [("/price > 1", []), ("/id = 1 OR /price IS NULL", []), ("", [price])]:
         with pytest.raises(SowlineError, match=r"\[-/,\+/id\]\), got /price"):
             check_fields(eu, compile_filter(filter), paths)
-    with pytest.raises(SowlineError, match="in place of a condition"):
+    with pytest.raises(SowlineError, match="instead of a condition"):
         check_fields(eu, compile_filter("CONDITION('{..,\"id\":1}')"))
 
 

@@ -1,7 +1,7 @@
 """The memory of all indexes: what goes when there is not enough of it."""
 
-from query_service.memory import Memory
-from sowline.path import Path, parse_path
+from query_service.index.budget import Memory
+from sowline.model.path import Path, parse_path
 
 A, B, C = map(parse_path, ("/a", "/b", "/c"))
 

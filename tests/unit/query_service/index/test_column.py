@@ -1,11 +1,13 @@
 """Columns: what each row holds, in arrays no larger than needed."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from query_service.index.cells import ABSENT, BOOLEAN, DOUBLE, HARD, INTEGER, NO_ROW, NULL, TEXT
 from query_service.index.column import SPARE_TEXTS, Column
-from sowline.path import parse_path
+from sowline.model.path import parse_path
 
 
 @pytest.fixture
@@ -20,7 +22,7 @@ def texts_of(column: Column, rows: int) -> list[str]:
     return [column.dictionary.texts[code] for code in column.codes[:rows]]
 
 
-EVERY_KIND = [
+EVERY_KIND: list[tuple[Any, Any]] = [
     (ABSENT, NO_ROW),
     (None, NULL),
     ("", NULL),

@@ -7,7 +7,7 @@ import pytest
 from query_service.index import hash_index
 from query_service.index.hash_index import HashIndex
 from sowline.filter import compile_filter
-from sowline.path import parse_path
+from sowline.model.path import parse_path
 
 
 def index_of(*rows: Any) -> HashIndex:

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from query_service.key_road import sow_keys_of
+from query_service.index.key_lookup import sow_keys_of
+from sowline.config.topics import TopicDefinition, parse_topics
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
 from sowline.filter.tree import Comparison, Field, Literal
-from sowline.key import key_text, sow_key
-from sowline.path import Path
-from sowline.topics import TopicDefinition, parse_topics
+from sowline.model.key import key_text, sow_key
+from sowline.model.path import Path
 
 
 def topic(key: str = "/id") -> TopicDefinition:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from query_service.index.column import Column
-from query_service.index.ranks import ranks, top
-from sowline.path import parse_path
+from query_service.index.ranks import Ranks, Sorting, ranks, top
+from sowline.model.path import parse_path
 
 
 def column_of(*values: Any) -> Column:
@@ -103,3 +103,32 @@ def test_none_and_all() -> None:
     assert chosen(ROWS, [FIRST], [False], 0) == []
     assert chosen(ROWS, [FIRST], [False], 6) == list(range(6))
     assert chosen(ROWS, [], [], 2) == list(range(6))
+
+
+def sorting(*hard: bool) -> Sorting:
+    """An order that rises by the first term and falls by the second, with rows whose first rank means nothing."""
+    first = Ranks(FIRST, np.array(hard) if hard else None)
+    return Sorting((first, Ranks(SECOND, None)), (False, True))
+
+
+def test_an_order_cannot_tell_hard_rows() -> None:
+    """If none of the rows is one, it can."""
+    assert sorting().can_tell(ROWS)
+    some = sorting(False, True, False, False, False, False)
+    assert not some.can_tell(ROWS)
+    assert not some.can_tell(ROWS[1:2])
+    assert some.can_tell(ROWS[2:])
+    assert Sorting().can_tell(ROWS)
+
+
+def test_an_order_has_first_rows() -> None:
+    """By its terms, each in its direction; without terms all rows are equal."""
+    assert sorted(sorting().first(ROWS, 3).tolist()) == [0, 1, 5]
+    assert Sorting().first(ROWS, 1).tolist() == ROWS.tolist()
+
+
+def test_numbers_rise_as_the_order_goes() -> None:
+    """Those of a term that falls are turned round."""
+    first, second = sorting().of(np.array([3, 0], np.intp))
+    assert first.tolist() == [2.0, 1.0]
+    assert second.tolist() == [0.0, -5.0]

@@ -7,7 +7,7 @@ import pytest
 
 from query_service.index.cells import ABSENT
 from query_service.index.read import reader_of
-from sowline.path import parse_path
+from sowline.model.path import parse_path
 
 
 def read(paths: list[str], *bodies: bytes | None) -> list[list[Any]]:

@@ -4,8 +4,8 @@ from hashlib import blake2b
 
 import numpy as np
 
-from query_service.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
-from sowline.position import Position, before_the_log
+from query_service.index.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
+from sowline.model.position import Position, before_the_log
 
 
 def filled(count: int) -> Rows:
@@ -40,7 +40,7 @@ def test_what_is_captured_stays() -> None:
     rows = filled(20)
     for chosen in (rows.all(), np.array([3]), np.array([2, 5, 7]), np.arange(0, 20, 2)):
         held = rows.capture(chosen)
-        before = (list(held.keys), list(held.bodies), list(held.places(np.arange(len(held)))))
+        before = (list(held.keys), list(held.bodies), list(held.locations(np.arange(len(held)))))
         assert before == (
             [b"%d" % n for n in chosen],
             [b"body %d" % n for n in chosen],
@@ -48,7 +48,7 @@ def test_what_is_captured_stays() -> None:
         )
         for number in range(20):
             rows.put(b"%d" % number, b"later", 0, Position(1, 99), 1)
-        assert (held.keys, held.bodies, list(held.places(np.arange(len(held))))) == before
+        assert (held.keys, held.bodies, list(held.locations(np.arange(len(held))))) == before
         rows = filled(20)
 
 
@@ -60,8 +60,8 @@ def test_places_and_positions_agree() -> None:
         rows.put(b"%d" % number, b"{}", number, place, 0)
     held = rows.capture(rows.all())
     assert [held.position(at) for at in range(4)] == places
-    assert list(held.places(np.arange(4))) == [b"0@5", b"1@5.2", b"2@3/5", b"3@3/%d.7" % 2**60]
-    assert held.places(np.array([0])) == [b"0@5"]
+    assert list(held.locations(np.arange(4))) == [b"0@5", b"1@5.2", b"2@3/5", b"3@3/%d.7" % 2**60]
+    assert held.locations(np.array([0])) == [b"0@5"]
 
 
 def test_the_hash_of_records_is_that_of_their_keys() -> None:
@@ -87,6 +87,7 @@ def test_reading_is_noted_where_the_record_still_is() -> None:
     held = rows.capture(rows.all())
     rows.remove(b"1")
     rows.put(b"x", b"{}", 0, Position(1, 50), 0)
+    assert held.digests is not None
     rows.read(held.rows, held.digests, 12.5)
     assert rows.capture(rows.all()).read_at.tolist() == [12.5, 0.0, 12.5]
 
@@ -115,5 +116,5 @@ def test_a_place_that_is_not_known_is_none() -> None:
     rows = filled(2)
     rows.put(b"1", b"body", 0, Position(0, UNKNOWN_OFFSET), UNKNOWN_TIME)
     held = rows.capture(rows.all())
-    assert held.places(np.arange(2)) == [f"0@{Position(1, 10, 0)}".encode(), None]
+    assert held.locations(np.arange(2)) == [f"0@{Position(1, 10, 0)}".encode(), None]
     assert held.position(1) < before_the_log()

@@ -11,7 +11,7 @@ from query_service.index.vector import evaluate, needed_paths, prepare, split
 from query_service.index.verdicts import CHARS_PER_TEXT
 from sowline.filter import compile_filter
 from sowline.filter.printer import text_of
-from sowline.path import Path, parse_path
+from sowline.model.path import Path, parse_path
 
 
 def columns_of(*documents: dict[str, Any] | None) -> dict[Path, Column]:
@@ -89,13 +89,18 @@ def test_rows_that_no_column_has_seen_never_match() -> None:
 
 def test_what_a_column_cannot_hold_is_undecided() -> None:
     """But where another term fails: there no answer could match."""
-    documents = [{"a": [1, 2], "b": 1}, {"a": [1, 2], "b": 0}, {"a": 1, "b": 1}, {"a": 1, "b": [1]}]
+    documents: list[dict[str, Any]] = [
+        {"a": [1, 2], "b": 1},
+        {"a": [1, 2], "b": 0},
+        {"a": 1, "b": 1},
+        {"a": 1, "b": [1]},
+    ]
     assert found("/a = 1 AND /b = 1", *documents) == ([2], [0, 3])
 
 
 def test_conversions_are_the_filter_languages() -> None:
     """A string constant asks numbers too, a number asks strings; LIKE sees what JSON would show."""
-    documents = [{"a": 5}, {"a": "5"}, {"a": "05"}, {"a": 5.0}, {"a": True}, {"a": "x"}]
+    documents: list[dict[str, Any]] = [{"a": 5}, {"a": "5"}, {"a": "05"}, {"a": 5.0}, {"a": True}, {"a": "x"}]
     assert found("/a = '5'", *documents) == ([0, 1, 3], None)
     assert found("/a = 5", *documents) == ([0, 1, 2, 3], None)
     assert found("/a > 5", *documents) == ([5], None)
@@ -158,7 +163,7 @@ def test_verdicts_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_texts_of_many_numbers_are_left_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judging each would take long, and can't be done in steps; strings and booleans are decided."""
     monkeypatch.setattr(masks, "NUMBERS_JUDGED_MAX", 1)
-    documents = [{"a": 5}, {"a": 1.5}, {"a": True}, {"a": "5"}, {"a": "x"}, {"a": [5]}]
+    documents: list[dict[str, Any]] = [{"a": 5}, {"a": 1.5}, {"a": True}, {"a": "5"}, {"a": "x"}, {"a": [5]}]
     assert found("/a LIKE '5'", *documents) == ([3], [0, 1, 5])
     assert found("NOT /a BEGINS WITH ('5')", *documents) == ([2, 4], [0, 1, 5])
     assert found("/a LIKE '5'", *documents[1:4]) == ([0, 2], None)

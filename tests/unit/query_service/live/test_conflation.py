@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.property.clock import clock, on_clock
-from tests.unit.sessions import Json, Server, view_of
+from tests.unit.query_service.sessions import Json, Server, view_of
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ async def test_what_waits_for_a_client_that_does_not_read_is_bounded() -> None:
             for number in range(20):
                 server.put({"id": number, "n": n})
             await clock().tick(5)
-            assert client.outbox.bytes < 10_000
+            assert client.outbox.unsent_bytes < 10_000
         for _ in range(4):
             view = view_of(await client.read(), view)
             await clock().tick(10)
@@ -193,7 +193,7 @@ async def test_where_each_record_is_told_of_the_key_is_the_records(
     client.ask(command, **fields | {"options": options})
     failures = [m["reason"] for m in await client.read() if m["command"] == "ack"]
     assert failures == ([] if key == "/id" else ["invalid options"])
-    assert server.hub.live == (key == "/id")
+    assert server.dispatcher.live == (key == "/id")
 
 
 @on_clock

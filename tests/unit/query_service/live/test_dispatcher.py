@@ -2,21 +2,21 @@
 
 import json
 
-from fanout.subscription import Subscription
-from query_service.active import Active
-from query_service.outbox import Outbox
-from query_service.query import Selection
+from fanout.engine.subscription import Subscription
+from query_service.live.subscription import LiveSubscription
+from query_service.outbox.outbox import Outbox
+from query_service.query.selection import Selection
 from sowline.filter import compile_filter
-from sowline.options import Options
-from sowline.position import Position
-from tests.unit.sessions import Server
+from sowline.model.position import Position
+from sowline.protocol.options import Options
+from tests.unit.query_service.sessions import Server
 
 
-def live(server: Server, outbox: Outbox, sub_id: str, text: str = "") -> Active:
+def live(server: Server, outbox: Outbox, sub_id: str, text: str = "") -> LiveSubscription:
     """Return a live subscription."""
     engine = Subscription(compile_filter(text), oof=True)
-    active = Active(outbox, sub_id, server.topic, engine, Selection(options=Options(oof=True)))
-    server.hub.add(active)
+    active = LiveSubscription(outbox, sub_id, server.topic, engine, Selection(options=Options(oof=True)))
+    server.dispatcher.add(active)
     return active
 
 
@@ -27,8 +27,8 @@ async def test_clients_get_their_own_messages() -> None:
         live(server, box, "s", text)
     server.put({"id": 1, "a": 1})
     assert [len(box._messages) for box in boxes] == [1, 1, 0]
-    assert (server.hub.live, server.hub.messages_sent) == (3, 2)
-    assert (server.hub.live_in("orders"), server.hub.live_in("others")) == (3, 0)
+    assert (server.dispatcher.live, server.dispatcher.messages_sent) == (3, 2)
+    assert (server.dispatcher.live_in("orders"), server.dispatcher.live_in("others")) == (3, 0)
     assert json.loads((await boxes[1].take())[0])["sids"] == ["s"]
 
 
@@ -37,9 +37,9 @@ async def test_who_is_removed_is_told_nothing() -> None:
     server, box = Server().loaded(), Outbox(1000)
     active = live(server, box, "s")
     for _ in range(2):
-        server.hub.remove(active)
+        server.dispatcher.remove(active)
     server.put({"id": 1})
-    assert (server.hub.live, len(box._messages)) == (0, 0)
+    assert (server.dispatcher.live, len(box._messages)) == (0, 0)
 
 
 async def test_who_is_too_slow_falls_behind_where_it_was_left() -> None:
@@ -48,5 +48,5 @@ async def test_who_is_too_slow_falls_behind_where_it_was_left() -> None:
     active = live(server, box, "s")
     server.put({"id": 1})
     server.put({"id": 2})
-    assert (server.hub.live, len(box._messages)) == (0, 1)
+    assert (server.dispatcher.live, len(box._messages)) == (0, 1)
     assert active.positions == {0: Position(0, 0)}

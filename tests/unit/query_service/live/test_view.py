@@ -7,13 +7,14 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from fanout.subscription import Sighting
-from query_service.pages import PageView
-from query_service.query import Limits, Query
-from sowline.change import Change
-from sowline.key import sow_key
-from sowline.position import Position
-from tests.unit.sessions import DOMAIN, Client, Json, Server, settled, view_of
+from fanout.engine.subscription import ChangeView
+from query_service.live.pages import PageView
+from query_service.query.query import Query
+from query_service.query.selection import QueryLimits
+from sowline.model.key import sow_key
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
 
 PAGE = {"order_by": "/n", "top_n": 2, "skip_n": 1}
 TOTALS = "oof,grouping=[/g],projection=[/g,SUM(/n) AS /total,COUNT(/n) AS /count]"
@@ -83,7 +84,7 @@ async def test_pages_share_a_set_and_end_with_their_subscribers(server: Server) 
     for client, skip in ((first, 0), (second, 1)):
         client.ask("sow_and_subscribe", order_by="/n", top_n=1, skip_n=skip, sub_id="s")
     await settled()
-    assert (len(server.hub._views["orders"]), server.hub.live) == (1, 2)
+    assert (len(server.dispatcher._views["orders"]), server.dispatcher.live) == (1, 2)
     server.put({"id": 1, "n": 5})
     server.put({"id": 2, "n": 4})
     assert ids(await first.read()) == [("publish", 1), ("publish", 2)]
@@ -91,7 +92,7 @@ async def test_pages_share_a_set_and_end_with_their_subscribers(server: Server) 
     for client in (first, second):
         client.ask("unsubscribe", sub_id="s")
         await settled()
-    assert (server.hub._views["orders"], server.hub.live) == ({}, 0)
+    assert (server.dispatcher._views["orders"], server.dispatcher.live) == ({}, 0)
 
 
 async def test_a_select_list_and_options_hold_in_a_page(server: Server) -> None:
@@ -136,7 +137,7 @@ async def test_what_can_not_be_is_refused(server: Server, command: str, fields: 
     client.ask(command, **fields)
     (failure,) = await client.read()
     assert (failure["status"], failure["reason"]) == ("failure", reason)
-    assert server.hub.live == 0
+    assert server.dispatcher.live == 0
 
 
 # groups
@@ -225,7 +226,7 @@ async def test_groups_of_a_guess_are_told_whole(server: Server) -> None:
 
 async def test_too_many_groups_end_the_subscription() -> None:
     """With the reason; another one is as it was."""
-    server = Server(limits=Limits(groups_max=2)).loaded()
+    server = Server(limits=QueryLimits(groups_max=2)).loaded()
     client = server.connect()
     client.ask("sow_and_subscribe", options=TOTALS, sub_id="g")
     client.ask("subscribe", sub_id="plain")
@@ -239,7 +240,7 @@ async def test_too_many_groups_end_the_subscription() -> None:
         "publish",
         2,
     )
-    assert server.hub.live == 1
+    assert server.dispatcher.live == 1
 
 
 # views that can't be filled
@@ -260,7 +261,7 @@ async def test_what_breaks_a_view_while_it_is_filled_ends_it(
         if amid == "loading":
             raise ZeroDivisionError("mine")
 
-    def broken(self: PageView, partition: int, seen: Sighting) -> object:
+    def broken(self: PageView, partition: int, seen: ChangeView) -> object:
         if amid != "loading":
             raise ZeroDivisionError("mine")
         return take(self, partition, seen)
@@ -272,12 +273,12 @@ async def test_what_breaks_a_view_while_it_is_filled_ends_it(
         client.ask("sow_and_subscribe", **PAGE)
     await begun.wait()
     await settled()
-    (view,) = server.hub._views["orders"].values()
+    (view,) = server.dispatcher._views["orders"].values()
     server.put({"id": 1, "n": 1})
     go_on.set()
     with structlog.testing.capture_logs() as logged:
         await settled()
-    assert view.apply(0, Sighting(changed(server), server.topic.about, "orders:0", server.last[0])) == 0
+    assert view.apply(0, ChangeView(changed(server), server.topic.metadata, "orders:0", server.last[0])) == 0
     assert view._pending is None
     for client in clients:
         (failure,) = await client.read()
@@ -288,7 +289,7 @@ async def test_what_breaks_a_view_while_it_is_filled_ends_it(
         )
         assert "mine" not in failure["message"]
     assert [entry["topic"] for entry in logged] == ["orders"]
-    assert (server.hub._views["orders"], server.hub.live) == ({}, 0)
+    assert (server.dispatcher._views["orders"], server.dispatcher.live) == ({}, 0)
     monkeypatch.undo()
     clients[0].ask("sow_and_subscribe", **PAGE)
     assert [message["command"] for message in await clients[0].read()] == ["group_begin", "group_end"]
@@ -408,7 +409,7 @@ def laid_over(messages: list[Json]) -> str:
 
 async def test_an_expired_bookmark_fails_or_resets(server: Server) -> None:
     """As the client asked."""
-    limits = Limits(undo_max=2)
+    limits = QueryLimits(undo_max=2)
     server = Server(limits=limits).loaded()
     with server.patched():
         for number in range(5):

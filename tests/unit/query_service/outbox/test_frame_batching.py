@@ -1,6 +1,6 @@
 """Rounds: when writers are woken, on a clock that the test owns."""
 
-from query_service.rounds import WAIT_SECONDS_MAX, Rounds
+from query_service.outbox.frame_batching import WAIT_SECONDS_MAX, FrameBatching
 from tests.property.clock import clock, on_clock
 
 
@@ -8,13 +8,13 @@ class Writers:
     """Those who are woken, and how long their turn takes."""
 
     def __init__(self, seconds: float) -> None:
-        self.rounds = Rounds()
+        self.frame_batching = FrameBatching()
         self.woken: list[tuple[str, float]] = []
         self._seconds = seconds
 
     def wait(self, name: str) -> None:
         """Let a writer be woken in the next round."""
-        self.rounds.add(lambda: self._wake(name))
+        self.frame_batching.add(lambda: self._wake(name))
 
     def _wake(self, name: str) -> None:
         self.woken.append((name, round(clock().time(), 6)))

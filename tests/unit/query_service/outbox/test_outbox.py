@@ -2,7 +2,7 @@
 
 import asyncio
 
-from query_service.outbox import BACKLOG_BYTES_MIN, FRAME_BYTES, FRAME_MESSAGES_MAX, Backlogs, Outbox
+from query_service.outbox.outbox import BACKLOG_BYTES_MIN, FRAME_BYTES, FRAME_MESSAGES_MAX, Backlogs, Outbox
 
 
 async def test_messages_go_out_in_order() -> None:

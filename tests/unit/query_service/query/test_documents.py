@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
-from query_service.record import read_record
-from query_service.rights import Entitlement
-from sowline.document import compile_condition
+from query_service.authorization.entitlements import Entitlement
+from query_service.query.record_reads import read_record
+from sowline.emodb import compile_condition
 from sowline.errors import SowlineError
-from sowline.position import Position
+from sowline.model.position import Position
 from tests.property.clock import clock, on_clock
 from tests.unit.documents import Documents
-from tests.unit.sessions import Client, Json, Server, settled, view_of
+from tests.unit.query_service.sessions import Client, Json, Server, settled, view_of
 
 
 @pytest.fixture
@@ -237,8 +237,8 @@ async def test_explain_tells_what_indexes_leave_to_a_condition(server: Documents
     client: Client = server.connect()
     client.ask("explain", filter="/n >= 15", condition='{..,"n":lt(17)}')
     (answer,) = await client.read()
-    (road,) = answer["roads"]
-    assert (road["road"], road["read"], road["matches"]) == ("memo index", 5, 2)
+    (access_path,) = answer["access_paths"]
+    assert (access_path["access_path"], access_path["read"], access_path["matches"]) == ("memo index", 5, 2)
 
 
 async def test_a_proof_counts_what_meets_the_condition(server: Documents) -> None:
@@ -489,7 +489,7 @@ async def test_redundant_writes_are_not_told_to_those_who_say_so(
         await clock().tick(1)
         assert [len(told(await client.read())) for client in (every, some)] == [1, count]
     assert server.topic.positions == {0: Position(0, 5)}
-    assert some.session._subscriptions["1"].serving._actives[0].told == {0: Position(0, 5)}  # type: ignore[union-attr]
+    assert [status.behind_positions for status in some.session.subscription_statuses()] == [0]
 
 
 @pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from query_service.rights import Entitlement, Rights, to_read
+from query_service.authorization.entitlements import Entitlement, Rights, to_read
 from sowline.filter import compile_filter
-from sowline.select import parse_select
-from tests.unit.sessions import Client, Json, Server
+from sowline.model.select import parse_select
+from tests.unit.query_service.sessions import Client, Json, Server
 
 RIGHTS = Rights(
     to_read(Entitlement("orders", compile_filter("/desk = 'NY'"), parse_select("[-/secret,-/more/secret]")))

@@ -5,20 +5,21 @@ from typing import Any
 import orjson
 import pytest
 
-from query_service import past
-from query_service.grouping import GroupedQuery
-from query_service.query import Limits, Query, Selection
-from query_service.replica import Placed
-from query_service.state import State
-from sowline.change import Change
+from query_service.query import past
+from query_service.query.grouping import GroupedQuery
+from query_service.query.query import Query
+from query_service.query.selection import QueryLimits, Selection
+from query_service.replica.partition_replica import EventAtOffset
+from query_service.topics.state import ServedTopics
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
+from sowline.expressions.order import parse_order
 from sowline.filter import compile_filter
-from sowline.key import sow_key
-from sowline.options import parse_options
-from sowline.order import parse_order
-from sowline.position import Position
-from sowline.topics import parse_topics
-from tests.unit.sessions import DOMAIN, Json, Server
+from sowline.model.key import sow_key
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.protocol.options import parse_options
+from tests.unit.query_service.sessions import DOMAIN, Json, Server
 
 HISTORY = ", history: {window: 1h}"
 FIRST = 1000
@@ -37,7 +38,7 @@ def query(server: Server, at: int, text: str = "", **given: Any) -> Query:
     """Return a query at a time that has begun."""
     order, options = parse_order(given.pop("order_by", "")), parse_options(given.pop("options", ""))
     selection = Selection(compile_filter(text), options, order, **given)
-    asked = Query([server.topic], selection, Limits(), at)
+    asked = Query([server.topic], selection, QueryLimits(), at)
     assert asked.begin_now()
     return asked
 
@@ -112,7 +113,7 @@ async def test_a_group_takes_what_is_not_known_for_old() -> None:
     """Its latest record is another one, if there is one of which it is known."""
     server = reloaded()
     options = parse_options("grouping=[/id],projection=[/n AS /latest, COUNT(1) AS /count]")
-    grouped = GroupedQuery(server.topic, Selection(options=options), Limits(), FIRST + 4)
+    grouped = GroupedQuery(server.topic, Selection(options=options), QueryLimits(), FIRST + 4)
     await grouped.begin()
     assert [record["data"] for record in await records(grouped)] == [{"latest": 2, "count": 2}]
     assert grouped.positions == {"orders": {0: Position(0, 4)}}
@@ -134,7 +135,7 @@ async def test_explain_has_an_entry_for_what_has_changed() -> None:
     assert explained == [
         {
             "topic": "orders",
-            "road": "memo index",
+            "access_path": "memo index",
             "index": "/n",
             "indexed": "/n > 0",
             "records": 4,
@@ -142,7 +143,7 @@ async def test_explain_has_an_entry_for_what_has_changed() -> None:
             "read": 0,
             "matches": 3,
         },
-        {"topic": "orders", "road": "history", "records": 1, "candidates": 1, "read": 1, "matches": 1},
+        {"topic": "orders", "access_path": "history", "records": 1, "candidates": 1, "read": 1, "matches": 1},
     ]
 
 
@@ -175,9 +176,9 @@ async def test_an_order_by_ranks_reads_few_bodies(at_once: int, monkeypatch: pyt
     assert await values(asked) == [6, 7, 8]
     assert asked.result.stats["matches"] == 50
     assert await values(query(server, FIRST + 60, order_by="/n", top_n=3)) == [-2, -1, 0]
-    part = asked.parts[0]
-    assert len(part.captured) == (50 if at_once < 0 else 9)
-    (foremost,) = await asked._foremost(part, part.decided)
+    topic_slice = asked.topic_slices[0]
+    assert len(topic_slice.captured) == (50 if at_once < 0 else 9)
+    (foremost,) = await asked._foremost(topic_slice, topic_slice.decided)
     assert len(foremost[1]) == 9
 
 
@@ -198,16 +199,16 @@ async def test_each_topic_has_its_granularity() -> None:
         f"{{name: {name}, key: /id, history: {{window: 1h, granularity: {granularity}}}}}"
         for name, granularity in zip(names, ("0s", "10ms", "1s"), strict=True)
     )
-    state = State(parse_topics(f"topics: [{topics}]"), 10)
+    state = ServedTopics(parse_topics(f"topics: [{topics}]"), 10)
     for name in names:
         state.loaded([(f"{name}.changes", 0)])
         last, previous = Position(0, -1), None
         for offset in range(25):
             body, place = orjson.dumps({"id": 1, "n": offset}), Position(0, offset)
             change = Change(b"1", body, previous, place, last, "publish", 10_000 + offset)
-            state.take({(f"{name}.changes", 0): [Placed(offset, change)]})
+            state.take({(f"{name}.changes", 0): [EventAtOffset(offset, change)]})
             last, previous = place, body
-    asked = Query(list(state.topics.values()), Selection(order=parse_order("/n")), Limits(), 10_017)
+    asked = Query(list(state.topics.values()), Selection(order=parse_order("/n")), QueryLimits(), 10_017)
     await asked.begin()
     assert await values(asked) == [0, 10, 17]
     assert asked.bookmark == "a:0@17;b:0@10;c:0@0"
@@ -216,10 +217,10 @@ async def test_each_topic_has_its_granularity() -> None:
 async def test_a_time_may_expire_before_the_instant_is_taken() -> None:
     """Then there is no answer, rather than a wrong one."""
     server = served({"id": 1, "n": 1}, more=", history: {window: 3ms}")
-    asked = Query([server.topic], Selection(), Limits(), FIRST)
+    asked = Query([server.topic], Selection(), QueryLimits(), FIRST)
     for n in range(2, 9):
         server.put({"id": 1, "n": n})
     with pytest.raises(SowlineError) as error:
         asked.begin_now()
     assert error.value.reason == "history expired"
-    assert asked.parts == []
+    assert asked.topic_slices == []

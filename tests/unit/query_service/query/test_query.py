@@ -6,16 +6,18 @@ from typing import Any
 import orjson
 import pytest
 
-from query_service.query import CHUNK, Limits, Query, Selection
+from query_service.cooperative import CHUNK
+from query_service.query.query import Query
+from query_service.query.selection import QueryLimits, Selection
 from sowline.errors import SowlineError
+from sowline.expressions.order import parse_order
 from sowline.filter import compile_filter
-from sowline.key import sow_key
-from sowline.options import parse_options
-from sowline.order import parse_order
-from tests.unit.sessions import DOMAIN, Server
+from sowline.model.key import sow_key
+from sowline.protocol.options import parse_options
+from tests.unit.query_service.sessions import DOMAIN, Server
 
 
-def query(server: Server, text: str = "", limits: Limits = Limits(), **given: Any) -> Query:  # noqa: B008
+def query(server: Server, text: str = "", limits: QueryLimits = QueryLimits(), **given: Any) -> Query:  # noqa: B008
     """Return a query of this instant."""
     order = parse_order(given.pop("order_by", ""))
     asked = Query([server.topic], Selection(compile_filter(text), order=order, **given), limits)
@@ -80,16 +82,16 @@ async def test_a_body_comes_as_it_is_stored() -> None:
 async def test_a_result_has_a_largest_number_of_records() -> None:
     """One more than the limit is an error; the limit is none; top_n keeps within it."""
     server = filled({}, {}, {})
-    assert len(await found(query(server, limits=Limits(records_max=3)))) == 3
-    assert len(await found(query(server, limits=Limits(records_max=2), top_n=2))) == 2
+    assert len(await found(query(server, limits=QueryLimits(records_max=3)))) == 3
+    assert len(await found(query(server, limits=QueryLimits(records_max=2), top_n=2))) == 2
     with pytest.raises(SowlineError) as error:
-        await found(query(server, limits=Limits(records_max=2)))
+        await found(query(server, limits=QueryLimits(records_max=2)))
     assert error.value.reason == "result too large"
 
 
 async def test_groups_are_limited_as_records_are() -> None:
     """Each group is one record of the result."""
-    server = Server(limits=Limits(records_max=2)).loaded()
+    server = Server(limits=QueryLimits(records_max=2)).loaded()
     for number in range(3):
         server.put({"id": number, "a": number % 2})
     client = server.connect()
@@ -105,16 +107,16 @@ async def test_groups_are_limited_as_records_are() -> None:
 async def test_a_result_has_a_largest_size() -> None:
     """Bytes are counted as they go on the wire."""
     server = filled({}, {"pad": "x" * 1000})
-    assert len(await found(query(server, limits=Limits(bytes_max=1300)))) == 2
+    assert len(await found(query(server, limits=QueryLimits(bytes_max=1300)))) == 2
     with pytest.raises(SowlineError) as error:
-        await found(query(server, limits=Limits(bytes_max=1000)))
+        await found(query(server, limits=QueryLimits(bytes_max=1000)))
     assert error.value.reason == "result too large"
 
 
 async def test_a_query_may_work_for_so_long() -> None:
     """What takes longer is ended, and says so."""
     with pytest.raises(SowlineError) as error:
-        await found(query(filled({}), limits=Limits(seconds_max=1e-9)))
+        await found(query(filled({}), limits=QueryLimits(seconds_max=1e-9)))
     assert error.value.reason == "query too long"
 
 
@@ -131,7 +133,7 @@ PAGES: list[dict[str, int]] = [
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("order_by", ["", "/n", "/n DESC", "/g DESC, /n", "/n TEXT", "/no/such"])
-async def test_order(order_by: str, page: dict[str, int], partitions: int) -> None:
+async def test_order(order_by: str, page: dict[str, Any], partitions: int) -> None:
     """Sorted by the order's keys, ties by SOW key; `skip_n` are left out before `top_n` are returned."""
     bodies = [{"n": n, "g": number % 2} for number, n in enumerate(("b", 2, "a", None, 2))]
     order = parse_order(order_by)

@@ -6,17 +6,19 @@ from typing import Any
 
 import pytest
 
-from query_service.deltas import posted_deltas
-from query_service.record import read_record
-from query_service.rights import Entitlement, Rights, to_read, to_write
-from query_service.timeline_answer import wanted_of
-from query_service.writing import posted_writes, writes_of
+from query_service.authorization.entitlements import Entitlement, Entitlements, Rights, to_read, to_write
+from query_service.query.record_reads import read_record
+from query_service.query.timeline_read import timeline_request_of
+from query_service.writes.delta_requests import posted_deltas
+from query_service.writes.requests import compared, posted_writes, writes_of
 from sowline.errors import SowlineError
 from sowline.filter import compile_filter
-from sowline.key import sow_key
-from sowline.select import parse_select
-from sowline.wire import Request, SowKeys
-from tests.unit.sessions import DOMAIN, Client, Json, Server, view_of
+from sowline.model.key import sow_key
+from sowline.model.select import parse_select
+from sowline.protocol.command import read_command
+from sowline.protocol.request import Request, SowKeys
+from tests.property.clock import clock, on_clock
+from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, view_of
 
 NEW_YORK = Entitlement("^orders.*", compile_filter("/desk = 'NY'"))
 NAMES = Entitlement("orders", select=parse_select("[-/,+/id,+/name]"))
@@ -75,14 +77,14 @@ async def test_what_was_looked_at_is_not_told(server: Server, fields: Json) -> N
     client = server.connect(TRADER)
     client.ask("explain", **fields)
     (said,) = await client.read()
-    assert said["roads"][0].keys() & {"records", "candidates", "read", "matches"} == {"matches"}
+    assert said["access_paths"][0].keys() & {"records", "candidates", "read", "matches"} == {"matches"}
     client.ask("sow", ack_type="stats", **fields)
     stats = next(m for m in await client.read() if m["command"] == "ack")
     assert (stats["topic_matches"], stats["matches"]) == (1 if "sow_keys" in fields else 2, 0)
     everybody = server.connect()
     everybody.ask("explain", sow_keys=[key_of(1), key_of(9)])
     (said,) = await everybody.read()
-    assert (said["roads"][0]["records"], said["roads"][0]["candidates"]) == (1, 1)
+    assert (said["access_paths"][0]["records"], said["access_paths"][0]["candidates"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +175,7 @@ async def test_groups_in_place_of_a_page(server: Server, rights: Rights) -> None
     await client.read()
     server.put({"id": 1, "desk": "LN", "name": "a", "n": "secret"})
     groups = "grouping=[/id],projection=[/id,COUNT(/id) AS /c],oof,replace"
-    client.ask("sow_and_subscribe", sub_id="s", options=groups, command_id="2")
+    client.ask("sow_and_subscribe", sub_id="s", options=groups, command_id="2", top_n=5, skip_n=0)
     told = await client.read()
     assert "secret" not in json.dumps(told)
     assert next(m for m in told if m["command"] == "group_begin")["reset"]
@@ -205,7 +207,7 @@ def test_a_timeline_is_for_who_may_see_all(rights: Rights) -> None:
     """It tells what a document was, also while it could not be seen."""
     server = Server(definition=DOCUMENTS).loaded()
     with pytest.raises(SowlineError, match="all of orders") as error:
-        wanted_of(server.state, Request(command="timeline", topic="orders", key="1"), rights)
+        timeline_request_of(server.state, Request(command="timeline", topic="orders", key="1"), rights)
     assert error.value.reason == "not entitled"
 
 
@@ -259,13 +261,28 @@ def test_records_of_others_are_not(server: Server, command: str, body: Json | No
 
 @pytest.mark.parametrize("odd", ["{},{}", " {1}", "{1} ", ",{1}"])
 def test_a_key_is_one_key(server: Server, odd: str) -> None:
-    """What the log would read as another key, or as several, was not looked at as those."""
-    request = Request(
-        command="sow_delete", topic="orders", sow_keys=SowKeys([odd.format(key_of(1), key_of(2))])
-    )
-    with pytest.raises(SowlineError, match="without commas") as error:
-        writes_of(server.state, request, TRADER)
-    assert error.value.reason == "bad header"
+    """What is looked at is what the log says: it does not read it as another key, or as several."""
+    key = odd.format(key_of(1), key_of(2))
+    request = Request(command="sow_delete", topic="orders", sow_keys=SowKeys([key]))
+    [writing] = writes_of(server.state, request, TRADER)
+    assert read_command(writing.write.headers).keys == (key,)
+
+
+@pytest.mark.parametrize(
+    ("read", "records"),
+    [
+        (to_read(Entitlement("orders")), 2),
+        (to_read(NAMES), 2),
+        (to_read(NEW_YORK), 1),
+        (to_read(), 1),
+    ],
+)
+def test_a_write_is_compared_with_what_may_be_seen(server: Server, read: Entitlements, records: int) -> None:
+    """Its `topic_matches` counts a topic's records only for who may see them all; else those it has deleted."""
+    rights = Rights(read, to_write(Entitlement("orders")))
+    keys = {"keys": key_of(1)}
+    writings = posted_writes(server.state, "orders", "sow_delete", keys, [], rights)
+    assert compared(writings, [1]) == records
 
 
 def test_a_delete_by_filter_is_of_ones_own(server: Server) -> None:
@@ -307,3 +324,40 @@ def test_messages_without_records_are_asked_too() -> None:
     posted(server, "publish", MINE)
     with pytest.raises(SowlineError, match="to write a record"):
         posted(server, "publish", THEIRS)
+
+
+# what a change tells
+
+
+@pytest.mark.parametrize("first", ["anybody", "trader"])
+async def test_users_who_may_see_different_records_share_no_message(server: Server, first: str) -> None:
+    """A record leaves the view of both: the one may see what it has become, the other may not."""
+    clients = {}
+    for who in ("anybody", "trader") if first == "anybody" else ("trader", "anybody"):
+        clients[who] = server.connect(TRADER) if who == "trader" else server.connect()
+        clients[who].ask("sow_and_subscribe", sub_id="s", filter="/desk = 'NY'", options="oof")
+        await clients[who].read()
+    server.put({"id": 1, "desk": "LN", "name": "secret"}, correlation="deal-7")
+    (seen,), (hidden,) = await clients["anybody"].read(), await clients["trader"].read()
+    assert (seen["reason"], seen["data"]["name"], seen["correlation_id"]) == ("match", "secret", "deal-7")
+    assert (hidden["reason"], hidden["data"]["name"]) == ("entitlement", "a")
+    assert "correlation_id" not in hidden
+
+
+@pytest.mark.parametrize("options", ["oof", "oof,conflation=50ms"])
+@pytest.mark.parametrize("command", ["subscribe", "sow_and_delta_subscribe"])
+@on_clock
+async def test_a_correlation_id_is_told_with_what_may_be_seen(
+    server: Server, command: str, options: str
+) -> None:
+    """Of a write that takes a record out of sight it is not told, nor of one to a record that is not in sight."""
+    client = server.connect(TRADER)
+    client.ask(command, options=options)
+    await client.read()
+    server.put({"id": 2, "desk": "LN", "name": "x"}, correlation="hidden")
+    server.put({"id": 1, "desk": "NY", "name": "y"}, correlation="shown")
+    await clock().tick(60)
+    assert [m.get("correlation_id") for m in await client.read()] == ["shown"]
+    server.put({"id": 1, "desk": "LN", "name": "z"}, correlation="hidden")
+    await clock().tick(60)
+    assert [(m["reason"], "correlation_id" in m) for m in await client.read()] == [("entitlement", False)]

@@ -5,28 +5,29 @@ from typing import Any
 
 import pytest
 
-from query_service.asking import (
-    asked_of,
+from query_service.authorization.entitlements import EVERYTHING
+from query_service.query.grouping import GroupedQuery
+from query_service.query.query import Query
+from query_service.query.read_request import (
+    bookmark_range_of,
     check_pace,
     is_view,
     live_filter,
     only_topic,
     query_of,
+    read_request_of,
     selection_of,
-    span_of,
     subscription_of,
     topics_of,
 )
-from query_service.grouping import GroupedQuery
-from query_service.query import Limits, Query
-from query_service.rights import EVERYTHING
-from query_service.state import State
+from query_service.query.selection import QueryLimits
+from query_service.topics.state import ServedTopics
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.filter.about import About
-from sowline.position import Position
-from sowline.span import Point, Span, parse_point
-from sowline.topics import parse_topics
-from sowline.wire import Request, read_request
+from sowline.filter.metadata import Metadata
+from sowline.model.bookmark_range import BookmarkRange, Point, parse_point
+from sowline.model.position import Position
+from sowline.protocol.request import Request, read_request
 
 TOPICS = (
     "topics: [{name: orders, key: /id, partitions: 2}, {name: order.lines, key: /id}, {name: x/y, key: /id}]"
@@ -34,9 +35,9 @@ TOPICS = (
 
 
 @pytest.fixture
-def state() -> State:
+def state() -> ServedTopics:
     """Three topics, loaded and empty."""
-    state = State(parse_topics(TOPICS), 10)
+    state = ServedTopics(parse_topics(TOPICS), 10)
     for topic in state.topics.values():
         state.loaded([(topic.definition.changes, number) for number in range(len(topic.partitions))])
     return state
@@ -68,7 +69,7 @@ def reason_of(error: pytest.ExceptionInfo[SowlineError]) -> str:
         ("^orders|x/y", ["orders", "x/y"]),
     ],
 )
-def test_topics(state: State, name: str, expected: list[str]) -> None:
+def test_topics(state: ServedTopics, name: str, expected: list[str]) -> None:
     """One by its name, or all whose whole names match a pattern, in the order of their definitions."""
     assert [topic.definition.name for topic in topics_of(state, name, EVERYTHING.read)] == expected
 
@@ -85,7 +86,7 @@ def test_topics(state: State, name: str, expected: list[str]) -> None:
         ("^(?=orders)", "bad regex topic"),
     ],
 )
-def test_no_topics(state: State, name: str, reason: str) -> None:
+def test_no_topics(state: ServedTopics, name: str, reason: str) -> None:
     """The reason is given; an unknown name is told what there is."""
     with pytest.raises(SowlineError) as error:
         topics_of(state, name, EVERYTHING.read)
@@ -96,7 +97,7 @@ def test_no_topics(state: State, name: str, reason: str) -> None:
 
 def test_a_topic_that_is_being_loaded_is_not_ready() -> None:
     """Nor is a pattern that matches one such, though others are loaded."""
-    state = State(parse_topics(TOPICS), 10)
+    state = ServedTopics(parse_topics(TOPICS), 10)
     state.loaded([("order.lines.changes", 0)])
     assert topics_of(state, "order.lines", EVERYTHING.read)
     for name in ("orders", "^.*"):
@@ -105,7 +106,7 @@ def test_a_topic_that_is_being_loaded_is_not_ready() -> None:
         assert reason_of(error) == "not ready"
 
 
-def test_pages_and_groups_are_of_one_topic(state: State) -> None:
+def test_pages_and_groups_are_of_one_topic(state: ServedTopics) -> None:
     """A pattern won't do, even where it matches one topic only."""
     topics = topics_of(state, "^orders", EVERYTHING.read)
     with pytest.raises(SowlineError) as error:
@@ -114,9 +115,9 @@ def test_pages_and_groups_are_of_one_topic(state: State) -> None:
     assert only_topic(request(), topics) is topics[0]
 
 
-def query(state: State, asked: Request) -> Query | GroupedQuery:
+def query(state: ServedTopics, asked: Request) -> Query | GroupedQuery:
     """Return the query that somebody asks for who may read everything."""
-    return query_of(asked, asked_of(state, asked, EVERYTHING), Limits())
+    return query_of(asked, read_request_of(state, asked, EVERYTHING), QueryLimits())
 
 
 # records
@@ -149,7 +150,7 @@ def test_what_is_wrong_is_told(fields: dict[str, Any], reason: str) -> None:
     assert reason_of(error) == reason
 
 
-def test_a_projection_makes_it_a_query_of_groups(state: State) -> None:
+def test_a_projection_makes_it_a_query_of_groups(state: ServedTopics) -> None:
     """Else it is one of records."""
     grouped = request(options="projection=[/g,COUNT(/id) AS /n],grouping=[/g]")
     assert isinstance(query(state, grouped), GroupedQuery)
@@ -174,7 +175,7 @@ def test_sow_keys_restrict_what_is_live() -> None:
     """Beside the filter; without them, the filter is as it was given."""
     both = live_filter(selection_of(request("subscribe", filter="/a = 1", sow_keys=["7", "8"])))
     for key, a, expected in (("7", 1, True), ("8", 1, True), ("9", 1, False), ("7", 2, False)):
-        assert both.matches_about({"a": a}, About(sow_key=key)) is expected
+        assert both.matches_about({"a": a}, Metadata(sow_key=key)) is expected
     plain = selection_of(request("subscribe", filter="/a = 1"))
     assert live_filter(plain) is plain.filter
 
@@ -193,18 +194,18 @@ def test_focus_needs_a_filter_that_does_not_change_by_itself() -> None:
 # spans
 
 
-def test_spans(state: State) -> None:
+def test_spans(state: ServedTopics) -> None:
     """Where a subscription begins and ends, as its request says."""
     topics = topics_of(state, "^order.*", EVERYTHING.read)
-    assert span_of(request(), topics) == Span()
-    assert span_of(request(bookmark="epoch"), topics) == Span(("epoch",))
+    assert bookmark_range_of(request(), topics) == BookmarkRange()
+    assert bookmark_range_of(request(bookmark="epoch"), topics) == BookmarkRange(("epoch",))
     both: Point = {"orders": {1: Position(0, 7)}, "order.lines": {0: Position(0, 3)}}
-    assert span_of(request(bookmark="orders:1@7;order.lines:0@3"), topics) == Span((both,))
-    assert span_of(request(topic="^order.*", bookmark="order.lines:0@3"), topics) == Span(
+    assert bookmark_range_of(request(bookmark="orders:1@7;order.lines:0@3"), topics) == BookmarkRange((both,))
+    assert bookmark_range_of(request(topic="^order.*", bookmark="order.lines:0@3"), topics) == BookmarkRange(
         ({"order.lines": {0: Position(0, 3)}},)
     )
     end = "orders:0@1,1@2;order.lines:0@3"
-    assert span_of(request(up_to=end), topics).end == parse_point(end)
+    assert bookmark_range_of(request(up_to=end), topics).end == parse_point(end)
 
 
 @pytest.mark.parametrize(
@@ -222,15 +223,15 @@ def test_spans(state: State) -> None:
         {"up_to": "orders:0@1,1@1,2@1"},
     ],
 )
-def test_spans_that_are_not(state: State, fields: dict[str, Any]) -> None:
+def test_spans_that_are_not(state: ServedTopics, fields: dict[str, Any]) -> None:
     """A bookmark of other logs, of partitions that there are not, an end without all partitions, or none at all."""
     with pytest.raises(SowlineError) as error:
-        span_of(request(**fields), topics_of(state, "orders", EVERYTHING.read))
+        bookmark_range_of(request(**fields), topics_of(state, "orders", EVERYTHING.read))
     assert reason_of(error) == "invalid bookmark"
 
 
 @pytest.mark.parametrize("bookmark", ["epoch", "orders:0@1,1@1", '["now"]', "[epoch..now]"])
-def test_a_query_is_of_a_time(state: State, bookmark: str) -> None:
+def test_a_query_is_of_a_time(state: ServedTopics, bookmark: str) -> None:
     """What records were at another place can't be told."""
     if bookmark == '["now"]':
         assert isinstance(query(state, request(bookmark=bookmark)), Query)
@@ -240,7 +241,7 @@ def test_a_query_is_of_a_time(state: State, bookmark: str) -> None:
     assert reason_of(error) == "invalid bookmark"
 
 
-def test_a_time_needs_history(state: State) -> None:
+def test_a_time_needs_history(state: ServedTopics) -> None:
     """Unless what is now will do."""
     with pytest.raises(SowlineError) as error:
         query(state, request(bookmark="20261121T120000Z"))

@@ -11,14 +11,14 @@ from unittest.mock import patch
 import orjson
 import pytest
 
-from query_service.rights import EVERYTHING
-from query_service.timeline_answer import TimelineReader, Told, wanted_of
+from query_service.authorization.entitlements import EVERYTHING
+from query_service.query.timeline_read import TimelineAnswer, TimelineReader, timeline_request_of
 from sowline.errors import SowlineError
-from sowline.kafka import near_runs
-from sowline.wire import Request
+from sowline.kafka.clients import near_runs
+from sowline.protocol.request import Request
 from tests.property.world import Written
 from tests.unit.documents import Documents
-from tests.unit.sessions import Client, Json, Server
+from tests.unit.query_service.sessions import Client, Json, Server
 
 WRITES: list[tuple[str | None, Json]] = [
     ('{..,"n":1}', {"command": "delta", "tags": "new"}),
@@ -48,23 +48,23 @@ class Stories(Documents):
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Let timelines be read from here."""
-        with patch("query_service.timeline_answer.read_at", self.read_at):
+        with patch("query_service.query.timeline_read.read_at", self.read_at):
             yield
 
-    async def told(self, key: str = "a", **given: Any) -> Told:
+    async def told(self, key: str = "a", **given: Any) -> TimelineAnswer:
         """Return a timeline."""
-        wanted = wanted_of(
+        wanted = timeline_request_of(
             self.state, Request(command="timeline", topic="orders", key=key, **given), EVERYTHING
         )
         with self.reading():
-            return await TimelineReader({}, self.limits.bytes_max).told(wanted)
+            return await TimelineReader({}, self.limits.bytes_max).read(wanted)
 
     async def versions(self, **given: Any) -> list[int]:
         """Return the versions of the writes that a timeline tells."""
         return [write["version"] for write in writes_of(await self.told(**given))]
 
 
-def writes_of(told: Told) -> list[Json]:
+def writes_of(told: TimelineAnswer) -> list[Json]:
     """Return the writes that are told."""
     writes: list[Json] = json_of(told.answer)["writes"]
     return writes
@@ -178,22 +178,28 @@ async def test_what_compaction_has_taken_is_left_out(server: Stories) -> None:
 
 async def test_what_is_beyond_the_limit_of_bytes_is_refused(server: Stories) -> None:
     """Whoever wants less of it says so."""
-    wanted = wanted_of(server.state, Request(command="timeline", topic="orders", key="a"), EVERYTHING)
+    wanted = timeline_request_of(
+        server.state, Request(command="timeline", topic="orders", key="a"), EVERYTHING
+    )
     with server.reading(), pytest.raises(SowlineError, match="limit") as refused:
-        await TimelineReader({}, 20).told(wanted)
+        await TimelineReader({}, 20).read(wanted)
     assert refused.value.reason == "result too large"
-    one = wanted_of(server.state, Request(command="timeline", topic="orders", key="a", limit=1), EVERYTHING)
+    one = timeline_request_of(
+        server.state, Request(command="timeline", topic="orders", key="a", limit=1), EVERYTHING
+    )
     with server.reading():
-        assert len((await TimelineReader({}, 1).told(one)).writes) == 1
+        assert len((await TimelineReader({}, 1).read(one)).writes) == 1
 
 
 async def test_without_kafka_it_says_so(server: Stories) -> None:
     """Nobody waits for ever."""
     reader = TimelineReader({}, 1000)
-    wanted = wanted_of(server.state, Request(command="timeline", topic="orders", key="a"), EVERYTHING)
-    away = patch("query_service.timeline_answer.read_at", side_effect=TimeoutError)
+    wanted = timeline_request_of(
+        server.state, Request(command="timeline", topic="orders", key="a"), EVERYTHING
+    )
+    away = patch("query_service.query.timeline_read.read_at", side_effect=TimeoutError)
     with away, pytest.raises(SowlineError, match="Kafka") as refused:
-        await reader.told(wanted)
+        await reader.read(wanted)
     assert refused.value.reason == "not ready"
 
 
@@ -274,7 +280,7 @@ async def test_a_replica_that_is_behind_a_place_is_waited_for(server: Stories) -
 
 async def test_every_field_of_a_write_is_described(server: Stories) -> None:
     """On the page of documents."""
-    page = (Path(__file__).parents[2] / "docs" / "emodb.md").read_text()
+    page = (Path(__file__).parents[4] / "docs" / "emodb.md").read_text()
     section = page.split("## Timeline")[1].split("\n## ")[0]
     described = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)))
     assert set(described) == {name for write in writes_of(await server.told()) for name in write}

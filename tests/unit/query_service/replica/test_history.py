@@ -4,20 +4,20 @@ import sys
 
 import pytest
 
-from query_service.history import (
+from query_service.index.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
+from query_service.replica.history import (
     INTERVAL_BYTES,
     SLACK_MIN,
     STATE_BYTES,
     Former,
     Histories,
-    History,
+    PartitionHistory,
     joined,
     time_text,
 )
-from query_service.rows import UNKNOWN_OFFSET, UNKNOWN_TIME, Rare, Rows
-from sowline import topics
-from sowline.change import Change
-from sowline.position import Position, before_the_log
+from sowline.config import topics
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import Change
 
 
 class Partition:
@@ -25,8 +25,8 @@ class Partition:
 
     def __init__(self, window: int = 1000, granularity: int = 0, histories: Histories | None = None) -> None:
         self.rows = Rows()
-        self.history = History(
-            topics.History(window=f"{window}ms", granularity=f"{granularity}ms"),  # type: ignore[arg-type]
+        self.history = PartitionHistory(
+            topics.HistoryDefinition(window=f"{window}ms", granularity=f"{granularity}ms"),  # type: ignore[arg-type]
             self.rows,
         )
         self.last = before_the_log()
@@ -179,12 +179,12 @@ def test_behind_a_hole_the_past_begins_anew() -> None:
     """From the end of its interval on."""
     partition = Partition(granularity=10)
     partition.put("a", "1", 10)
-    partition.history.begin_anew(25)
+    partition.history.restart(25)
     partition.put("a", "2", 28)
     assert (partition.history.floor, partition.history.states, partition.was(30)) == (30, 0, {})
     partition.put("a", "3", 31)
     assert partition.was(30) == {"a": "2"}
-    partition.history.begin_anew(12)
+    partition.history.restart(12)
     assert partition.history.floor == 30
 
 
@@ -220,7 +220,7 @@ def test_an_interval_that_is_too_large_alone_goes_too() -> None:
 
 def test_a_large_interval_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is void at once, and counted until it is gone; whoever applies changes is not kept for long."""
-    monkeypatch.setattr("query_service.history.SWEPT_AT_ONCE", 10)
+    monkeypatch.setattr("query_service.replica.history.SWEPT_AT_ONCE", 10)
     histories = Histories(10**6)
     partition = Partition(window=100, granularity=100, histories=histories)
     for number in range(95):
@@ -239,7 +239,7 @@ def test_a_large_interval_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_what_is_void_goes_before_what_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where there is no more room."""
-    monkeypatch.setattr("query_service.history.SWEPT_AT_ONCE", 10)
+    monkeypatch.setattr("query_service.replica.history.SWEPT_AT_ONCE", 10)
     histories = Histories(60 * STATE_BYTES)
     partition = Partition(window=100, granularity=100, histories=histories)
     for time in (1001, 1201):

@@ -3,11 +3,11 @@
 import pytest
 from msgspec.structs import replace
 
-from query_service.outcomes import Outcome, Outcomes
-from query_service.replica import Placed
-from sowline.change import DELETE, DELETED, Change, Event, Progress
-from sowline.command import PUBLISH, Origin
-from sowline.position import Position
+from query_service.replica.outcomes import CommandOutcome, Outcomes
+from query_service.replica.partition_replica import EventAtOffset
+from sowline.model.position import Position
+from sowline.protocol.change import DELETE, DELETED, Change, Event, Progress
+from sowline.protocol.command import PUBLISH, Origin
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def outcomes() -> Outcomes:
 
 def take(outcomes: Outcomes, partition: int, *events: Event) -> None:
     """Let the outcomes see events of a partition of `orders`."""
-    outcomes.take("orders", partition, [Placed(number, event) for number, event in enumerate(events)])
+    outcomes.take("orders", partition, [EventAtOffset(number, event) for number, event in enumerate(events)])
 
 
 def publish(offset: int) -> Change:
@@ -45,7 +45,7 @@ def test_a_change_says_that_its_command_was_applied(outcomes: Outcomes) -> None:
     """The offset names the command."""
     assert outcomes.of("orders", Origin(1, 5)) is None
     take(outcomes, 1, publish(5))
-    assert outcomes.of("orders", Origin(1, 5)) == Outcome("applied")
+    assert outcomes.of("orders", Origin(1, 5)) == CommandOutcome("applied")
     assert outcomes.of("orders", Origin(0, 5)) is None
     assert outcomes.of("orders", Origin(1, 4)) is None
 
@@ -53,11 +53,11 @@ def test_a_change_says_that_its_command_was_applied(outcomes: Outcomes) -> None:
 def test_a_progress_event_says_what_made_no_change(outcomes: Outcomes) -> None:
     """Repeats and refusals, each under its offset."""
     take(outcomes, 0, progress(8, {"7": "repeat", "8": "dead:bad body"}))
-    assert outcomes.of("orders", Origin(0, 7)) == Outcome("repeat")
+    assert outcomes.of("orders", Origin(0, 7)) == CommandOutcome("repeat")
     refused = outcomes.of("orders", Origin(0, 8))
     assert refused is not None
     assert refused.refusal == "bad body"
-    assert Outcome("applied").refusal is None
+    assert CommandOutcome("applied").refusal is None
 
 
 def test_a_delete_of_several_records_is_done_with_its_last(outcomes: Outcomes) -> None:
@@ -65,7 +65,7 @@ def test_a_delete_of_several_records_is_done_with_its_last(outcomes: Outcomes) -
     take(outcomes, 0, delete(3, 0, last=False))
     assert outcomes.of("orders", Origin(0, 3)) is None
     take(outcomes, 0, delete(3, 1, outcome="deleted 2"))
-    assert outcomes.of("orders", Origin(0, 3)) == Outcome("deleted 2", 2)
+    assert outcomes.of("orders", Origin(0, 3)) == CommandOutcome("deleted 2", 2)
 
 
 def test_a_delete_for_all_waits_for_all(outcomes: Outcomes) -> None:
@@ -83,13 +83,13 @@ def test_a_delete_for_all_waits_for_all(outcomes: Outcomes) -> None:
     take(outcomes, 2, progress(4, {"4": "deleted 0"}, {0: 2}))
     assert outcomes.of("orders", command, (1, 2)) is None
     take(outcomes, 2, progress(5, {"5": "deleted 0"}, {0: 3}))
-    assert outcomes.of("orders", command, (1, 2)) == Outcome("deleted 0", 2)
+    assert outcomes.of("orders", command, (1, 2)) == CommandOutcome("deleted 0", 2)
 
 
 def test_a_refused_delete_waits_for_nobody(outcomes: Outcomes) -> None:
     """It was not forwarded."""
     take(outcomes, 0, progress(3, {"3": "dead:bad filter"}))
-    assert outcomes.of("orders", Origin(0, 3), (1, 2)) == Outcome("dead:bad filter")
+    assert outcomes.of("orders", Origin(0, 3), (1, 2)) == CommandOutcome("dead:bad filter")
 
 
 def test_nothing_is_kept_while_nobody_waits(outcomes: Outcomes) -> None:
@@ -97,12 +97,12 @@ def test_nothing_is_kept_while_nobody_waits(outcomes: Outcomes) -> None:
     second = outcomes.begin("orders")
     take(outcomes, 0, publish(5))
     outcomes.end("orders", 1)
-    assert outcomes.of("orders", Origin(0, 5)) == Outcome("applied")
+    assert outcomes.of("orders", Origin(0, 5)) == CommandOutcome("applied")
     third = outcomes.begin("orders")
     take(outcomes, 0, publish(6))
     outcomes.end("orders", second)
     assert outcomes.of("orders", Origin(0, 5)) is None
-    assert outcomes.of("orders", Origin(0, 6)) == Outcome("applied")
+    assert outcomes.of("orders", Origin(0, 6)) == CommandOutcome("applied")
     outcomes.end("orders", third)
     take(outcomes, 0, publish(7))
     outcomes.begin("orders")

@@ -8,19 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from query_service.history import History
-from query_service.replica import (
+from query_service.index.rows import Rare, Rows
+from query_service.replica.history import PartitionHistory
+from query_service.replica.partition_replica import (
     CHANGE_BYTES,
     INDEX_STEP,
+    EventAtOffset,
     GapFound,
     PartitionReplica,
-    Placed,
     whole_records,
 )
-from query_service.rows import Rare, Rows
-from sowline import topics
-from sowline.change import AGAIN, Change, Event, Progress
-from sowline.position import Position, before_the_log
+from sowline.config import topics
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import AGAIN, Change, Event, Progress
 
 
 def change(offset: int, key: int = 1, body: bytes | None = b"{}", nth: int = 0, **given: Any) -> Change:
@@ -38,9 +38,9 @@ def progress(offset: int, after: int | None = None) -> Progress:
     return Progress(Position(0, offset), place, 0, {}, "", "", 1000 + offset, {})
 
 
-def placed(events: Iterable[Event], start: int = 0) -> list[Placed]:
+def placed(events: Iterable[Event], start: int = 0) -> list[EventAtOffset]:
     """Return the events at offsets of the changes topic that follow each other."""
-    return [Placed(offset, event) for offset, event in enumerate(events, start)]
+    return [EventAtOffset(offset, event) for offset, event in enumerate(events, start)]
 
 
 def replica_of(*events: Event, ring: int = 100, ring_bytes: int = 10**6) -> PartitionReplica:
@@ -62,14 +62,14 @@ def held(replica: PartitionReplica) -> dict[bytes, int]:
 def test_a_load_takes_nothing_late_from_an_ended_era() -> None:
     """An owner that did not know wrote it after the next era had begun; what is written again counts."""
     begun = progress(-1)._replace(position=Position(1, -1))
-    again = replace(change(9, 3), op=AGAIN, said_in=1)
+    again = replace(change(9, 3), op=AGAIN, emitted_in=1)
     replica = replica_of(change(5), begun, change(7), change(8, 2), again)
     assert held(replica) == {b"1": 5, b"3": 9}
 
 
 def test_a_load_goes_by_what_was_said_in_the_later_era() -> None:
     """Compaction may have taken the event with which an era began; what its owner has put right counts still."""
-    stale, again = change(7), replace(change(5), op=AGAIN, said_in=1)
+    stale, again = change(7), replace(change(5), op=AGAIN, emitted_in=1)
     end = progress(-1)._replace(position=Position(1, 4))
     assert held(replica_of(stale, again, end)) == held(replica_of(again, stale, end)) == {b"1": 5}
     later = replace(change(2), position=Position(1, 2))
@@ -271,7 +271,7 @@ def test_the_index_is_not_led_astray_by_stale_events() -> None:
     """An old event that was written late gives no entry."""
     replica = PartitionReplica(0, Rows(), 10)
     replica.load(placed([change(500), *(change(n) for n in range(2 * INDEX_STEP))]))
-    assert replica.offset_for(Position(0, 400)) == 0
+    assert [replica.offset_for(Position(0, offset)) for offset in (400, 498, 499)] == [0, 0, 0]
 
 
 def test_without_events_the_index_leads_to_the_end() -> None:
@@ -285,7 +285,7 @@ def test_without_events_the_index_leads_to_the_end() -> None:
 def past_of(*events: Event, follow: Sequence[Event] = ()) -> tuple[int, list[bytes]]:
     """Return from which offset on a replica's past can be told, and the records that have changed since, in order."""
     rows = Rows()
-    history = History(topics.History(window="1h"), rows)  # type: ignore[arg-type]
+    history = PartitionHistory(topics.HistoryDefinition(window="1h"), rows)  # type: ignore[arg-type]
     replica = PartitionReplica(3, rows, 100, history=history)
     replica.load(placed(events))
     replica.loaded()

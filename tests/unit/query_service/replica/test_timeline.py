@@ -6,13 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from query_service import timeline as module
-from query_service.replica import PartitionReplica, Placed
-from query_service.rows import Rows
-from query_service.timeline import DOCUMENT_BYTES, PRUNED_A_STEP, WRITE_BYTES, Noted, Timeline, Timelines
-from sowline.change import AGAIN, RESET, Change
-from sowline.document.writes import Writes
-from sowline.position import Position
+from query_service.index.rows import Rows
+from query_service.replica import timeline as module
+from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from query_service.replica.timeline import (
+    DOCUMENT_BYTES,
+    PRUNED_A_STEP,
+    WRITE_BYTES,
+    Noted,
+    Timeline,
+    Timelines,
+)
+from sowline.emodb.writes import Writes
+from sowline.model.position import Position
+from sowline.protocol.change import AGAIN, RESET, Change
 
 TTL = 100
 ROOM = DOCUMENT_BYTES + 18 * WRITE_BYTES
@@ -135,6 +142,6 @@ def test_a_repeat_is_noted_once_and_a_dead_owner_not_at_all() -> None:
     assert noted(timeline) == [7, 4, 1, 0]
 
 
-def placed(*changes: Change, start: int = 0) -> list[Placed]:
+def placed(*changes: Change, start: int = 0) -> list[EventAtOffset]:
     """Return the changes at offsets that follow each other."""
-    return [Placed(offset, change) for offset, change in enumerate(changes, start)]
+    return [EventAtOffset(offset, change) for offset, change in enumerate(changes, start)]

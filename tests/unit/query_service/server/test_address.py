@@ -2,7 +2,7 @@
 
 import pytest
 
-from query_service.address import Address, read_address
+from query_service.server.address import Address, read_address
 from sowline.errors import SowlineError
 
 TOPICS = {"orders", "eu/orders", "odd/records/orders"}

@@ -3,22 +3,22 @@
 import asyncio
 from typing import Any
 
-from query_service import clients
-from query_service.clients import Clients
-from tests.unit.sessions import Server
+from query_service.server import clients
+from query_service.server.clients import Clients
+from tests.unit.query_service.sessions import Server
 
 
 async def test_a_client_is_told_of_while_it_is_there() -> None:
     """Its address and program, what it has asked for, and that it is level with its replica."""
-    server, known = Server().loaded(), Clients()
+    server, connected = Server().loaded(), Clients()
     client = server.connect()
     server.put({"id": 1})
     client.ask("sow_and_subscribe", sub_id="s", filter="/id > 0", options="oof", ack_type="processed")
     await client.read()
-    with known.with_("10.0.0.1:5000", "Firefox/140", client.session):
-        told = await known.told()
-        (one,) = told["clients"]
-        assert told["connected"] == 1
+    with connected.with_("10.0.0.1:5000", "Firefox/140", client.session):
+        listed = await connected.listed()
+        (one,) = listed["clients"]
+        assert listed["connected"] == 1
         assert (one["id"], one["address"], one["agent"]) == (1, "10.0.0.1:5000", "Firefox/140")
         assert one["user"] == ""
         assert one["since"].endswith("+00:00")
@@ -36,25 +36,25 @@ async def test_a_client_is_told_of_while_it_is_there() -> None:
                 "behind_seconds": 0.0,
             }
         ]
-    assert await known.told() == {"connected": 0, "clients": []}
+    assert await connected.listed() == {"connected": 0, "clients": []}
 
 
-async def standing(server: Server, **fields: Any) -> dict[str, Any]:
+async def subscription_status(server: Server, **fields: Any) -> dict[str, Any]:
     """Subscribe, let three changes come, and return how the subscription stands then."""
-    known, client = Clients(), server.connect()
+    connected, client = Clients(), server.connect()
     client.ask("sow_and_subscribe", sub_id="s", ack_type="processed", **fields)
     await client.read()
     for number in range(3):
         server.put({"id": number})
-    with known.with_("", "", client.session):
-        (one,) = (await known.told())["clients"]
+    with connected.with_("", "", client.session):
+        (one,) = (await connected.listed())["clients"]
     found: dict[str, Any] = one["subscriptions"][0]
     return found
 
 
 async def test_a_paused_subscription_falls_behind() -> None:
     """By the log's records that came meanwhile, since it was level last."""
-    found = await standing(Server().loaded(), options="pause")
+    found = await subscription_status(Server().loaded(), options="pause")
     assert (found["state"], found["behind_positions"]) == ("paused", 3)
     assert found["behind_seconds"] >= 0
 
@@ -62,51 +62,51 @@ async def test_a_paused_subscription_falls_behind() -> None:
 async def test_what_is_held_back_on_purpose_is_live() -> None:
     """A conflated subscription, of records and of a page, is level but for its interval."""
     for fields in ({}, {"top_n": 2, "skip_n": 0}):
-        found = await standing(Server().loaded(), options="conflation=1h", **fields)
+        found = await subscription_status(Server().loaded(), options="conflation=1h", **fields)
         assert (found["state"], found["behind_positions"], found["behind_seconds"]) == ("live", 3, 0.0)
 
 
 async def test_a_page_that_is_paused_is_behind() -> None:
     """Like any subscription."""
-    server, known = Server().loaded(), Clients()
+    server, connected = Server().loaded(), Clients()
     client = server.connect()
     client.ask("sow_and_subscribe", sub_id="s", top_n=2, skip_n=0, ack_type="processed")
     await client.read()
     client.ask("pause", sub_id="s")
     server.put({"id": 1})
-    with known.with_("", "", client.session):
-        (one,) = (await known.told())["clients"]
+    with connected.with_("", "", client.session):
+        (one,) = (await connected.listed())["clients"]
     found = one["subscriptions"][0]
     assert (found["state"], found["behind_positions"]) == ("paused", 1)
 
 
 async def test_running_queries() -> None:
-    """A query is told of until it has ended."""
-    server, known = Server().loaded(), Clients()
+    """A query is listed of until it has ended."""
+    server, connected = Server().loaded(), Clients()
     server.put({"id": 1})
     client = server.connect()
     client.ask("sow", query_id="q", filter="/id = 1", ack_type="completed")
-    with known.with_("", "", client.session):
-        (one,) = (await known.told())["clients"]
+    with connected.with_("", "", client.session):
+        (one,) = (await connected.listed())["clients"]
         await client.read()
-        (later,) = (await known.told())["clients"]
+        (later,) = (await connected.listed())["clients"]
     assert one["queries"] == [{"query_id": "q", "command": "sow", "topic": "orders", "filter": "/id = 1"}]
     assert (later["queries"], later["queries_count"]) == ([], 0)
 
 
 async def test_what_is_cut_is_counted(monkeypatch: Any) -> None:
-    """Of many clients, subscriptions and long filters only some are told, and how many there are."""
-    monkeypatch.setattr(clients, "CLIENTS_TOLD_MAX", 1)
-    monkeypatch.setattr(clients, "SUBSCRIPTIONS_TOLD_MAX", 2)
-    monkeypatch.setattr(clients, "TEXT_TOLD_MAX", 10)
-    server, known = Server().loaded(), Clients()
+    """Of many clients, subscriptions and long filters only some are listed, and how many there are."""
+    monkeypatch.setattr(clients, "CLIENTS_LISTED_MAX", 1)
+    monkeypatch.setattr(clients, "SUBSCRIPTIONS_LISTED_MAX", 2)
+    monkeypatch.setattr(clients, "TEXT_CHARS_MAX", 10)
+    server, connected = Server().loaded(), Clients()
     one, other = server.connect(), server.connect()
     for number in range(3):
         one.ask("subscribe", sub_id=f"s{number}", filter="/id > 0 AND /id > 1")
     await asyncio.sleep(0)
-    with known.with_("a", "", one.session), known.with_("b", "", other.session):
-        told = await known.told()
-    assert (told["connected"], [client["address"] for client in told["clients"]]) == (2, ["a"])
-    (client,) = told["clients"]
+    with connected.with_("a", "", one.session), connected.with_("b", "", other.session):
+        listed = await connected.listed()
+    assert (listed["connected"], [client["address"] for client in listed["clients"]]) == (2, ["a"])
+    (client,) = listed["clients"]
     assert (client["subscriptions_count"], len(client["subscriptions"])) == (3, 2)
     assert client["subscriptions"][0]["filter"] == "/id > 0 A…"

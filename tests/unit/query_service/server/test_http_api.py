@@ -1,4 +1,4 @@
-"""The doors over HTTP, without a socket."""
+"""The HTTP API, without a socket."""
 
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
@@ -8,9 +8,9 @@ from unittest.mock import patch
 import httpx2
 import pytest
 
-from query_service.backend import Backend
-from query_service.server import Server as Door
-from sowline.settings import Settings
+from query_service.context import ServiceContext
+from query_service.server.app import Server
+from sowline.config.settings import Settings
 from tests.unit.documents import Documents
 
 
@@ -24,9 +24,9 @@ def documents() -> Documents:
 
 @pytest.fixture
 async def http(documents: Documents) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of its doors."""
-    backend = Backend(documents.state, documents.hub, {}, documents.limits)
-    app = Door(Settings(), backend, cast(Any, SimpleNamespace())).app
+    """A client of its HTTP API."""
+    context = ServiceContext(documents.state, documents.dispatcher, {}, documents.limits)
+    app = Server(Settings(), context, cast(Any, SimpleNamespace())).app
     transport = httpx2.ASGITransport(app=app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         yield client
@@ -69,14 +69,14 @@ async def test_a_condition_over_http(http: httpx2.AsyncClient, condition: str, c
     ]
     assert [len(answer.text.splitlines()) for answer in found] == [count, count]
     explained = await http.post("/v1/topics/orders/explain", json={"condition": condition})
-    assert explained.json()["roads"][0]["matches"] == count
+    assert explained.json()["access_paths"][0]["matches"] == count
 
 
 async def test_a_timeline_over_http(http: httpx2.AsyncClient, documents: Documents) -> None:
     """By the document's key, percent-encoded; so many of its writes, in either order."""
     documents.delta("a/b ?%é", '{..,"n":2}')
     path, read = "/v1/topics/orders/records/a%2Fb%20%3F%25%C3%A9/timeline", documents.written[0].__getitem__
-    with patch("query_service.timeline_answer.read_at", lambda *asked: map(read, asked[3])):
+    with patch("query_service.query.timeline_read.read_at", lambda *asked: map(read, asked[3])):
         newest = (await http.get(path, params={"limit": "1"})).json()
         oldest = (await http.get(path, params={"reversed": "false", "bookmark": "epoch"})).json()
     assert [write["data"] for write in newest.pop("writes")] == [{"n": 2}]

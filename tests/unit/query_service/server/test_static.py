@@ -8,7 +8,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 
-from query_service.static import CONSOLE, HEADERS, POLICY, TYPES, Console
+from query_service.server.static import CONSOLE, HEADERS, POLICY, TYPES, Console
 
 GRID = "vendor/perspective-4.3.0/viewer-datagrid/dist/cdn/perspective-viewer-datagrid.js"
 ENGINE = "vendor/perspective-4.3.0/server/dist/wasm/perspective-server.wasm"

@@ -8,15 +8,15 @@ from unittest.mock import patch
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from fanout.subscription import Subscription
-from query_service.active import Active
-from query_service.catch_up import BookmarkExpired, CatchUp
-from query_service.outbox import Outbox
-from query_service.query import Selection
-from query_service.replica import CHANGE_BYTES, Ring
+from fanout.engine.subscription import Subscription
+from query_service.live.subscription import LiveSubscription
+from query_service.outbox.outbox import Outbox
+from query_service.query.selection import Selection
+from query_service.replica.partition_replica import CHANGE_BYTES, Ring
+from query_service.subscriptions.catch_up import BookmarkExpired, CatchUp
 from sowline.filter import ALL
-from sowline.position import Position
-from tests.unit.sessions import Server, settled
+from sowline.model.position import Position
+from tests.unit.query_service.sessions import Server, settled
 
 
 @pytest.fixture
@@ -29,14 +29,14 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def standing(server: Server, offset: int, bytes_max: int = 10**6) -> Active:
+def subscription_status(server: Server, offset: int, bytes_max: int = 10**6) -> LiveSubscription:
     """Return a subscription that stands at an offset."""
-    active = Active(Outbox(bytes_max), "s", server.topic, Subscription(ALL), Selection())
+    active = LiveSubscription(Outbox(bytes_max), "s", server.topic, Subscription(ALL), Selection())
     active.positions = {0: Position(0, offset)}
     return active
 
 
-def sent(active: Active) -> list[int]:
+def sent(active: LiveSubscription) -> list[int]:
     """Return the numbers of the changes that wait to be sent."""
     return [json.loads(message)["data"]["n"] for message in active.outbox._messages]
 
@@ -44,11 +44,11 @@ def sent(active: Active) -> list[int]:
 @pytest.mark.parametrize("offset", range(-1, 10))
 async def test_everything_after_the_position_comes_once(server: Server, offset: int) -> None:
     """From the ring or the changes topic, in order; then the subscription is live."""
-    active = standing(server, offset)
+    active = subscription_status(server, offset)
     await CatchUp({}, active).check()
-    await CatchUp({}, active).run(server.hub)
+    await CatchUp({}, active).run(server.dispatcher)
     assert sent(active) == list(range(offset + 1, 10))
-    assert (active.positions, server.hub.live) == ({0: Position(0, 9)}, 1)
+    assert (active.positions, server.dispatcher.live) == ({0: Position(0, 9)}, 1)
 
 
 @pytest.fixture
@@ -69,9 +69,9 @@ async def test_what_was_too_large_for_the_ring_comes_from_the_changes_topic(
     """Whole, and in its place; and only who comes from before it has to read that topic."""
     server = server_with_a_large_change
     read = server.read
-    active = standing(server, offset)
+    active = subscription_status(server, offset)
     await CatchUp({}, active).check()
-    await CatchUp({}, active).run(server.hub)
+    await CatchUp({}, active).run(server.dispatcher)
     assert sent(active) == list(range(offset + 1, 10))
     assert (server.read > read) == (offset < 5)
     server.put({"id": 0, "n": 10})
@@ -80,8 +80,8 @@ async def test_what_was_too_large_for_the_ring_comes_from_the_changes_topic(
 
 async def test_what_happens_meanwhile_comes_too(server: Server) -> None:
     """Changes that are applied while a subscription catches up are neither missed nor sent twice."""
-    active = standing(server, -1)
-    running = asyncio.create_task(CatchUp({}, active).run(server.hub))
+    active = subscription_status(server, -1)
+    running = asyncio.create_task(CatchUp({}, active).run(server.dispatcher))
     for number in range(10, 30):
         await asyncio.sleep(0)
         server.put({"id": 1, "n": number})
@@ -94,28 +94,31 @@ async def test_what_happens_meanwhile_comes_too(server: Server) -> None:
 async def test_a_gap_is_an_expired_bookmark(server: Server, first: int) -> None:
     """Where the next change is gone, nothing is delivered, neither at the check nor in the run."""
     server.written[0] = server.written[0][first:]
-    for step in (CatchUp({}, active := standing(server, 1)).check(), CatchUp({}, active).run(server.hub)):
+    for step in (
+        CatchUp({}, active := subscription_status(server, 1)).check(),
+        CatchUp({}, active).run(server.dispatcher),
+    ):
         with pytest.raises(BookmarkExpired) as error:
             await step
         assert error.value.reason == "bookmark_expired"
         assert "the changes after orders:0@1 are" in error.value.message
-    assert (sent(active), server.hub.live) == ([], 0)
+    assert (sent(active), server.dispatcher.live) == ([], 0)
 
 
 async def test_a_client_without_room_is_waited_for(server: Server) -> None:
     """Nothing is put into a full outbox, and nobody is live who could not take a message."""
-    active = standing(server, 5, bytes_max=150)
-    running = asyncio.create_task(CatchUp({}, active).run(server.hub))
+    active = subscription_status(server, 5, bytes_max=150)
+    running = asyncio.create_task(CatchUp({}, active).run(server.dispatcher))
     await settled()
     assert not running.done()
-    assert (sent(active), server.hub.live) == ([6, 7], 0)
+    assert (sent(active), server.dispatcher.live) == ([6, 7], 0)
     await active.outbox.take()
     await settled()
     assert sent(active) == [8, 9]
-    assert server.hub.live == 0
+    assert server.dispatcher.live == 0
     await active.outbox.take()
     await running
-    assert server.hub.live == 1
+    assert server.dispatcher.live == 1
 
 
 @pytest.mark.parametrize("kept", [0, 3, 9])
@@ -123,7 +126,7 @@ async def test_changes_that_are_gone_behind_what_is_kept(server: Server, kept: i
     """What the replica has applied and the changes topic does not end with is a gap, too."""
     del server.written[0][kept:]
     with pytest.raises(BookmarkExpired):
-        await CatchUp({}, standing(server, -1)).run(server.hub)
+        await CatchUp({}, subscription_status(server, -1)).run(server.dispatcher)
 
 
 @pytest.mark.parametrize(
@@ -141,5 +144,5 @@ async def test_offsets_that_are_gone(server: Server, code: int, expected: type[E
         raise KafkaException(KafkaError(code))
         yield []
 
-    with patch("query_service.catch_up.read_range", refused), pytest.raises(expected):
-        await CatchUp({}, standing(server, -1)).check()
+    with patch("query_service.subscriptions.catch_up.read_range", refused), pytest.raises(expected):
+        await CatchUp({}, subscription_status(server, -1)).check()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sowline.key import sow_key
-from tests.unit.sessions import DOMAIN, Json, Server, settled
+from sowline.model.key import sow_key
+from tests.unit.query_service.sessions import DOMAIN, Json, Server, settled
 
 
 @pytest.fixture
@@ -56,6 +56,18 @@ async def test_an_update_without_a_change_holds_the_keys(server: Server) -> None
     messages = await no_empties.read()
     assert (told(messages), "sow_key" in messages[0]) == ([status, qty], False)
     assert told(await selected.read()) == [qty]
+
+
+async def test_a_key_field_with_another_value_is_a_change(server: Server) -> None:
+    """It is sent with `no_empties`, too, unless it is not selected."""
+    server.put(ORDER)
+    no_empties, selected = server.connect(), server.connect()
+    no_empties.ask("delta_subscribe", options="no_empties")
+    selected.ask("delta_subscribe", options="no_empties,select=[-/id]")
+    await settled()
+    server.put(ORDER | {"id": "3"})
+    assert told(await no_empties.read()) == [(True, {"id": "3"})]
+    assert told(await selected.read()) == []
 
 
 async def test_a_field_that_goes_is_named(server: Server) -> None:

@@ -1,15 +1,16 @@
 """Replacing a subscription in place: what its client holds is turned into what it asks for now."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from query_service.rows import digest_of
-from sowline.key import sow_key
-from tests.unit.sessions import DOMAIN, Client, Json, Server, settled
+from query_service.index.rows import digest_of
+from sowline.model.key import sow_key
+from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled
 
 GROUPS = "oof,grouping=[/g],projection=[/g,COUNT(/id) AS /c]"
-PAGE = {"order_by": "/n", "top_n": 2, "skip_n": 0, "options": "oof"}
+PAGE: dict[str, Any] = {"order_by": "/n", "top_n": 2, "skip_n": 0, "options": "oof"}
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def said(messages: list[Json]) -> list[str]:
         elif m["command"] in ("publish", "oof"):
             words.append(f"{m['command']} {m['data']['id']}" + (" more" if "more" in m else ""))
         elif m["command"] == "ack":
-            words.append(m.get("reason", m["ack_type"]))
+            words.append(m["reason"] if "reason" in m else m["ack_type"])
     return words
 
 
@@ -232,16 +233,16 @@ async def test_without_the_option_the_name_is_taken(server: Server) -> None:
     client = await begun(server)
     client.ask("sow_and_subscribe", command_id="2", sub_id="s")
     assert said(await client.read()) == ["subid in use"]
-    assert server.hub.live == 1
+    assert server.dispatcher.live == 1
 
 
 async def test_a_page_in_place_of_a_page(server: Server) -> None:
     """Of the same order it is another window on the same sorted set."""
     client = await begun(server, **PAGE)
-    (before,) = server.hub._views["orders"].values()
+    (before,) = server.dispatcher._views["orders"].values()
     replace(client, **PAGE | {"skip_n": 1})
     assert said(await client.read()) == ["oof 0 more", "replace", "sow 2"]
-    (now,) = server.hub._views["orders"].values()
+    (now,) = server.dispatcher._views["orders"].values()
     assert now is before
     replace(client, **PAGE | {"order_by": "/n DESC"}, command_id="3")
     assert said(await client.read()) == ["oof 1 more", "replace", "sow 3"]
@@ -249,19 +250,54 @@ async def test_a_page_in_place_of_a_page(server: Server) -> None:
     assert said(await client.read()) == ["oof 3 more", "publish 1"]
 
 
+@pytest.mark.parametrize(
+    ("left_out", "reason"),
+    [("order_by", "invalid order by"), ("top_n", "invalid skip_n"), ("skip_n", "not supported")],
+)
+async def test_a_page_is_restated(server: Server, left_out: str, reason: str) -> None:
+    """A command that replaces a page and leaves one of its options out is refused, and the page goes on."""
+    client = await begun(server, **PAGE)
+    replace(client, **{name: value for name, value in PAGE.items() if name != left_out})
+    server.put({"id": 0, "n": 9})
+    assert said(await client.read()) == [reason, "oof 0 more", "publish 2"]
+
+
+@pytest.mark.parametrize("left_out", ["order_by", "top_n", "skip_n"])
+async def test_a_page_is_restated_by_groups(server: Server, left_out: str) -> None:
+    """Groups in place of a page restate its options too."""
+    client = await begun(server, **PAGE)
+    about = {name: value for name, value in PAGE.items() if name not in (left_out, "options")}
+    if left_out == "top_n":
+        del about["skip_n"]
+    replace(client, **about | {"options": GROUPS})
+    server.put({"id": 0, "n": 9})
+    refused, *rest = said(await client.read())
+    assert (refused, rest) == (f"invalid {left_out.replace('_by', ' by')}", ["oof 0 more", "publish 2"])
+
+
+async def test_a_page_in_no_order_restates_none(server: Server) -> None:
+    """Only what the page had must be restated; an order may be added."""
+    client = await begun(server, top_n=2, skip_n=0)
+    replace(client, top_n=4, skip_n=0)
+    messages = await client.read()
+    assert messages[0].get("replace")
+    replace(client, **PAGE | {"top_n": 4}, command_id="3")
+    assert said(await client.read()) == ["replace"]
+
+
 async def test_groups_in_place_of_a_page(server: Server) -> None:
     """All groups are sent as a reset, nothing of the records, and nothing is kept of the page."""
     client = await begun(server, **PAGE)
-    replace(client, options=GROUPS)
+    replace(client, **PAGE | {"order_by": "/g", "options": GROUPS})
     messages = await client.read()
     assert [m["command"] for m in messages] == ["group_begin", "sow", "sow", "group_end"]
     assert messages[0]["reset"]
     groups = [record["data"] for m in messages if m["command"] == "sow" for record in m["records"]]
     assert sorted(group["g"] for group in groups) == [0, 1]
-    assert len(server.hub._views["orders"]) == 1
+    assert len(server.dispatcher._views["orders"]) == 1
     client.ask("unsubscribe", sub_id="s")
     await settled()
-    assert (server.hub._views["orders"], server.hub.live) == ({}, 0)
+    assert (server.dispatcher._views["orders"], server.dispatcher.live) == ({}, 0)
 
 
 async def test_records_do_not_take_the_place_of_a_page(server: Server) -> None:

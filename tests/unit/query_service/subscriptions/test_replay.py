@@ -9,10 +9,10 @@ from unittest.mock import patch
 
 import pytest
 
-from query_service.rows import digest_of
-from sowline.key import sow_key
-from tests.unit.sessions import DOMAIN, Client, Json, Server, settled, view_of
-from tests.unit.test_places import first_offsets, log_places
+from query_service.index.rows import digest_of
+from sowline.model.key import sow_key
+from tests.unit.query_service.sessions import DOMAIN, Client, Json, Server, settled, view_of
+from tests.unit.query_service.subscriptions.test_bookmark_resolver import first_offsets, log_offsets_at
 
 ALL_ACKS = "processed,completed,stats"
 
@@ -23,9 +23,9 @@ def server() -> Iterator[Server]:
     server = Server(partitions=2, ring=3).loaded()
     with (
         server.patched(),
-        patch("query_service.places.log_places", log_places(server)),
-        patch("query_service.places.first_offsets", first_offsets),
-        patch("query_service.ends.log_places", log_places(server)),
+        patch("query_service.subscriptions.bookmark_resolver.log_offsets_at", log_offsets_at(server)),
+        patch("query_service.subscriptions.bookmark_resolver.first_offsets", first_offsets),
+        patch("query_service.subscriptions.end.log_offsets_at", log_offsets_at(server)),
     ):
         for number in range(10):
             server.put({"id": number % 4, "n": number}, partition=number % 2)
@@ -39,7 +39,7 @@ def told(messages: list[Json]) -> list[int]:
 
 def commands(messages: list[Json]) -> list[str]:
     """Return the commands of messages, and the kinds of acknowledgements."""
-    return [message.get("ack_type", message["command"]) for message in messages]
+    return [message["ack_type"] if "ack_type" in message else message["command"] for message in messages]
 
 
 def acks(messages: list[Json]) -> list[Json]:
@@ -124,7 +124,7 @@ async def test_a_snapshot_up_to_now_is_all_there_is(server: Server) -> None:
 async def test_a_replay_says_when_it_is_over(server: Server) -> None:
     """With the place where that was, if asked; then it is live."""
     client = server.connect()
-    client.ask("subscribe", bookmark="orders:0@2,1@2", ack_type=ALL_ACKS)
+    client.ask("subscribe", bookmark="orders:0@2,1@2", ack_type="processed,completed")
     messages = await client.read()
     assert commands(messages) == ["processed", *["publish"] * 4, "completed"]
     assert (messages[0]["bookmark"], messages[-1]["bookmark"]) == ("orders:0@2,1@2", "orders:0@4,1@4")
@@ -191,7 +191,7 @@ async def test_a_paused_subscription_goes_on_where_it_stood(server: Server) -> N
     messages = await client.read()
     assert acks(messages)[0]["ack_type"] == "processed"
     assert [m["sids"] for m in messages if "sids" in m] == [["t"]]
-    assert server.hub.live == 1
+    assert server.dispatcher.live == 1
     client.ask("resume", sub_id="all")
     messages = await client.read()
     assert [(m["command"], m["sids"]) for m in messages] == [("publish", ["s"]), ("oof", ["s"])]
@@ -239,7 +239,7 @@ async def test_whatever_ends_a_replay_ends_it_at_once(server: Server, turns: int
     before = len(client.outbox._messages)
     server.put({"id": 1, "n": 10})
     await settled()
-    assert (len(client.outbox._messages), server.hub.live) == (before, 0)
+    assert (len(client.outbox._messages), server.dispatcher.live) == (before, 0)
 
 
 async def test_a_pause_may_be_too_long(server: Server) -> None:
@@ -313,10 +313,10 @@ async def test_a_page_that_comes_back_says_when_that_is_completed(server: Server
 # progress
 
 
-async def quiet(client: Client, looks: int = 4) -> list[Json]:
+async def progress_timer(client: Client, looks: int = 4) -> list[Json]:
     """Let the looks for quiet subscriptions happen; return what is told then."""
     for _ in range(looks):
-        await client.session.tell_progress()
+        await client.session.send_progress()
     return await client.read()
 
 
@@ -329,13 +329,13 @@ async def test_quiet_subscriptions_are_told_where_they_stand(server: Server) -> 
     client.ask("subscribe", sub_id="busy")
     client.ask("subscribe", sub_id="paused", options="pause")
     await client.read()
-    await quiet(client)
+    await progress_timer(client)
     server.put({"id": 1, "n": 10})
-    assert await quiet(client, looks=3) != []
-    [progress] = await quiet(client, looks=1)
+    assert await progress_timer(client, looks=3) != []
+    [progress] = await progress_timer(client, looks=1)
     assert progress == {"command": "progress", "sids": ["s", "t", "page"], "bookmark": "orders:0@5,1@4"}
-    assert await quiet(client, looks=2) != []
-    assert await quiet(client, looks=20) == []
+    assert await progress_timer(client, looks=2) != []
+    assert await progress_timer(client, looks=20) == []
 
 
 def proof(keys: list[int]) -> tuple[int, str]:
@@ -379,3 +379,13 @@ async def test_what_does_not_go_on_has_no_proof(server: Server, fields: Json) ->
     client.ask("subscribe", sub_id="s", **fields)
     client.ask("heartbeat", sub_id="s")
     assert [m["reason"] for m in await client.read()] == ["not supported"]
+
+
+async def test_an_end_that_can_not_be_found_ends_the_subscription(server: Server) -> None:
+    """Its client is told so: it does not wait for ever."""
+    with patch("query_service.subscriptions.end.log_offsets_at", side_effect=ValueError("no such place")):
+        client = server.connect()
+        client.ask("subscribe", sub_id="s", bookmark="epoch", up_to="19700101T000002Z")
+        messages = await read_until(client, lambda messages: any("reason" in m for m in messages))
+    assert [ack["reason"] for ack in acks(messages)] == ["internal"]
+    assert server.dispatcher.live == 0

@@ -2,8 +2,8 @@
 
 import pytest
 
-from query_service.paced import Throttle
-from sowline.options import Rate
+from query_service.subscriptions.replay import Throttle
+from sowline.protocol.options import ReplayRate
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
 def test_messages_go_evenly() -> None:
     """So many a second, whatever their size."""
     clock = Clock()
-    throttle = Throttle(Rate(10, "messages"), clock)
+    throttle = Throttle(ReplayRate(10, "messages"), clock)
     waits = []
     for _ in range(20):
         waits.append(throttle.seconds(1000, 0))
@@ -31,7 +31,7 @@ def test_messages_go_evenly() -> None:
 def test_little_is_made_up_for() -> None:
     """After a quiet time there is no burst."""
     clock = Clock()
-    throttle = Throttle(Rate(100, "messages"), clock)
+    throttle = Throttle(ReplayRate(100, "messages"), clock)
     clock.now += 60
     waits = []
     for _ in range(50):
@@ -43,7 +43,7 @@ def test_little_is_made_up_for() -> None:
 def test_bytes_are_counted() -> None:
     """A large message makes the next one wait."""
     clock = Clock()
-    throttle = Throttle(Rate(1024, "bytes"), clock)
+    throttle = Throttle(ReplayRate(1024, "bytes"), clock)
     assert throttle.seconds(2048, 0) == 0
     assert throttle.seconds(10, 0) == pytest.approx(2.0)
 
@@ -51,7 +51,7 @@ def test_bytes_are_counted() -> None:
 def test_the_original_speed_times_so_many() -> None:
     """By the log's times, which the first message ties to the clock."""
     clock = Clock()
-    throttle = Throttle(Rate(2, "times"), clock)
+    throttle = Throttle(ReplayRate(2, "times"), clock)
     assert throttle.seconds(1, 5000) == 0
     assert throttle.seconds(1, 9000) == pytest.approx(2.0)
     clock.now += 3

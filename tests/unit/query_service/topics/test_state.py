@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from sowline.change import Change, Progress
 from sowline.errors import SowlineError
-from sowline.position import Position
-from tests.unit.sessions import Server
+from sowline.model.position import Position
+from sowline.protocol.change import Change, Progress
+from tests.unit.query_service.sessions import Server
 
 
 def change(offset: int, after: int) -> Change:
@@ -19,7 +19,7 @@ def change(offset: int, after: int) -> Change:
 def test_nobody_is_told_of_what_is_loaded() -> None:
     """Listeners hear of a change only once its partition follows."""
     server, told = Server(partitions=2), list[tuple[int, int]]()
-    server.state.on_changes = lambda topic, number, before, changes: told.append((number, len(changes)))
+    server.state.listen(lambda topic, number, before, changes: told.append((number, len(changes))))
     server.put({"id": 1})
     assert server.state.loading == ["orders"]
     server.state.loaded([("orders.changes", 0)])

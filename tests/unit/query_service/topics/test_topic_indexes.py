@@ -8,21 +8,22 @@ from unittest.mock import patch
 
 import pytest
 
+from query_service.index.access_path import NO_ROWS
+from query_service.index.budget import Memory
 from query_service.index.column import Column
-from query_service.indexes import AT_ONCE, CHUNK, Indexes
-from query_service.memory import Memory
-from query_service.query import Limits, Query, Selection
-from query_service.refusals import PATIENCE
-from query_service.roads import NO_ROWS
-from query_service.rows import Rows
-from query_service.state import State, TopicState
+from query_service.index.refusals import PATIENCE
+from query_service.index.rows import Rows
+from query_service.query.query import Query
+from query_service.query.selection import QueryLimits, Selection
+from query_service.topics.state import ServedTopics, TopicState
+from query_service.topics.topic_indexes import AT_ONCE, CHUNK, Indexes
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
+from sowline.expressions.order import Order, parse_order
 from sowline.filter import compile_filter
-from sowline.key import sow_key
-from sowline.order import Order, parse_order
-from sowline.path import parse_path
-from sowline.position import Position
-from sowline.topics import parse_topics
+from sowline.model.key import sow_key
+from sowline.model.path import parse_path
+from sowline.model.position import Position
 
 COLUMN = 12_000
 """Bytes of one memo index of few records, and not of two."""
@@ -54,9 +55,9 @@ class Topic:
 
     def found(self, text: str) -> list[int]:
         """Follow the road and return the ids of the records that match."""
-        road = self.indexes.road(compile_filter(text), ())
-        rows = road.decided.tolist()
-        for some, filter in road.checks:
+        access_path = self.indexes.access_path(compile_filter(text), ())
+        rows = access_path.decided.tolist()
+        for some, filter in access_path.checks:
             rows += [row for row in some.tolist() if filter.matches(self._read(row))]
         assert len(rows) == len(set(rows))
         return sorted(self._read(row)["id"] for row in rows)
@@ -91,7 +92,7 @@ def test_a_small_topic_is_indexed_at_once() -> None:
     """The query need not wait."""
     topic = filled(CHUNK)
     assert topic.indexes.at_hand(A, UNSORTED)
-    assert topic.indexes.road(A, ()).name == "memo index"
+    assert topic.indexes.access_path(A, ()).name == "memo index"
     assert topic.found("/a = 1") == topic.expected("/a = 1")
 
 
@@ -100,8 +101,8 @@ def test_what_is_told_of_indexes() -> None:
     topic = filled(10, ", hash_indexes: [[/b]]")
     assert topic.indexes.statistics() == []
     assert topic.indexes.at_hand(A, parse_order("/b"))
-    topic.indexes.road(A, ())
-    topic.indexes.road(A, ())
+    topic.indexes.access_path(A, ())
+    topic.indexes.access_path(A, ())
     topic.indexes.sorting(parse_order("/b"), 10)
     told = {one["fields"]: one for one in topic.indexes.statistics()}
     assert {fields: (one["kind"], one["uses"]) for fields, one in told.items()} == {
@@ -174,7 +175,7 @@ async def test_one_index_is_made_once() -> None:
     """Whoever needs it waits for whoever makes it."""
     topic = filled(3000)
     work: list[float] = []
-    with patch("query_service.indexes.Column", wraps=Column) as made:
+    with patch("query_service.topics.topic_indexes.Column", wraps=Column) as made:
         await asyncio.gather(*(topic.indexes.build(A, UNSORTED, work.append) for _ in range(3)))
     assert made.call_count == 1
 
@@ -191,7 +192,7 @@ async def test_a_cancelled_build_leaves_nothing_behind() -> None:
     await second
     assert first.cancelled()
     topic.put(6, a=1)
-    assert topic.indexes.road(A, ()).name == "memo index"
+    assert topic.indexes.access_path(A, ()).name == "memo index"
     assert topic.found("/a = 1") == topic.expected("/a = 1")
 
 
@@ -280,8 +281,8 @@ def test_without_memory_every_record_is_read() -> None:
     """And the road says why."""
     topic = filled(20, bytes_max=0)
     assert topic.indexes.at_hand(A, UNSORTED)
-    road = topic.indexes.road(A, ())
-    assert (road.name, road.note) == ("scan", "index_bytes_max leaves no room for /a")
+    access_path = topic.indexes.access_path(A, ())
+    assert (access_path.name, access_path.note) == ("scan", "index_bytes_max leaves no room for /a")
     assert topic.found("/a = 1") == topic.expected("/a = 1")
     assert topic.memory.nbytes == 0
 
@@ -294,9 +295,9 @@ async def test_two_indexes_and_room_for_one() -> None:
         filter = compile_filter(text)
         await topic.indexes.build(filter, UNSORTED, free)
         assert topic.indexes.at_hand(filter, UNSORTED)
-        road = topic.indexes.road(filter, ())
-        assert road.name == "memo index"
-        assert bool(road.note) == (filter == both)
+        access_path = topic.indexes.access_path(filter, ())
+        assert access_path.name == "memo index"
+        assert bool(access_path.note) == (filter == both)
         assert topic.found(text) == topic.expected(text)
     assert 0 < topic.memory.nbytes <= COLUMN
 
@@ -332,26 +333,26 @@ async def explained(
 ) -> dict[str, Any]:
     """Explain a query of a topic of so many records; its declared indexes are there."""
     topics = parse_topics(f"topics: [{{name: t, key: /id{more}}}]")
-    state = State(topics, 10, bytes_max)
+    state = ServedTopics(topics, 10, bytes_max)
     topic: TopicState = state.topics["t"]
     for number in range(count):
         body = json.dumps({"id": number, "a": number % 3, "b": str(number % 5), "c": [number % 2, 7]})
         topic.rows.put(sow_key(b"t\0", str(number)), body.encode(), 0, Position(0, number), 0)
     await topic.indexes.make_declared()
-    asked = Query([topic], Selection(compile_filter(text), **given), Limits())
-    (road,) = await asked.explained()
-    return road
+    asked = Query([topic], Selection(compile_filter(text), **given), QueryLimits())
+    (access_path,) = await asked.explained()
+    return access_path
 
 
 COUNTS = {"topic": "t", "records": 30}
 EXPLAINED: list[tuple[str, str, dict[str, Any]]] = [
-    ("", "", {"road": "scan", "candidates": 30, "read": 0, "matches": 30}),
-    ("", "/a + 0 = 1", {"road": "scan", "candidates": 30, "read": 30, "matches": 10}),
+    ("", "", {"access_path": "scan", "candidates": 30, "read": 0, "matches": 30}),
+    ("", "/a + 0 = 1", {"access_path": "scan", "candidates": 30, "read": 30, "matches": 10}),
     (
         "",
         "/a = 1",
         {
-            "road": "memo index",
+            "access_path": "memo index",
             "index": "/a",
             "indexed": "/a = 1",
             "candidates": 10,
@@ -363,7 +364,7 @@ EXPLAINED: list[tuple[str, str, dict[str, Any]]] = [
         "",
         "/b > '3' AND LENGTH(/b) = 1 AND /a = 1",
         {
-            "road": "memo index",
+            "access_path": "memo index",
             "index": "/a,/b",
             "indexed": "/b > '3' AND /a = 1",
             "candidates": 2,
@@ -375,7 +376,7 @@ EXPLAINED: list[tuple[str, str, dict[str, Any]]] = [
         "",
         "/c = 1",
         {
-            "road": "memo index",
+            "access_path": "memo index",
             "index": "/c",
             "indexed": "/c = 1",
             "candidates": 30,
@@ -383,13 +384,17 @@ EXPLAINED: list[tuple[str, str, dict[str, Any]]] = [
             "matches": 15,
         },
     ),
-    ("", "/id = '7'", {"road": "key", "index": "/id", "candidates": 1, "read": 1, "matches": 1}),
-    ("", "/id IN ('7', 'x')", {"road": "key", "index": "/id", "candidates": 1, "read": 1, "matches": 1}),
+    ("", "/id = '7'", {"access_path": "key", "index": "/id", "candidates": 1, "read": 1, "matches": 1}),
+    (
+        "",
+        "/id IN ('7', 'x')",
+        {"access_path": "key", "index": "/id", "candidates": 1, "read": 1, "matches": 1},
+    ),
     (
         "",
         "/id = 7",
         {
-            "road": "memo index",
+            "access_path": "memo index",
             "index": "/id",
             "indexed": "/id = 7",
             "candidates": 1,
@@ -400,12 +405,12 @@ EXPLAINED: list[tuple[str, str, dict[str, Any]]] = [
     (
         ", hash_indexes: [[/b], [/b, /a]]",
         "/b = '3' AND /a = '1.0'",
-        {"road": "hash index", "index": "/b,/a", "candidates": 2, "read": 2, "matches": 2},
+        {"access_path": "hash index", "index": "/b,/a", "candidates": 2, "read": 2, "matches": 2},
     ),
     (
         ", hash_indexes: [[/b], [/b, /a]]",
         "/b = '3' AND /a = 1",
-        {"road": "hash index", "index": "/b", "candidates": 6, "read": 6, "matches": 2},
+        {"access_path": "hash index", "index": "/b", "candidates": 6, "read": 6, "matches": 2},
     ),
 ]
 
@@ -421,7 +426,7 @@ async def test_sow_keys_are_a_road() -> None:
     keys = (sow_key(b"t\0", "1"), sow_key(b"t\0", "2"), b"none")
     assert await explained("", 30, "/a = 1", sow_keys=keys) == {
         "topic": "t",
-        "road": "sow keys",
+        "access_path": "sow keys",
         "records": 2,
         "candidates": 2,
         "read": 2,
@@ -431,14 +436,17 @@ async def test_sow_keys_are_a_road() -> None:
 
 async def test_explain_says_what_there_was_no_room_for() -> None:
     """So that the limit can be raised."""
-    road = await explained("", 30, "/a = 1 AND /b = '1'", bytes_max=0)
-    assert (road["road"], road["note"]) == ("scan", "index_bytes_max leaves no room for /a, /b")
+    access_path = await explained("", 30, "/a = 1 AND /b = '1'", bytes_max=0)
+    assert (access_path["access_path"], access_path["note"]) == (
+        "scan",
+        "index_bytes_max leaves no room for /a, /b",
+    )
 
 
 async def test_a_hash_index_that_leaves_many_is_not_taken() -> None:
     """Columns are quicker than the verification of so many records."""
-    road = await explained(", hash_indexes: [[/b]]", 2 * CHUNK, "/b = '3'")
-    assert (road["road"], road["read"], road["matches"]) == ("memo index", 0, 400)
+    access_path = await explained(", hash_indexes: [[/b]]", 2 * CHUNK, "/b = '3'")
+    assert (access_path["access_path"], access_path["read"], access_path["matches"]) == ("memo index", 0, 400)
 
 
 async def test_lookups_need_no_memo_index() -> None:

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from query_service import aside as aside_module
-from query_service.aside import ASIDE_BYTES_MIN, aside
-from query_service.deltas import delta_of, posted_deltas, posted_lines
-from query_service.rights import EVERYTHING
-from query_service.state import State
-from query_service.writing import posted_writes, writes_of
-from sowline.command import read_command
+from query_service.authorization.entitlements import EVERYTHING
+from query_service.server import worker_thread as aside_module
+from query_service.server.worker_thread import THREAD_BYTES_MIN, in_worker_thread
+from query_service.topics.state import ServedTopics
+from query_service.writes.delta_requests import delta_of, posted_deltas, posted_lines
+from query_service.writes.requests import posted_writes, writes_of
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.key import partition_of
-from sowline.topics import parse_topics
-from sowline.wire import read_request
-from tests.unit.sessions import Server, settled
+from sowline.model.key import partition_of
+from sowline.protocol.command import read_command
+from sowline.protocol.request import read_request
+from tests.unit.query_service.sessions import Server, settled
 
 TOPICS = """topics:
   - {name: reviews, key: /id, documents: true, partitions: 4, record_bytes_max: 100}
@@ -28,15 +28,15 @@ TOPICS = """topics:
 
 
 @pytest.fixture
-def state() -> State:
+def state() -> ServedTopics:
     """Two topics of documents and one without, all loaded."""
-    state = State(parse_topics(TOPICS), 10)
+    state = ServedTopics(parse_topics(TOPICS), 10)
     places = [("reviews.changes", number) for number in range(4)]
     state.loaded([*places, ("pairs.changes", 0), ("orders.changes", 0)])
     return state
 
 
-def asked(state: State, **fields: Any) -> Any:
+def asked(state: ServedTopics, **fields: Any) -> Any:
     """Return the one command that a request for a delta asks for."""
     request = {"command": "delta", "topic": "reviews", "key": "k", "data": "~"} | fields
     [writing] = delta_of(state, read_request(json.dumps(request).encode()), EVERYTHING)
@@ -44,7 +44,7 @@ def asked(state: State, **fields: Any) -> Any:
 
 
 @pytest.mark.parametrize("tags", [["b", "a"], "b, a"])
-def test_a_delta_is_the_command_of_its_document(state: State, tags: Any) -> None:
+def test_a_delta_is_the_command_of_its_document(state: ServedTopics, tags: Any) -> None:
     """Named by its key text, in its place, as it was written, with what goes with it."""
     text = '{..,"a" : 1}'
     write = asked(
@@ -79,7 +79,9 @@ def test_a_delta_is_the_command_of_its_document(state: State, tags: Any) -> None
         ({"filter": "1=1"}, "bad header", "only on a sow_delete"),
     ],
 )
-def test_a_delta_that_can_t_be_is_refused(state: State, fields: Any, reason: str, sentence: str) -> None:
+def test_a_delta_that_can_t_be_is_refused(
+    state: ServedTopics, fields: Any, reason: str, sentence: str
+) -> None:
     """Before it is written, with a sentence that says what was expected."""
     with pytest.raises(SowlineError) as refused:
         asked(state, **fields)
@@ -87,7 +89,7 @@ def test_a_delta_that_can_t_be_is_refused(state: State, fields: Any, reason: str
     assert sentence in refused.value.message
 
 
-def test_a_stream_is_for_one_document(state: State) -> None:
+def test_a_stream_is_for_one_document(state: ServedTopics) -> None:
     """Its deltas have what the parameters say in common."""
     found = posted_deltas(
         state, "reviews", {"key": "k", "tags": "t"}, b'[{"a":1},if ~ then {} end]', EVERYTHING
@@ -99,7 +101,7 @@ def test_a_stream_is_for_one_document(state: State) -> None:
     assert [read_command(one.write.headers).tags for one in found] == [("t",)] * 2
 
 
-def test_lines_are_for_many_documents(state: State) -> None:
+def test_lines_are_for_many_documents(state: ServedTopics) -> None:
     """Each has a key, a delta, and tags and an id of its own if it likes; of the others the parameters count."""
     lines = [
         b'{"key":"k","delta":"~","tags":["a"],"change_id":"c"}',
@@ -131,7 +133,7 @@ def test_lines_are_for_many_documents(state: State) -> None:
     ],
 )
 def test_lines_that_can_t_be_are_refused(
-    state: State, given: dict[str, str], lines: list[bytes], reason: str, sentence: str
+    state: ServedTopics, given: dict[str, str], lines: list[bytes], reason: str, sentence: str
 ) -> None:
     """All of a request, with the number of the wrong line."""
     with pytest.raises(SowlineError) as refused:
@@ -140,7 +142,7 @@ def test_lines_that_can_t_be_are_refused(
     assert sentence in refused.value.message
 
 
-def test_several_deltas_have_no_id_in_common(state: State) -> None:
+def test_several_deltas_have_no_id_in_common(state: ServedTopics) -> None:
     """An id tells one change from all others."""
     with pytest.raises(SowlineError, match="one command with a change_id, got 2"):
         posted_deltas(state, "reviews", {"key": "k", "change_id": "c"}, b"~ ~", EVERYTHING)
@@ -148,7 +150,7 @@ def test_several_deltas_have_no_id_in_common(state: State) -> None:
         posted_writes(state, "reviews", "publish", {"change_id": "c"}, [b'{"id":1}'] * 2, EVERYTHING)
 
 
-def test_records_have_tags_only_where_they_are_documents(state: State) -> None:
+def test_records_have_tags_only_where_they_are_documents(state: ServedTopics) -> None:
     """Elsewhere nobody would ever see them."""
     given = {"tags": "t", "change_id": "c"}
     [posted] = posted_writes(state, "reviews", "publish", given, [b'{"id":1}'], EVERYTHING)
@@ -178,10 +180,10 @@ async def test_what_is_large_is_done_aside() -> None:
     def failing() -> None:
         raise SowlineError("bad delta", "no")
 
-    assert await aside(ASIDE_BYTES_MIN - 1, where) is threading.main_thread()
-    assert (await aside(ASIDE_BYTES_MIN, where)).name.startswith("aside")
+    assert await in_worker_thread(THREAD_BYTES_MIN - 1, where) is threading.main_thread()
+    assert (await in_worker_thread(THREAD_BYTES_MIN, where)).name.startswith("checks")
     with pytest.raises(SowlineError, match="no"):
-        await aside(ASIDE_BYTES_MIN, failing)
+        await in_worker_thread(THREAD_BYTES_MIN, failing)
 
 
 async def test_a_large_delta_lets_others_have_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,7 +194,7 @@ async def test_a_large_delta_lets_others_have_turns(monkeypatch: pytest.MonkeyPa
         aside_module._thread, "submit", lambda *given: work(lambda: (gate.wait(10), given[0](*given[1:]))[1])
     )
     one, other = server.connect(), server.connect()
-    large = {"command": "delta", "topic": "orders", "key": "k", "data": "x" * ASIDE_BYTES_MIN}
+    large = {"command": "delta", "topic": "orders", "key": "k", "data": "x" * THREAD_BYTES_MIN}
     later = {"command": "heartbeat", "command_id": "later"}
     frame = json.dumps([large, later]).encode()
     receiving = asyncio.create_task(one.session.receive(frame))

@@ -2,23 +2,23 @@
 
 import pytest
 
-from query_service.rights import EVERYTHING
-from query_service.state import State
-from query_service.writing import posted_writes, writes_of
+from query_service.authorization.entitlements import EVERYTHING
+from query_service.topics.state import ServedTopics
+from query_service.writes.requests import posted_writes, writes_of
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.topics import parse_topics
-from sowline.wire import read_request
+from sowline.protocol.request import read_request
 
 
 @pytest.fixture
-def state() -> State:
+def state() -> ServedTopics:
     """A topic with a SOW and one without, both loaded."""
-    state = State(parse_topics("topics: [{name: orders, key: /id}, {name: ticks, sow: false}]"), 10)
+    state = ServedTopics(parse_topics("topics: [{name: orders, key: /id}, {name: ticks, sow: false}]"), 10)
     state.loaded([("orders.changes", 0), ("ticks.changes", 0)])
     return state
 
 
-def test_only_records_are_deleted(state: State) -> None:
+def test_only_records_are_deleted(state: ServedTopics) -> None:
     """Of a topic without any nothing is, by neither door; of a pattern of topics, those with a SOW are meant."""
     [posted] = posted_writes(state, "^.*", "sow_delete", {"filter": "1=1"}, (), EVERYTHING)
     assert posted.topic.definition.name == "orders"
@@ -39,7 +39,7 @@ def test_only_records_are_deleted(state: State) -> None:
         {"correlation": "c" * 251},
     ],
 )
-def test_headers_that_can_t_be_are_refused(state: State, given: dict[str, str]) -> None:
+def test_headers_that_can_t_be_are_refused(state: ServedTopics, given: dict[str, str]) -> None:
     """The materializer would; but who does not wait for it would not hear of that."""
     with pytest.raises(SowlineError, match="expected") as error:
         posted_writes(state, "orders", "publish", given, [b'{"id": 1}'], EVERYTHING)

@@ -7,8 +7,8 @@ from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
 from sowline.cli import main
-from sowline.cli.door import Door
-from sowline.cli.web import Answer
+from sowline.cli.connection import ConnectionOptions
+from sowline.cli.http import HttpAnswer
 
 NOBODY = "http://127.0.0.1:1"
 
@@ -46,9 +46,9 @@ def test_topics_are_completed_from_the_service(monkeypatch: pytest.MonkeyPatch) 
     """The one that `--url` names goes before that of the environment."""
     asked = []
 
-    def get(url: str, door: Door) -> Answer:
+    def get(url: str, connection: ConnectionOptions) -> HttpAnswer:
         asked.append(url)
-        return Answer(200, {}, b'{"topics": [{"name": "trades"}, {"name": "orders"}]}')
+        return HttpAnswer(200, {}, b'{"topics": [{"name": "trades"}, {"name": "orders"}]}')
 
     monkeypatch.setattr("sowline.cli.completion.get", get)
     assert completed("sow", "") == ["orders", "trades"]

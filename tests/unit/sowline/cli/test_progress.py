@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from sowline.cli import teller
-from sowline.cli.teller import Teller
+from sowline.cli import progress as progress_line
+from sowline.cli.progress import ProgressLine
 
 
 class Clock:
@@ -22,7 +22,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock that tellers look at."""
     clock = Clock()
-    monkeypatch.setattr(teller, "time", clock)
+    monkeypatch.setattr(progress_line, "time", clock)
     return clock
 
 
@@ -31,7 +31,7 @@ def test_a_terminal_is_told_each_second(
 ) -> None:
     """Not before the first second is over, and of how much where that is known."""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    tell = Teller()
+    tell = ProgressLine()
     for clock.now in (0.5, 1.0, 1.9, 2.1):
         tell("published", 1000 + int(10 * clock.now))
     clock.now = 4.0
@@ -45,7 +45,7 @@ def test_a_terminal_is_told_each_second(
 
 def test_nobody_else_is_told(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     """A log or a pipe gets no such lines."""
-    tell = Teller()
+    tell = ProgressLine()
     clock.now = 10.0
     tell("published", 1)
     assert capsys.readouterr().err == ""

@@ -50,7 +50,7 @@ def test_a_lifetime_and_tags_go_with_each_record(asked: Asked, command: str, met
     assert run(main, [command, "orders", "{}", "[]", "--expiration", "1.5"]).exit_code == 0
     assert run(main, [command, "orders", "--expiration", "0"], input="{}\n").exit_code == 0
     assert run(main, [command, "orders", "{}", "--tag", "a", "--tag", "b"]).exit_code == 0
-    expected = [
+    expected: list[tuple[str, dict[str, Any]]] = [
         ("{}", {"expiration": 1.5}),
         ("[]", {"expiration": 1.5}),
         ("{}", {"expiration": 0.0}),

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from websockets.exceptions import ConnectionClosedError
 
-from sowline.async_client import AsyncClient, topics_of
+from sowline.client.ask import Ask
+from sowline.client.async_client import AsyncClient
+from sowline.client.writing import topics_of
 from sowline.errors import SowlineError
-from sowline.stream import Ask
 
 
 class Connection:
@@ -68,8 +69,8 @@ class Service:
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     """What clients connect to; they ask again at once."""
     made = Service()
-    monkeypatch.setattr("sowline.async_client.connect", made.connect)
-    monkeypatch.setattr("sowline.async_client.ASK_AGAIN_SECONDS", 0)
+    monkeypatch.setattr("sowline.client.connection.connect", made.connect)
+    monkeypatch.setattr("sowline.client.connection.REPEAT_SECONDS", 0)
     return made
 
 
@@ -201,3 +202,34 @@ def test_a_topic_without_a_key_is_one_without_a_sow() -> None:
     orders, ticks = topics_of({"topics": [keyed, without]}).topics
     assert (orders.has_sow, orders.key_paths, orders.key_domain) == (True, (("id",),), "d")
     assert (ticks.has_sow, ticks.log, ticks.record_bytes_max) == (False, "t", 100)
+
+
+async def test_a_query_within_a_query_is_answered(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its answer comes behind the group that its caller is amid, however much of that is unread."""
+    monkeypatch.setattr("sowline.client.stream.WAITING_MAX", 10)
+    connection = service.accept()
+
+    def give(id: str, *messages: dict[str, Any]) -> None:
+        for message in messages:
+            connection.give(query_id=id, **message)
+
+    def answer(id: str, count: int) -> None:
+        connection.give(command="ack", command_id=id, status="success", ack_type="processed")
+        record = {"command": "sow", "records": [{"sow_key": "1", "data": {}}]}
+        give(id, {"command": "group_begin"}, *[record] * count, {"command": "group_end", "records": count})
+        connection.give(command="ack", command_id=id, status="success", ack_type="completed")
+
+    async with AsyncClient("http://x") as client:
+        outer, inner = client.sow("orders"), client.sow("trades")
+        beginning = asyncio.ensure_future(anext(outer))
+        await all_have_had_turns()
+        answer("1", 50)
+        assert (await beginning).command == "group_begin"
+        await all_have_had_turns()
+        assert len(client._streams.by_id["1"]._waiting) == 10, "the reader waits for the caller"
+        asking = asyncio.ensure_future(anext(inner))
+        await all_have_had_turns()
+        answer("2", 3)
+        assert (await asking).command == "group_begin"
+        assert [message.command async for message in inner] == ["sow"] * 3 + ["group_end"]
+        assert [message.command async for message in outer] == ["sow"] * 50 + ["group_end"]

@@ -15,36 +15,48 @@ from typing import Any
 
 import pytest
 
-from sowline.async_client import AsyncClient
+from sowline.client.async_client import AsyncClient
+from sowline.client.connection import ServiceConnection, Subscriptions
+from sowline.client.local_view import AsyncLocalView, LocalView
+from sowline.client.record_view import Callbacks
+from sowline.config.credentials import Credentials
 from sowline.errors import SowlineError
-from sowline.local_view import AsyncLocalView, LocalView
-from sowline.loop_thread import LoopThread
-from sowline.message import read_frame
-from sowline.record_view import Callbacks
+from sowline.protocol.client_message import read_frame
+from sowline.runtime.loop_thread import LoopThread
 
 Json = dict[str, Any]
 
 
-class Played(AsyncClient):
-    """A client that writes down what it sends, and hears what the test says."""
+class PlayedConnection(ServiceConnection):
+    """A connection without a service: it notes what is sent."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, carried: Subscriptions) -> None:
+        super().__init__("", Credentials(), lambda: None, carried)
         self.sent: list[Json] = []
         self._connected.set()
 
-    async def _send(self, request: Json) -> None:
+    async def send(self, request: Json) -> None:
+        """Note a request."""
         self.sent.append(request)
+
+
+class Played(AsyncClient):
+    """A client that notes what it sends, and receives what the test gives it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._streams.connection = connection = PlayedConnection(self._streams)
+        self.sent = connection.sent
 
     async def hear(self, *messages: Json) -> None:
         """Let messages arrive, and all that waits for them take them in."""
-        for received in read_frame(json.dumps(list(messages))):
-            await self._dispatch(received)
+        for received in read_frame(json.dumps(list(messages)).encode()):
+            await self._streams.receive(received)
         await settled()
 
     async def lose_connection(self) -> list[Json]:
         """Let the connection be made again; return what is asked for then."""
-        asks = [(stream.id, stream.resumed()) for stream in self._streams.values()]
+        asks = [(stream.id, stream.resumed()) for stream in self._streams.by_id.values()]
         await settled()
         return [ask.request(id) for id, ask in asks if ask is not None]
 
@@ -125,7 +137,7 @@ async def test_changes_are_followed_until_the_end() -> None:
         await view.wait_for(lambda view: len(view) == 9, timeout=0.01)
     assert view._waiting == []
     await view.__aexit__(None, None, None)
-    assert client.sent[-1] == {"command": "unsubscribe", "command_id": "1", "sub_id": "1", "query_id": "1"}
+    assert client.sent[-1] == {"command": "unsubscribe", "command_id": "1", "sub_id": "1"}
     assert (view, view.error and view.error.reason) == ({"2": {"a": 2}}, "disconnected")
     with pytest.raises(SowlineError, match="closed"):
         await view.wait_for(lambda view: False)
@@ -142,7 +154,7 @@ async def test_a_refusal_is_raised_on_entering() -> None:
     await client.hear(refused("bad filter", command_id="1"))
     with pytest.raises(SowlineError) as error:
         await entering
-    assert (error.value.reason, client._streams) == ("bad filter", {})
+    assert (error.value.reason, client._streams.by_id) == ("bad filter", {})
 
 
 async def test_a_failure_amid_the_group_is_raised_on_entering() -> None:
@@ -152,7 +164,7 @@ async def test_a_failure_amid_the_group_is_raised_on_entering() -> None:
         await entered(
             client, client.local_view("orders"), group()[0], refused("gap", command_id="1", sub_id="1")
         )
-    assert (error.value.reason, client._streams) == ("gap", {})
+    assert (error.value.reason, client._streams.by_id) == ("gap", {})
 
 
 async def test_a_failure_for_good_is_told_to_whoever_waits() -> None:
@@ -468,7 +480,7 @@ def test_interrupted_on_entering(threaded: Threaded) -> None:
     threaded.hear_once_asked(1, taken(), *group(k1={})[:2])
     with interrupted(threaded.view):
         threaded.view.__enter__()
-    assert (threaded.client._streams, threaded.view._waiting) == ({}, [])
+    assert (threaded.client._streams.by_id, threaded.view._waiting) == ({}, [])
     assert threaded.view.error is not None
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sowline.message import Message
-from sowline.place import Place
+from sowline.client.position_tracker import PositionTracker
+from sowline.protocol.client_message import Message
 
 
 def live(bookmark: str | None, command: str = "publish") -> Message:
@@ -11,7 +11,7 @@ def live(bookmark: str | None, command: str = "publish") -> Message:
     return Message(command, bookmark=bookmark)
 
 
-def after(place: Place, *messages: Message) -> str:
+def after(place: PositionTracker, *messages: Message) -> str:
     """Where the messages lead to from a place."""
     for message in messages:
         place.note(message)
@@ -20,7 +20,7 @@ def after(place: Place, *messages: Message) -> str:
 
 def test_a_live_message_moves_its_own_partition() -> None:
     """What it says is laid over what is known of the others."""
-    place = Place("orders:0@1,1@7;trades:0@2")
+    place = PositionTracker("orders:0@1,1@7;trades:0@2")
     assert after(place, live("orders:0@3"), live("trades:1@0", "oof")) == "orders:0@3,1@7;trades:0@2,1@0"
     assert after(place, live("orders:0@1/4.2")) == "orders:0@1/4.2,1@7;trades:0@2,1@0"
 
@@ -28,7 +28,7 @@ def test_a_live_message_moves_its_own_partition() -> None:
 def test_of_messages_about_several_partitions_the_last_counts() -> None:
     """Whichever of them it names."""
     messages = [live("orders:0@1,1@1"), live("orders:1@2"), live("orders:0@3,1@3"), live("orders:0@4")]
-    assert [after(Place(), *messages[:count]) for count in range(1, 5)] == [
+    assert [after(PositionTracker(), *messages[:count]) for count in range(1, 5)] == [
         "orders:0@1,1@1",
         "orders:0@1,1@2",
         "orders:0@3,1@3",
@@ -38,7 +38,7 @@ def test_of_messages_about_several_partitions_the_last_counts() -> None:
 
 def test_the_end_of_a_group_says_all() -> None:
     """What was known before does not count; its records and its beginning move nothing."""
-    place = Place("orders:0@9,1@9")
+    place = PositionTracker("orders:0@9,1@9")
     inside = [live("orders:0@1", "group_begin"), live("orders:0@1", "sow"), live(None)]
     assert after(place, live("orders:0@10"), *inside) == "orders:0@10,1@9"
     assert after(place, live("orders:0@1", "group_end")) == "orders:0@1"
@@ -47,13 +47,13 @@ def test_the_end_of_a_group_says_all() -> None:
 @pytest.mark.parametrize("bookmark", [None, "", "epoch", "now", "0"])
 def test_a_named_place_knows_no_partition(bookmark: str | None) -> None:
     """Nothing is known before the first message."""
-    assert Place(bookmark).bookmark == "epoch"
-    assert after(Place(bookmark), live("orders:1@3")) == "orders:1@3"
+    assert PositionTracker(bookmark).bookmark == "epoch"
+    assert after(PositionTracker(bookmark), live("orders:1@3")) == "orders:1@3"
 
 
 def test_a_copy_moves_by_itself() -> None:
     """The place that it was made of stays where it is."""
-    place = Place("orders:0@1")
+    place = PositionTracker("orders:0@1")
     place.note(live("orders:1@2"))
     copied = place.copy()
     assert after(copied, live("orders:1@3")) == "orders:0@1,1@3"

@@ -6,11 +6,12 @@ import orjson
 import pytest
 from confluent_kafka import KafkaError
 
-from sowline.command import read_command
+from sowline.client.publisher import Publisher
+from sowline.config.topics import TopicDefinition, Topics, parse_topics
 from sowline.errors import SowlineError
-from sowline.nesting import NESTING_MAX
-from sowline.publisher import Publisher
-from sowline.topics import TopicDefinition, Topics, parse_topics
+from sowline.model.key import partition_of
+from sowline.model.nesting import NESTING_MAX
+from sowline.protocol.command import read_command
 
 TOPICS = parse_topics("topics: [{name: eu/orders, key: /id, record_bytes_max: 2000}]")
 
@@ -20,16 +21,20 @@ class FakeProducer:
 
     def __init__(self) -> None:
         self.produced: list[tuple[Any, ...]] = []
+        self.partitions: list[int] = []
         self.full = 0
         self.left = 0
         self.reports: list[Any] = []
 
-    def produce(self, topic: str, value: Any, key: Any, on_delivery: Any, headers: Any) -> None:
+    def produce(
+        self, topic: str, value: Any, key: Any, partition: int, on_delivery: Any, headers: Any
+    ) -> None:
         """Take a message."""
         if self.full:
             self.full -= 1
             raise BufferError
         self.produced.append((topic, value, key, read_command(headers)))
+        self.partitions.append(partition)
         self.reports.append(on_delivery)
 
     def poll(self, seconds: float) -> int:
@@ -45,7 +50,7 @@ class FakeProducer:
 def producer(monkeypatch: pytest.MonkeyPatch) -> FakeProducer:
     """The producer that a publisher gets."""
     producer = FakeProducer()
-    monkeypatch.setattr("sowline.publisher.exact_producer", lambda *_, **__: producer)
+    monkeypatch.setattr("sowline.client.publisher.exact_producer", lambda *_, **__: producer)
     return producer
 
 
@@ -208,6 +213,7 @@ def test_a_body_of_which_no_key_is_made_is_not_written(
         ("[]", "not an object"),
         ({}, "key missing"),
         ({"id": None}, "key null"),
+        ({"id": ""}, "key empty"),
         ({"id": 1.5}, "bad key"),
         ({"id": 1, "a": "x" * 2000}, "too large"),
         (b'{"id":1,"a":' + b"[" * NESTING_MAX + b"]" * NESTING_MAX + b"}", "too deep"),
@@ -281,3 +287,73 @@ def test_a_flush_that_runs_out_of_time_says_what_is_left(
 def test_each_publisher_has_an_id_of_its_own(producer: FakeProducer) -> None:
     """Without an id given, no two publishers can take each other's numbers for repeats."""
     assert Publisher({}, TOPICS).id != Publisher({}, TOPICS).id
+
+
+def keyed(producer: FakeProducer, key: Any, partitions: int = 7) -> Publisher:
+    """Return a publisher of a topic whose keys are not made of fields."""
+    topic = {"name": "orders", "key": key, "partitions": partitions, "documents": True}
+    return Publisher({}, Topics(topics=(TopicDefinition.model_validate(topic),)), publisher="p")
+
+
+@pytest.mark.parametrize(("source", "in_header"), [("kafka_key", None), ("header", "a/b")])
+def test_a_key_that_publishers_give(producer: FakeProducer, source: str, in_header: str | None) -> None:
+    """It is the Kafka key, and where the topic says so in the header, too; the body says nothing of it."""
+    publisher = keyed(producer, {"from": source})
+    publisher.publish("orders", {"id": 1}, key="a/b")
+    publisher.delta_publish("orders", {}, key="a/b", expiration=1)
+    publisher.sow_delete("orders", key="a/b")
+    publisher.sow_delete("orders", key="a/b", data={"id": 1})
+    assert [(key, command.key) for _, _, key, command in producer.produced] == [(b"a/b", in_header)] * 4
+    assert [value for _, value, _, _ in producer.produced] == [b'{"id":1}', b"{}", None, b'{"id":1}']
+    assert set(producer.partitions) == {-1}
+    publisher.delta("orders", "a/b", "{}")
+    assert producer.produced[-1][2] == b"a/b"
+
+
+@pytest.mark.parametrize(
+    ("source", "key", "reason"),
+    [
+        ("kafka_key", None, "key missing"),
+        ("kafka_key", "", "key missing"),
+        ("kafka_key", "\n", "bad key"),
+        ("kafka_key", "x" * 256, "bad key"),
+        ("header", None, "key missing"),
+        ("header", "a b", "bad key"),
+    ],
+)
+def test_a_key_is_needed(producer: FakeProducer, source: str, key: str | None, reason: str) -> None:
+    """Where publishers give it, nothing is written without one."""
+    publisher = keyed(producer, {"from": source})
+    for write in (publisher.publish, publisher.delta_publish):
+        with pytest.raises(SowlineError, match="expected") as error:
+            write("orders", {"id": 1}, key=key)
+        assert error.value.reason == reason
+    with pytest.raises(SowlineError, match="expected") as error:
+        publisher.sow_delete("orders", data={"id": 1}, key=key)
+    assert error.value.reason == reason
+    assert producer.produced == []
+
+
+def test_a_key_that_is_not_wanted(publisher: Publisher, producer: FakeProducer) -> None:
+    """Where fields make it, none is taken."""
+    some: dict[str, Any] = {"data": {"id": 1}}
+    for given in (some, {}):
+        with pytest.raises(SowlineError, match="makes its keys from /id") as error:
+            publisher.sow_delete("eu/orders", key="1", **given)
+        assert error.value.reason == "bad request"
+    with pytest.raises(SowlineError, match="makes its keys from /id"):
+        publisher.publish("eu/orders", {"id": 1}, key="1")
+    with pytest.raises(SowlineError, match="exactly one"):
+        publisher.sow_delete("eu/orders", key="1", keys=["1"])
+    assert producer.produced == []
+
+
+def test_a_key_that_is_known_later(producer: FakeProducer) -> None:
+    """Without the generator all goes to one partition, by the publisher's id, so that it stays in order."""
+    publisher = keyed(producer, {"generator": "not-here"})
+    publisher.publish("orders", {"id": 1})
+    publisher.delta_publish("orders", {"id": 2})
+    assert [key for _, _, key, _ in producer.produced] == [None, None]
+    assert producer.partitions == [partition_of("p", 7)] * 2
+    publisher.delta("orders", "1", "{}")
+    assert (producer.produced[-1][2], producer.partitions[-1]) == (b"1", -1)

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from sowline.client.ask import Ask
+from sowline.client.position_tracker import PositionTracker
+from sowline.client.record_view import Callbacks, RecordView, Saved, Waiting
+from sowline.client.records import RecordSet
+from sowline.client.stream import ShownGroup
 from sowline.errors import SowlineError
-from sowline.message import Message
-from sowline.order import parse_order
-from sowline.place import Place
-from sowline.record_view import Callbacks, RecordView, Saved, Waiting
-from sowline.records import Records
-from sowline.stream import Ask, Shown
+from sowline.expressions.order import parse_order
+from sowline.protocol.client_message import Message
 
 
 class Log:
@@ -33,7 +34,10 @@ def view(order_by: str = "", callbacks: Callbacks | None = None, **held: Any) ->
     """A view of records, by their keys without the first letter."""
     bodies = {key[1:]: json.dumps(record).encode() for key, record in held.items()}
     return RecordView(
-        "orders", Records(bodies, Place("orders:0@0")), parse_order(order_by), callbacks or Callbacks()
+        "orders",
+        RecordSet(bodies, PositionTracker("orders:0@0")),
+        parse_order(order_by),
+        callbacks or Callbacks(),
     )
 
 
@@ -100,7 +104,7 @@ def test_what_is_handed_out_is_the_callers_own() -> None:
 
 def test_numbers_out_of_range_can_be_read() -> None:
     """As what Python makes of them."""
-    shown = RecordView("orders", Records({"1": b'{"a":1e400}'}), parse_order(""), Callbacks())
+    shown = RecordView("orders", RecordSet({"1": b'{"a":1e400}'}), parse_order(""), Callbacks())
     assert shown == {"1": {"a": float("inf")}}
 
 
@@ -130,11 +134,11 @@ def test_a_replaced_subscription_brings_its_order_with_its_group() -> None:
     """Not before: until then the records are those of before."""
     shown = view("/a", k1={"a": 1, "b": 2}, k2={"a": 2, "b": 1})
     before, now = (
-        Shown(n, Ask("sow_and_subscribe", "orders", order_by=by)) for n, by in enumerate(["/a", "/b"])
+        ShownGroup(n, Ask("sow_and_subscribe", "orders", order_by=by)) for n, by in enumerate(["/a", "/b"])
     )
     rest = group(k3={"a": 0, "b": 0})[1:]
     seen: list[list[str]] = []
-    waited_for(shown, lambda: bool(seen.append(list(shown))))
+    waited_for(shown, lambda: bool(seen.append(list(shown))))  # type: ignore[func-returns-value]
     shown._take([publish("5", {}), oof("5")], before)
     leaving = [oof("2", more=True), Message("group_begin", replace=True), *rest]
     shown._take([publish("1", {"a": 3, "b": 0.5}), *leaving], now)

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sowline.difference import difference
+from sowline.client.position_tracker import PositionTracker
+from sowline.client.records import GONE, Effect, RecordSet
 from sowline.errors import SowlineError
-from sowline.merge import take_out
-from sowline.message import Message
-from sowline.place import Place
-from sowline.records import GONE, Effect, Records
+from sowline.model.difference import difference
+from sowline.model.merge import take_out
+from sowline.protocol.client_message import Message
 from tests.property.test_difference import bodies, exact
 
 BEGIN, END = Message("group_begin"), Message("group_end", bookmark="orders:0@9")
@@ -38,12 +38,12 @@ def sow(key: str, body: str) -> Message:
     return Message("sow", sow_key=key, body=body.encode())
 
 
-def holding(**held: str) -> Records:
+def holding(**held: str) -> RecordSet:
     """Records with these bodies, the keys without their first letter."""
-    return Records({key[1:]: body.encode() for key, body in held.items()}, Place("orders:0@0"))
+    return RecordSet({key[1:]: body.encode() for key, body in held.items()}, PositionTracker("orders:0@0"))
 
 
-def taken(records: Records, *messages: Message) -> list[Effect] | None:
+def taken(records: RecordSet, *messages: Message) -> list[Effect] | None:
     """Take messages; return what the last of them did, when none before it has done anything."""
     *before, last = messages
     assert [records.take(message) for message in before] == [None] * len(before)
@@ -52,7 +52,7 @@ def taken(records: Records, *messages: Message) -> list[Effect] | None:
 
 def test_a_record_comes_changes_and_leaves() -> None:
     """Each message is a step, and an effect with the bodies before and after it."""
-    records = Records()
+    records = RecordSet()
     assert records.take(publish("1", '{"a":1}')) == [Effect("1", None, b'{"a":1}')]
     assert records.take(publish("1", '{"a":2}')) == [Effect("1", b'{"a":1}', b'{"a":2}')]
     assert records.take(oof("1", "deleted")) == [Effect("1", b'{"a":2}', None, "deleted")]
@@ -196,7 +196,7 @@ def test_records_without_a_key_can_not_be_held() -> None:
 def test_only_bodies_can_be_begun_with(body: Any) -> None:
     """A saved copy that is damaged is refused."""
     with pytest.raises(SowlineError, match="JSON object"):
-        Records({"1": body})
+        RecordSet({"1": body})
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_however_it_is_told_the_records_are_those_of_the_model(
     history: list[tuple[dict[str, bytes], Telling, bool]],
 ) -> None:
     """Whole or as deltas, one by one, in steps or in groups; and the effects tell exactly what differs."""
-    records, model = Records(), dict[str, bytes]()
+    records, model = RecordSet(), dict[str, bytes]()
     followed: dict[str, bytes] = {}
     for after, how, deltas in history:
         effects = [effect for m in told(model, after, how, deltas) for effect in records.take(m) or ()]

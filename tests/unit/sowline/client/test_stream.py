@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
+from sowline.client.ask import Ask
+from sowline.client.stream import WAITING_MAX, ShownGroup, Stream, stream_id
 from sowline.errors import SowlineError
-from sowline.message import Received, read_frame
-from sowline.stream import WAITING_MAX, Ask, Shown, Stream, stream_id
+from sowline.protocol.client_message import Received, read_frame
 
 OPEN = Ask("sow_and_subscribe", "orders", "/a = 1", "oof", top_n=5)
 
 
 async def give(stream: Stream, *messages: dict[str, Any]) -> None:
     """Let messages arrive from the connection."""
-    for received in read_frame(json.dumps(list(messages))):
+    for received in read_frame(json.dumps(list(messages)).encode()):
         await stream.receive(received)
 
 
@@ -179,7 +180,7 @@ def refused(number: int = 1, reason: str = "bad filter", **fields: Any) -> dict[
 
 def received(message: dict[str, Any]) -> Received:
     """Return a message as it comes from the connection."""
-    return read_frame(json.dumps(message))[0]
+    return read_frame(json.dumps(message).encode())[0]
 
 
 async def subscribed(ask: Ask = OPEN) -> Stream:
@@ -264,9 +265,9 @@ async def test_a_replaced_subscription_has_no_place_until_its_group_was_given() 
     stream.replace(filter="/b = 2")
     await give(stream, change(2), *group("orders:0@3"), taken())
     await take(stream, 1)
-    assert (stream.bookmark, stream.shown) == (None, Shown(0, OPEN))
+    assert (stream.bookmark, stream.shown) == (None, ShownGroup(0, OPEN))
     assert [m.command for m in await stream.next_batch()] == ["group_begin", "group_end"]
-    assert (stream.bookmark, stream.shown) == (None, Shown(0, OPEN))
+    assert (stream.bookmark, stream.shown) == (None, ShownGroup(0, OPEN))
     leaving = {
         "command": "oof",
         "sids": ["1"],
@@ -280,7 +281,7 @@ async def test_a_replaced_subscription_has_no_place_until_its_group_was_given() 
     given = await stream.next_batch()
     assert [m.command for m in given] == ["oof", "group_begin", "sow", "group_end"]
     assert given[1].replace
-    assert (stream.bookmark, stream.shown) == ("orders:0@5", Shown(1, replace(OPEN, filter="/b = 2")))
+    assert (stream.bookmark, stream.shown) == ("orders:0@5", ShownGroup(1, replace(OPEN, filter="/b = 2")))
     assert stream.resumed() == replace(OPEN, command="subscribe", filter="/b = 2", bookmark="orders:0@5")
 
 
@@ -319,7 +320,10 @@ async def test_a_subscription_without_a_group_is_replaced_where_it_stands() -> N
     stream.replace(filter="/b = 2")
     await give(stream, change(2), taken(), change(3))
     await take(stream, 1)
-    assert (stream.bookmark, stream.shown) == ("orders:0@2", Shown(1, Ask("subscribe", "orders", "/b = 2")))
+    assert (stream.bookmark, stream.shown) == (
+        "orders:0@2",
+        ShownGroup(1, Ask("subscribe", "orders", "/b = 2")),
+    )
     assert stream.resumed() == Ask("subscribe", "orders", "/b = 2", bookmark="orders:0@2")
 
 
@@ -501,8 +505,8 @@ async def test_a_pause_outlives_the_connection() -> None:
     assert begun.is_paused
     begun.is_paused = False
     assert begun.going_on().options == "oof"
-    assert stream.aside("pause") == {"command": "pause", "command_id": "1.pause", "sub_id": "1"}
-    assert stream.aside("proof") == {"command": "heartbeat", "command_id": "1.proof", "sub_id": "1"}
+    assert stream.request_about("pause") == {"command": "pause", "command_id": "1.pause", "sub_id": "1"}
+    assert stream.request_about("proof") == {"command": "heartbeat", "command_id": "1.proof", "sub_id": "1"}
 
 
 RESET = {"command": "group_begin", "bookmark": "orders:0@9", "reset": True}

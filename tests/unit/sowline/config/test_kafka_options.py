@@ -3,10 +3,10 @@
 import pytest
 from click.testing import CliRunner
 
-from sowline.cli.doctor import doctor
+from sowline.cli.doctor.command import doctor
+from sowline.config.kafka_options import read_options
+from sowline.config.settings import read_settings
 from sowline.errors import SowlineError
-from sowline.kafka import read_options
-from sowline.settings import read_settings
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from sowline.config.topics import FanoutDefinition, TopicDefinition, Topics, load_topics, parse_topics
 from sowline.errors import SowlineError
-from sowline.limits import Limits
-from sowline.select import parse_select
-from sowline.topics import FanoutDefinition, TopicDefinition, Topics, load_topics, parse_topics
+from sowline.model.limits import Limits
+from sowline.model.select import parse_select
 
 
 def define(**given: Any) -> TopicDefinition:
@@ -481,7 +481,7 @@ def test_a_transient_topic_begins_at_its_recovery_point(
     given: dict[str, str], anew: bool, time: int | None
 ) -> None:
     """Unless that is the epoch; a time counts to the next millisecond."""
-    assert (define(**given).begins_anew, define(**given).recovery_time) == (anew, time)
+    assert (define(**given).starts_empty, define(**given).recovery_time) == (anew, time)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sowline.document import UNDEFINED, DocumentError, Intrinsics, compile_condition, parse_delta
-from sowline.document.parse import LEXEMES_MAX, TEXT_CHARS_MAX
-from sowline.nesting import NESTING_MAX
+from sowline.emodb import UNDEFINED, DocumentError, Intrinsics, compile_condition, parse_delta
+from sowline.emodb.parse import LEXEMES_MAX, TEXT_CHARS_MAX
+from sowline.model.nesting import NESTING_MAX
 
 SECONDS_AT_ONCE = 10.0
 """Generous, as the machine may be busy; what would hang takes minutes."""

@@ -6,26 +6,26 @@ from uuid import UUID
 
 import pytest
 
-from sowline.document import UNDEFINED, parse_delta
-from sowline.document.fold import (
+from sowline.emodb import UNDEFINED, parse_delta
+from sowline.emodb.fold import (
     NEVER_WRITTEN,
     Document,
+    DocumentDelta,
     Folded,
-    Outcome,
-    Write,
+    FoldOutcome,
     change_id_of_position,
     change_id_of_writer,
     fold,
 )
 from sowline.errors import SowlineError
-from sowline.nesting import NESTING_MAX
+from sowline.model.nesting import NESTING_MAX
 
 EMPTY = Document("item", "k1")
 
 
-def write(text: str, number: int = 1, tags: Iterable[str] = ()) -> Write:
+def write(text: str, number: int = 1, tags: Iterable[str] = ()) -> DocumentDelta:
     """A write at a place on the log, in that second of 1970."""
-    return Write(parse_delta(text), change_id_of_position(0, number), number * 1000, frozenset(tags))
+    return DocumentDelta(parse_delta(text), change_id_of_position(0, number), number * 1000, frozenset(tags))
 
 
 def folded(*texts: str) -> list[Folded]:
@@ -72,8 +72,8 @@ def test_a_delta_sees_the_intrinsics_from_before_it() -> None:
     text = f'if intrinsic("~signature":"{first.signature}") then {{..,"n":2}} end'
     once = fold(first, write(text, 2))
     again = fold(once.document, write(text, 3))
-    assert (once.outcome, once.document.content) == (Outcome.APPLIED, {"n": 2})
-    assert (again.outcome, again.document.content) == (Outcome.CONDITION_FALSE, {"n": 2})
+    assert (once.outcome, once.document.content) == (FoldOutcome.APPLIED, {"n": 2})
+    assert (again.outcome, again.document.content) == (FoldOutcome.CONDITION_FALSE, {"n": 2})
     assert folded('if intrinsic("~firstUpdateAt":null) then {"new":true} end')[-1].document.content == {
         "new": True
     }
@@ -114,20 +114,20 @@ def test_the_writer_may_name_the_change() -> None:
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
-        ('{..,"a":2}', Outcome.APPLIED),
-        ('{..,"a":1.0}', Outcome.APPLIED),
-        ("~", Outcome.APPLIED),
-        ("..", Outcome.NOOP),
-        ('{..,"a":1}', Outcome.NOOP),
-        ('if {..,"a":1} then {..,"a":1} end', Outcome.NOOP),
-        ("if ~ then {} end", Outcome.CONDITION_FALSE),
-        ('if ~ then {} elif {..,"a":5} then ~ end', Outcome.CONDITION_FALSE),
-        ('if ~ then {} else {..,"a":1} end', Outcome.NOOP),
-        ('{..,"a":if ~ then 2 end}', Outcome.NOOP),
-        ('if ~ then {} else {..,"a":2} end', Outcome.APPLIED),
+        ('{..,"a":2}', FoldOutcome.APPLIED),
+        ('{..,"a":1.0}', FoldOutcome.APPLIED),
+        ("~", FoldOutcome.APPLIED),
+        ("..", FoldOutcome.NOOP),
+        ('{..,"a":1}', FoldOutcome.NOOP),
+        ('if {..,"a":1} then {..,"a":1} end', FoldOutcome.NOOP),
+        ("if ~ then {} end", FoldOutcome.CONDITION_FALSE),
+        ('if ~ then {} elif {..,"a":5} then ~ end', FoldOutcome.CONDITION_FALSE),
+        ('if ~ then {} else {..,"a":1} end', FoldOutcome.NOOP),
+        ('{..,"a":if ~ then 2 end}', FoldOutcome.NOOP),
+        ('if ~ then {} else {..,"a":2} end', FoldOutcome.APPLIED),
     ],
 )
-def test_the_writer_can_learn_what_became_of_a_write(text: str, outcome: Outcome) -> None:
+def test_the_writer_can_learn_what_became_of_a_write(text: str, outcome: FoldOutcome) -> None:
     """A condition that was false is told apart from a change that was none."""
     document = folded('{"a":1}')[-1].document
     assert fold(document, write(text, 2)).outcome is outcome
@@ -167,7 +167,7 @@ def test_half_of_a_surrogate_pair_is_refused() -> None:
 )
 def test_any_time_of_the_log_has_a_text(milliseconds: int, instant: str) -> None:
     """Producers can write any number there."""
-    document = fold(EMPTY, Write(parse_delta("{}"), bytes(16), milliseconds)).document
+    document = fold(EMPTY, DocumentDelta(parse_delta("{}"), bytes(16), milliseconds)).document
     assert document.intrinsics().last_update_at == instant
 
 
@@ -183,5 +183,5 @@ def test_the_deepest_delta_is_folded(text: str) -> None:
     """Sanitising and comparing fit on the stack as well."""
     document = fold(EMPTY, write("{}")).document
     changed = fold(document, write(text, 2))
-    assert changed.outcome is Outcome.APPLIED
+    assert changed.outcome is FoldOutcome.APPLIED
     assert fold(changed.document, write(text, 3)).redundant

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sowline.document.intrinsics import Intrinsics
-from sowline.document.partition import murmur3, partition_of
+from sowline.emodb.intrinsics import Intrinsics
+from sowline.emodb.partition import murmur3, partition_of
 
 
 @pytest.mark.parametrize(

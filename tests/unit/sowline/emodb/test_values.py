@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sowline.document.json_text import json_text
-from sowline.document.text_order import key_order
-from sowline.document.values import UNDEFINED, as_set, compare_numbers, same
+from sowline.emodb.json_text import json_text
+from sowline.emodb.text_order import key_order
+from sowline.emodb.values import UNDEFINED, as_set, compare_numbers, same
 
 
 @pytest.mark.parametrize(

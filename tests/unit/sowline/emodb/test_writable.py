@@ -2,7 +2,7 @@
 
 import pytest
 
-from sowline.document.writable import DELTAS_MAX, check_delta, check_deltas
+from sowline.emodb.writable import DELTAS_MAX, check_delta, check_deltas
 from sowline.errors import SowlineError
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sowline.enrichment import (
+from sowline.expressions.enrichment import (
     CHARS_MAX,
     OUTPUT_LEVELS_MAX,
     ComputedField,
@@ -19,10 +19,10 @@ from sowline.enrichment import (
     parse_enrichment,
     parse_preprocessing,
 )
-from sowline.filter import UNKNOWN, About
+from sowline.filter import UNKNOWN, Metadata
 from sowline.filter.parse import parse
 from sowline.filter.tree import Field, FieldOf, Node, rebuilt
-from sowline.path import Document, Path, parse_path
+from sowline.model.path import Document, Path, parse_path
 from tests.property.filter_reference import reference_values
 
 NOW = 1_234_567_890.5
@@ -36,7 +36,7 @@ def refused(text: str, before_the_key: bool = False) -> EnrichmentError:
 
 
 def enriched(
-    body: bytes, *fields: str, previous: Document | None = None, about: About = UNKNOWN
+    body: bytes, *fields: str, previous: Document | None = None, about: Metadata = UNKNOWN
 ) -> tuple[bytes, Document]:
     """What enrichment makes of a body, as text and as document."""
     document: Document = orjson.loads(body)
@@ -162,7 +162,7 @@ def test_integers_of_64_bits_are_exact() -> None:
 
 def test_facts_and_the_time() -> None:
     """What is known beside the message is computed with, and the time is what it is said to be."""
-    about = About(sow_key="17", topic="t", bookmark="t:0@5", size=99, updated=5.5, correlation="c")
+    about = Metadata(sow_key="17", topic="t", bookmark="t:0@5", size=99, updated=5.5, correlation="c")
     made, _ = enriched(
         b"{}",
         "CONCAT(SOW_KEY(), TOPIC_NAME(), BOOKMARK(), CORRELATION_ID()) AS /a",
@@ -186,7 +186,7 @@ def test_facts_and_the_time() -> None:
 def test_a_field_of_the_name_of_a_fact_is_the_messages() -> None:
     """A path never leads to what is known beside the message."""
     fields = ["/now AS /a", "/previous/x AS /b", "/document/x AS /c", "/topic AS /d"]
-    made, _ = enriched(b"{}", *fields, previous={"x": 1}, about=About(topic="t"))
+    made, _ = enriched(b"{}", *fields, previous={"x": 1}, about=Metadata(topic="t"))
     assert json.loads(made) == dict.fromkeys("abcd")
 
 

@@ -1,5 +1,6 @@
 """Orders: how they are written, and that their keys put any records in one total order."""
 
+from functools import partial
 from itertools import permutations
 from typing import Any
 
@@ -8,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
-from sowline.order import ORDER_CHARS_MAX, TERMS_MAX, Order, Term, parse_order
-from sowline.path import parse_path
+from sowline.expressions.order import ORDER_CHARS_MAX, TERMS_MAX, Order, Term, parse_order
+from sowline.model.path import parse_path
 
 KEY = b"1"
 
@@ -149,10 +150,10 @@ def test_a_number_that_is_none_has_a_place() -> None:
 def test_the_order_is_total(order: Order, three: Any) -> None:
     """Of two records with different SOW keys one is first, and what is first of two pairs is first of all."""
     keys = [order.key(document, sow_key) for document, sow_key in three]
-    for left, right in permutations(range(3), 2):
-        assert (keys[left] < keys[right]) + (keys[right] < keys[left]) + (keys[left] == keys[right]) == 1
-        if three[left][1] != three[right][1]:
-            assert keys[left] != keys[right]
+    for i, j in permutations(range(3), 2):
+        assert (keys[i] < keys[j]) + (keys[j] < keys[i]) + (keys[i] == keys[j]) == 1
+        if three[i][1] != three[j][1]:
+            assert keys[i] != keys[j]
     for left, middle, right in permutations(keys):
         if left < middle and middle < right:
             assert left < right
@@ -173,13 +174,16 @@ def test_descending_is_the_exact_reverse(order: Order, left: Any, right: Any) ->
     )
 
 
+def _key_of_one(order: Order, record: tuple[dict[str, Any], bytes]) -> tuple[Any, ...]:
+    return order.key(record[0], b"")
+
+
 @given(orders, st.lists(records, max_size=6))
 def test_later_terms_decide_among_equals(order: Order, some: list[tuple[dict[str, Any], bytes]]) -> None:
     """Sorting by all terms is sorting by each, the last first, and by SOW key before that."""
     expected = sorted(some, key=lambda record: record[1])
     for term in reversed(order.terms):
-        one = Order((term,))
-        expected.sort(key=lambda record, one=one: one.key(record[0], b""))
+        expected.sort(key=partial(_key_of_one, Order((term,))))
     assert [order.key(*record) for record in sorted(some, key=lambda record: order.key(*record))] == [
         order.key(*record) for record in expected
     ]

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sowline.filter.parse import parse
-from sowline.path import Path
-from sowline.projection import (
+from sowline.expressions.projection import (
     AGGREGATES,
     CHARS_MAX,
     FIELDS_MAX,
@@ -20,6 +18,8 @@ from sowline.projection import (
     parse_grouping,
     parse_projection,
 )
+from sowline.filter.parse import parse
+from sowline.model.path import Path
 
 
 def refused(text: str) -> ProjectionError:

@@ -8,7 +8,7 @@ from sowline.filter import Expression, FilterError, compile_expression
 from sowline.filter.expression import compile_tree
 from sowline.filter.parse import FILTER_CHARS_MAX, parse
 from sowline.filter.tree import Call, Field, Node, rebuilt
-from sowline.path import Path
+from sowline.model.path import Path
 
 
 def test_an_expression_has_a_value() -> None:
@@ -71,7 +71,7 @@ def test_a_caller_may_have_functions_of_its_own() -> None:
     sums = []
     for call in aggregates:
         argument = compile_tree(call.arguments[0])
-        sums.append(sum(argument(row) for row in rows))  # type: ignore[misc]
+        sums.append(sum(argument(row) for row in rows))  # type: ignore[misc, arg-type]
     assert Expression(tree).value({"\0agg": sums}) == 11.0
 
 

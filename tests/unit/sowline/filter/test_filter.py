@@ -26,7 +26,7 @@ from sowline.filter.tree import (
     children,
     walk,
 )
-from sowline.path import Path, parse_path
+from sowline.model.path import Path, parse_path
 
 
 def refusal(text: str) -> FilterError:
@@ -479,7 +479,7 @@ def test_a_filter_holds_so_many_regular_expressions() -> None:
         f"/a LIKE 'x{n}+'" if n % 2 else f"REGEXP_MATCH(/a, 'x{n}+') = 'x'" for n in range(100)
     )
     compile_filter(regexes)
-    with pytest.raises(FilterError, match="expected at most 100 regular expressions, got one more at column"):
+    with pytest.raises(FilterError, match=r"at most 100 regular expressions, .+ got more at column"):
         compile_filter(f"{regexes} OR /a LIKE 'y+'")
 
 

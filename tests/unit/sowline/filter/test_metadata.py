@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from sowline.document import Intrinsics
-from sowline.filter import ALL, UNKNOWN, About, Filter, compile_expression, compile_filter
+from sowline.emodb import Intrinsics
+from sowline.filter import ALL, UNKNOWN, Filter, Metadata, compile_expression, compile_filter
 from sowline.filter.envelope import needs_about
 from sowline.filter.functions import ALIASES, FUNCTIONS
 from sowline.filter.parse import parse
 
-FACTS = About(
+FACTS = Metadata(
     sow_key="o-1",
     topic="orders",
     bookmark="0|7|",
@@ -39,7 +39,7 @@ def test_a_fact_is_null_until_it_is_known(name: str) -> None:
 def test_each_fact_has_its_function() -> None:
     """Every message function gives a member of About or a hash of one; the others are for conditions."""
     facts = {FUNCTIONS[name].fact for name in MESSAGE_FUNCTIONS}
-    assert facts == {*About._fields, "sow_key_hash"} - {"intrinsics", "tags"}
+    assert facts == {*Metadata._fields, "sow_key_hash"} - {"intrinsics", "tags"}
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_threads_share_a_filter() -> None:
     wrong: list[int] = []
 
     def work(number: int) -> None:
-        about, document = About(sow_key=f"k{number}"), {"key": f"k{number}"}
+        about, document = Metadata(sow_key=f"k{number}"), {"key": f"k{number}"}
         wrong.extend(number for _ in range(500) if not filter_.matches_about(document, about))
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
-from sowline.cluster import Cluster, kafka_topics, serves
-from sowline.topics import TopicDefinition
+from sowline.config.topics import TopicDefinition
+from sowline.kafka.admin import Cluster, kafka_topics, serves
 
 HOUR_MS = 3_600_000
 
@@ -86,7 +86,7 @@ def test_where_a_partition_ends_is_asked_until_it_is_told(
 ) -> None:
     """Of a client that has lost its connection an offset may come that is none: a log would seem to be cut."""
     admin = Admin(answer)
-    monkeypatch.setattr("sowline.cluster.AdminClient", lambda options: admin)
+    monkeypatch.setattr("sowline.kafka.admin.AdminClient", lambda options: admin)
     assert Cluster({}).ends("orders", [0]) == {0: 7}
     assert admin.looks == 1
 
@@ -95,7 +95,7 @@ def test_no_record_of_that_time_or_later(monkeypatch: pytest.MonkeyPatch) -> Non
     """Kafka says so with an offset that is none either, and that is its answer."""
     answers = [answered(OFFSET_END), answered(9)]
     admin = SimpleNamespace(list_offsets=lambda asked, **given: dict.fromkeys(asked, answers.pop(0)))
-    monkeypatch.setattr("sowline.cluster.AdminClient", lambda options: admin)
+    monkeypatch.setattr("sowline.kafka.admin.AdminClient", lambda options: admin)
     assert Cluster({}).offset_at("orders", 0, 1) == 9
 
 
@@ -105,7 +105,7 @@ def test_a_look_that_was_told_no_end_says_so(monkeypatch: pytest.MonkeyPatch) ->
         list_offsets=lambda asked, **given: dict.fromkeys(asked, answered(OFFSET_INVALID)),
         describe_topics=lambda topics: {},
     )
-    monkeypatch.setattr("sowline.cluster.AdminClient", lambda options: admin)
+    monkeypatch.setattr("sowline.kafka.admin.AdminClient", lambda options: admin)
     asked = Cluster({}).ask([("orders", 0)])
     assert asked.is_answered
     with pytest.raises(KafkaException, match="no offset"):

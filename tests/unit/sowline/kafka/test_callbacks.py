@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from sowline.kafka import poll_batch, raising
+from sowline.kafka.clients import poll_batch, raising
 
 
 def test_an_error_of_the_client_in_a_callback_can_be_caught() -> None:
@@ -20,7 +20,7 @@ def test_an_error_of_the_client_in_a_callback_can_be_caught() -> None:
             poll_batch(consumer, 10, 0.1)
 
     settings = {"bootstrap.servers": "127.0.0.1:1", "group.id": "g", "error_cb": raising(ask)}
-    consumer = Consumer(settings)  # type: ignore[arg-type]
+    consumer = Consumer(settings)
     with pytest.raises(KafkaException, match="committed offsets"):
         poll()
     consumer.close()

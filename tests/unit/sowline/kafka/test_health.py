@@ -5,51 +5,51 @@ import time
 import pytest
 from structlog.testing import capture_logs
 
-from sowline.cluster import await_topics
-from sowline.kafka import kafka_config
-from sowline.reach import Reach
-from sowline.topics import parse_topics
+from sowline.config.kafka_options import kafka_config
+from sowline.config.topics import parse_topics
+from sowline.kafka.admin import await_topics
+from sowline.kafka.health import KafkaHealth
 
 NOBODY = kafka_config("127.0.0.1:1", {"socket.timeout.ms": "300"})
 
 
 def test_a_kafka_that_answers_is_not_spoken_of() -> None:
     """There is nothing to say."""
-    reach = Reach(NOBODY, "orders")
+    kafka_health = KafkaHealth(NOBODY, "orders")
     with capture_logs() as logs:
-        reach.note(time.monotonic())
-    assert (reach.lost(), reach.away_seconds, logs) == (None, 0.0, [])
+        kafka_health.note(time.monotonic())
+    assert (kafka_health.lost(), kafka_health.away_seconds, logs) == (None, 0.0, [])
 
 
 def test_one_that_goes_and_comes_is_told_of_twice() -> None:
     """However often it was asked meanwhile; since when counts from the first question without an answer."""
-    reach = Reach(NOBODY, "orders")
+    kafka_health = KafkaHealth(NOBODY, "orders")
     with capture_logs() as logs:
         for ago in (7.2, 5, 3):
-            reach.note(time.monotonic() - ago, "refused")
-        assert (reach.lost() or "").startswith(
+            kafka_health.note(time.monotonic() - ago, "refused")
+        assert (kafka_health.lost() or "").startswith(
             "Kafka at 127.0.0.1:1 has not answered for 7 s: waiting for it"
         )
-        (metric,) = reach.metrics()
+        (metric,) = kafka_health.metrics()
         assert 7.2 <= metric.samples[0].value < 10
-        reach.note(time.monotonic())
+        kafka_health.note(time.monotonic())
     assert [(line["event"], line.get("why")) for line in logs] == [
         ("Kafka does not answer", "refused"),
         ("Kafka answers again", None),
     ]
-    assert reach.lost() is None
+    assert kafka_health.lost() is None
 
 
 def test_the_reason_is_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is refused is told as such, not as an answer that came too late."""
-    monkeypatch.setattr("sowline.reach.ANSWER_SECONDS_MAX", 0.3)
-    reach = Reach(NOBODY, "orders")
+    monkeypatch.setattr("sowline.kafka.health.ANSWER_SECONDS_MAX", 0.3)
+    kafka_health = KafkaHealth(NOBODY, "orders")
     with capture_logs() as logs:
-        reach.start()
+        kafka_health.start()
         deadline = time.monotonic() + 20
-        while reach.lost() is None and time.monotonic() < deadline:
+        while kafka_health.lost() is None and time.monotonic() < deadline:
             time.sleep(0.01)
-        reach.stop()
+        kafka_health.stop()
     assert "Connection refused" in logs[0]["why"]
 
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sowline.bookmark import (
+from sowline.errors import SowlineError
+from sowline.model.bookmark import (
     Positions,
     format_bookmark,
     format_position,
@@ -12,8 +13,7 @@ from sowline.bookmark import (
     named_place,
     parse_bookmark,
 )
-from sowline.errors import SowlineError
-from sowline.position import Position
+from sowline.model.position import Position
 
 positions = st.builds(Position, st.integers(0, 10**9), st.integers(-1, 10**18), st.integers(0, 10**9))
 topics = st.from_regex(r"[A-Za-z0-9._/-]{1,20}", fullmatch=True)

@@ -5,23 +5,24 @@ import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sowline.bookmark import Positions, format_bookmark, format_time, read_time
 from sowline.errors import SowlineError
-from sowline.position import Position
-from sowline.span import (
+from sowline.model.bookmark import Positions, format_bookmark, format_time, read_time
+from sowline.model.bookmark_range import (
+    BookmarkRange,
     Moment,
     Point,
     Range,
-    Span,
     bookmark_text,
+    parse_bookmark_range,
     parse_point,
-    parse_span,
     range_text,
     split_range,
 )
+from sowline.model.position import Position
+from sowline.spark.moment import read_moment
 
 times = st.datetimes(datetime(1970, 1, 1), datetime(9000, 1, 1), timezones=st.just(UTC))
 positions = st.builds(Position, st.integers(0, 99), st.integers(-1, 10**12), st.integers(0, 10**6))
@@ -32,16 +33,57 @@ literals = st.dictionaries(
 points = st.one_of(st.sampled_from(["epoch", "now"]), times.map(format_time), literals.map(format_bookmark))
 
 
+zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+digits = st.text("0123456789", min_size=8, max_size=8)
+
+
 def microseconds(time: datetime) -> int:
     """Return the microseconds since 1970."""
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+@given(st.datetimes(timezones=zones))
+@example(datetime(1, 1, 1, tzinfo=UTC))
+@example(datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=14))))
+@example(datetime(9999, 12, 31, 23, 59, 59, 999999, timezone(timedelta(hours=-14))))
+@example(datetime(1969, 12, 31, 23, 59, 59, 999999, UTC))
+def test_every_datetime_is_read_as_a_time_of_kafka_or_refused(time: datetime) -> None:
+    """A time before 1970 is read as 1970. A time whose year in UTC is not from 1 to 9999 is refused."""
+    try:
+        time.astimezone(UTC)
+    except OverflowError:
+        with pytest.raises(SowlineError, match="years 1 to 9999"):
+            format_time(time)
+        return
+    text = format_time(time)
+    assert read_time(text) == max(0, microseconds(time))
+    assert read_moment(time, "log", 1) == max(0, microseconds(time)) // 1000
+
+
+@given(digits, digits, st.text("0123456789", max_size=6))
+@example("00010101", "00000000", "")
+@example("00000101", "00000000", "")
+@example("99991231", "23595900", "999999")
+@example("20161231", "23596000", "")
+def test_whatever_looks_like_a_time_is_read_or_refused(day: str, clock: str, fraction: str) -> None:
+    """What is read fits Kafka's times, which are numbers of 64 bits, and none below 0."""
+    text = f"{day}T{clock[:6]}" + (f".{fraction}Z" if fraction else "Z")
+    read = None
+    with contextlib.suppress(ValueError):
+        read = datetime.strptime(text[:15], "%Y%m%dT%H%M%S")
+    if read is None:
+        with pytest.raises(SowlineError, match="expected a time") as refused:
+            read_time(text)
+        assert repr(text) in refused.value.message
+    else:
+        assert 0 <= (read_time(text) or 0) < 2**63
 
 
 @given(times)
 def test_every_time_reads_back(time: datetime) -> None:
     """To the microsecond."""
     assert read_time(format_time(time)) == microseconds(time)
-    assert parse_span(format_time(time)) == Span((Moment(microseconds(time)),))
+    assert parse_bookmark_range(format_time(time)) == BookmarkRange((Moment(microseconds(time)),))
 
 
 @pytest.mark.parametrize(
@@ -94,32 +136,32 @@ def test_every_range_reads_back(start: str, end: str, opening: str, closing: str
 @given(st.lists(points, min_size=1, max_size=5))
 def test_every_list_reads_back(listed: list[str]) -> None:
     """As a JSON array, or as the array itself."""
-    wanted = Span(tuple(map(parse_point, listed)))
-    assert parse_span(json.dumps(listed)) == wanted
-    assert parse_span(listed) == wanted
-    assert parse_span(bookmark_text(listed)) == wanted
+    wanted = BookmarkRange(tuple(map(parse_point, listed)))
+    assert parse_bookmark_range(json.dumps(listed)) == wanted
+    assert parse_bookmark_range(listed) == wanted
+    assert parse_bookmark_range(bookmark_text(listed)) == wanted
 
 
 @pytest.mark.parametrize(
     ("bookmark", "up_to", "span"),
     [
-        ("", "", Span()),
-        ("0|1|", "", Span(("now",))),
-        ("0", "", Span(("epoch",))),
-        ("orders:0@1", "now", Span(({"orders": {0: Position(0, 1)}},), end="now")),
-        ("", "19700101T000000Z", Span(end=Moment(0))),
-        ("[epoch..now)", "", Span(("epoch",), True, "now", False)),
-        ("(0 .. 0|1| ]", "", Span(("epoch",), False, "now", True)),
+        ("", "", BookmarkRange()),
+        ("0|1|", "", BookmarkRange(("now",))),
+        ("0", "", BookmarkRange(("epoch",))),
+        ("orders:0@1", "now", BookmarkRange(({"orders": {0: Position(0, 1)}},), end="now")),
+        ("", "19700101T000000Z", BookmarkRange(end=Moment(0))),
+        ("[epoch..now)", "", BookmarkRange(("epoch",), True, "now", False)),
+        ("(0 .. 0|1| ]", "", BookmarkRange(("epoch",), False, "now", True)),
         (
             "[19700101T000000.5..19700101T000001]",
             "",
-            Span((Moment(500_000),), True, Moment(1_000_000), True),
+            BookmarkRange((Moment(500_000),), True, Moment(1_000_000), True),
         ),
     ],
 )
-def test_spans(bookmark: str, up_to: str, span: Span) -> None:
+def test_spans(bookmark: str, up_to: str, span: BookmarkRange) -> None:
     """A begin, an end, or both."""
-    assert parse_span(bookmark, up_to) == span
+    assert parse_bookmark_range(bookmark, up_to) == span
 
 
 @pytest.mark.parametrize(
@@ -136,7 +178,7 @@ def test_spans(bookmark: str, up_to: str, span: Span) -> None:
 )
 def test_what_a_begin_is(start: str, is_return: bool, moment: Point | None) -> None:
     """Whoever begins at a time is new, whoever begins at a literal place has been there."""
-    span = parse_span(start)
+    span = parse_bookmark_range(start)
     assert (span.is_return, span.moment) == (is_return, moment)
 
 
@@ -168,28 +210,28 @@ def test_what_a_begin_is(start: str, is_return: bool, moment: Point | None) -> N
 def test_anything_else_is_refused(bookmark: str, up_to: str) -> None:
     """With what was expected."""
     with pytest.raises(SowlineError, match="expected") as error:
-        parse_span(bookmark, up_to)
+        parse_bookmark_range(bookmark, up_to)
     assert error.value.reason == "invalid bookmark"
 
 
 def test_another_way_to_write_a_time_is_answered_with_how_it_is_written() -> None:
     """Its colons don't make it a bookmark."""
     with pytest.raises(SowlineError, match="a time like 20261121T120000Z"):
-        parse_span("2026-11-21T12:00:00Z")
+        parse_bookmark_range("2026-11-21T12:00:00Z")
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_read_or_refused(text: str) -> None:
     """Nothing else comes of it."""
     with contextlib.suppress(SowlineError):
-        assert parse_span(text).starts
+        assert parse_bookmark_range(text).starts
 
 
 def test_a_list_has_a_limit() -> None:
     """And is never empty."""
     for listed in ([], ["now"] * 1001):
         with pytest.raises(SowlineError, match="1 to 1000"):
-            parse_span(listed)
+            parse_bookmark_range(listed)
 
 
 def test_a_caller_may_say_times() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sowline.duration import parse_duration_ms
+from sowline.model.duration import parse_duration_ms
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
-from sowline.limits import LIFETIME_MS_MAX, Limits, define_value, read_define
+from sowline.model.limits import LIFETIME_MS_MAX, Limits, define_value, read_define
 
 limits = st.builds(
     Limits,
@@ -52,6 +52,43 @@ def test_each_partition_has_its_share_rounded_up() -> None:
 
 
 FIELDS = Limits().fields()
+
+
+def test_what_is_not_defined() -> None:
+    """Records live for ever and may have a MiB, repeats are known for a week, and any number of records may be."""
+    assert FIELDS == {
+        "expiration": "disabled",
+        "record_bytes_max": 1_048_576,
+        "repeat_window": 604_800_000,
+        "records_max": None,
+    }
+    assert not Limits().may_expire
+    assert Limits("enabled").may_expire
+    assert Limits(1).may_expire
+
+
+def test_the_log_has_room_for_what_is_refused() -> None:
+    """Three times the largest body, and 64 KiB for headers."""
+    assert Limits(record_bytes_max=1000).log_bytes_max == 68_536
+
+
+@pytest.mark.parametrize("name", ["expiration", "record_bytes_max", "repeat_window", "records_max"])
+def test_the_least_and_the_most(name: str) -> None:
+    """Some 300 years, or 10^13 of what is counted; only the window for repeats may be nothing."""
+    least = 0 if name == "repeat_window" else 1
+    for value in (least, 10_000_000_000_000):
+        assert Limits.read(FIELDS | {name: value}).fields() == FIELDS | {name: value}
+    for value in (least - 1, 10_000_000_000_001):
+        with pytest.raises(ValueError, match=f"expected a limit in {name}, got {value}$"):
+            Limits.read(FIELDS | {name: value})
+
+
+def test_a_sentence_shows_the_beginning_of_what_is_wrong() -> None:
+    """Not more than a line of it."""
+    with pytest.raises(ValueError, match=f"expected a limit in expiration, got {'x' * 60}$"):
+        Limits.read(FIELDS | {"expiration": "x" * 61})
+    with pytest.raises(ValueError, match=f"got {'x' * 200}$"):
+        Limits.read("x" * 201)
 
 
 @pytest.mark.parametrize(

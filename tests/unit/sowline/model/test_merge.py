@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
-from sowline.merge import DEPTH_MAX, merge
+from sowline.model.merge import DEPTH_MAX, merge, take_out
 from tests.property.model import merged
 
 values = st.recursive(
@@ -124,3 +124,52 @@ def test_an_order_is_checked_by_two_workers() -> None:
 def test_the_chapters_examples(old: str, delta: str, result: str) -> None:
     """Packages are replaced, flowers stay, and a value that is the same is set again."""
     assert merge(old.encode(), delta.encode()).decode() == result
+
+
+# taking fields out
+
+
+@pytest.mark.parametrize(
+    ("body", "paths", "result"),
+    [
+        ('{"a":1}', [], '{"a":1}'),
+        ('{ "a" : 1.50 }', [], '{ "a" : 1.50 }'),
+        ('{"a":1,"b":2}', ["/a"], '{"b":2}'),
+        ('{"a":1,"b":2}', ["/a", "/b"], "{}"),
+        ('{"a":1,"b":2}', ["/c"], '{"a":1,"b":2}'),
+        ('{"a":{"b":1,"c":2},"d":3}', ["/a/b"], '{"a":{"c":2},"d":3}'),
+        ('{"a":{"b":1,"c":2},"d":3}', ["/a/b", "/a/c"], '{"a":{},"d":3}'),
+        ('{"a":{"b":{"c":1,"d":2}}}', ["/a/b/c"], '{"a":{"b":{"d":2}}}'),
+        ('{"a":{"b":1,"c":2}}', ["/a", "/a/b"], "{}"),
+        ('{"a":{"b":1,"c":2}}', ["/a/b", "/a"], "{}"),
+        ('{"a":{"b":{"c":1}}}', ["/a", "/a/b/c"], "{}"),
+        ('{"a":{"b":1}}', ["/b"], '{"a":{"b":1}}'),
+        ('{"a":1}', ["/a/b"], '{"a":1}'),
+        ('{"a":null}', ["/a/b"], '{"a":null}'),
+        ('{"a":[{"b":1}]}', ["/a/b"], '{"a":[{"b":1}]}'),
+        ('{"a":{"b":1}}', ["/c/b"], '{"a":{"b":1}}'),
+        ('{"a":{"b":5}}', ["/a/b/c"], '{"a":{"b":5}}'),
+        ('{"keep":1.50,"in":{"x":1,"keep":1e400}}', ["/in/x"], '{"keep":1.50,"in":{"keep":1e400}}'),
+    ],
+)
+def test_fields_are_taken_out(body: str, paths: list[str], result: str) -> None:
+    """At any depth; a field that is not there, or that is no object, has nothing to lose."""
+    assert take_out(body.encode(), paths).decode() == result
+
+
+def without(value: Any, steps: list[str]) -> Any:
+    """The parsed body without the field at a path."""
+    if not isinstance(value, dict) or steps[0] not in value:
+        return value
+    rest = {name: inner for name, inner in value.items() if name != steps[0]}
+    return rest if len(steps) == 1 else value | {steps[0]: without(value[steps[0]], steps[1:])}
+
+
+@given(objects, st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), max_size=3))
+def test_taking_out_is_that_of_the_parsed_body(body: dict[str, Any], paths: list[list[str]]) -> None:
+    """Whatever the body, and in whatever order the paths come."""
+    expected: Any = body
+    for steps in paths:
+        expected = without(expected, steps)
+    found = take_out(json.dumps(body).encode(), ["/" + "/".join(steps) for steps in paths])
+    assert json.loads(found) == expected

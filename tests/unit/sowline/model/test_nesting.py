@@ -3,7 +3,7 @@
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.nesting import NESTING_MAX, check_nesting
+from sowline.model.nesting import NESTING_MAX, check_nesting
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")])

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sowline.path import Path, PathError, leaves, parse_path, reader, value_of
+from sowline.model.path import Path, PathError, leaves, parse_path, reader, value_of
 
 
 @pytest.mark.parametrize(

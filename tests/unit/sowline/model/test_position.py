@@ -3,7 +3,7 @@
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.position import Position, before_the_log
+from sowline.model.position import Position, before_the_log
 
 
 @pytest.mark.parametrize(

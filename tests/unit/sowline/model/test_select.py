@@ -9,9 +9,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sowline.errors import SowlineError
-from sowline.nesting import NESTING_MAX
-from sowline.path import Path, parse_path
-from sowline.select import DIRECTIVES_MAX, SELECT_CHARS_MAX, Select, parse_select
+from sowline.model.nesting import NESTING_MAX
+from sowline.model.path import Path, parse_path
+from sowline.model.select import DIRECTIVES_MAX, SELECT_CHARS_MAX, Select, parse_select
 
 BODY = b'{"id":1,"a":{"b":2,"c":[3]},"d":"x"}'
 

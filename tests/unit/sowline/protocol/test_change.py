@@ -6,7 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from sowline.change import (
+from sowline.config.topics import TopicDefinition
+from sowline.model.difference import REMOVED_CHARS_MAX, ChangeDelta
+from sowline.model.limits import Limits
+from sowline.model.position import Position
+from sowline.protocol.change import (
     PROGRESS_KEY,
     REMOVED_BYTES_MAX,
     Change,
@@ -15,11 +19,7 @@ from sowline.change import (
     read_event,
     sequence_text,
 )
-from sowline.command import Headers, Origin
-from sowline.difference import REMOVED_CHARS_MAX, Delta
-from sowline.limits import Limits
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from sowline.protocol.command import Headers, Origin
 
 positions = st.builds(Position, st.integers(0, 5), st.integers(-1, 10**15), st.integers(0, 10**6))
 texts = st.none() | st.text(max_size=5)
@@ -49,7 +49,7 @@ UPDATE = Change(
     b"1", b'{"id":1,"a":2}', b'{"id":1,"a":1,"b":0}', Position(0, 7), Position(0, 5), "publish", 9
 )
 deltas = st.none() | st.builds(
-    Delta, st.binary(max_size=5), st.booleans(), st.lists(texts.filter(bool)).map(tuple)
+    ChangeDelta, st.binary(max_size=5), st.booleans(), st.lists(texts.filter(bool)).map(tuple)
 )
 
 
@@ -59,7 +59,7 @@ def size_of(headers: Headers) -> int:
 
 
 @given(changes, deltas)
-def test_every_change_reads_back(change: Change, delta: Delta | None) -> None:
+def test_every_change_reads_back(change: Change, delta: ChangeDelta | None) -> None:
     """A change written to Kafka is read as the same change, whatever its delta: that is for readers outside."""
     assert read_event(change.sow_key, change.body, change.headers(delta)) == change
 
@@ -158,7 +158,7 @@ def test_the_largest_change_fits_its_topic() -> None:
         numbers={f"{text[1:]}{n}": (2**63, 2**63, 2**53) for n in range(8)},
         origin=Origin(1023, 2**63),
     )
-    delta = Delta(b"x" * 1000, True, ("/" + "x" * (REMOVED_BYTES_MAX - 5),))
+    delta = ChangeDelta(b"x" * 1000, True, ("/" + "x" * (REMOVED_BYTES_MAX - 5),))
     assert fit_header(delta.removed)
     assert len(change.body or b"") + size_of(change.headers(delta)) < definition.log_bytes_max - 10_000
 

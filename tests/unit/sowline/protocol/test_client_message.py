@@ -2,12 +2,12 @@
 
 import pytest
 
-from sowline.message import Message, read_frame
+from sowline.protocol.client_message import Message, read_frame
 
 
 def messages(frame: str) -> list[Message]:
     """Return the messages of a frame as the caller gets them."""
-    return [message for received in read_frame(frame) for message in received.messages()]
+    return [message for received in read_frame(frame.encode()) for message in received.messages()]
 
 
 def test_a_batch_of_records_comes_one_by_one() -> None:
@@ -45,7 +45,7 @@ def test_groups_and_changes_keep_their_fields() -> None:
 )
 def test_a_message_names_who_it_is_for(fields: str, streams: tuple[str, ...]) -> None:
     """By its subscriptions, its query, or the command it answers."""
-    (received,) = read_frame(f'{{"command":"x",{fields}}}')
+    (received,) = read_frame(f'{{"command":"x",{fields}}}'.encode())
     assert received.streams == streams
 
 

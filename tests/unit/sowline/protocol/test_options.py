@@ -3,9 +3,16 @@
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.options import AUTO, OPTIONS_CHARS_MAX, PROJECTION_BYTES_MAX, Options, Rate, parse_options
-from sowline.path import Path, parse_path
-from sowline.select import parse_select
+from sowline.model.path import Path, parse_path
+from sowline.model.select import parse_select
+from sowline.protocol.options import (
+    AUTO,
+    OPTIONS_CHARS_MAX,
+    PROJECTION_BYTES_MAX,
+    Options,
+    ReplayRate,
+    parse_options,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,11 +30,11 @@ from sowline.select import parse_select
         ("bookmark_not_found=epoch", Options(bookmark_not_found="epoch")),
         ("bookmark_not_found=now", Options(bookmark_not_found="now")),
         ("pause,current", Options(pause=True, current=True)),
-        ("rate=100", Options(rate=Rate(100, "messages"))),
-        ("rate=0.5", Options(rate=Rate(0.5, "messages"))),
-        ("rate=64KB", Options(rate=Rate(65536, "bytes"))),
-        ("rate=1.5MB", Options(rate=Rate(1572864, "bytes"))),
-        ("rate=2X", Options(rate=Rate(2, "times"))),
+        ("rate=100", Options(rate=ReplayRate(100, "messages"))),
+        ("rate=0.5", Options(rate=ReplayRate(0.5, "messages"))),
+        ("rate=64KB", Options(rate=ReplayRate(65536, "bytes"))),
+        ("rate=1.5MB", Options(rate=ReplayRate(1572864, "bytes"))),
+        ("rate=2X", Options(rate=ReplayRate(2, "times"))),
         ("bookmark_not_found=fail", Options()),
         ("reset,bookmark_not_found=fail", Options()),
     ],

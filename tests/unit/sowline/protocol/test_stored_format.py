@@ -11,16 +11,19 @@ from typing import Any
 import orjson
 import pytest
 
-from materializer.head import Head
-from materializer.partition import Partition
-from materializer.recovery import Loader, Opened, checked_head
-from materializer.store import MemoryStore, RocksStore
-from sowline.change import PROGRESS_KEY, Event, read_event
-from sowline.command import LogRecord
-from sowline.format import FORMAT, UnknownFormat
-from sowline.limits import Limits
-from sowline.position import Position
-from sowline.topics import TopicDefinition
+from materializer.core.checkpoint import Checkpoint
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition
+from materializer.store.integrity import verified_checkpoint
+from materializer.store.memory import MemoryStore
+from materializer.store.rocksdb import RocksStore
+from sowline.config.topics import TopicDefinition
+from sowline.model.limits import Limits
+from sowline.model.position import Position
+from sowline.protocol.change import PROGRESS_KEY, Change, Event, read_event
+from sowline.protocol.command import Headers, LogRecord
+from sowline.protocol.stored_format import FORMAT, UnknownFormat
 from tests.property.world import World, dump
 
 DATA = Path(__file__).parent / "data" / "format_1"
@@ -31,12 +34,12 @@ T = 1_790_000_000_000
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Opened]:
+def opened(tmp_path: Path) -> Iterator[OpenedPartition]:
     """The sample's state, opened on a disk of the test's own."""
     shutil.copytree(DATA / "store", tmp_path / "store")
     store = RocksStore(tmp_path / "store", create=False)
-    head = checked_head(store)
-    yield Opened(store, head, head.position)
+    checkpoint = verified_checkpoint(store)
+    yield OpenedPartition(store, checkpoint, checkpoint.position)
     store.close()
 
 
@@ -49,9 +52,9 @@ def events() -> list[Event]:
     ]
 
 
-def test_state_of_the_first_format_opens(opened: Opened) -> None:
+def test_state_of_the_first_format_opens(opened: OpenedPartition) -> None:
     """Records, memories, due times, origins and limits are as they were left."""
-    assert opened.head == Head(
+    assert opened.checkpoint == Checkpoint(
         Position(0, 15),
         Position(0, 15),
         T + 15_000,
@@ -73,15 +76,15 @@ def test_state_of_the_first_format_opens(opened: Opened) -> None:
     assert (records["6"].body, records["6"].numbers) == (None, {"p": (2, 1, T + 2000)})
 
 
-def test_state_of_the_first_format_goes_on(opened: Opened) -> None:
+def test_state_of_the_first_format_goes_on(opened: OpenedPartition) -> None:
     """Repeats of what it has seen stay repeats, what is due expires, and it is committed in today's form."""
     partition = Partition(DEFINITION, 0, opened)
     assert [due.key_text for due in partition.due(T + 3_601_000)] == ["5"]
-    batch: list[tuple[bytes | None, bytes | None, list[tuple[str, bytes]]]] = [
+    batch: list[tuple[bytes | None, bytes | None, Headers]] = [
         (b'{"id":2,"qty":0}', None, [("sow.publisher", b"q"), ("sow.sequence", b"10")]),
         (b'{"id":6}', None, [("sow.publisher", b"p"), ("sow.sequence", b"2.1")]),
-        (b'{"id":11}', None, [("sow.origin", b"1@43")]),
-        (b'{"id":11,"qty":2}', None, [("sow.origin", b"1@44")]),
+        (b'{"id":11}', None, [("sow.origin", b"log-id-1:1@43")]),
+        (b'{"id":11,"qty":2}', None, [("sow.origin", b"log-id-1:1@44")]),
     ]
     log = [
         LogRecord(16 + n, T + 20_000, key, value, headers) for n, (value, key, headers) in enumerate(batch)
@@ -90,21 +93,25 @@ def test_state_of_the_first_format_goes_on(opened: Opened) -> None:
     assert prepared.step.outcomes == {"16": "repeat", "17": "repeat", "18": "repeat"}
     assert [change.body for change in prepared.step.changes] == [b'{"id":11,"qty":2}']
     partition.commit(prepared, 20)
-    assert checked_head(opened.store) == partition.head
-    assert orjson.loads(opened.store.head() or b"")["format"] == FORMAT
+    assert verified_checkpoint(opened.store) == partition.checkpoint
+    assert orjson.loads(opened.store.checkpoint() or b"")["format"] == FORMAT
 
 
-def test_changes_of_the_first_format_load_to_the_same(opened: Opened) -> None:
+def test_changes_of_the_first_format_load_to_the_same(opened: OpenedPartition) -> None:
     """The second road leads to what the first one has."""
     store = MemoryStore()
-    loader = Loader(store, DEFINITION)
+    loader = ChangesLoader(store, DEFINITION)
     loader.load(events())
     assert dict(store.scan()) == dict(opened.store.scan())
-    assert list(store.dues()) == list(opened.store.dues())
-    assert loader.head(18) == Head.decode(
-        Head(
-            **{name: getattr(opened.head, name) for name in Head.__slots__ if name != "spoiled"},
-            spoiled=frozenset({PROGRESS_KEY}),
+    assert list(store.expiries()) == list(opened.store.expiries())
+    assert loader.checkpoint(18) == Checkpoint.decode(
+        Checkpoint(
+            **{
+                name: getattr(opened.checkpoint, name)
+                for name in Checkpoint.__slots__
+                if name != "stale_keys"
+            },
+            stale_keys=frozenset({PROGRESS_KEY}),
         ).encode()
     )
 
@@ -134,11 +141,11 @@ def of_another_format(text: bytes) -> bytes:
 def test_state_of_an_unknown_format_is_refused_and_left(worked: World) -> None:
     """Not even a tally that does not fit makes it damage: the store is as it was, and the changes are not loaded."""
     disk = worked.disk[Path("0")]
-    disk["_head"] = of_another_format(disk["_head"])
+    disk["_checkpoint"] = of_another_format(disk["_checkpoint"])
     disk["_entries"][b"x"] = b"what only a later version can read"
     before = deepcopy(disk)
     with pytest.raises(
-        UnknownFormat, match=r"expected state of format 1, got one of format 7.*Sowline 9\.1"
+        UnknownFormat, match=r"expected state of format 1 or 2, got one of format 7.*Sowline 9\.1"
     ) as error:
         worked.owner(0)
     assert error.value.reason == "unknown format"
@@ -155,16 +162,33 @@ def test_a_progress_event_of_an_unknown_format_stops_the_partition(worked: World
     before = len(changes.held)
     if store == "gone":
         worked.disk.clear()
-    with pytest.raises(UnknownFormat, match="expected a progress event of format 1"):
+    with pytest.raises(UnknownFormat, match="expected a progress event of format 1 or 2"):
         worked.owner(0)
     assert len(changes.held) == before
     assert Path("0") not in worked.disk or store == "whole" or "finished" not in worked.disk[Path("0")]
 
 
-@pytest.mark.parametrize("number", [0, 2, "1", None, True])
+@pytest.mark.parametrize("number", [0, 3, "1", None, True])
 def test_a_change_of_an_unknown_format_is_refused(number: object) -> None:
     """A change without a number has the first form; none but that is read."""
     about = {"position": "5", "after": "4", "op": "publish", "time": 9}
     assert read_event(b"1", b"{}", [("sow", orjson.dumps(about | {"v": FORMAT}))]).position == Position(0, 5)
     with pytest.raises(UnknownFormat, match="expected a change of format 1"):
         read_event(b"1", b"{}", [("sow", orjson.dumps(about | {"v": number}))])
+
+
+def test_an_event_written_again_has_the_second_format() -> None:
+    """A reader that knows only the first format refuses the event instead of giving it a wrong rank."""
+    again = Change(b"1", b"{}", None, Position(0, 5), Position(0, 4), "again", 9, emitted_in=2)
+    ((_, about),) = again.headers()
+    assert about is not None
+    assert (orjson.loads(about)["v"], orjson.loads(about)["emitted_in"]) == (2, 2)
+    assert read_event(b"1", b"{}", [("sow", about)]) == again
+
+
+def test_an_event_written_again_in_the_first_format_is_read() -> None:
+    """`said_in` is what `emitted_in` was called."""
+    about = {"position": "5", "after": "4", "op": "again", "time": 9, "said_in": 2}
+    event = read_event(b"1", b"{}", [("sow", orjson.dumps(about))])
+    assert isinstance(event, Change)
+    assert event.rank == (2, Position(0, 5))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from sowline.change import PROGRESS_KEY, Change, Progress, read_event
-from sowline.command import command_headers, read_command
-from sowline.position import Position
-from sowline.traceparent import is_sampled, read_traceparent, traceparent_of
+from sowline.model.position import Position
+from sowline.protocol.change import PROGRESS_KEY, Change, Progress, read_event
+from sowline.protocol.command import command_headers, read_command
+from sowline.protocol.traceparent import is_sampled, read_traceparent, traceparent_of
 
 PLACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -1,11 +1,16 @@
 """The port of a service, or a sentence that says why not; and what services answer there of themselves."""
 
 import http.client
+import json
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from urllib.request import urlopen
@@ -17,16 +22,17 @@ from starlette.applications import Starlette
 
 from fanout.service import FanoutService
 from materializer.service import Materializer
-from materializer.worker import Counts, WorkerStatistics
+from materializer.worker.counts import Counts, WorkerStatistics
 from query_service.service import QueryService
+from sowline.config.settings import Settings
+from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
-from sowline.health import HealthServer, health_routes
-from sowline.process import listener
-from sowline.settings import Settings
-from sowline.stack import _free_port
-from sowline.topics import parse_topics
+from sowline.runtime.health import HealthServer, health_routes
+from sowline.runtime.local_stack import _free_port
+from sowline.runtime.process import listener
 
 HOST = "127.0.0.1"
+ROOT = Path(__file__).parents[4]
 
 
 class Well:
@@ -101,7 +107,7 @@ def test_readiness_is_a_metric_too(service: Well, status: int, ready: str) -> No
     assert f"sowline_ready {ready}\n" in answers["metrics"][1]
 
 
-class Service(Well):
+class StackProcess(Well):
     """A service that says of each question whether it is so."""
 
     def __init__(self, *so: bool) -> None:
@@ -133,7 +139,7 @@ async def test_three_questions_have_three_answers(
     so: tuple[bool, bool, bool], answers: tuple[int, int, int]
 ) -> None:
     """Whether it has begun, should get work, and can go on; only who has not begun should get no work for that."""
-    app = Starlette(routes=health_routes(Service(*so)))
+    app = Starlette(routes=health_routes(StackProcess(*so)))
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app), base_url="http://service") as client:
         found = [(await client.get(f"/{path}")).status_code for path in ("startupz", "readyz", "healthz")]
     assert tuple(found) == answers
@@ -183,7 +189,58 @@ def test_a_fanout_service_has_begun_when_each_has_partitions(monkeypatch: pytest
     service = FanoutService(Settings(), TOPICS, threading.Event())
     waits = "waiting for partitions: late"
     assert said(service) == (waits, waits, None)
-    service._runners["late"] = SimpleNamespace(assigned=True)  # type: ignore[assignment]
+    runner = SimpleNamespace(assigned=True, waiting=lambda: None)
+    service._runners["late"] = runner  # type: ignore[assignment]
     assert said(service) == (None, None, None)
+    runner.waiting = lambda: "waiting for orders.changes [0]"
+    assert said(service) == (None, "late: waiting for orders.changes [0]", None)
     service._stopped["late"] = "what follows is gone"
     assert said(service) == (None, "late: what follows is gone", None)
+
+
+HUNGRY = """
+import os, resource, sys
+from urllib.request import urlopen
+from sowline.runtime.health import HealthServer
+from tests.unit.sowline.runtime.test_health import HOST, Well
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+server = HealthServer(Well(), HOST, int(sys.argv[1]))
+server.start()
+urlopen(f"http://{HOST}:{sys.argv[1]}/healthz").close()
+taken = []
+try:
+    while True:
+        taken.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    print("none left", flush=True)
+sys.stdin.read()
+server.stop()
+"""
+"""A service of which something has taken all descriptors."""
+
+
+def test_health_is_answered_when_there_are_no_descriptors() -> None:
+    """One request after the other, each over a connection of its own, also while others wait for nothing."""
+    port = _free_port(HOST)
+    with subprocess.Popen(
+        [sys.executable, "-c", HUNGRY, str(port)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "none left\n"
+        with ExitStack() as stack:
+            for number in range(20):
+                if number % 3 == 2:
+                    stack.enter_context(socket.create_connection((HOST, port), timeout=10))
+                with urlopen(f"http://{HOST}:{port}/healthz", timeout=10) as answer:
+                    assert answer.status == 200
+            with urlopen(f"http://{HOST}:{port}/status", timeout=10) as answer:
+                assert json.load(answer)["descriptors"]["max"] == 100
+        _, said = process.communicate("", timeout=30)
+        assert (process.returncode, said) == (0, "")

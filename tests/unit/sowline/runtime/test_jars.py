@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.jars import KAFKA, SPARK_CONNECTOR, JarSet, cache_dir, main, retrieve
+from sowline.runtime.jars import KAFKA, SPARK_CONNECTOR, JarSet, cache_dir, main, retrieve
 
 SOME = JarSet("some-1", (("org.example", "some", "1"),))
 FETCHES = "mkdir jars; touch jars/b-1.jar jars/a-1.jar"
@@ -98,7 +98,7 @@ def test_default_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_prefetch(ivy: Path, cache: Path) -> None:
-    """`python -m sowline.jars` fetches Kafka and the connector."""
+    """`python -m sowline.runtime.jars` fetches Kafka and the connector."""
     assert main() == 0
     assert {path.name for path in (cache / "jars").iterdir()} == {KAFKA.name, SPARK_CONNECTOR.name}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.java import find_java, parse_release
+from sowline.runtime.java import find_java, parse_release
 
 
 def fake_java(directory: Path, version: str) -> Path:

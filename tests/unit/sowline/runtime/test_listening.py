@@ -11,20 +11,12 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from query_service.listening import ACCEPTED_A_TURN, Accepting, listening
+from sowline.runtime.http_server import ACCEPTED_A_TURN, HttpServer, listening
 
 HOST = "127.0.0.1"
 CROWD = 50
 SENT_MAX = 1 << 20
 """What the kernel takes for a client that reads nothing: else it is several MiB, here."""
-
-
-class _Embedded(Accepting):
-    """A server that leaves the signals to the tests."""
-
-    @contextlib.contextmanager
-    def capture_signals(self):  # type: ignore[no-untyped-def]
-        yield
 
 
 def test_what_is_sent_goes_at_once() -> None:
@@ -39,7 +31,7 @@ def test_what_is_sent_goes_at_once() -> None:
 async def test_a_crowd_is_let_in_one_by_one() -> None:
     """All may wait in the kernel; each turn of the loop takes one."""
     config = uvicorn.Config(Starlette(), backlog=ACCEPTED_A_TURN, log_level="critical")
-    server = _Embedded(config)
+    server = HttpServer(config)
     with ExitStack() as stack:
         listens = stack.enter_context(listening(HOST, 0))
         serving = asyncio.create_task(server.serve(sockets=[listens]))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sowline.stack import Stack
+from sowline.runtime.local_stack import LocalStack
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def told(stack: Stack) -> dict[str, dict[str, str]]:
+def told(stack: LocalStack) -> dict[str, dict[str, str]]:
     """Return the environment of each service, by its name."""
     return {service.name: service.environment for service in stack.services("kafka:9092")}
 
@@ -23,10 +23,10 @@ def told(stack: Stack) -> dict[str, dict[str, str]]:
 def test_the_access_file_is_the_query_service_s(config: Path, tmp_path: Path) -> None:
     """By its whole path; the others have no doors for it."""
     access = tmp_path / "access.yaml"
-    given = told(Stack(config, tmp_path, "127.0.0.1", 0, None, access=access))
+    given = told(LocalStack(config, tmp_path, "127.0.0.1", 0, None, access=access))
     assert given["query service"]["SOWLINE_ACCESS"] == str(access)
     assert not any("SOWLINE_ACCESS" in given[name] for name in ("materializer", "fanout"))
-    assert "SOWLINE_ACCESS" not in told(Stack(config, tmp_path, "127.0.0.1", 0, None))["query service"]
+    assert "SOWLINE_ACCESS" not in told(LocalStack(config, tmp_path, "127.0.0.1", 0, None))["query service"]
 
 
 @pytest.mark.parametrize(("certificate", "scheme"), [("", "http"), ("own.pem", "https")])
@@ -35,6 +35,8 @@ def test_where_it_answers(
 ) -> None:
     """Over https where there is a certificate; other services have none."""
     monkeypatch.setenv("SOWLINE_TLS_CERT", certificate)
-    urls = {one.name: one.url for one in Stack(config, tmp_path, "0.0.0.0", 0, None).services("kafka:9092")}
+    urls = {
+        one.name: one.url for one in LocalStack(config, tmp_path, "0.0.0.0", 0, None).services("kafka:9092")
+    }
     assert urls["query service"].startswith(f"{scheme}://127.0.0.1:")
     assert urls["materializer"].startswith("http://")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from sowline.loop_thread import SIGNAL_SECONDS_MAX, LoopThread, next_of
+from sowline.runtime.loop_thread import SIGNAL_SECONDS_MAX, LoopThread, next_of
 
 
 class Interrupted(Exception):

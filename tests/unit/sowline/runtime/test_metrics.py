@@ -1,11 +1,13 @@
 """The histogram of how long things took, as Prometheus gets it."""
 
+from collections.abc import Mapping
+
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from sowline.cli.web import read_metrics
-from sowline.latency import BOUNDS_SECONDS, Latencies
+from sowline.cli.http import read_metrics
+from sowline.runtime.metrics import BOUNDS_SECONDS, Latencies
 
 
 class Of(Collector):
@@ -19,7 +21,7 @@ class Of(Collector):
         return [self._metric]
 
 
-def told(latencies: Latencies) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+def told(latencies: Latencies) -> Mapping[str, Mapping[tuple[tuple[str, str], ...], float]]:
     """Return what a reader of `/metrics` finds."""
     registry = CollectorRegistry()
     registry.register(Of(latencies.family("sowline_took_seconds", "How long it took")))

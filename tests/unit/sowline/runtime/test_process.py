@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sowline.process import STOP_SIGNALS, stop_signal
+from sowline.runtime.process import STOP_SIGNALS, stop_signal
 
 SECONDS_MAX = 20
 

@@ -16,24 +16,24 @@ from opentelemetry.sdk.trace.export import (
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from structlog.testing import capture_logs
 
-from fanout.subscription import Subscription
-from materializer.partition import Partition
-from materializer.store import MemoryStore
-from materializer.traced import Applying
-from query_service.active import Active
-from query_service.outbox import Outbox
-from query_service.query import Selection
-from query_service.writing import about_of
-from sowline import tracing
-from sowline.change import Change
-from sowline.command import LogRecord, command_headers
+from fanout.engine.subscription import Subscription
+from materializer.batch_trace import BatchTrace
+from materializer.partition.partition import Partition
+from materializer.store.memory import MemoryStore
+from query_service.live.subscription import LiveSubscription
+from query_service.outbox.outbox import Outbox
+from query_service.query.selection import Selection
+from query_service.writes.requests import fields_of
 from sowline.filter import compile_filter
-from sowline.options import Options
-from sowline.position import Position
-from sowline.traceparent import TRACEPARENT
-from sowline.wire import Request
-from tests.unit.sessions import Server
-from tests.unit.test_partition import DEFINITION, opened, record
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.protocol.command import LogRecord, command_headers
+from sowline.protocol.options import Options
+from sowline.protocol.request import Request
+from sowline.protocol.traceparent import TRACEPARENT
+from sowline.runtime import tracing
+from tests.unit.materializer.partition.test_partition import DEFINITION, opened, record
+from tests.unit.query_service.sessions import Server
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 PLACE = f"00-{TRACE}-b7ad6b7169203331-01"
@@ -70,7 +70,7 @@ def place_of(span: ReadableSpan) -> str:
 def apply(records: list[LogRecord], floor: Position | None = None) -> list[Change]:
     """Apply a batch as a worker does, and return its changes."""
     more = {} if floor is None else {"floor": floor}
-    partition, applying = Partition(DEFINITION, 0, opened(MemoryStore(), **more)), Applying()
+    partition, applying = Partition(DEFINITION, 0, opened(MemoryStore(), **more)), BatchTrace()
     prepared = partition.prepare(records, 100)
     handed_on = applying.traced(partition, records, prepared, 1_000_000_000)
     applying.end()
@@ -126,7 +126,7 @@ async def test_a_delivery_is_a_span(spans: InMemorySpanExporter) -> None:
     for name, text in (("a", ""), ("b", "/id = 7"), ("c", "/id = 8")):
         engine = Subscription(compile_filter(text), oof=True)
         selection = Selection(options=Options(oof=True))
-        server.hub.add(Active(Outbox(1000), name, server.topic, engine, selection))
+        server.dispatcher.add(LiveSubscription(Outbox(1000), name, server.topic, engine, selection))
     server.put({"id": 1})
     assert spans.get_finished_spans() == ()
     before, at = Position(0, 0), Position(0, 1)
@@ -194,4 +194,4 @@ def test_a_collector_that_does_not_answer_holds_no_end_up(monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("given", "carried"), [(PLACE, PLACE), ("none", None), ("", None)])
 def test_a_command_of_a_websocket_may_have_a_place(given: str, carried: str | None) -> None:
     """It goes to the log with the command, if it is one."""
-    assert about_of(Request(command="publish", traceparent=given))[TRACEPARENT] == carried
+    assert fields_of(Request(command="publish", traceparent=given))[TRACEPARENT] == carried

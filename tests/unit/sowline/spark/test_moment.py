@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from sowline.errors import SowlineError
-from sowline.position import Position, before_the_log
+from sowline.model.position import Position, before_the_log
 from sowline.spark.moment import read_moment
 
 TEN = 1_795_256_100_000
@@ -25,11 +25,11 @@ TEN = 1_795_256_100_000
         ("20261121T101500.123456Z", TEN + 123),
         (datetime(2026, 11, 21, 10, 15, tzinfo=UTC), TEN),
         (datetime(2026, 11, 21, 11, 15, tzinfo=timezone(timedelta(hours=1))), TEN),
-        (datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), -1),
+        (datetime(1969, 12, 31, 23, 59, 59, 999_999, UTC), 0),
     ],
 )
 def test_moments(given: str | datetime, expected: object) -> None:
-    """A bookmark of all partitions, `epoch`, `now`, or a time: then it is cut to milliseconds."""
+    """A bookmark of all partitions, `epoch`, `now`, or a time: then it is cut to milliseconds, and to 1970."""
     assert read_moment(given, "orders", 2) == expected
 
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fanout.groups import aggregates as table
-from fanout.groups.aggregates import AGGREGATES, aggregate
-from fanout.groups.ranks import CONCAT_CHARS_MAX, CUT
+from fanout.engine.groups import aggregates as table
+from fanout.engine.groups.aggregates import AGGREGATES, aggregate
+from fanout.engine.groups.ranks import CONCAT_CHARS_MAX, CUT
+from sowline.expressions.projection import AGGREGATES as NAMES
 from sowline.filter.arrays import compare
-from sowline.path import Scalar
-from sowline.projection import AGGREGATES as NAMES
+from sowline.model.path import Scalar
 
 finite = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False),
@@ -95,7 +95,7 @@ def test_a_sum_of_integers_is_exact(values: list[int]) -> None:
 def test_sum_and_average_are_rounded_once(one: float, others: list[float]) -> None:
     """With a double among them, the sum is the double nearest to the exact sum, as the average always is."""
     values = [one, *others]
-    exact = sum(map(Fraction, values))
+    exact = sum(map(Fraction, values), Fraction())
     assert same(result("SUM", values), double(exact))
     assert same(result("AVG", values), double(exact / len(values)))
 

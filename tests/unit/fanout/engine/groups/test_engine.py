@@ -6,10 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from fanout.groups import GroupChange, Groups
+from fanout.engine.groups import GroupChange, Groups
 from sowline.errors import SowlineError
-from sowline.key import sow_key
-from sowline.projection import parse_grouping, parse_projection
+from sowline.expressions.projection import parse_grouping, parse_projection
+from sowline.model.key import sow_key
 
 Document = dict[str, Any]
 

@@ -11,10 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from sowline import __version__
-from sowline.cli import doctor_kafka, main
-from sowline.cli.doctor_checks import ROOM_BYTES_MIN, ROOM_BYTES_SCARCE, directory_findings, service_findings
-from sowline.cli.doctor_examination import see_directory
-from sowline.cli.doctor_facts import (
+from sowline.cli import main
+from sowline.cli.doctor import kafka as doctor_kafka
+from sowline.cli.doctor.checks import ROOM_BYTES_MIN, ROOM_BYTES_SCARCE, directory_findings, service_findings
+from sowline.cli.doctor.examination import see_directory
+from sowline.cli.doctor.facts import (
     DeadFacts,
     DirectoryFacts,
     GroupFacts,
@@ -23,11 +24,11 @@ from sowline.cli.doctor_facts import (
     ServiceFacts,
     TopicFacts,
 )
-from sowline.cli.doctor_finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding
-from sowline.cli.doctor_kafka_checks import kafka_findings
-from sowline.cluster import kafka_topics
-from sowline.settings import Settings
-from sowline.topics import Topics, parse_topics
+from sowline.cli.doctor.finding import BEHIND_RECORDS_MAX, CLOCK_MS_MAX, Finding
+from sowline.cli.doctor.kafka_checks import kafka_findings
+from sowline.config.settings import Settings
+from sowline.config.topics import Topics, parse_topics
+from sowline.kafka.admin import kafka_topics
 
 NOW = 1_790_000_000_000
 TOPICS = parse_topics(
@@ -370,7 +371,7 @@ def codes(output: str) -> dict[str, dict[str, str]]:
 def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Kafka and a service that take connections and say nothing are findings, not something to wait for."""
     monkeypatch.setattr(doctor_kafka, "ANSWER_SECONDS_MAX", 0.2)
-    monkeypatch.setattr("sowline.cli.web.ANSWER_SECONDS_MAX", 0.2)
+    monkeypatch.setattr("sowline.cli.http.ANSWER_SECONDS_MAX", 0.2)
     (tmp_path / "topics.yaml").write_text("topics: [{name: orders, key: /id}]")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         place = f"127.0.0.1:{silent.getsockname()[1]}"

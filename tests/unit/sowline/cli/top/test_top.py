@@ -2,9 +2,11 @@
 
 import os
 import pty
+import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import orjson
@@ -12,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from sowline.cli import main
-from sowline.cli.top_table import SORTS, Look, Looks, PartitionRow, ServiceRow, TopicRow, lines, table
-from sowline.cli.web import read_metrics
+from sowline.cli.http import read_metrics
+from sowline.cli.top.table import SORTS, Look, Looks, PartitionRow, ServiceRow, TopicRow, lines, table
 
 METRICS = """
 sowline_messages_sent_total {sent}
@@ -148,13 +150,22 @@ def read_until(terminal: int, wanted: str) -> str:
     return drawn
 
 
+@pytest.mark.parametrize("ignored", [False, True])
 @pytest.mark.parametrize("end", [b"q", b"\x03"])
-def test_a_terminal_is_drawn_on_until_a_key_ends_it(end: bytes) -> None:
-    """`s` orders by the next column; `q` and Ctrl-C end it, and the terminal is as it was."""
+def test_a_terminal_is_drawn_on_until_a_key_ends_it(end: bytes, ignored: bool) -> None:
+    """`s` orders by the next column; `q` and Ctrl-C end it, and the terminal is as it was.
+
+    Also where the process inherits that SIGINT is ignored.
+    """
     terminal, side = pty.openpty()
     command = [sys.executable, "-m", "sowline", "top", "--url", "http://127.0.0.1:1"]
     process = subprocess.Popen(
-        command, stdin=side, stdout=side, stderr=side, start_new_session=True, preexec_fn=own
+        command,
+        stdin=side,
+        stdout=side,
+        stderr=side,
+        start_new_session=True,
+        preexec_fn=partial(own, signal.SIG_IGN if ignored else signal.SIG_DFL),
     )
     os.close(side)
     try:
@@ -170,6 +181,7 @@ def test_a_terminal_is_drawn_on_until_a_key_ends_it(end: bytes) -> None:
         os.close(terminal)
 
 
-def own() -> None:
-    """Make the terminal the process's own, so that Ctrl-C reaches it."""
+def own(interrupt: signal.Handlers) -> None:
+    """Make the terminal the process's own, so that Ctrl-C reaches it, with this disposition of SIGINT."""
+    signal.signal(signal.SIGINT, interrupt)
     os.close(os.open(os.ttyname(0), os.O_RDWR))

@@ -7,9 +7,10 @@ import pytest
 from sowline.filter import FilterError, compile_expression, compile_filter
 from sowline.filter.fold import FOLDED_TEXT_CHARS_MAX, folded
 from sowline.filter.functions import FUNCTIONS
-from sowline.filter.functions.patterns import COMPILED_PATTERNS_MAX, PATTERN_CHARS_MAX, _compiled
+from sowline.filter.functions.patterns import COMPILED_PATTERNS_MAX, _compiled
 from sowline.filter.functions.registry import TEXT_CHARS_MAX
 from sowline.filter.parse import parse
+from sowline.filter.regex import PATTERN_BYTES_MAX
 from sowline.filter.tree import Call, Literal
 
 
@@ -107,7 +108,7 @@ def test_a_match_of_bytes_is_still_a_text() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["'('", r"r'(a)\1'", "'a{2000}'", "'" + "a" * (PATTERN_CHARS_MAX + 1) + "'"]
+    "pattern", ["'('", r"r'(a)\1'", "'a{2000}'", "'" + "a" * (PATTERN_BYTES_MAX + 1) + "'"]
 )
 def test_a_constant_pattern_is_checked(pattern: str) -> None:
     """A constant pattern that RE2 refuses, or that is too long, is an error at the call."""
@@ -120,7 +121,7 @@ def test_a_constant_pattern_is_checked(pattern: str) -> None:
 
 def test_a_pattern_in_a_field_is_null_if_refused() -> None:
     """Nothing can be wrong with a filter because of a document."""
-    for pattern in ("(", "a" * (PATTERN_CHARS_MAX + 1), None, ""):
+    for pattern in ("(", "a" * (PATTERN_BYTES_MAX + 1), None, ""):
         assert value("REGEXP_MATCH('abc', /p)", p=pattern) is None
         assert value("REGEXP_REPLACE('abc', /p, 'x')", p=pattern) is None
 

@@ -1,0 +1,1 @@
+"""The subscription engine: what a change means to each subscription. Pure."""

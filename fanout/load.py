@@ -1,0 +1,87 @@
+"""The load of one partition of a fanout: the records as they are when the fanout begins.
+
+It does no I/O.
+
+A new fanout, and one whose changes topic was deleted and created again, has no position to follow from. It loads the
+partition by the rule that all readers share (`sowline.protocol.changes_loader`), and writes what the load leads to.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from fanout.engine.subscription import MATCH, OOF, ChangeView, Delivery, Subscription
+from sowline.filter import Metadata
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import DELETE, DELETED, Change, Event
+from sowline.protocol.changes_loader import LoadProgress, NewestEvents, Phase, RelativeAge, is_of
+
+SOW = "sow"
+
+
+@dataclass
+class Load:
+    """The newest change of each key so far, and the newest position; `progress` tells when that is complete."""
+
+    topic_id: str
+    progress: LoadProgress
+    position: Position = field(default_factory=before_the_log)
+    emitted_up_to: Position = field(default_factory=before_the_log)
+    """The newest position of the messages that the fanout has written. A load that ends before it is not complete.
+
+    A changes topic that was lost is filled again from a state that may be a little older than what was emitted. A
+    fanout that took such a load for complete would write `oof` for records that still exist, and its readers would
+    drop their next messages as repeats.
+    """
+    _newest: dict[bytes, Change] = field(default_factory=dict)
+    _ranks: NewestEvents = field(default_factory=NewestEvents)
+
+    def take(self, event: Event, offset: int) -> None:
+        """Take in the next event of the partition, in the order of the offsets."""
+        self.progress.saw((event,), (offset,))
+        self.progress.read_up_to(offset + 1)
+        if not is_of(event, self.topic_id):
+            return
+        self._ranks.saw(event)
+        self.position = max(self.position, event.position)
+        if isinstance(event, Change):
+            held = self._newest.get(event.sow_key)
+            if self._ranks.relative_age(event, None if held is None else held.position) is RelativeAge.NEWER:
+                self._newest[event.sow_key] = event
+                self._ranks.keep(event, is_stored=True)
+
+    def phase(self, now: float) -> Phase:
+        """Return how far the load is."""
+        phase = self.progress.phase(now)
+        return Phase.INCOMPLETE if phase is Phase.COMPLETE and self.position < self.emitted_up_to else phase
+
+    def messages(
+        self, subscription: Subscription, about: Metadata, written: dict[bytes, bytes]
+    ) -> list[tuple[Change, Delivery]]:
+        """Return what to write, in the order of the positions: `sow` for each record that matches, and `oof`.
+
+        `written` are the bodies that readers of the fanout hold, by SOW key. Those that do not match any more go out
+        of focus. Where compaction has removed a record's deletion, or its previous body, the `oof` has no position.
+        """
+        return sorted(self._messages(subscription, about, written), key=lambda pair: pair[0].position)
+
+    def _messages(
+        self, subscription: Subscription, about: Metadata, written: dict[bytes, bytes]
+    ) -> Iterator[tuple[Change, Delivery]]:
+        nowhere = before_the_log()
+        vanished = {
+            key: Change(
+                sow_key=key, body=None, previous=None, position=nowhere, after=nowhere, op=DELETE, time=0
+            )
+            for key in written
+        }
+        for key, change in (vanished | self._newest).items():
+            if change.body is not None and ChangeView(change, about).matches_now(subscription.filter):
+                yield change, Delivery(SOW, change.body, known=change.known)
+            elif key in written and change.body is not None:
+                yield change, Delivery(OOF, change.body, MATCH, known=change.known)
+            elif key in written and change.previous is not None:
+                yield change, Delivery(OOF, change.previous, DELETED, known=change.known)
+            elif key in written:
+                yield replace(change, position=nowhere), Delivery(OOF, written[key], DELETED)

@@ -1,0 +1,1 @@
+"""Commands on the state of a topic: dump, verify, backup, restore, rebuild."""

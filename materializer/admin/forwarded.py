@@ -1,0 +1,63 @@
+"""What forwarded commands on a log mean for a definition that puts records into other partitions than the one before.
+
+A partition drops what is forwarded to it from no higher an offset than it has seen from there. A command that is
+forwarded for the first time only under the new definition comes behind those that the log holds, and would be lost.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from sowline.config.command_key import named_key, owner_of
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, LogRecord, Origin, read_command
+from sowline.protocol.key_generator import Appended
+
+Log = Callable[[int], Iterable[LogRecord]]
+"""Returns the records of a partition's log, from its begin."""
+
+
+def require_forwards(definition: TopicDefinition, log_id: str, log: Log) -> None:
+    """Raise `not supported` where records of the log, applied again, would be taken for repeats and are none.
+
+    Copies whose origin is not in the log with Kafka's id `log_id` don't count: they are dropped.
+    """
+    copies: dict[tuple[int, int], set[int]] = defaultdict(set)
+    for number in range(definition.partitions):
+        for record in log(number):
+            if (origin := _origin(record, log_id)) is not None:
+                copies[number, origin.partition].add(origin.offset)
+    highest = {pair: max(offsets) for pair, offsets in copies.items()}
+    for number in sorted({origin for _, origin in copies}):
+        time = 0
+        for record in log(number):
+            time = max(time, record.time)
+            owner = _owner(definition, record, Appended(time, number, record.offset))
+            pair = (owner if owner is not None else number, number)
+            if record.offset < highest.get(pair, -1) and record.offset not in copies[pair]:
+                raise SowlineError(
+                    "not supported",
+                    f"offset {record.offset} of {definition.log} [{number}] belongs in partition {owner} by the new "
+                    "definition, to which later ones were forwarded by the old one: applied again it would be lost. "
+                    "Define a new topic, and publish to that",
+                )
+
+
+def _origin(record: LogRecord, log_id: str) -> Origin | None:
+    try:
+        copy = read_command(record.headers).origin
+    except SowlineError:
+        return None
+    return copy.place if copy is not None and copy.log_id == log_id else None
+
+
+def _owner(definition: TopicDefinition, record: LogRecord, appended: Appended) -> int | None:
+    """Return the partition of the one record that a command is for; None if it isn't for one, or was forwarded."""
+    try:
+        command = read_command(record.headers)
+        is_for_one = command.filter is None and command.keys is None and command.origin is None
+        if command.command not in (PUBLISH, DELTA_PUBLISH, SOW_DELETE) or not is_for_one:
+            return None
+        return owner_of(definition, named_key(definition, record, command, lambda *_: appended))
+    except SowlineError:
+        return None

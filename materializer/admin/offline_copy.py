@@ -1,0 +1,229 @@
+"""Copies of a partition's state, made offline from each of the three sources, while the owner goes on."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import count, islice
+from pathlib import Path
+
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record, decode_record
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.kafka_partition import (
+    KafkaExtent,
+    PartitionReader,
+    as_event,
+    kafka_extent,
+    offsets_of,
+)
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition
+from materializer.store.bulk_load import BulkLoad
+from materializer.store.interface import Store
+from materializer.store.rocksdb import RocksStore
+from materializer.store.secondary import open_secondary
+from materializer.worker.batch import as_log_record
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import read_range
+from sowline.model.position import Position
+from sowline.protocol.changes_loader import Phase
+from sowline.protocol.command import LogRecord
+
+WHOLE_SECONDS_MAX = 10.0
+"""How long a log record's changes may be under way before the rest is thought to be lost."""
+
+PAUSE_SECONDS = 0.05
+"""Between two looks for that rest."""
+
+Report = Callable[[str, int, int], None]
+"""Told how far long work is: what it does, how much is done, and of how much."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfflineCopy:
+    """A partition's state where no other process sees it."""
+
+    store: RocksStore
+    checkpoint: Checkpoint
+
+    def records(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield the records in the order of their SOW keys; of deleted ones those whose numbers still count.
+
+        The others may be there or not, for when they are cleared away depends on the source.
+        """
+        since = self.checkpoint.remembered_since
+        for key, data in self.store.scan():
+            record = decode_record(data)
+            if not record.is_forgettable or record.time >= since:
+                yield key, record
+
+
+class OfflineCopies:
+    """Makes copies of one partition, each in a new directory below `directory`."""
+
+    def __init__(
+        self, kafka: KafkaConfig, definition: TopicDefinition, partition: int, directory: Path, report: Report
+    ) -> None:
+        if not definition.has_sow:
+            raise SowlineError(
+                "no sow", f"expected a topic that keeps records, got {definition.name} (sow: false)"
+            )
+        self.definition = definition
+        self.partition = partition
+        self._kafka = kafka
+        self._cluster = Cluster(kafka)
+        self._directory = directory
+        self.report = report
+        self._numbers = count()
+
+    @property
+    def name(self) -> str:
+        """What the partition is called: its log's name and its number."""
+        return f"{self.definition.log} [{self.partition}]"
+
+    def extent(self) -> KafkaExtent:
+        """Return what Kafka holds of the partition now."""
+        return kafka_extent(self._cluster, self.definition, self.partition)
+
+    def new_path(self) -> Path:
+        """Return a path of its own for a copy."""
+        return self._directory / str(next(self._numbers))
+
+    # from the local store
+
+    def from_store(self, path: Path) -> OfflineCopy | None:
+        """Return the local state at `path`, even if a worker has it open; None if there is none."""
+        if not RocksStore.exists(path):
+            return None
+        return OfflineCopy(*open_secondary(path, self.new_path()))
+
+    # from the changes
+
+    def from_changes(self, extent: KafkaExtent) -> OfflineCopy:
+        """Return what the changes load to, up to their end or, if that is within one log record's, up to its last.
+
+        Raises `state missing` if there are none, `changes incomplete` if the rest does not come.
+        """
+        return self.load(extent, ChangesLoader)[0]
+
+    def load(
+        self, extent: KafkaExtent, loader_class: type[ChangesLoader]
+    ) -> tuple[OfflineCopy, ChangesLoader]:
+        """Return what the changes load to, and the loader that is done with them."""
+        if extent.changes_start >= extent.changes_end:
+            raise SowlineError(
+                "state missing",
+                f"expected changes in {self.definition.changes} [{self.partition}], found none: no materializer has "
+                "had this partition yet, or the topic was deleted",
+            )
+        store = RocksStore(self.new_path(), create=True)
+        loader = loader_class(store, self.definition, extent.changes_id)
+        checkpoint = self._load_whole(loader, extent.changes_start, extent.changes_end)
+        checkpoint = replace(checkpoint, changes_id=extent.changes_id)
+        store.commit({}, store.checksum(), checkpoint.encode())
+        return OfflineCopy(store, checkpoint), loader
+
+    def _load_whole(self, loader: ChangesLoader, start: int, end: int) -> Checkpoint:
+        """Load until the changes are complete, and do not end within the changes of one log record."""
+        deadline: float | None = None
+        while True:
+            loader.load_progress.aim(end, time.monotonic())
+            self._load(loader, start, end)
+            loader.load_progress.read_up_to(end)
+            now = time.monotonic()
+            phase = loader.load_progress.phase(now)
+            if phase is not Phase.LATE and loader.is_whole:
+                return loader.checkpoint(end)
+            if deadline is None or phase is Phase.LATE:
+                deadline = now + WHOLE_SECONDS_MAX
+            elif now > deadline:
+                raise SowlineError(
+                    "changes incomplete",
+                    f"{self.definition.changes} [{self.partition}] ends within what is written together, and the "
+                    "rest does not come. Start a materializer, and try again",
+                )
+            time.sleep(PAUSE_SECONDS)
+            start, end = end, self._cluster.ends(self.definition.changes, [self.partition])[self.partition]
+
+    def _load(self, loader: ChangesLoader, start: int, end: int) -> None:
+        for messages in read_range(self._kafka, self.definition.changes, self.partition, start, end):
+            loader.load([as_event(message) for message in messages], offsets_of(messages))
+            self.report(
+                f"loading {self.name} from the changes", (messages[-1].offset() or 0) - start, end - start
+            )
+
+    # from the log
+
+    def from_log(self, extent: KafkaExtent, of: Checkpoint) -> OfflineCopy:
+        """Return the state at the begin of the era that `of` is in, which had no records; `lead_on` goes on.
+
+        Raises `log incomplete` where the log does not hold the whole era.
+        """
+        self.require_whole_era(extent, of)
+        assert of.begin is not None, "that was looked at"
+        offset, log_time = of.begin
+        before = Position(of.position.era, offset - 1)
+        end = max(extent.log_end, of.next_offset)
+        limits = PartitionReader(self._kafka, self.definition, self.partition).limits_at(offset, end)
+        checkpoint = Checkpoint(
+            position=of.position if of.position.offset < offset else before,
+            last_change=of.last_change if of.last_change.offset < offset else before,
+            time=log_time,
+            definition=self.definition.digest,
+            log_id=extent.log_id,
+            limits=limits or of.limits,
+            numbers_since=log_time,
+            begin=of.begin,
+        )
+        store = RocksStore(self.new_path(), create=True)
+        store.commit({}, store.checksum(), checkpoint.encode())
+        return OfflineCopy(store, checkpoint)
+
+    def require_whole_era(self, extent: KafkaExtent, of: Checkpoint) -> None:
+        """Raise `log incomplete` where the log does not hold all of the era that `of` is in, or that had records."""
+        if of.log_id != extent.log_id:
+            why = "it is not the log that the state was made from"
+        elif of.begin is None:
+            why = f"era {of.position.era} began with records that no log made"
+        elif extent.log_start > of.begin[0]:
+            why = f"it begins at offset {extent.log_start}, and the era of the state at {of.begin[0]}"
+        else:
+            return
+        raise SowlineError("log incomplete", f"the log {self.name} does not make the state: {why}")
+
+    def lead_on(self, copy: OfflineCopy, until: Position) -> OfflineCopy:
+        """Apply the log to a copy that is not a look into a store, up to that position of its era."""
+        start, end = copy.checkpoint.next_offset, until.offset + 1
+        opened = OpenedPartition(copy.store, copy.checkpoint, until)
+        partition = Partition(self.definition, self.partition, opened)
+        for records in self.log(start, end, f"applying the log {self.name}"):
+            partition.commit(partition.prepare(records, end), 0)
+        return OfflineCopy(copy.store, partition.checkpoint)
+
+    def log(self, start: int, end: int, what: str) -> Iterator[list[LogRecord]]:
+        """Yield the log's records between two offsets, in batches; `what` is what is done with them."""
+        for messages in read_range(self._kafka, self.definition.log, self.partition, start, end):
+            yield [as_log_record(message) for message in messages]
+            self.report(what, (messages[-1].offset() or 0) - start, end - start)
+
+    def twin(self, copy: OfflineCopy) -> OfflineCopy:
+        """Return a copy of a copy, to be led on."""
+        store = RocksStore(self.new_path(), create=True)
+        fill(store, copy.store.scan(), copy.checkpoint)
+        return OfflineCopy(store, copy.checkpoint)
+
+
+def fill(
+    store: Store, entries: Iterable[tuple[bytes, bytes]], checkpoint: Checkpoint, batch_max: int = 1000
+) -> None:
+    """Put a state's entries, and then its head, into an empty store."""
+    left = iter(entries)
+    while batch := list(islice(left, batch_max)):
+        filled = BulkLoad(store)
+        for key, data in batch:
+            filled.put(key, None, data)
+        filled.commit()
+    store.commit({}, store.checksum(), checkpoint.encode())

@@ -1,0 +1,178 @@
+"""Rebuilding: after a change of what a definition decides, the state is rebuilt, from the log's begin on.
+
+An era with an empty base begins: each record's end is written to the changes, and then the partition's position,
+with the new definition. Local stores do not lead there: workers load the changes, and apply the log from its begin.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+from materializer.admin.forwarded import require_forwards
+from materializer.admin.offline_copy import OfflineCopies, OfflineCopy
+from materializer.admin.restore import require_no_workers
+from materializer.core.checkpoint import Checkpoint
+from materializer.emitter import Emitter, NotWritten
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.kafka_partition import KafkaExtent, PartitionReader
+from materializer.partition.partition import progress_of
+from materializer.partition.state_reset import StateReset
+from materializer.store.interface import Store
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster
+from sowline.protocol.change import Event
+from sowline.protocol.command import LogRecord
+
+
+class EndsLoader(ChangesLoader):
+    """Loads what is to end: SOW keys and bodies, made under whichever definition, and wherever that was left off."""
+
+    def __init__(self, store: Store, definition: TopicDefinition, changes_id: str = "") -> None:
+        super().__init__(store, _of_any_key(definition), changes_id)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is a state to end."""
+        return self.progress is not None
+
+
+def _of_any_key(definition: TopicDefinition) -> TopicDefinition:
+    """Return a definition that knows no key fields, but how long compaction leaves the topic's changes alone."""
+    return TopicDefinition.model_construct(name=definition.name, resume_window=definition.change_window)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done with one partition: the state to end, and, of a rebuild that was cut short, its emptying."""
+
+    offline: OfflineCopies
+    extent: KafkaExtent
+    copy: OfflineCopy
+    state_reset: StateReset | None
+
+
+def rebuild(
+    kafka: KafkaConfig,
+    group: str,
+    definition: TopicDefinition,
+    asides: Iterable[OfflineCopies],
+    accept_loss: bool,
+) -> dict[str, Any]:
+    """Begin an era with an empty base in each partition, and return what to say of it.
+
+    Raises `workers active`, and `state missing`, `log incomplete` or `not supported` before anything is written.
+    """
+    cluster = Cluster(kafka)
+    require_no_workers(cluster, group, definition)
+    cluster.ensure_topic(definition)
+    _require_all_partitions(cluster, definition)
+    plans = [plan for offline in asides if (plan := _plan(offline, accept_loss)) is not None]
+    if not plans:
+        raise SowlineError(
+            "state missing",
+            f"expected changes in {definition.changes}, found none. There is nothing to end: delete the "
+            "materializers' data directories, and start them",
+        )
+    require_forwards(definition, plans[0].extent.log_id, lambda number: _log_of(plans, number))
+    emitter = Emitter(kafka, [definition], lambda: False)
+    try:
+        checkpoints = {plan.offline.partition: _start_empty(kafka, emitter, plan) for plan in plans}
+    except NotWritten as error:
+        raise SowlineError("not written", f"{error}. Rebuild again") from error
+    finally:
+        emitter.close()
+    return {
+        "topic": definition.name,
+        "records_ended": sum(plan.copy.checkpoint.records for plan in plans),
+        "positions": {
+            str(partition): str(checkpoint.position) for partition, checkpoint in checkpoints.items()
+        },
+    }
+
+
+def _require_all_partitions(cluster: Cluster, definition: TopicDefinition) -> None:
+    """Refuse fewer partitions than there were: no worker would end the records of the others, or read their logs."""
+    beyond = cluster.ends(definition.changes, range(cluster.partitions(definition.changes)))
+    held = [number for number, end in beyond.items() if end and number >= definition.partitions]
+    if held:
+        raise SowlineError(
+            "bad topic",
+            f"expected no changes beyond the {definition.partitions} partitions of {definition.name}, found some in "
+            f"partition {held[0]}. A topic can't have fewer partitions than it had: define a new one",
+        )
+
+
+def _plan(offline: OfflineCopies, accept_loss: bool) -> Plan | None:
+    """Return what is to be done with a partition; None for one that no worker has had yet."""
+    extent = offline.extent()
+    if extent.changes_start >= extent.changes_end:
+        return None
+    copy, loader = offline.load(extent, EndsLoader)
+    if not accept_loss:
+        try:
+            offline.require_whole_era(extent, _last_reported(copy.checkpoint, loader))
+        except SowlineError as error:
+            raise SowlineError(
+                error.reason, f"{error.message}. With --accept-loss the state is what the rest of it makes"
+            ) from error
+    state_reset = (
+        StateReset(copy.checkpoint, copy.checkpoint.position.nth + 1) if loader.is_resetting else None
+    )
+    return Plan(offline, extent, copy, state_reset)
+
+
+def _log_of(plans: Iterable[Plan], number: int) -> Iterator[LogRecord]:
+    """Yield the log of a partition that is planned for; one that no worker has had forwarded and received nothing."""
+    for plan in plans:
+        if plan.offline.partition == number:
+            extent, what = plan.extent, f"looking for forwards in {plan.offline.name}"
+            yield from chain.from_iterable(plan.offline.log(extent.log_start, extent.log_end, what))
+
+
+def _last_reported(checkpoint: Checkpoint, loader: ChangesLoader) -> Checkpoint:
+    """Return the checkpoint of the era that was reported last: an era that only ends records has made none."""
+    reported = loader.progress
+    assert reported is not None, "there is a state to end"
+    return replace(checkpoint, position=reported.position, begin=reported.begin, log_id=reported.log_id)
+
+
+def _start_empty(kafka: KafkaConfig, emitter: Emitter, plan: Plan) -> Checkpoint:
+    """Write the records' ends and the partition's position then; returns the head of that."""
+    offline, extent = plan.offline, plan.extent
+    definition, start = offline.definition, extent.log_start
+    state_reset = plan.state_reset or StateReset.begun(plan.copy.checkpoint, extent.log_id, start)
+    end, done = extent.changes_end, 0
+    for events in state_reset.ends(plan.copy.store):
+        end = _write(emitter, offline, end, events)
+        done += len(events)
+        offline.report(f"ending the records of {offline.name}", done, plan.copy.checkpoint.records)
+    checkpoint = state_reset.done(end)
+    if plan.state_reset is not None:
+        checkpoint = StateReset.begun(checkpoint, extent.log_id, start).checkpoint
+    limits = PartitionReader(kafka, definition, offline.partition).limits_at(start, extent.log_end)
+    checkpoint = replace(
+        checkpoint,
+        definition=definition.digest,
+        limits=limits or definition.limits,
+        begin=(start, checkpoint.time),
+    )
+    _write(emitter, offline, end, [progress_of(checkpoint, extent.log_end, {})])
+    return checkpoint
+
+
+def _write(emitter: Emitter, offline: OfflineCopies, start: int, events: Sequence[Event]) -> int:
+    """Write events and return the offset behind them; raises `workers active` if another process writes as well."""
+    emitter.events(offline.definition, offline.partition, events)
+    emitter.wait()
+    end = emitter.end(offline.definition.changes, offline.partition)
+    assert end is not None, "Kafka acknowledged the events"
+    if end - start != len(events):
+        raise SowlineError(
+            "workers active",
+            f"expected to be alone in {offline.definition.changes} [{offline.partition}], but another process has "
+            "written there: a materializer that was thought dead. Stop it, and rebuild again",
+        )
+    return end

@@ -1,0 +1,1 @@
+"""The pure core of a partition: (state, log records) to (new state, what to emit)."""

@@ -1,0 +1,176 @@
+"""The pure core of a partition: (state, log records) → (new state, what to write to Kafka).
+
+Nothing here knows Kafka, RocksDB or a clock: the same records on the same state give the same step, wherever
+and whenever they are applied. A step is written to Kafka first and committed to the store after that.
+"""
+
+from collections.abc import Sequence
+
+from materializer.core.batch_state import BatchState, Target
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.deduplication import Deduplication
+from materializer.core.deletes import Deletes
+from materializer.core.document_writer import DocumentWriter
+from materializer.core.documents import delta_of
+from materializer.core.forwards import Forwards
+from materializer.core.record import Record
+from materializer.core.step import REPEAT, Records, Step
+from materializer.core.writer import RecordWriter, Writer, first_position
+from sowline.config.command_key import keyed_body
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.model.body import read_object
+from sowline.model.limits import read_define
+from sowline.protocol.change import Change
+from sowline.protocol.command import (
+    DEFINE,
+    DELTA,
+    DELTA_PUBLISH,
+    EXPIRE,
+    PUBLISH,
+    SOW_DELETE,
+    Command,
+    LogRecord,
+    read_command,
+)
+
+
+class Applier:
+    """Applies log records to the records of one partition and collects the step that they make.
+
+    What changes from one log record to the next is the `BatchState`; deduplication, forwards, deletes and the writer
+    of records or documents share it.
+    """
+
+    def __init__(
+        self, definition: TopicDefinition, partition: int, checkpoint: Checkpoint, records: Records
+    ) -> None:
+        self._definition = definition
+        self._key_rule = definition.key_rule
+        self._records = records
+        self._state = state = BatchState(definition, partition, checkpoint, records)
+        self._deduplication = deduplication = Deduplication(state)
+        self._forwards = Forwards(state)
+        self._documents = DocumentWriter(state, deduplication) if definition.documents else None
+        self._writer: Writer = self._documents or RecordWriter(state, deduplication)
+        self._deletes = Deletes(state, deduplication, self._forwards, self._writer)
+        self._appended_of = self._forwards.appended
+
+    def apply(self, batch: Sequence[LogRecord]) -> Step:
+        """Apply the records, which are in log order and newer than the checkpoint, and return the step."""
+        state = self._state
+        for record in batch:
+            state.begin(record)
+            try:
+                self._apply_one(record, read_command(record.headers))
+            except SowlineError as error:
+                state.add_dead_letter(record, error)
+            if state.has_unreported_news:
+                state.end()
+        if batch:
+            state.step.checkpoint = state.checkpoint()
+        return state.step
+
+    def _apply_one(self, record: LogRecord, command: Command) -> None:
+        """Do what the command asks for; raises SowlineError where it is refused."""
+        if command.key is not None and not (self._key_rule.takes_header and self._definition.has_sow):
+            raise SowlineError(
+                "bad header",
+                f"expected no sow.key: the definition of topic {self._definition.name} does not have it",
+            )
+        if (
+            command.origin is not None
+            and (dropped := self._deduplication.dropped(command.origin)) is not None
+        ):
+            self._state.set_outcome(dropped)
+        elif command.command == DEFINE:
+            self._define(record)
+        elif not self._definition.has_sow:
+            self._pass_on(record, command)
+        elif command.command == EXPIRE:
+            self._deletes.expire(record, command)
+        elif command.command == DELTA:
+            self._delta(record, command)
+        elif command.command == SOW_DELETE or record.value is None:
+            self._deletes.delete(record, command)
+        else:
+            self._publish(record, command)
+
+    def _publish(self, record: LogRecord, command: Command) -> None:
+        self._state.checked_size(record.value or b"")
+        given = keyed_body(self._definition, record, command, self._appended_of)
+        target = self._target(given.key_text, record, command)
+        if target is not None:
+            self._writer.write(target, given)
+
+    def _delta(self, record: LogRecord, command: Command) -> None:
+        if self._documents is None:
+            raise SowlineError(
+                "no documents",
+                f"expected documents: true in the definition of topic {self._definition.name}, for a delta",
+            )
+        text = self._key_rule.named(record, command)
+        self._key_rule.check(text)
+        delta = delta_of(self._state.checked_size(record.value or b""))
+        target = self._target(text, record, command)
+        if target is not None:
+            self._documents.fold(target, delta)
+
+    def _target(self, text: str, record: LogRecord, command: Command) -> Target | None:
+        """Return the record that a write is for; None where the write is a repeat, or is forwarded to its owner."""
+        key = self._key_rule.sow_key(text)
+        current = self._records.get(key)
+        if current is None:
+            if not self._forwards.owns(text):
+                self._forwards.to_owner(record, command, text)
+                return None
+        elif current.key_text != text:
+            raise _collision(key, current, text)
+        elif command.publisher is not None and self._deduplication.is_repeat(current, command):
+            self._state.set_outcome(REPEAT)
+            return None
+        return Target(key, text, current, record, command)
+
+    def _pass_on(self, record: LogRecord, command: Command) -> None:
+        """Make a change of a message in a topic without a SOW. Its partition and offset serve as its key."""
+        if record.value is None or command.command not in (PUBLISH, DELTA_PUBLISH):
+            raise SowlineError(
+                "no sow",
+                f"expected a publish in topic {self._definition.name}, which has no SOW, got a command for a record",
+            )
+        state = self._state
+        body = state.checked_size(record.value)
+        read_object(body)
+        change = Change(
+            sow_key=f"{state.partition}@{record.offset}".encode(),
+            body=body,
+            previous=None,
+            position=state.next_position(),
+            after=state.last_change,
+            op=PUBLISH,
+            time=state.time,
+            correlation=command.correlation,
+            origin=first_position(command),
+        )
+        state.add_change(change)
+
+    def _define(self, record: LogRecord) -> None:
+        """Change the topic's lifetime and limits from here on."""
+        if record.key is not None:
+            raise SowlineError("bad definition", "expected a define without a Kafka key, got one")
+        state = self._state
+        _, limits = read_define(record.value)
+        if limits == state.limits:
+            state.set_outcome("noop")
+            return
+        state.numbers_since = self._deduplication.numbers_since()
+        state.limits = limits
+        state.set_outcome("applied")
+        state.note_news()
+
+
+def _collision(key: bytes, current: Record, text: str) -> SowlineError:
+    return SowlineError(
+        "key collision",
+        f"expected the key text {current.key_text!r} under SOW key {key.decode()}, got {text!r}",
+    )

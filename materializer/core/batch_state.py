@@ -1,0 +1,159 @@
+"""The state of a partition that moves from log record to log record of a batch, and the step that they make. Pure."""
+
+from dataclasses import replace
+
+import msgspec
+
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record
+from materializer.core.step import DeadLetter, Records, Step
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.protocol.command import Command, LogRecord
+
+
+class Target(msgspec.Struct, frozen=True, gc=False):
+    """A command, and the record that it is for as the partition holds it before: `current`, or None."""
+
+    sow_key: bytes
+    key_text: str
+    current: Record | None
+    log_record: LogRecord
+    command: Command
+
+    @property
+    def previous(self) -> bytes | None:
+        """The body before the command; None where there is no live record."""
+        return None if self.current is None else self.current.body
+
+
+class BatchState:
+    """Position, log time, limits and counts behind the last log record. The parts of an `Applier` share it.
+
+    `index` numbers the changes of the current log record, `resumed` says that the state holds its first ones already.
+    """
+
+    __slots__ = (
+        "_unreported",
+        "definition",
+        "has_unreported_news",
+        "index",
+        "last_change",
+        "limits",
+        "live_records",
+        "log_id",
+        "numbers_since",
+        "offset",
+        "origins",
+        "partition",
+        "position",
+        "records",
+        "resumed",
+        "step",
+        "time",
+    )
+
+    def __init__(
+        self, definition: TopicDefinition, partition: int, checkpoint: Checkpoint, records: Records
+    ) -> None:
+        self.definition = definition
+        self.partition = partition
+        self.records = records
+        self.step = Step(checkpoint)
+        self.time = checkpoint.time
+        self.position = checkpoint.position
+        self.last_change = checkpoint.last_change
+        self.log_id = checkpoint.log_id
+        self.origins = dict(checkpoint.origins)
+        self.limits = checkpoint.limits
+        self.numbers_since = checkpoint.numbers_since
+        self.live_records = checkpoint.records
+        self.offset = -1
+        self.index = 0
+        self.resumed = False
+        self.has_unreported_news = False
+        self._unreported: Checkpoint | None = None
+
+    def begin(self, record: LogRecord) -> None:
+        """Move to the log record. Count on from its changes that the state holds already (a recovery cut short)."""
+        self.offset = offset = record.offset
+        self.resumed = offset == self.position.offset
+        if self.resumed:
+            self.index = self.position.nth + 1
+        else:
+            self.index = 0
+            self.position = Position(self.position.era, offset)
+        if record.time > self.time:
+            self.time = record.time
+
+    def end(self) -> None:
+        """Finish a log record with news: unless its changes report them, they go out before the next change."""
+        self.has_unreported_news = False
+        self._unreported = None if self.index else self.checkpoint()
+
+    def checkpoint(self) -> Checkpoint:
+        """Return the checkpoint behind the current log record."""
+        return replace(
+            self.step.checkpoint,
+            position=self.position,
+            last_change=self.last_change,
+            time=self.time,
+            origins=dict(self.origins),
+            complete=True,
+            limits=self.limits,
+            numbers_since=self.numbers_since,
+            records=self.live_records,
+        )
+
+    # what becomes of the log record
+
+    def next_position(self) -> Position:
+        """Return the position of the next change of this log record."""
+        index = self.index
+        return Position(self.position.era, self.offset, index) if index else self.position
+
+    def add_change(self, change: Change) -> None:
+        """Append a change, made at `next_position` and after `last_change`, to the step."""
+        step = self.step
+        if self._unreported is not None:
+            step.unreported.append((len(step.changes), self._unreported))
+            self._unreported = None
+        step.changes.append(change)
+        self.index += 1
+        self.position = self.last_change = change.position
+
+    def set_outcome(self, outcome: str) -> None:
+        """Note the outcome of a log record that makes no change."""
+        self.step.outcomes[str(self.offset)] = outcome
+
+    def add_dead_letter(self, record: LogRecord, error: SowlineError) -> None:
+        """Note that the log record is refused, and why."""
+        self.step.dead.append(DeadLetter(record, error.reason, error.message))
+        self.set_outcome(f"dead:{error.reason}")
+
+    def note_news(self) -> None:
+        """Note that the log record changes the checkpoint, which no change event reports."""
+        self.has_unreported_news = True
+
+    # what the partition takes
+
+    def checked_size(self, body: bytes) -> bytes:
+        """Return a body that is no larger than the topic allows; raises `too large`."""
+        if len(body) > self.limits.record_bytes_max:
+            raise SowlineError(
+                "too large",
+                f"expected a record of at most {self.limits.record_bytes_max} bytes, got {len(body)}",
+            )
+        return body
+
+    def require_capacity(self) -> None:
+        """Raise `too many records` if the partition takes no new record."""
+        share = self.limits.share(self.definition.partitions)
+        if share is not None and self.live_records >= share:
+            raise SowlineError(
+                "too many records",
+                f"expected an update, or less than {share} records in partition {self.partition} "
+                f"({self.limits.records_max} in all), got a new record where there are {self.live_records}",
+            )

@@ -1,0 +1,128 @@
+"""The checkpoint of a partition: up to which position its state is true, and what it needs to go on from there."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Self
+
+import orjson
+
+from materializer.core.errors import StoreDamaged
+from sowline.model.limits import Limits
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import LOG_BEGIN, Begin
+from sowline.protocol.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
+
+EVERYTHING: Final = b""
+"""No SOW key is empty: this one stands for all of them, where a changes topic was replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a partition knows apart from its records; written with them in one atomic batch.
+
+    `position` is the last log record applied (with the index of its last change), `last_change` the last
+    change made, `time` the log time in ms, `origins` the highest forwarded offset per origin partition,
+    `definition` the digest of the topic's definition, `log_id` Kafka's id of the log topic, `changes_end`
+    the offset in the changes partition up to which this state has written or seen it. `complete` is false
+    only after a recovery that found some, but not all, of the changes that the last log record makes.
+    `stale_keys` are the keys whose last event in the changes partition may not be their newest, and is yet to be
+    repaired; `EVERYTHING` among them stands for all. `limits` are the topic's by now, `numbers_since` is the
+    log time from before which publishers' numbers count no more, `records` the number of live records. `begin` is
+    the log's offset, and its time, from which on its records alone make this state; None where the era began with
+    records. `changes_id` is Kafka's id of the changes topic, empty while it is not known.
+    """
+
+    position: Position = field(default_factory=before_the_log)
+    last_change: Position = field(default_factory=before_the_log)
+    time: int = 0
+    origins: dict[int, int] = field(default_factory=dict)
+    definition: str = ""
+    log_id: str = ""
+    changes_end: int = 0
+    complete: bool = True
+    stale_keys: frozenset[bytes] = frozenset()
+    limits: Limits = field(default_factory=Limits)
+    numbers_since: int = 0
+    records: int = 0
+    begin: Begin | None = LOG_BEGIN
+    changes_id: str = ""
+
+    @property
+    def remembered_since(self) -> int:
+        """The log time from which on publishers' numbers count: the repeat window's begin, if it reaches so far."""
+        return max(self.time - self.limits.repeat_window, self.numbers_since)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset of the log at which to go on reading."""
+        return self.position.offset + self.complete
+
+    def new_era(self, log_id: str, offset: int) -> Self:
+        """Return the checkpoint of the next era, which begins at the log's `offset` with this state as its base.
+
+        `last_change` stays the old era's: followers can tell that they have missed nothing in between.
+        """
+        start = Position(self.position.era + 1, offset - 1)
+        return replace(self, position=start, origins={}, log_id=log_id, complete=True, begin=None)
+
+    def encode(self) -> bytes:
+        """Return the checkpoint's bytes in the store."""
+        return orjson.dumps({"format": FORMAT, "by": BY, "checkpoint": self._fields()})
+
+    def _fields(self) -> list[Any]:
+        return [
+            list(self.position),
+            list(self.last_change),
+            self.time,
+            list(self.origins.items()),
+            self.definition,
+            self.log_id,
+            self.changes_end,
+            self.complete,
+            [key.decode("latin-1") for key in sorted(self.stale_keys)],
+            self.limits.fields(),
+            self.numbers_since,
+            self.records,
+            self.begin,
+            self.changes_id,
+        ]
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Read what `encode` wrote; raises `StoreDamaged` if it is anything else.
+
+        Raises `unknown format` where a version wrote it that this one does not know.
+        """
+        try:
+            given = orjson.loads(data)
+            if isinstance(given, dict):
+                require_format("state", given["format"], given.get("by"))
+                return cls._decoded(given["head" if given["format"] == FIRST_FORMAT else "checkpoint"])
+            return cls._decoded([*given, *_before_formats(given)])
+        except (ValueError, TypeError, LookupError) as error:
+            raise StoreDamaged(f"expected a checkpoint, got {data[:60]!r}: {error}") from error
+
+    @classmethod
+    def _decoded(cls, fields: list[Any]) -> Self:
+        position, last_change, time, origins, definition, log_id, changes_end, *more = fields
+        complete, stale_keys, limits, numbers_since, records, begin, changes_id = more
+        return cls(
+            position=Position(*position),
+            last_change=Position(*last_change),
+            time=time,
+            origins=dict(origins),
+            definition=definition,
+            log_id=log_id,
+            changes_end=changes_end,
+            complete=complete,
+            stale_keys=frozenset(key.encode("latin-1") for key in stale_keys),
+            limits=Limits.read(limits),
+            numbers_since=numbers_since,
+            records=records,
+            begin=None if begin is None else (begin[0], begin[1]),
+            changes_id=changes_id,
+        )
+
+
+def _before_formats(fields: list[Any]) -> tuple[Begin | None, str]:
+    """Return what checkpoints lacked before they had a format: where the era began, and the changes topic's id."""
+    return None if fields[0][0] else LOG_BEGIN, ""

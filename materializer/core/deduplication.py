@@ -1,0 +1,78 @@
+"""Deduplication: commands that a record, or copies that the partition, has seen before. Pure."""
+
+from materializer.core.batch_state import BatchState
+from materializer.core.record import Record
+from materializer.core.step import FOREIGN, REPEAT
+from sowline.protocol.change import Numbers
+from sowline.protocol.command import Command, CopyOf, Origin
+
+PUBLISHERS_MAX = 8
+
+
+class Deduplication:
+    """Recognizes commands by their publishers' numbers, and forwarded copies by their origins."""
+
+    def __init__(self, state: BatchState) -> None:
+        self._state = state
+
+    def is_repeat(self, current: Record, command: Command) -> bool:
+        """Whether the record has seen the command, or a later one of its publisher."""
+        return is_repeat(current.numbers, command, self.numbers_since())
+
+    def numbers_after(self, current: Record | None, command: Command) -> Numbers | None:
+        """Return the publishers' numbers of a record after the command."""
+        numbers = current.numbers if current is not None else None
+        if command.publisher is None and numbers is None:
+            return None
+        numbers, pushed_out = note_number(numbers, command, self._state.time, self.numbers_since())
+        self._state.step.publishers_pushed_out += pushed_out
+        return numbers
+
+    def numbers_since(self) -> int:
+        """Return the log time from which on numbers count. A longer window brings back no number that left it."""
+        state = self._state
+        return max(state.time - state.limits.repeat_window, state.numbers_since)
+
+    def dropped(self, copy: CopyOf) -> str | None:
+        """Return the outcome of a copy that is dropped, as one of another log or a repeat; None where it is applied.
+
+        The offset of another log means nothing in this one. Nothing is lost with such a copy: a log that was
+        mirrored holds the original too, which is forwarded here.
+        """
+        if copy.log_id != self._state.log_id:
+            return FOREIGN
+        return None if self._first_seen(copy.place) else REPEAT
+
+    def _first_seen(self, origin: Origin) -> bool:
+        state = self._state
+        highest = state.origins.get(origin.partition, -1)
+        if origin.offset < highest or (origin.offset == highest and not state.resumed):
+            return False
+        state.origins[origin.partition] = origin.offset
+        state.note_news()
+        return True
+
+
+def is_repeat(numbers: Numbers | None, command: Command, since: int) -> bool:
+    """Tell whether the command's number is not above the highest of its publisher since that log time (ms)."""
+    if command.publisher is None or not numbers:
+        return False
+    seen = numbers.get(command.publisher)
+    return seen is not None and seen[2] >= since and command.sequence <= seen[:2]
+
+
+def note_number(
+    numbers: Numbers | None, command: Command, time: int, since: int
+) -> tuple[Numbers | None, int]:
+    """Return the numbers with the command's own, if it has one, and how many publishers that pushed out.
+
+    Numbers from before `since` are dropped with every write: a change must not depend on when a deleted record's
+    memory was cleared away. Of more than `PUBLISHERS_MAX` publishers the oldest is dropped.
+    """
+    kept = {name: seen for name, seen in (numbers or {}).items() if seen[2] >= since}
+    if command.publisher is not None:
+        kept[command.publisher] = (*command.sequence, time)
+    pushed_out = max(0, len(kept) - PUBLISHERS_MAX)
+    for name in sorted(kept, key=lambda name: (name == command.publisher, kept[name][2], name))[:pushed_out]:
+        del kept[name]
+    return kept or None, pushed_out

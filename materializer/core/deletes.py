@@ -1,0 +1,123 @@
+"""Commands that remove records: deletes of one or of many, and the expiry that an owner appends. Pure."""
+
+import orjson
+
+from materializer.core.batch_state import BatchState, Target
+from materializer.core.deduplication import Deduplication
+from materializer.core.forwards import Forwards
+from materializer.core.record import Record
+from materializer.core.step import REPEAT
+from materializer.core.writer import Removal, Writer
+from sowline.config.command_key import named_key
+from sowline.errors import SowlineError
+from sowline.filter import Filter, Metadata, compile_filter, require_deterministic
+from sowline.filter.metadata import document_about
+from sowline.protocol.change import EXPIRED
+from sowline.protocol.command import EXPIRE, Command, LogRecord
+from sowline.protocol.key_rule import decoded_key
+
+
+class Deletes:
+    """Removes what a delete names or selects, and records that have expired."""
+
+    def __init__(
+        self, state: BatchState, deduplication: Deduplication, forwards: Forwards, writer: Writer
+    ) -> None:
+        self._state = state
+        self._deduplication = deduplication
+        self._forwards = forwards
+        self._writer = writer
+        self._key_rule = state.definition.key_rule
+
+    def delete(self, record: LogRecord, command: Command) -> None:
+        """Delete the record that the command names, or those that it selects."""
+        if command.filter is None and command.keys is None:
+            self._delete_named(record, command)
+            return
+        if record.value:
+            raise SowlineError(
+                "bad header", "expected one selector, got a body together with sow.filter or sow.keys"
+            )
+        self._delete_selected(record, command)
+
+    def _delete_selected(self, record: LogRecord, command: Command) -> None:
+        state = self._state
+        if command.filter is not None:
+            keys = self._matching(command.filter)
+        else:
+            keys = sorted({key.encode() for key in command.keys or ()})
+        self._forwards.to_all(record, command)
+        found = [(key, current) for key in keys if (current := state.records.get(key)) is not None]
+        targets = [
+            Target(key, current.key_text, current, record, command)
+            for key, current in found
+            if self._can_delete(current, command)
+        ]
+        outcome = f"deleted {state.index + len(targets)}"
+        for target in targets[:-1]:
+            self._writer.remove(target, Removal(last=False))
+        for target in targets[-1:]:
+            self._writer.remove(target, Removal(outcome=outcome))
+        if not targets:
+            state.set_outcome(outcome)
+
+    def _matching(self, text: str) -> list[bytes]:
+        filter = compile_filter(text)
+        require_deterministic(filter, "the filter of a sow_delete")
+        return [key for key, record in self._state.records.scan() if self._matches(filter, key, record)]
+
+    def _matches(self, filter: Filter, key: bytes, record: Record) -> bool:
+        """Whether the filter matches a record; a deleted one has no content."""
+        body = record.body or b"{}"
+        if not filter.needs_about:
+            return filter.matches(orjson.loads(body))
+        metadata = Metadata(
+            sow_key=key.decode(),
+            topic=self._state.definition.name,
+            size=len(body),
+            updated=record.time / 1000,
+            correlation=record.correlation,
+        )
+        if record.writes is not None:
+            metadata = document_about(metadata, record.key_text, record.writes)
+        return filter.matches_about(orjson.loads(body), metadata)
+
+    def _delete_named(self, record: LogRecord, command: Command) -> None:
+        state = self._state
+        state.checked_size(record.value or b"")
+        text = named_key(state.definition, record, command, self._forwards.appended)
+        key = self._key_rule.sow_key(text)
+        current = state.records.get(key)
+        if current is None and not self._forwards.owns(text):
+            self._forwards.to_owner(record, command, text)
+        elif current is not None and current.key_text == text and self._can_delete(current, command):
+            self._writer.remove(Target(key, text, current, record, command), Removal(outcome="deleted 1"))
+        else:
+            repeat = current is not None and self._deduplication.is_repeat(current, command)
+            state.set_outcome(REPEAT if repeat else "deleted 0")
+
+    def _can_delete(self, current: Record, command: Command) -> bool:
+        return current.body is not None and not self._deduplication.is_repeat(current, command)
+
+    def expire(self, record: LogRecord, command: Command) -> None:
+        """Remove a record that has expired, unless it was updated after its owner decided that."""
+        if record.value:
+            raise SowlineError("bad header", "expected an expire without a body, got one")
+        if record.key is None:
+            raise SowlineError(
+                "key missing", "expected a Kafka key that names the record to expire, got none"
+            )
+        text = decoded_key(record.key)
+        key = self._key_rule.sow_key(text)
+        current = self._state.records.get(key)
+        if current is not None and current.key_text == text and self._is_due(current, command):
+            target = Target(key, text, current, record, command)
+            self._writer.remove(target, Removal(op=EXPIRE, reason=EXPIRED))
+        else:
+            self._state.set_outcome("noop")
+
+    def _is_due(self, current: Record, command: Command) -> bool:
+        state = self._state
+        unchanged = current.body is not None and current.position == command.guard
+        reached = current.expires is not None and current.expires <= state.time
+        return unchanged and reached and state.limits.may_expire

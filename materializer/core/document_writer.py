@@ -1,0 +1,79 @@
+"""Writes to the documents of a partition: each is a delta, folded into the document, and makes a change. Pure."""
+
+from materializer.core.batch_state import BatchState, Target
+from materializer.core.deduplication import Deduplication
+from materializer.core.documents import DELETION, Documents, literal, write_of
+from materializer.core.record import Record
+from materializer.core.writer import Removal, first_position
+from sowline.config.command_key import KeyedBody
+from sowline.emodb import Delta
+from sowline.model.body import read_object
+from sowline.model.merge import merge
+from sowline.protocol.change import DELETED, Change
+from sowline.protocol.command import DELTA, DELTA_PUBLISH
+
+
+class DocumentWriter:
+    """Writes documents. A deleted document is kept for the metadata of its writes."""
+
+    def __init__(self, state: BatchState, deduplication: Deduplication) -> None:
+        self._state = state
+        self._deduplication = deduplication
+        self._documents = Documents(state.definition)
+
+    def write(self, target: Target, given: KeyedBody) -> None:
+        """Write a whole document, or what a delta publish leaves of it."""
+        previous, document = target.previous, given.document
+        if target.command.command == DELTA_PUBLISH and previous is not None:
+            document = read_object(merge(previous, given.body))
+        self.fold(target, literal(document))
+
+    def remove(self, target: Target, removal: Removal) -> None:
+        """Delete the document."""
+        self.fold(target, DELETION, removal)
+
+    def fold(self, target: Target, delta: Delta, removal: Removal | None = None) -> None:
+        """Make a change of a write to the document, even if the write leaves its content as it was."""
+        state, command, current = self._state, target.command, target.current
+        write = write_of(delta, target.log_record, command, state.partition, state.time)
+        made = self._documents.written(target.key_text, current, write)
+        previous = None if current is None else current.body
+        is_live = made.body is not None
+        if made.body is not None:
+            if previous is None:
+                state.require_capacity()
+            state.checked_size(made.body)
+        op, reason, last, outcome = removal or (command.command, DELETED, True, None)
+        change = Change(
+            sow_key=target.sow_key,
+            body=made.body,
+            previous=previous,
+            position=state.next_position(),
+            after=state.last_change,
+            op=op,
+            time=state.time,
+            last=last,
+            reason=reason if not is_live and previous is not None else None,
+            expires=state.limits.due(state.time, command.expiration) if is_live else None,
+            correlation=command.correlation,
+            numbers=self._deduplication.numbers_after(current, command),
+            origin=first_position(command),
+            outcome=outcome or made.outcome,
+            key_text=target.key_text,
+            writes=made.writes,
+            writes_before=current.writes if current is not None else None,
+            text=target.log_record.value if command.command == DELTA else None,
+        )
+        state.add_change(change)
+        record = Record(
+            body=made.body,
+            key_text=target.key_text,
+            position=change.position,
+            time=state.time,
+            expires=change.expires,
+            numbers=change.numbers,
+            correlation=command.correlation if is_live else None,
+            writes=made.writes,
+        )
+        state.records.put(target.sow_key, record)
+        state.live_records += is_live - (previous is not None)

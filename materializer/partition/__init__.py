@@ -1,0 +1,1 @@
+"""One partition: opening and recovery, fencing, batches, and the commands its owner appends."""

@@ -1,0 +1,192 @@
+"""A store that follows its partition's changes: what the owner's state was at each of them, without its log.
+
+After every portion recovery would open it as a local store. Where the changes do not lead on for certain from what
+it holds, it says so: then they are to be loaded again, the newest of each key.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import Record
+from materializer.store.interface import Store
+from materializer.store.overlay import Overlay
+from materializer.store.tombstones import Tombstones
+from sowline.config.topics import TopicDefinition
+from sowline.model.position import Position
+from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
+from sowline.protocol.changes_loader import is_of
+
+
+class Gap(Exception):
+    """The changes do not lead on from what a store holds."""
+
+
+class ChangesFollower:
+    """Takes a store along with its partition's changes; `checkpoint` is where it stands.
+
+    `tombstones` are the deleted records that the store remembers, as (log time in ms, SOW key), oldest first. After a
+    `Gap` the store is as the last portion left it, and the follower is done for.
+    """
+
+    def __init__(
+        self,
+        definition: TopicDefinition,
+        store: Store,
+        checkpoint: Checkpoint,
+        tombstones: Iterable[tuple[int, bytes]],
+    ) -> None:
+        self.checkpoint = checkpoint
+        self._definition = definition
+        self._store = store
+        self._tombstones = Tombstones(tombstones)
+        self._position = checkpoint.position
+        self._last_change = checkpoint.last_change
+        self._time = checkpoint.time
+        self._origins = dict(checkpoint.origins)
+        self._complete = checkpoint.complete
+        self._stale_keys = set(checkpoint.stale_keys)
+        self._newest: Progress | None = None
+        self._live = checkpoint.records
+
+    def follow(self, events: Sequence[Event], changes_end: int) -> None:
+        """Take in the next events, which end at the offset `changes_end`, and commit them; raises `Gap`."""
+        view = Overlay(self._store)
+        for event in events:
+            if not is_of(event, self.checkpoint.changes_id):
+                self._stale_keys.add(PROGRESS_KEY)
+                continue
+            if event.position <= self._position:
+                self._late(event, view)
+            elif event.after > self._position:
+                raise Gap(f"expected what comes after {self._position}, got what comes after {event.after}")
+            elif isinstance(event, Progress):
+                self._move_on(event)
+            else:
+                self._take(event, view)
+            self._time = max(self._time, event.time)
+        checkpoint = self._checkpoint(changes_end)
+        self._tombstones.forget(view, checkpoint.remembered_since)
+        written = view.written(self._store.checksum())
+        self._store.commit(written.entries, written.checksum, checkpoint.encode(), written.expiries)
+        self.checkpoint = checkpoint
+
+    def _take(self, change: Change, view: Overlay) -> None:
+        if change.op == RESET:
+            raise Gap("the partition was reset and begins without its records")
+        if change.position.era > self._position.era:
+            raise Gap("expected the begin of an era before its first change")
+        self._position = self._last_change = change.position
+        self._complete = change.last
+        if change.origin is not None:
+            self._saw_origin(*change.origin)
+        if self._definition.has_sow:
+            self._put(change, view)
+
+    def _put(self, change: Change, view: Overlay) -> None:
+        key = change.sow_key
+        held = view.get(key)
+        record = record_of(self._definition, change, held)
+        view.put(key, record)
+        self._live += (change.body is not None) - (held is not None and held.body is not None)
+        self._stale_keys.discard(key)
+        if record is not None and record.is_forgettable:
+            self._tombstones.add(record.time, key)
+
+    def _move_on(self, progress: Progress) -> None:
+        if progress.position.era > self._position.era:
+            self._origins = {}
+        self._last_change = max(self._last_change, progress.after)
+        self._position = progress.position
+        self._complete = True
+        self._stand(progress)
+
+    def _stand(self, progress: Progress) -> None:
+        self._newest = progress
+        for partition, offset in progress.origins.items():
+            self._saw_origin(partition, offset)
+        self._stale_keys.discard(PROGRESS_KEY)
+
+    def _saw_origin(self, partition: int, offset: int) -> None:
+        self._origins[partition] = max(offset, self._origins.get(partition, -1))
+
+    def _late(self, event: Event, view: Overlay) -> None:
+        """Judge an event that is not newer than all before it: is it its key's newest, which compaction must keep?
+
+        Where only a look at all events could tell, it raises `Gap`.
+        """
+        if isinstance(event, Progress):
+            if event.position == self._position:
+                self._stand(event)
+            else:
+                self._stale_keys.add(PROGRESS_KEY)
+        elif self._definition.has_sow:
+            self._late_change(event, view)
+
+    def _late_change(self, change: Change, view: Overlay) -> None:
+        key, is_again = change.sow_key, change.op == AGAIN
+        if change.rank[0] < self._position.era:
+            self._stale_keys.add(key)
+            return
+        held = view.get(key)
+        newest = Position(-1, -1) if held is None else held.position
+        is_none = held is None and is_again and change.body is None
+        if is_none or newest == change.position:
+            self._stale_keys.discard(key)
+        elif is_again and change.rank > (newest.era, newest):
+            raise Gap(f"expected the record {key!r} to be as new as what is written of it again")
+        else:
+            self._stale_keys.add(key)
+
+    def _checkpoint(self, changes_end: int) -> Checkpoint:
+        newest = self._newest or self.checkpoint
+        return Checkpoint(
+            position=self._position,
+            last_change=self._last_change,
+            time=self._time,
+            origins=dict(self._origins),
+            definition=newest.definition,
+            log_id=newest.log_id,
+            changes_end=changes_end,
+            complete=self._complete,
+            stale_keys=frozenset(self._stale_keys),
+            limits=newest.limits,
+            numbers_since=newest.numbers_since,
+            records=self._live,
+            begin=newest.begin,
+            changes_id=self.checkpoint.changes_id,
+        )
+
+
+def record_of(definition: TopicDefinition, change: Change, held: Record | None) -> Record | None:
+    """Return what a partition keeps of a record after a change of it; `held` is what it kept before."""
+    rule = definition.key_rule
+    if change.body is not None:
+        text = change.key_text or rule.text_of(change.sow_key, change.body)
+        return Record(
+            body=change.body,
+            key_text=text,
+            position=change.position,
+            time=change.time,
+            expires=change.expires,
+            numbers=change.numbers,
+            correlation=change.correlation,
+            writes=change.writes,
+        )
+    if not change.numbers and change.writes is None:
+        return None
+    if change.key_text is not None:
+        text = change.key_text
+    elif held is not None:
+        text = held.key_text
+    else:
+        text = rule.text_of(change.sow_key, change.previous or b"{}")
+    return Record(
+        body=None,
+        key_text=text,
+        position=change.position,
+        time=change.time,
+        expires=None,
+        numbers=change.numbers,
+        correlation=None,
+        writes=change.writes,
+    )

@@ -1,0 +1,97 @@
+"""Eras: a new one begins where the log does not continue what was applied, with the state as its base."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from materializer.core.checkpoint import Checkpoint
+from materializer.partition.kafka_partition import KafkaExtent, PartitionReader
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.tail import Tail
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.protocol.change import PROGRESS_KEY
+
+LOOK_BACK_OFFSETS = 100
+"""Records whose times are compared where those of a log seem to be later than the state."""
+
+
+class Eras:
+    """Compares the state of one partition with its log.
+
+    `first_since` returns the offset of the log's first record from a log time (ms) on. Without it a log that was cut
+    and written again beyond the state's position is not recognised.
+    """
+
+    def __init__(
+        self,
+        definition: TopicDefinition,
+        reader: PartitionReader,
+        *,
+        accept_loss: bool = False,
+        first_since: Callable[[int], int] | None = None,
+    ) -> None:
+        self._definition = definition
+        self._reader = reader
+        self._accept_loss = accept_loss
+        self._first_since = first_since
+
+    def leads_on(self, checkpoint: Checkpoint, tail: Tail, extent: KafkaExtent) -> bool:
+        """Tell whether the log still holds all records between the state and what was emitted."""
+        emitted = tail.newest
+        same = checkpoint.log_id == extent.log_id and checkpoint.position.era == emitted.era
+        is_there = extent.log_start <= checkpoint.next_offset and emitted.offset < extent.log_end
+        return same and is_there and self._written_again_from(emitted.offset, tail.time, extent) is None
+
+    def in_its_era(self, opened: OpenedPartition, extent: KafkaExtent) -> OpenedPartition:
+        """Return the partition in the era to go on in; raises `log incomplete` if a loss was not accepted."""
+        checkpoint = opened.checkpoint
+        if checkpoint.log_id != extent.log_id:
+            return self._begun(opened, extent.log_start, "the log was replaced", extent)
+        if extent.log_end < checkpoint.next_offset:
+            offset = self._first_later(checkpoint.time, extent)
+            return self._begun(opened, offset, "the log ends before the state", extent)
+        if extent.log_start > checkpoint.next_offset:
+            if not self._accept_loss:
+                raise SowlineError(
+                    "log incomplete",
+                    f"{self._definition.log} [{self._reader.number}]: offsets {checkpoint.next_offset} to "
+                    f"{extent.log_start - 1} are gone and were never applied. Start with --accept-loss to go on",
+                )
+            return self._begun(opened, extent.log_start, "records of the log are gone", extent)
+        applied, time = checkpoint.position.offset, checkpoint.time
+        if (offset_or_none := self._written_again_from(applied, time, extent)) is not None:
+            return self._begun(opened, offset_or_none, "the log was cut and written again", extent)
+        return opened
+
+    def _written_again_from(self, applied: int, time: int, extent: KafkaExtent) -> int | None:
+        """Return the offset from which on the log holds other records than those applied; None if it holds the same.
+
+        `applied` is the offset of the last record applied, and none up to there was later than `time`. After a broker
+        has lost the end of a log, what is written in its place is later than all that was lost.
+        """
+        if applied < extent.log_start or (first := self._first_later(time, extent)) > applied:
+            return None
+        start = max(first, applied - LOOK_BACK_OFFSETS)
+        batches = self._reader.log(start, applied + 1)
+        times = [message.timestamp()[1] for messages in batches for message in messages]
+        return first if times and min(times) > time else None
+
+    def _begun(self, opened: OpenedPartition, offset: int, why: str, extent: KafkaExtent) -> OpenedPartition:
+        self._log.warning("a new era begins", why=why)
+        checkpoint = opened.checkpoint.new_era(extent.log_id, offset)
+        checkpoint = replace(checkpoint, stale_keys=checkpoint.stale_keys | {PROGRESS_KEY})
+        return replace(opened, checkpoint=checkpoint, floor=checkpoint.position)
+
+    def _first_later(self, time: int, extent: KafkaExtent) -> int:
+        """Return the offset of the log's first record after a log time; its end if there is none, or it is unknown.
+
+        A transient topic passes over records: their times say nothing about what was applied.
+        """
+        if self._first_since is None or self._definition.durability == "transient":
+            return extent.log_end
+        return min(extent.log_end, self._first_since(time + 1))
+
+    @property
+    def _log(self) -> Any:
+        return self._reader.logger

@@ -1,0 +1,92 @@
+"""What Kafka holds of a partition: the extents of its log and changes, and their messages."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from confluent_kafka import Message
+
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import read_range
+from sowline.model.limits import Limits, read_define
+from sowline.protocol.change import Event, read_event
+from sowline.protocol.command import DEFINE
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaExtent:
+    """What Kafka holds of a partition now."""
+
+    log_id: str
+    log_start: int
+    log_end: int
+    changes_start: int
+    changes_end: int
+    changes_id: str
+
+
+def kafka_extent(cluster: Cluster, definition: TopicDefinition, partition: int) -> KafkaExtent:
+    """Ask Kafka what it holds of a partition's log and changes.
+
+    First where the changes end: a previous owner may still write, and none of what it has written by then may
+    seem to come from beyond the log's end.
+    """
+    one = [partition]
+    changes_id = cluster.topic_id(definition.changes)
+    changes_end = cluster.ends(definition.changes, one)[partition]
+    return KafkaExtent(
+        log_id=cluster.topic_id(definition.log),
+        log_start=cluster.starts(definition.log, one)[partition],
+        log_end=cluster.ends(definition.log, one)[partition],
+        changes_start=cluster.starts(definition.changes, one)[partition],
+        changes_end=changes_end,
+        changes_id=changes_id,
+    )
+
+
+class PartitionReader:
+    """Reads ranges of a partition's log and changes, and logs with its name and number."""
+
+    def __init__(self, kafka: KafkaConfig, definition: TopicDefinition, number: int) -> None:
+        self._kafka = kafka
+        self._definition = definition
+        self.number = number
+
+    def log(self, start: int, end: int) -> Iterator[list[Message]]:
+        """Yield the messages of the log between two offsets."""
+        return read_range(self._kafka, self._definition.log, self.number, start, end)
+
+    def changes(self, start: int, end: int) -> Iterator[list[Message]]:
+        """Yield the messages of the changes partition between two offsets."""
+        return read_range(self._kafka, self._definition.changes, self.number, start, end)
+
+    def limits_at(self, start: int, end: int) -> Limits | None:
+        """Return the limits at an offset of the log: those that its next `define` changed; None if there is none."""
+        for messages in self.log(start, end):
+            for message in messages:
+                if ("sow.command", DEFINE.encode()) in (message.headers() or ()):
+                    with suppress(SowlineError):
+                        return read_define(message.value())[0]
+        return None
+
+    @property
+    def logger(self) -> Any:
+        """The logger of this partition."""
+        return log.bind(topic=self._definition.name, partition=self.number)
+
+
+def as_event(message: Message) -> Event:
+    """Read one Kafka message of a changes topic."""
+    return read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+
+
+def offsets_of(messages: Iterable[Message]) -> list[int]:
+    """Return the offsets of Kafka messages."""
+    return [message.offset() or 0 for message in messages]

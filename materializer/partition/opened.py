@@ -1,0 +1,36 @@
+"""A partition that recovery has opened."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from materializer.core.checkpoint import Checkpoint
+from materializer.partition.state_reset import StateReset
+from materializer.store.interface import Store
+from materializer.store.rocksdb import RocksStore
+from sowline.model.position import Position
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedPartition:
+    """A partition ready to go on: its store, its checkpoint, and `floor`, the newest position already emitted.
+
+    With `state_reset` it is not: first the ends of all its records are to be written, and it is to be emptied. Where
+    the checkpoint is behind the floor, the events beyond it are in the changes from the offset `untaken` on.
+    """
+
+    store: RocksStore
+    checkpoint: Checkpoint
+    floor: Position
+    state_reset: StateReset | None = None
+    untaken: int = 0
+
+
+@contextmanager
+def closed_on_failure(store: Store) -> Iterator[None]:
+    """Let go of a store where what is done with it fails: a second try must be able to open it."""
+    try:
+        yield
+    except BaseException:
+        store.close()
+        raise

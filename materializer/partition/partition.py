@@ -1,0 +1,295 @@
+"""One partition of a topic at work: its store, its checkpoint, and the batch that is sent to Kafka."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from operator import attrgetter
+
+from materializer.core.applier import Applier
+from materializer.core.checkpoint import EVERYTHING, Checkpoint
+from materializer.core.errors import StoreDamaged
+from materializer.core.expiry import Due
+from materializer.core.record import Record, decode_record
+from materializer.core.step import Step
+from materializer.partition.opened import OpenedPartition
+from materializer.store.cache import RecordCache
+from materializer.store.checksum import expiry_entry
+from materializer.store.interface import Store
+from materializer.store.overlay import Overlay
+from materializer.store.tombstones import tombstones_of
+from sowline.config.topics import TopicDefinition
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.change import AGAIN, PROGRESS_KEY, UNFILLED, Change, Event, Progress
+from sowline.protocol.command import LogRecord
+
+PartitionId = tuple[str, int]
+"""A Kafka topic's name and the number of one of its partitions; of a log, if nothing else is meant."""
+
+NOTHING_DUE = b"\xff" * 9
+"""What no entry of the index of due times reaches."""
+
+OUTCOMES_MAX = 1000
+"""Outcomes that one progress event carries; a batch with more writes several."""
+
+
+_OFFSET, _POSITION = attrgetter("offset"), attrgetter("position")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A batch that was applied but not committed: what it makes of the state, and what to write first."""
+
+    view: Overlay
+    step: Step
+    events: list[Event]
+    records: int
+
+
+class Partition:
+    """Applies batches in two halves: `prepare`, then, once Kafka has everything, `commit`."""
+
+    def __init__(
+        self,
+        definition: TopicDefinition,
+        number: int,
+        opened: OpenedPartition,
+        cache: RecordCache | None = None,
+    ) -> None:
+        self.definition = definition
+        self.number = number
+        self.checkpoint = opened.checkpoint
+        self._store: Store = opened.store
+        self._cache = cache or RecordCache()
+        self._floor, self._untaken = opened.floor, opened.untaken
+        self._tombstones = tombstones_of(opened.store)
+        self._first_due = b""
+
+    def prepare(self, batch: Sequence[LogRecord], log_end: int) -> Prepared:
+        """Apply the log records that are newer than the state; nothing is kept until `commit`."""
+        new = batch[bisect_left(batch, self.checkpoint.next_offset, key=_OFFSET) :]
+        view = Overlay(self._store, self._cache)
+        step = Applier(self.definition, self.number, self.checkpoint, view).apply(new)
+        events = self._events(step, log_end)
+        if self._leaves_unreported(step):
+            events += self._progress_events(step, log_end)
+        return Prepared(view, step, events, len(new))
+
+    def was_sent(self, offset: int) -> bool:
+        """Tell whether what the log record at an offset leads to was emitted before this owner came."""
+        return Position(self.checkpoint.position.era, offset) <= self._floor
+
+    def _events(self, step: Step, log_end: int) -> list[Event]:
+        """Return the changes that were not emitted yet, and before them what they leave unreported.
+
+        Of the events of a batch only the first few may reach Kafka, and the disk may go with the owner: each
+        must stand on all that was before it.
+        """
+        changes = step.changes
+        start = bisect_right(changes, self._floor, key=_POSITION)
+        events: list[Event] = []
+        for end, checkpoint in step.unreported:
+            if end >= start:
+                events += changes[start:end]
+                events.append(progress_of(checkpoint, log_end, {}))
+                start = end
+        return events + changes[start:]
+
+    def _leaves_unreported(self, step: Step) -> bool:
+        """Tell whether the changes leave something unreported: outcomes, origins, or how far the log was read."""
+        moved_on = step.checkpoint.position > max(step.checkpoint.last_change, self._floor)
+        return bool(step.outcomes) or moved_on or step.checkpoint.origins != self.checkpoint.origins
+
+    def _progress_events(self, step: Step, log_end: int) -> list[Event]:
+        outcomes = list(step.outcomes.items())
+        parts = [outcomes[i : i + OUTCOMES_MAX] for i in range(0, len(outcomes), OUTCOMES_MAX)] or [[]]
+        return [progress_of(step.checkpoint, log_end, dict(part)) for part in parts]
+
+    def commit(self, prepared: Prepared, changes_end: int) -> None:
+        """Keep what the batch made; Kafka has all its events, the last of them just before `changes_end`.
+
+        While the state is behind what was emitted before, the next owner must find that out again.
+        """
+        stale_keys = self.checkpoint.stale_keys | self._deleted_again(prepared.step)
+        checkpoint = replace(prepared.step.checkpoint, changes_end=changes_end, stale_keys=stale_keys)
+        kept = (
+            checkpoint
+            if checkpoint.position >= self._floor
+            else replace(checkpoint, changes_end=self._untaken)
+        )
+        self._tombstones.forget(prepared.view, checkpoint.remembered_since)
+        written = prepared.view.written(self._store.checksum())
+        self._store.commit(written.entries, written.checksum, kept.encode(), written.expiries)
+        self._cache.keep(written.records, written.bytes)
+        self.checkpoint = checkpoint
+        for due, is_there in written.expiries.items():
+            if is_there and due < self._first_due:
+                self._first_due = due
+        for change in prepared.step.changes:
+            if change.body is None and change.numbers and change.writes is None:
+                self._tombstones.add(change.time, change.sow_key)
+
+    def _deleted_again(self, step: Step) -> frozenset[bytes]:
+        """Return the keys whose deletion was emitted before, while every key of the store is to be repaired.
+
+        A refill that an older state began may have written such a record after its deletion. Once the log was applied
+        again the store does not have the record any more, so a walk through the store would leave it out, and
+        compaction would bring it back: `[K@5, delete K@9, K@5 again]`, by a state that stood at 7
+        (`test_a_record_that_a_refill_brought_back`).
+        """
+        if EVERYTHING not in self.checkpoint.stale_keys:
+            return frozenset()
+        changes = step.changes[: bisect_right(step.changes, self._floor, key=_POSITION)]
+        return frozenset(change.sow_key for change in changes if change.body is None)
+
+    def due(self, time: int) -> Iterator[Due]:
+        """Yield the records that are due at a log time, the longest due first; none where none expire."""
+        end = expiry_entry(time + 1, b"")
+        if not self.checkpoint.limits.may_expire or self._first_due >= end:
+            return
+        self._first_due, start = NOTHING_DUE, self._first_due
+        for due in self._store.expiries(start):
+            self._first_due = min(due, self._first_due)
+            if due >= end:
+                return
+            yield self._due(due)
+
+    def _due(self, due: bytes) -> Due:
+        key = due[8:]
+        data = self._store.get(key)
+        if data is None:
+            raise StoreDamaged(f"expected record {key!r}, which is due, got none")
+        record = decode_record(data)
+        return Due(int.from_bytes(due[:8], "big"), record.key_text, record.position)
+
+    def mark_stale(self, keys: Iterable[bytes], changes_end: int) -> None:
+        """Note that another process wrote events of these keys up to here: compaction may keep the wrong ones.
+
+        The next commit keeps that with the state, until they are repaired.
+        """
+        self.checkpoint = replace(
+            self.checkpoint, stale_keys=self.checkpoint.stale_keys.union(keys), changes_end=changes_end
+        )
+
+    @property
+    def base(self) -> Position | None:
+        """The last change before this era, where the era is yet to make one; what followers may hold by now."""
+        checkpoint = self.checkpoint
+        return checkpoint.last_change if checkpoint.last_change.era != checkpoint.position.era else None
+
+    def repair(self, log_end: int, batch_max: int = 1000) -> Iterator[list[Event]]:
+        """Yield in batches what to write again because stale owners wrote, and the partition's position.
+
+        There is nothing to write before the state has reached all that was ever emitted: the newest event
+        of a key may be one that the state does not have yet. An era without changes is reported first.
+        """
+        checkpoint = self.checkpoint
+        if not checkpoint.stale_keys or checkpoint.position < self._floor or not checkpoint.complete:
+            return
+        if checkpoint.last_change.era != checkpoint.position.era:
+            yield [progress_of(checkpoint, log_end, {})]
+        keys = self._known_stale_keys()
+        while batch := list(islice(keys, batch_max)):
+            yield self.again(batch)
+        yield [progress_of(replace(checkpoint, stale_keys=frozenset()), log_end, {})]
+
+    def _known_stale_keys(self) -> Iterator[bytes]:
+        if not self.definition.has_sow:
+            return iter(())
+        named = sorted(self.checkpoint.stale_keys - {PROGRESS_KEY, EVERYTHING})
+        if EVERYTHING not in self.checkpoint.stale_keys:
+            return iter(named)
+        deleted = [key for key in named if self._store.get(key) is None]
+        return chain((key for key, _ in self._store.scan()), deleted)
+
+    def again(self, keys: Iterable[bytes]) -> list[Event]:
+        """Return the newest event of each SOW key once more, for a changes topic that holds those of stale owners.
+
+        Followers drop them by their position. `after` is the event's own position, so that a reader who has
+        not seen the first writing takes it for the gap that it is. A loader knows by `emitted_in`
+        that it counts more than what an owner of the era before has written after that position.
+        """
+        view = Overlay(self._store, self._cache)
+        return [self._again(key, view.get(key)) for key in keys]
+
+    def _again(self, key: bytes, record: Record | None) -> Change:
+        if record is None:
+            position = self._last_of_era()
+            return Change(
+                sow_key=key,
+                body=None,
+                previous=None,
+                position=position,
+                after=position,
+                op=AGAIN,
+                time=self.checkpoint.time,
+            )
+        era = self.checkpoint.position.era
+        return Change(
+            sow_key=key,
+            body=record.body,
+            previous=None,
+            position=record.position,
+            after=record.position,
+            op=AGAIN,
+            time=record.time,
+            expires=record.expires,
+            correlation=record.correlation,
+            numbers=record.numbers,
+            key_text=record.key_text if record.body is None or record.writes is not None else None,
+            emitted_in=era if era != record.position.era else None,
+            writes=record.writes,
+        )
+
+    def _last_of_era(self) -> Position:
+        """Return the last change's position, or the era's begin if that is later: behind all that others may write.
+
+        In an era that has made no change yet, an event that comes late from the one before is newer than its last.
+        """
+        era, last = self.checkpoint.position.era, self.checkpoint.last_change
+        return last if last.era == era else before_the_log(era)
+
+    def is_right(self, changes_end: int, but: Iterable[bytes] = ()) -> None:
+        """Note that the changes partition, up to this offset, ends with the newest event of each key, `but` these."""
+        self.checkpoint = replace(self.checkpoint, changes_end=changes_end, stale_keys=frozenset(but))
+        self._store.commit({}, self._store.checksum(), self.checkpoint.encode())
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+
+def stale_owner_keys(found: Iterable[Event], ours: Iterable[Event]) -> set[bytes]:
+    """Return the keys of changes that another process wrote among the events found where ours should be alone.
+
+    A worker that was thought dead woke up and repeated old events. Followers drop those by their position,
+    but compaction keeps the last of each key, which must be ours. Of two events with one position, one is
+    the other process's, whichever it is.
+    """
+    expected = {event.position for event in ours if isinstance(event, Change)}
+    keys = set()
+    for event in found:
+        if isinstance(event, Change) and event.position in expected:
+            expected.remove(event.position)
+        elif isinstance(event, Change):
+            keys.add(event.sow_key)
+    return keys
+
+
+def progress_of(checkpoint: Checkpoint, log_end: int, outcomes: dict[str, str]) -> Progress:
+    """Return the progress event of a partition with this checkpoint."""
+    changes_id = checkpoint.changes_id if EVERYTHING not in checkpoint.stale_keys else UNFILLED
+    return Progress(
+        position=checkpoint.position,
+        after=checkpoint.last_change,
+        end=log_end,
+        origins=checkpoint.origins,
+        definition=checkpoint.definition,
+        log_id=checkpoint.log_id,
+        time=checkpoint.time,
+        outcomes=outcomes,
+        limits=checkpoint.limits,
+        numbers_since=checkpoint.numbers_since,
+        begin=checkpoint.begin,
+        changes_id=changes_id,
+    )

@@ -1,0 +1,242 @@
+"""Recovery: opening a partition from one of three sources, which lead to the same state.
+
+1. The local store is whole: go on from its position.
+2. It is gone or damaged: load the compacted changes partition.
+3. That is empty too: the log itself, if it still starts where it began.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from materializer.core.checkpoint import EVERYTHING, Checkpoint
+from materializer.core.errors import StoreDamaged
+from materializer.partition.changes_loader import ChangesLoader
+from materializer.partition.eras import Eras
+from materializer.partition.kafka_partition import (
+    KafkaExtent,
+    PartitionReader,
+    as_event,
+    offsets_of,
+)
+from materializer.partition.opened import OpenedPartition, closed_on_failure
+from materializer.partition.state_reset import StateReset
+from materializer.partition.tail import read_tail
+from materializer.store.integrity import checkpoint_of, verified_checkpoint
+from materializer.store.rocksdb import RocksStore
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.model.position import Position
+from sowline.protocol.change import PROGRESS_KEY
+from sowline.protocol.changes_loader import (
+    Phase,
+)
+
+
+class Recovery:
+    """Opens one partition's store from the first source that has its state.
+
+    A `copy` is the local store, if it is open and checked already: then that isn't done again. `ask` returns what
+    Kafka holds by now, `first_since` the offset of the log's first record from a log time (ms) on: without it a log
+    that was cut and written again beyond the state's position is not recognised.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        definition: TopicDefinition,
+        partition: int,
+        path: Path,
+        extent: KafkaExtent,
+        accept_loss: bool = False,
+        starts_empty: bool = False,
+        copy: RocksStore | None = None,
+        ask: Callable[[], KafkaExtent] | None = None,
+        first_since: Callable[[int], int] | None = None,
+    ) -> None:
+        self._definition = definition
+        self._partition = partition
+        self._path = path
+        self._extent = extent
+        self._accept_loss = accept_loss = accept_loss or starts_empty
+        self._starts_empty = starts_empty
+        self._copy = copy
+        self._ask = ask or (lambda: extent)
+        self._reader = reader = PartitionReader(kafka, definition, partition)
+        self._eras = Eras(definition, reader, accept_loss=accept_loss, first_since=first_since)
+        self._seen_at = time.monotonic()
+
+    def open(self) -> OpenedPartition:
+        """Return the partition, ready to go on; raises SowlineError if no source has its state."""
+        opened = self._from_store() or self._from_changes() or self._from_log()
+        with closed_on_failure(opened.store):
+            self._check_definition(opened.checkpoint)
+            return opened if opened.state_reset is not None else self._eras.in_its_era(opened, self._extent)
+
+    def _check_definition(self, checkpoint: Checkpoint) -> None:
+        if checkpoint.definition != self._definition.digest:
+            raise SowlineError(
+                "definition changed",
+                f"topic {self._definition.name} was defined otherwise when its state was made. Restore in "
+                "topics.yaml what decides that (key, key_domain, partitions, preprocessing, enrichment), or "
+                "stop the materializers and run sowline rebuild",
+            )
+
+    def reset_to(self, opened: OpenedPartition, offset: int) -> OpenedPartition:
+        """Return the partition at the begin of an era with an empty base, from the log's `offset` on."""
+        self._log.warning("a new era begins", why="the topic is transient")
+        state_reset = StateReset.begun(opened.checkpoint, self._extent.log_id, offset)
+        return replace(opened, checkpoint=state_reset.checkpoint, state_reset=state_reset)
+
+    def after_reset(
+        self, opened: OpenedPartition, changes_end: int, written_by_others: frozenset[bytes] = frozenset()
+    ) -> OpenedPartition:
+        """Return the partition without its records, whose ends Kafka has by now; the next era may follow.
+
+        `written_by_others` are the keys that another process wrote between these ends. Closes the store of `opened`.
+        """
+        assert opened.state_reset is not None, "a partition is emptied in an era of its own"
+        checkpoint = opened.state_reset.done(changes_end)
+        checkpoint = replace(checkpoint, stale_keys=checkpoint.stale_keys | written_by_others)
+        opened.store.close()
+        store = RocksStore(self._path, create=True)
+        with closed_on_failure(store):
+            self._finish(store, checkpoint)
+            return self._eras.in_its_era(
+                OpenedPartition(store, checkpoint, checkpoint.position), self._extent
+            )
+
+    # from the local store
+
+    def _from_store(self) -> OpenedPartition | None:
+        if self._copy is None and not RocksStore.exists(self._path):
+            return None
+        try:
+            store = self._copy or RocksStore(self._path, create=False)
+        except StoreDamaged as damage:
+            self._log.warning("local state is damaged", why=str(damage))
+            return None
+        try:
+            with closed_on_failure(store):
+                return self._checked(store)
+        except StoreDamaged as damage:
+            self._log.warning("local state is damaged", why=str(damage))
+            return None
+
+    def _checked(self, store: RocksStore) -> OpenedPartition | None:
+        checkpoint = checkpoint_of(store) if store is self._copy else verified_checkpoint(store)
+        replaced = self._is_replaced(checkpoint)
+        start = max(self._extent.changes_start, 0 if replaced else checkpoint.changes_end)
+        messages = chain.from_iterable(self._reader.changes(start, self._extent.changes_end))
+        tail = read_tail(messages, checkpoint.position, self._extent.changes_id, start)
+        floor, stale_keys = tail.newest, tail.stale_keys
+        if floor > checkpoint.position and (
+            self._starts_empty or not self._eras.leads_on(checkpoint, tail, self._extent)
+        ):
+            self._log.warning("the log does not lead from the local state to what was emitted")
+            store.close()
+            return None
+        if replaced:
+            self._log.warning("the changes topic was replaced")
+        if tail.has_gap:
+            self._log.warning("previous owner went on in a replaced changes topic")
+        if replaced or tail.has_gap or EVERYTHING in checkpoint.stale_keys:
+            stale_keys = frozenset(
+                {EVERYTHING, *(key for key in stale_keys | tail.live if store.get(key) is None)}
+            )
+        end, id = self._extent.changes_end, self._extent.changes_id
+        checkpoint = replace(
+            checkpoint, changes_end=end, changes_id=id, stale_keys=checkpoint.stale_keys | stale_keys
+        )
+        if replaced:
+            store.commit({}, store.checksum(), replace(checkpoint, changes_end=0).encode())
+        return OpenedPartition(store, checkpoint, floor, untaken=start)
+
+    def _is_replaced(self, checkpoint: Checkpoint) -> bool:
+        """Tell whether the changes topic is another one than the head knows, or has lost its end."""
+        is_another = checkpoint.changes_id not in ("", self._extent.changes_id)
+        return is_another or self._extent.changes_end < checkpoint.changes_end
+
+    # from the changes
+
+    def _from_changes(self) -> OpenedPartition | None:
+        if self._extent.changes_start >= self._extent.changes_end:
+            return None
+        store = RocksStore(self._path, create=True)
+        with closed_on_failure(store):
+            return self._loaded(store)
+
+    def _loaded(self, store: RocksStore) -> OpenedPartition:
+        loader = ChangesLoader(store, self._definition, self._extent.changes_id)
+        phase = self._load_up_to_end(loader, self._extent.changes_start)
+        if loader.progress is None and not self._definition.has_sow:
+            loader.stand_at_newest(self._extent.log_id)
+        elif phase is not Phase.COMPLETE:
+            raise SowlineError(
+                "changes incomplete",
+                f"{self._definition.changes} [{self._partition}] does not say where its changes stand, and there is "
+                "no local state. Delete that topic: it is made again from the log",
+            )
+        checkpoint = replace(loader.checkpoint(self._extent.changes_end), changes_id=self._extent.changes_id)
+        self._finish(store, checkpoint)
+        self._log.warning("state loaded from the changes topic")
+        state_reset = StateReset(checkpoint, checkpoint.position.nth + 1) if loader.is_resetting else None
+        return OpenedPartition(store, checkpoint, checkpoint.position, state_reset)
+
+    def _load_up_to_end(self, loader: "ChangesLoader", start: int) -> Phase:
+        """Load the changes from an offset on, until they are complete or there are no more."""
+        while True:
+            loader.load_progress.aim(self._extent.changes_end, self._seen_at)
+            for messages in self._reader.changes(start, self._extent.changes_end):
+                loader.load([as_event(message) for message in messages], offsets_of(messages))
+            start = self._extent.changes_end
+            loader.load_progress.read_up_to(start)
+            phase = loader.load_progress.phase(time.monotonic())
+            if phase is Phase.COMPLETE:
+                return phase
+            if phase is Phase.LATE:
+                self._log.warning("the load took long, and goes on")
+            self._seen_at = time.monotonic()
+            self._extent = self._ask()
+            if self._extent.changes_end <= start:
+                loader.load_progress.at_end(start)
+                return loader.load_progress.phase(self._seen_at)
+
+    # from the log
+
+    def _from_log(self) -> OpenedPartition:
+        if self._extent.log_start > 0 and self._definition.has_sow and not self._accept_loss:
+            raise SowlineError(
+                "log incomplete",
+                f"{self._definition.log} [{self._partition}] begins at offset {self._extent.log_start}, and there is "
+                "neither local state nor a changes topic for what came before. Start with --accept-loss to go on",
+            )
+        start = Position(0, self._extent.log_start - 1)
+        checkpoint = Checkpoint(
+            position=start,
+            last_change=start,
+            definition=self._definition.digest,
+            log_id=self._extent.log_id,
+            changes_end=self._extent.changes_end,
+            stale_keys=frozenset({PROGRESS_KEY}),
+            limits=self._reader.limits_at(self._extent.log_start, self._extent.log_end)
+            or self._definition.limits,
+            begin=(self._extent.log_start, 0),
+            changes_id=self._extent.changes_id,
+        )
+        store = RocksStore(self._path, create=True)
+        with closed_on_failure(store):
+            self._finish(store, checkpoint)
+        return OpenedPartition(store, checkpoint, start)
+
+    def _finish(self, store: RocksStore, checkpoint: Checkpoint) -> None:
+        store.commit({}, store.checksum(), checkpoint.encode())
+        store.mark_finished()
+
+    @property
+    def _log(self) -> Any:
+        return self._reader.logger

@@ -1,0 +1,84 @@
+"""A partition's way to an era with an empty base, where a transient topic restarts: followers see each record end.
+
+First the end of each record is written to the changes, as changes of the new era before its first log record; once
+Kafka has them all the state is emptied. An owner that finds only some of them written writes the rest.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.record import decode_record
+from materializer.store.interface import Store
+from sowline.model.position import Position
+from sowline.protocol.change import DELETED, PROGRESS_KEY, RESET, Change
+
+
+@dataclass(frozen=True, slots=True)
+class StateReset:
+    """An era with an empty base: `checkpoint` is the partition's checkpoint, `ended` how many records have ended."""
+
+    checkpoint: Checkpoint
+    ended: int = 0
+
+    @property
+    def base(self) -> Position | None:
+        """What followers hold before the era's first event; None where that was written."""
+        return None if self.ended else self.checkpoint.last_change
+
+    @classmethod
+    def begun(cls, checkpoint: Checkpoint, log_id: str, offset: int) -> "StateReset":
+        """Return the era after the checkpoint's, which begins at the log's `offset`.
+
+        Publishers' numbers are of the old base, so none counts: the time is moved on, to tell them from new ones.
+        """
+        time = checkpoint.time + 1
+        return cls(replace(checkpoint.new_era(log_id, offset), time=time, numbers_since=time))
+
+    def ends(self, store: Store, batch_max: int = 1000) -> Iterator[list[Change]]:
+        """Yield the ends of the records that the store holds, in batches, in the order of their SOW keys."""
+        changes = self._changes(store)
+        while batch := list(islice(changes, batch_max)):
+            yield batch
+
+    def _changes(self, store: Store) -> Iterator[Change]:
+        checkpoint = self.checkpoint
+        era, offset, after, left = (
+            checkpoint.position.era,
+            checkpoint.position.offset,
+            checkpoint.last_change,
+            checkpoint.records,
+        )
+        for nth, (key, body) in enumerate(_live(store), self.ended):
+            left -= 1
+            position = Position(era, offset, nth)
+            yield Change(
+                sow_key=key,
+                body=None,
+                previous=body,
+                position=position,
+                after=after,
+                op=RESET,
+                time=checkpoint.time,
+                last=not left,
+                reason=DELETED,
+            )
+            after = position
+
+    def done(self, changes_end: int) -> Checkpoint:
+        """Return the checkpoint of the empty partition; Kafka has all ends, the last just before `changes_end`."""
+        checkpoint, ends = self.checkpoint, self.ended + self.checkpoint.records
+        stale_keys = checkpoint.stale_keys | {PROGRESS_KEY}
+        checkpoint = replace(checkpoint, records=0, changes_end=changes_end, stale_keys=stale_keys)
+        if not ends:
+            return checkpoint
+        position = Position(checkpoint.position.era, checkpoint.position.offset, ends - 1)
+        return replace(checkpoint, position=position, last_change=position)
+
+
+def _live(store: Store) -> Iterator[tuple[bytes, bytes]]:
+    for key, data in store.scan():
+        body = decode_record(data).body
+        if body is not None:
+            yield key, body

@@ -1,0 +1,53 @@
+"""The tail of a changes partition: the events that were written after a state was committed."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from confluent_kafka import Message
+
+from materializer.partition.kafka_partition import as_event
+from sowline.model.position import Position
+from sowline.protocol.change import PROGRESS_KEY, Change
+from sowline.protocol.changes_loader import (
+    BROKEN_OFF,
+    Verdict,
+    is_of,
+    verdict,
+)
+
+
+class Tail(NamedTuple):
+    """What was written behind what a state knows.
+
+    `newest` is the newest position, `time` the log time in ms by then, `stale_keys` are the keys of events that came
+    too late, `live` those of records that it leaves live; `has_gap` says that something in between was never written,
+    though compaction has taken nothing.
+    """
+
+    newest: Position
+    time: int
+    stale_keys: frozenset[bytes]
+    live: frozenset[bytes]
+    has_gap: bool
+
+
+def read_tail(messages: Iterable[Message], position: Position, topic_id: str, start: int) -> Tail:
+    """Read what is in the changes from an offset on, for a state at a position.
+
+    What is not newer than all before it was written by a worker that thought it was still the owner.
+    """
+    stale_keys: set[bytes] = set()
+    live: set[bytes] = set()
+    due, has_gap, time = start, False, 0
+    for message in messages:
+        event, offset = as_event(message), message.offset() or 0
+        follows, due = offset == due, offset + 1 if offset == due else BROKEN_OFF
+        if follows and is_of(event, topic_id) and verdict(event, position) is Verdict.GAP:
+            has_gap = True
+        if isinstance(event, Change):
+            (live.discard if event.body is None else live.add)(event.sow_key)
+        if event.position > position and is_of(event, topic_id):
+            position, time = event.position, max(time, event.time)
+        else:
+            stale_keys.add(event.sow_key if isinstance(event, Change) else PROGRESS_KEY)
+    return Tail(position, time, frozenset(stale_keys), frozenset(live), has_gap)

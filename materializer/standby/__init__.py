@@ -1,0 +1,1 @@
+"""Warm copies of partitions that other workers own."""

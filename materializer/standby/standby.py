@@ -1,0 +1,320 @@
+"""Warm copies of the partitions that a worker does not own, so that taking one over costs only its changes' tail.
+
+The worker's own thread works on them, between its batches and no longer than it is told: a store is never used by two
+threads, and no owner waits for a copy. They are read with a consumer of their own, which is in no group.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import structlog
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
+
+from materializer.core.errors import StoreDamaged
+from materializer.partition.kafka_partition import as_event
+from materializer.partition.partition import PartitionId
+from materializer.standby.warm_copy import ReadEvent, WarmCopy
+from materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
+from materializer.store.rocksdb import RocksStore
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster, ClusterAnswer
+from sowline.kafka.clients import REPORT_ENDS, plain_consumer
+
+log = structlog.get_logger()
+
+PORTION = 100
+"""Changes that are taken in between two looks at the clock."""
+
+CHECK_PORTION = 1000
+"""Entries of a store that are checked between two looks at the clock."""
+
+LOOK_SECONDS = 1.0
+"""How often Kafka is asked whether the changes topics are still the same."""
+
+RETRY_SECONDS = 10.0
+"""After so long a copy that could not go on is begun again."""
+
+QUEUE_KBYTES = 16 * 1024
+"""What may be fetched ahead, of all copies together."""
+
+_FAILURES = (
+    StoreDamaged,
+    DiskFull,
+    NoDescriptors,
+    StoreInUse,
+    SowlineError,
+    KafkaException,
+    ValueError,
+    LookupError,
+    TypeError,
+    OSError,
+)
+"""What a copy may fail of: its disk, an event that is none, Kafka. The worker goes on without the copy."""
+
+
+@dataclass(frozen=True)
+class StandbyStatistics:
+    """A look at the copies: how many are warm, how many changes each has yet to take in, how many were taken over."""
+
+    warm: int = 0
+    behind: Mapping[PartitionId, int] = field(default_factory=dict)
+    takeovers: int = 0
+
+
+class Standby:
+    """The copies of one worker. Only `statistics` may be called from another thread."""
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        definitions: Mapping[str, TopicDefinition],
+        path: Callable[[PartitionId], Path],
+    ) -> None:
+        self._definitions = definitions
+        self._path = path
+        self._cluster = Cluster(kafka)
+        ahead = {"queued.max.messages.kbytes": QUEUE_KBYTES}
+        self._consumer = plain_consumer(kafka, {**REPORT_ENDS, **ahead})
+        self._copies: dict[PartitionId, WarmCopy] = {}
+        self._assigned: set[PartitionId] = set()
+        self._checking: deque[PartitionId] = deque()
+        self._waiting: dict[PartitionId, float] = {}
+        self._held: dict[PartitionId, RocksStore] = {}
+        self._damaged: set[PartitionId] = set()
+        self._ends: dict[PartitionId, int] = {}
+        self._takeovers = 0
+        self._asked: ClusterAnswer | None = None
+        self._look_at = 0.0
+
+    # which partitions
+
+    def cover(self, owned: Iterable[PartitionId]) -> None:
+        """Keep a copy of every partition that is not among the owned ones; they are begun one after the other."""
+        for definition in self._definitions.values():
+            for number in range(definition.partitions):
+                self._waiting.setdefault((definition.log, number), 0.0)
+        for partition_id in (*owned, *self._copies):
+            self._waiting.pop(partition_id, None)
+
+    def hold(self, partition_id: PartitionId, store: RocksStore) -> None:
+        """Go on with the store of a partition that moves away; not at once, for Kafka may be away, too."""
+        self._held[partition_id] = store
+        self._waiting[partition_id] = 0.0
+
+    def take_over(self, partition_id: PartitionId) -> RocksStore | None:
+        """End the copy of a partition that this worker owns from now on; returns its store, open and checked.
+
+        None where there is none to hand over: then nothing of it is open.
+        """
+        self._waiting.pop(partition_id, None)
+        copy = self._copies.get(partition_id)
+        if copy is None:
+            return self._held.pop(partition_id, None)
+        is_warm, behind = copy.is_warm, self._behind(partition_id)
+        self._forget(partition_id)
+        store = copy.hand_over()
+        if is_warm:
+            self._takeovers += 1
+            log.info("took over a warm copy", topic=partition_id[0], partition=partition_id[1], behind=behind)
+        return store
+
+    @property
+    def has_caught_up(self) -> bool:
+        """Whether each copy that can go on has taken in all that there was at some moment."""
+        now = time.monotonic()
+        return all(at > now for at in self._waiting.values()) and all(
+            copy.has_caught_up for copy in self._copies.values()
+        )
+
+    def close(self) -> None:
+        """Let go of all copies; what they hold stays on disk."""
+        for copy in self._copies.values():
+            copy.close()
+        for store in self._held.values():
+            store.close()
+        self._copies.clear()
+        self._held.clear()
+        self._consumer.close()
+
+    # the work
+
+    def work(self, seconds: float) -> bool:
+        """Work on the copies for about so long; returns whether there is more to do at once."""
+        deadline = time.monotonic() + seconds
+        while is_busy := self._work_on():
+            if time.monotonic() >= deadline:
+                break
+        return is_busy
+
+    def _work_on(self) -> bool:
+        self._look()
+        begun = self._begin_next()
+        checked = self._check_next()
+        return self._take_in() or checked or begun
+
+    def _look(self) -> None:
+        """Look where the changes end, and whether a topic was deleted and made again: its offsets may not tell."""
+        now = time.monotonic()
+        if self._asked is None and self._copies and now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            self._asked = self._cluster.ask([self._changes(partition_id) for partition_id in self._copies])
+        elif self._asked is not None and self._asked.is_answered:
+            asked, self._asked = self._asked, None
+            try:
+                self._found(asked.topic_ids(), asked.ends())
+            except KafkaException as error:
+                log.warning("Kafka complains", why=str(error))
+
+    def _found(self, ids: Mapping[str, str], ends: Mapping[tuple[str, int], int]) -> None:
+        for partition_id, copy in list(self._copies.items()):
+            topic, _ = changes = self._changes(partition_id)
+            self._ends[partition_id] = max(ends.get(changes, 0), self._ends.get(partition_id, 0))
+            if topic in ids and not copy.is_of(ids[topic]):
+                self._ends.pop(partition_id)
+                self._tried(partition_id, partial(copy.reload, "the changes topic was replaced"))
+                self._moved(partition_id)
+
+    def _begin_next(self) -> bool:
+        if not self._waiting:
+            return False
+        now = time.monotonic()
+        partition_id = next((partition_id for partition_id, at in self._waiting.items() if at <= now), None)
+        if partition_id is None:
+            return False
+        del self._waiting[partition_id]
+        self._begin(partition_id, self._held.pop(partition_id, None))
+        return True
+
+    def _begin(self, partition_id: PartitionId, store: RocksStore | None) -> None:
+        definition = self._definitions[partition_id[0]]
+        copy = WarmCopy(definition, partition_id[1], self._path(partition_id), self._cluster.topic_id, store)
+        self._copies[partition_id] = copy
+        self._tried(partition_id, lambda: copy.begin(partition_id in self._damaged))
+        if partition_id in self._copies:
+            self._go_on(partition_id)
+
+    def _go_on(self, partition_id: PartitionId) -> None:
+        """Check the copy, or read the changes from where it needs them."""
+        offset = self._copies[partition_id].reads_from
+        if offset is None:
+            self._checking.append(partition_id)
+        else:
+            at = TopicPartition(*self._changes(partition_id), offset or OFFSET_BEGINNING)
+            self._consumer.incremental_assign([at])
+            self._assigned.add(partition_id)
+
+    def _read_no_more(self, partition_id: PartitionId) -> None:
+        if partition_id in self._assigned:
+            self._assigned.remove(partition_id)
+            self._consumer.incremental_unassign([TopicPartition(*self._changes(partition_id))])
+
+    def _check_next(self) -> bool:
+        if not self._checking:
+            return False
+        partition_id = self._checking[0]
+        copy = self._copies[partition_id]
+        if self._tried(partition_id, lambda: copy.check(CHECK_PORTION)):
+            self._checking.popleft()
+            self._go_on(partition_id)
+        return True
+
+    def _take_in(self) -> bool:
+        messages = self._consumer.consume(PORTION, 0)
+        batches: dict[PartitionId, list[Message]] = {}
+        for message in messages:
+            partition_id = (message.topic() or "").removesuffix(".changes"), message.partition() or 0
+            batches.setdefault(partition_id, []).append(message)
+        for partition_id, batch in batches.items():
+            if partition_id in self._copies:
+                self._take_batch(partition_id, batch)
+        return bool(messages)
+
+    def _take_batch(self, partition_id: PartitionId, messages: list[Message]) -> None:
+        """Take in what has arrived of one partition: changes, and word of its end or of an error behind them."""
+        copy = self._copies[partition_id]
+        self._ends[partition_id] = end = self._end(partition_id)
+        changes = [message for message in messages if message.error() is None]
+        if changes and not self._tried(
+            partition_id, lambda: copy.take([_written(one) for one in changes], end)
+        ):
+            self._moved(partition_id)
+            return
+        for message in messages:
+            if not self._tried(partition_id, partial(self._judge, copy, message)):
+                self._moved(partition_id)
+                return
+
+    def _judge(self, copy: WarmCopy, message: Message) -> bool:
+        error = message.error()
+        if error is None:
+            return True
+        if error.code() == KafkaError._PARTITION_EOF:
+            return copy.ended(message.offset() or 0)
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            copy.reload("the changes topic does not reach so far")
+            return False
+        log.warning("Kafka complains", why=str(error))
+        return True
+
+    def _moved(self, partition_id: PartitionId) -> None:
+        """Read a copy's changes from elsewhere, if it is still there."""
+        if partition_id in self._copies:
+            self._read_no_more(partition_id)
+            self._go_on(partition_id)
+
+    def _tried(self, partition_id: PartitionId, act: Callable[[], bool | None]) -> bool:
+        """Do something with a copy, and return its answer; one that can't go on is begun again later."""
+        try:
+            return bool(act())
+        except _FAILURES as error:
+            log.warning(
+                "a copy can't go on", topic=partition_id[0], partition=partition_id[1], why=str(error)
+            )
+            if isinstance(error, StoreDamaged):
+                self._damaged.add(partition_id)
+            copy = self._copies[partition_id]
+            self._forget(partition_id)
+            copy.close()
+            self._waiting[partition_id] = time.monotonic() + RETRY_SECONDS
+            return False
+
+    def _forget(self, partition_id: PartitionId) -> None:
+        del self._copies[partition_id]
+        self._read_no_more(partition_id)
+        if partition_id in self._checking:
+            self._checking.remove(partition_id)
+        self._ends.pop(partition_id, None)
+
+    def _changes(self, partition_id: PartitionId) -> tuple[str, int]:
+        return self._definitions[partition_id[0]].changes, partition_id[1]
+
+    # what others may know
+
+    def _end(self, partition_id: PartitionId) -> int:
+        _, end = self._consumer.get_watermark_offsets(
+            TopicPartition(*self._changes(partition_id)), cached=True
+        )
+        return max(0, end)
+
+    def _behind(self, partition_id: PartitionId) -> int:
+        return max(0, self._ends.get(partition_id, 0) - self._copies[partition_id].next_offset)
+
+    def statistics(self) -> StandbyStatistics:
+        """Return a look at the copies; safe from any thread."""
+        copies = dict(self._copies)
+        warm = sum(copy.is_warm for copy in copies.values())
+        behind = {
+            partition_id: max(0, self._ends.get(partition_id, 0) - copy.next_offset)
+            for partition_id, copy in copies.items()
+        }
+        return StandbyStatistics(warm, behind, self._takeovers)
+
+
+def _written(message: Message) -> ReadEvent:
+    return ReadEvent(message.offset() or 0, as_event(message))

@@ -1,0 +1,1 @@
+"""The store of a partition: records, expiry index and checkpoint, committed together."""

@@ -1,0 +1,26 @@
+"""The checksum of a store: the sum of the hashes of its entries, in any order."""
+
+from typing import NamedTuple
+from zlib import crc32
+
+
+def entry_hash(key: bytes, data: bytes) -> int:
+    """Return the hash of one entry; the store's checksum is the sum of all, so that order does not matter."""
+    return crc32(data, crc32(key))
+
+
+def expiry_entry(due: int, key: bytes) -> bytes:
+    """Return the entry of the index of due times for a record that is due then (ms of log time)."""
+    return due.to_bytes(8, "big") + key
+
+
+def expiry_hash(due: bytes) -> int:
+    """Return the hash of one entry of the index of due times, a part of the checksum like those of records."""
+    return crc32(due, 1)
+
+
+class Checksum(NamedTuple):
+    """The number of entries and the order-free sum of their hashes: finds entries that went missing."""
+
+    entries: int = 0
+    checksum: int = 0

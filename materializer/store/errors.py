@@ -1,0 +1,63 @@
+"""What is raised where a partition's store can't be trusted, its disk is full, or another process has it open."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from materializer.core.errors import StoreDamaged
+
+NO_ROOM = ("No space left on device", "Disk quota exceeded")
+"""What a full disk answers, whichever library reports it."""
+
+IN_USE = ("lock hold by current process", "While lock file")
+"""What RocksDB says of a store whose lock it does not get, because this process has it or another one."""
+
+
+NO_DESCRIPTORS = ("Too many open files",)
+"""What the system says when the process, or the machine, may open no more files."""
+
+
+class DiskFull(Exception):
+    """The disk takes no more. What was committed is as good as before: let it be, and go on when there is room."""
+
+
+class NoDescriptors(Exception):
+    """The process may open no more files. What was committed is as good as before: let it be, and try again later."""
+
+
+class StoreInUse(Exception):
+    """Another process has the store at `path` open, and may write to it: nothing of it may be changed or deleted."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+
+
+@contextmanager
+def judged(what: str) -> Iterator[None]:
+    """Raise whatever goes wrong within as `DiskFull` or `NoDescriptors` where that is why, else as `StoreDamaged`."""
+    try:
+        yield
+    except Exception as error:
+        raise judgement(f"{what}: {error}") from error
+
+
+def judgement(why: str) -> StoreDamaged | DiskFull | NoDescriptors:
+    """Return the exception that an error of a store is, by its text."""
+    if any(words in why for words in NO_ROOM):
+        return DiskFull(why)
+    if any(words in why for words in NO_DESCRIPTORS):
+        return NoDescriptors(why)
+    return StoreDamaged(why)
+
+
+@contextmanager
+def judged_alone(path: Path, what: str) -> Iterator[None]:
+    """Raise whatever goes wrong within as `judged` does, but as `StoreInUse` where the lock at `path` is held."""
+    try:
+        with judged(f"{path} {what}"):
+            yield
+    except StoreDamaged as error:
+        if any(words in str(error) for words in IN_USE):
+            raise StoreInUse(path, str(error)) from error
+        raise

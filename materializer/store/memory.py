@@ -1,0 +1,56 @@
+"""A store in memory, for tests of the core and as the reference for the one on disk."""
+
+from collections.abc import Iterator, Mapping
+
+from materializer.store.checksum import Checksum
+from materializer.store.interface import NO_EXPIRIES
+
+
+class MemoryStore:
+    """A store in memory, for tests of the core and as the measure of the one on disk."""
+
+    def __init__(self) -> None:
+        self._entries: dict[bytes, bytes] = {}
+        self._expiries: set[bytes] = set()
+        self._checkpoint: bytes | None = None
+        self._checksum = Checksum()
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the key."""
+        return self._entries.get(key)
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries in key order, as they were when the scan began."""
+        return iter(sorted(self._entries.items()))
+
+    def expiries(self, start: bytes = b"") -> Iterator[bytes]:
+        """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
+        return iter(sorted(due for due in self._expiries if due >= start))
+
+    def checkpoint(self) -> bytes | None:
+        """Return the head's bytes; None where nothing was ever committed."""
+        return self._checkpoint
+
+    def checksum(self) -> Checksum:
+        """Return the tally that was committed last."""
+        return self._checksum
+
+    def commit(
+        self,
+        writes: Mapping[bytes, bytes | None],
+        checksum: Checksum,
+        checkpoint: bytes,
+        expiries: Mapping[bytes, bool] = NO_EXPIRIES,
+    ) -> None:
+        """Write entries (None removes one), due times (False removes one), tally and head in one atomic step."""
+        for key, data in writes.items():
+            if data is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = data
+        for due, is_there in expiries.items():
+            (self._expiries.add if is_there else self._expiries.discard)(due)
+        self._checksum, self._checkpoint = checksum, checkpoint
+
+    def close(self) -> None:
+        """Keep everything: there are no files."""

@@ -1,0 +1,94 @@
+"""The memory that all stores of a process share, whatever their number and size.
+
+RocksDB holds in memory what was written last (write buffers), and blocks of its files: records, indexes and filters.
+By default each store has limits of its own for the first two, and none for indexes and filters, which grow with the
+number of keys. Here one cache has them all, and what the write buffers take is taken out of it.
+"""
+
+import ctypes
+from typing import Final
+
+from rocksdict import BlockBasedIndexType, BlockBasedOptions, Cache, Options, WriteBufferManager
+
+from sowline.model.limits import MIB
+
+BYTES_MAX: Final = 128 * MIB
+"""What the stores of a process share unless a setting says otherwise."""
+
+WRITE_BUFFER_BYTES_MAX: Final = 64 * MIB
+WRITE_BUFFER_BYTES_MIN: Final = MIB // 4
+"""Of one store. RocksDB writes a file for each; of smaller ones it would merge many."""
+
+FILTER_BITS, BUFFER_FILTER_SHARE = 10, 0.05
+"""Of the filters that tell of a new key, without looking for it, that it is not there: bits a key on disk, and the
+share of a write buffer."""
+
+PART_BYTES: Final = 4096
+"""How large a part of an index or filter is: what is read of one that is not in memory."""
+
+M_ARENA_MAX: Final = -8
+"""As `malloc.h` of glibc has it."""
+
+ARENAS_MAX: Final = 2
+
+
+class StoreMemory:
+    """One block cache and one limit of write buffers for any number of stores.
+
+    `bytes_max` is for both: half of it may be write buffers. It may be passed for a moment, while a buffer is being
+    written to disk, and while scans hold on to blocks.
+    """
+
+    def __init__(self, bytes_max: int = BYTES_MAX) -> None:
+        self._bytes_max, self._stores = bytes_max, 1
+        self._cache = Cache(bytes_max)
+        self._buffers = WriteBufferManager.new_write_buffer_manager_with_cache(
+            bytes_max // 2, False, self._cache
+        )
+
+    def limit(self, bytes_max: int) -> None:
+        """Change the limit, for stores that are open too."""
+        self._bytes_max = bytes_max
+        self._cache.set_capacity(bytes_max)
+        self._buffers.set_buffer_size(bytes_max // 2)
+
+    def share_among(self, stores: int) -> None:
+        """Say how many stores there will be: each that is opened from now on gets a write buffer to match."""
+        self._stores = max(1, stores)
+
+    @property
+    def write_buffer_bytes(self) -> int:
+        """The write buffer of a store that is opened now: there may be two, one of which is being written to disk."""
+        share = self._bytes_max // 4 // self._stores
+        return min(WRITE_BUFFER_BYTES_MAX, max(WRITE_BUFFER_BYTES_MIN, share))
+
+    @property
+    def used_bytes(self) -> int:
+        """What the stores hold in memory now."""
+        return self._cache.get_usage()
+
+    def set_up(self, options: Options) -> None:
+        """Let a store that is opened with these options take its memory from here."""
+        options.set_write_buffer_manager(self._buffers)
+        options.set_write_buffer_size(self.write_buffer_bytes)
+        options.set_memtable_prefix_bloom_ratio(BUFFER_FILTER_SHARE)
+        options.set_memtable_whole_key_filtering(True)
+        table = BlockBasedOptions()
+        table.set_block_cache(self._cache)
+        table.set_bloom_filter(FILTER_BITS, False)
+        table.set_index_type(BlockBasedIndexType.two_level_index_search())
+        table.set_partition_filters(True)
+        table.set_metadata_block_size(PART_BYTES)
+        table.set_cache_index_and_filter_blocks(True)
+        table.set_pin_top_level_index_and_filter(True)
+        options.set_block_based_table_factory(table)
+
+
+def share_arenas() -> None:
+    """Let this process's threads share a few of glibc's arenas: what was freed in one is of no use in another."""
+    if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
+        mallopt(M_ARENA_MAX, ARENAS_MAX)
+
+
+MEMORY: Final = StoreMemory()
+"""That of this process."""

@@ -1,0 +1,197 @@
+"""The store of one partition: records by SOW key, when they are due, and a head, written all together or not at all.
+
+Two make the same promises, under the same tests: `MemoryStore`, and `RocksStore` on disk.
+"""
+
+import fcntl
+import shutil
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakSet
+
+import orjson
+import structlog
+from rocksdict import Options, Rdict, WriteBatch
+from rocksdict import WriteOptions as RocksWriteOptions
+
+from materializer.core.errors import StoreDamaged
+from materializer.store.checksum import Checksum
+from materializer.store.errors import DiskFull, judged, judged_alone, judgement
+from materializer.store.interface import NO_EXPIRIES
+from materializer.store.memory_budget import MEMORY
+
+log = structlog.get_logger()
+
+MARK = "INITIALISED"
+_CHECKPOINT, _CHECKSUM, _RECORD, _EXPIRY = b"h", b"t", b"r", b"d"
+
+
+class RocksStore:
+    """A store in RocksDB: one column family, raw bytes, write-ahead log on but not synced.
+
+    Entries have the key prefix `r`, due times `d`; `h` is the checkpoint and `t` the checksum. A directory is one of
+    ours only with its mark, written after the first commit: anything less is half made, and is made again. So
+    until then there is no write-ahead log.
+    """
+
+    def __init__(self, path: Path, *, create: bool) -> None:
+        """Open the store at `path`; with `create` a new, empty one, in place of whatever lies there.
+
+        Raises `StoreInUse` if it is open already, even in this process: then nothing is deleted.
+        """
+        self._path = path
+        self._scans: WeakSet[Generator[tuple[bytes, bytes]]] = WeakSet()
+        if create:
+            delete_store(path)
+            with judged(f"{path} can't be made"):
+                path.mkdir(parents=True)
+        self._db = self._open(create)
+        self._write_options = _write_options(with_log=not create)
+
+    @staticmethod
+    def exists(path: Path) -> bool:
+        """Tell whether a finished store lies at `path`."""
+        return (path / MARK).exists()
+
+    def _open(self, create: bool) -> Rdict:
+        options = Options(raw_mode=True)
+        options.create_if_missing(create)
+        options.set_keep_log_file_num(3)
+        MEMORY.set_up(options)
+        with judged_alone(self._path, "does not open"):
+            return Rdict(str(self._path / "db"), options)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the key."""
+        return self._get(_RECORD + key)
+
+    def _get(self, key: bytes) -> bytes | None:
+        try:
+            data: bytes | None = self._db.get(key)
+        except Exception as error:
+            raise judgement(f"{self._path} does not read: {error}") from error
+        return data
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries in key order, as they were when the scan began."""
+        yield from self._range(_RECORD)
+
+    def expiries(self, start: bytes = b"") -> Iterator[bytes]:
+        """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
+        for due, _ in self._range(_EXPIRY, start):
+            yield due
+
+    def _range(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Yield what lies under a prefix of one byte, from a key on; it ends with the store."""
+        scan = self._scanned(prefix, start)
+        self._scans.add(scan)
+        return scan
+
+    def _scanned(self, prefix: bytes, start: bytes) -> Generator[tuple[bytes, bytes]]:
+        """Yield what lies under a prefix; keeps no iterator beyond that, for each keeps the files open.
+
+        The iterator's status is asked at the end: at a damaged block it stops early without an error.
+        """
+        iterator = self._db.iter()
+        try:
+            iterator.seek(prefix + start)
+            while iterator.valid():
+                key = iterator.key()
+                if key[:1] != prefix:
+                    break
+                yield key[1:], iterator.value()
+                iterator.next()
+            with judged(f"{self._path} does not read to its end"):
+                iterator.status()
+        finally:
+            del iterator
+
+    def checkpoint(self) -> bytes | None:
+        """Return the head's bytes; None where nothing was ever committed."""
+        return self._get(_CHECKPOINT)
+
+    def checksum(self) -> Checksum:
+        """Return the tally that was committed last."""
+        data = self._get(_CHECKSUM)
+        try:
+            return Checksum() if data is None else Checksum(*orjson.loads(data))
+        except (ValueError, TypeError) as error:
+            raise StoreDamaged(f"{self._path}: expected a checksum, got {data!r:.60}") from error
+
+    def commit(
+        self,
+        writes: Mapping[bytes, bytes | None],
+        checksum: Checksum,
+        checkpoint: bytes,
+        expiries: Mapping[bytes, bool] = NO_EXPIRIES,
+    ) -> None:
+        """Write entries (None removes one), due times (False removes one), tally and head in one atomic step."""
+        batch = WriteBatch(raw_mode=True)
+        for key, data in writes.items():
+            if data is None:
+                batch.delete(_RECORD + key)
+            else:
+                batch.put(_RECORD + key, data)
+        for due, is_there in expiries.items():
+            if is_there:
+                batch.put(_EXPIRY + due, b"")
+            else:
+                batch.delete(_EXPIRY + due)
+        batch.put(_CHECKSUM, orjson.dumps(list(checksum)))
+        batch.put(_CHECKPOINT, checkpoint)
+        with judged(f"{self._path} does not write"):
+            self._db.write(batch, self._write_options)
+
+    def mark_finished(self) -> None:
+        """Say that the store holds a whole state from now on; what was written before is on disk then."""
+        with judged(f"{self._path} does not write"):
+            self._db.flush()
+            (self._path / MARK).touch()
+        self._write_options = _write_options(with_log=True)
+
+    def close(self) -> None:
+        """Let go of the files, which ends what still reads them. What the disk takes no more was never committed."""
+        for scan in list(self._scans):
+            scan.close()
+        try:
+            self._db.close()
+        except Exception as error:
+            log.warning("the store closes with an error", path=str(self._path), why=str(error))
+
+
+def _write_options(*, with_log: bool) -> RocksWriteOptions:
+    options = RocksWriteOptions()
+    options.disable_wal = not with_log  # type: ignore[method-assign, assignment]  # its stubs say a method
+    return options
+
+
+def delete_store(path: Path) -> None:
+    """Delete what lies at `path`, if anything; raises `StoreInUse` where that store is open."""
+    if (path / "db").is_dir():
+        with suppress(StoreDamaged, DiskFull), judged_alone(path, "can't be deleted"):
+            _try_lock(path)
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _try_lock(path: Path) -> None:
+    """Let RocksDB take the lock of a store, and fail for another reason where it gets it: the store is there."""
+    options = Options(raw_mode=True)
+    options.create_if_missing(False)
+    options.set_error_if_exists(True)
+    Rdict(str(path / "db"), options).close()
+
+
+def is_in_use(path: Path) -> bool:
+    """Tell whether another process has the store at `path` open.
+
+    Ask only where this process has not: the system would take its lock away.
+    """
+    try:
+        with (path / "db" / "LOCK").open("r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False

@@ -1,0 +1,55 @@
+"""A look into a partition's store while a worker has it open: as it was at one instant, never written to."""
+
+from pathlib import Path
+from weakref import WeakSet
+
+from rocksdict import AccessType, Options, Rdict
+
+from materializer.core.checkpoint import Checkpoint
+from materializer.core.errors import StoreDamaged
+from materializer.store.errors import judgement
+from materializer.store.integrity import verified_checkpoint
+from materializer.store.rocksdb import RocksStore
+
+LOOKS_MAX = 5
+"""Looks that may meet the worker's writes, before what they find is taken for damage."""
+
+
+class SecondaryStore(RocksStore):
+    """A store as it was when this was made. `directory` takes what RocksDB writes of its own."""
+
+    def __init__(self, path: Path, directory: Path) -> None:
+        self._path = path
+        self._directory = directory
+        self._scans = WeakSet()
+        directory.mkdir(parents=True)
+        self._db = self._open(create=False)
+
+    def _open(self, create: bool) -> Rdict:
+        options = Options(raw_mode=True)
+        options.set_max_open_files(-1)  # files that the worker deletes meanwhile stay readable
+        options.set_keep_log_file_num(1)
+        access = AccessType.secondary(str(self._directory))
+        try:
+            return Rdict(str(self._path / "db"), options, access_type=access)
+        except Exception as error:
+            raise judgement(f"{self._path} does not open: {error}") from error
+
+
+def open_secondary(path: Path, directory: Path) -> tuple[SecondaryStore, Checkpoint]:
+    """Return a whole store and its head, as they are now; raises `StoreDamaged`, or `unknown format`."""
+    for number in range(1, LOOKS_MAX):
+        try:
+            return _look(path, directory / str(number))
+        except StoreDamaged:
+            continue
+    return _look(path, directory / str(LOOKS_MAX))
+
+
+def _look(path: Path, directory: Path) -> tuple[SecondaryStore, Checkpoint]:
+    store = SecondaryStore(path, directory)
+    try:
+        return store, verified_checkpoint(store)
+    except Exception:
+        store.close()
+        raise

@@ -1,0 +1,210 @@
+"""Assignment: partitions that the consumer group gives to a worker are opened, those that it takes are closed.
+
+The service starts with the first worker of a group that has no other members, and only then transient topics begin
+at their recovery points. A partition that merely moves between workers, or returns to a worker that restarted, keeps
+its state.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+
+import structlog
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+from materializer.core.fencing import Fenced
+from materializer.partition.kafka_partition import KafkaExtent, kafka_extent
+from materializer.partition.opened import OpenedPartition, closed_on_failure
+from materializer.partition.partition import Partition, PartitionId
+from materializer.partition.recovery import Recovery
+from materializer.standby.standby import Standby
+from materializer.store.cache import RecordCache
+from materializer.store.memory_budget import MEMORY
+from materializer.worker.owned import OwnedPartitions
+from materializer.worker.repair import Repair
+from sowline.config.settings import Settings
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster
+from sowline.protocol.change import PROGRESS_KEY
+
+log = structlog.get_logger()
+
+
+class StartPhase:
+    """Where the partitions of transient topics begin as the service starts. Made before a worker joins."""
+
+    def __init__(self, cluster: Cluster, group: str, definitions: Iterable[TopicDefinition]) -> None:
+        self._cluster = cluster
+        transient = [definition for definition in definitions if definition.starts_empty]
+        self._definitions = {definition.log: definition for definition in transient}
+        self._changes_ends: dict[PartitionId, int] = {}
+        if transient and cluster.is_empty_group(group):
+            for definition in transient:
+                ends = cluster.ends(definition.changes, range(definition.partitions))
+                self._changes_ends |= {(definition.log, number): end for number, end in ends.items()}
+
+    def offset(self, partition_id: PartitionId, changes_end: int, log_end: int) -> int | None:
+        """Return where in its log a partition begins; None if it goes on, because it has had an owner since."""
+        if self._changes_ends.get(partition_id) != changes_end:
+            return None
+        time = self._definitions[partition_id[0]].recovery_time
+        return log_end if time is None else self._cluster.offset_at(*partition_id, time)
+
+    def over(self) -> None:
+        """End the phase: the first partitions were assigned, and from now on they only move."""
+        self._changes_ends = {}
+
+
+class Assignment:
+    """The consumer's callbacks: opens partitions, and closes them or goes on with them as warm copies."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        owned: OwnedPartitions,
+        repair: Repair,
+        standby: Standby | None,
+        start_phase: StartPhase | None,
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._owned = owned
+        self._repair = repair
+        self._standby = standby
+        self._start_phase = start_phase
+        self.is_complete = False
+        """Whether the group has assigned partitions to this worker, even none, and they are open."""
+        self.opening: list[PartitionId] = []
+
+    def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Open partitions that the group gives to this worker."""
+        self.opening = [(one.topic, one.partition) for one in partitions]
+        MEMORY.share_among(self._stores_at_once())
+        for one in partitions:
+            one.offset = self._open((one.topic, one.partition))
+        if partitions and self._start_phase is not None:
+            self._start_phase.over()
+        if self._standby is not None:
+            self._standby.cover(self._owned.assigned)
+        consumer.incremental_assign(partitions)
+        stopped = [one for one in partitions if (one.topic, one.partition) in self._owned.stopped]
+        if stopped:
+            consumer.pause(stopped)
+        self.is_complete, self.opening = True, []
+
+    def _stores_at_once(self) -> int:
+        """Return how many stores are open or being opened; with warm copies, as many as there can be."""
+        if self._standby is not None:
+            return sum(definition.partitions for definition in self._owned.definitions.values())
+        return len(self._owned.partitions) + len(self.opening)
+
+    def _open(self, partition_id: PartitionId) -> int:
+        """Open a partition and return the offset to read its log from; one that can't go on is stopped."""
+        topic, number = partition_id
+        definition = self._owned.definitions[topic]
+        try:
+            if number >= definition.partitions:
+                self._cluster.ensure_topic(definition)
+            partition = self.recover(partition_id)
+        except SowlineError as error:
+            log.error("partition stopped", topic=topic, partition=number, reason=error.reason, why=str(error))
+            self._owned.stopped[partition_id] = error.message
+            return OFFSET_END
+        self._owned.add(partition_id, partition)
+        position = partition.checkpoint.position
+        log.info("partition opened", topic=topic, partition=number, position=str(position))
+        return partition.checkpoint.next_offset
+
+    def recover(self, partition_id: PartitionId) -> Partition:
+        """Open a partition; again, where followers received more than the base of the era that began."""
+        topic, number = partition_id
+        ask = partial(kafka_extent, self._cluster, self._owned.definitions[topic], number)
+        extent = ask()
+        start = None
+        if self._start_phase is not None:
+            start = self._start_phase.offset(partition_id, extent.changes_end, extent.log_end)
+        while True:
+            try:
+                return self._opened(partition_id, extent, start)
+            except Fenced:
+                log.warning("previous owner emitted past the era base", topic=topic, partition=number)
+                extent = ask()
+
+    def _opened(self, partition_id: PartitionId, extent: KafkaExtent, start: int | None) -> Partition:
+        topic, number = partition_id
+        definition = self._owned.definitions[topic]
+        recovery = Recovery(
+            self._settings.kafka_client,
+            definition,
+            number,
+            partition_path(self._settings.data_dir, definition, number),
+            extent,
+            accept_loss=self._settings.accept_loss,
+            starts_empty=start is not None,
+            copy=self._standby.take_over(partition_id) if self._standby is not None else None,
+            ask=partial(kafka_extent, self._cluster, definition, number),
+            first_since=partial(self._cluster.offset_at, definition.log, number),
+        )
+        opened = self._emptied(partition_id, recovery, recovery.open())
+        if start is not None:
+            opened = self._emptied(partition_id, recovery, recovery.reset_to(opened, start))
+        with closed_on_failure(opened.store):
+            partition = Partition(definition, number, opened, RecordCache(self._cache_share))
+            if definition.starts_empty:
+                # Followers wait for an event of each worker that opens a transient partition, also where it goes on.
+                partition.mark_stale({PROGRESS_KEY}, partition.checkpoint.changes_end)
+            self._repair.repair(partition_id, partition, extent.log_end)
+        self._owned.stores[partition_id] = opened.store
+        return partition
+
+    def _cache_share(self) -> int:
+        """Return how many bytes of cached records each partition may hold."""
+        return self._settings.cache_bytes_max // max(1, len(self._owned.partitions))
+
+    def _emptied(
+        self, partition_id: PartitionId, recovery: Recovery, opened: OpenedPartition
+    ) -> OpenedPartition:
+        """Write the end of each record of a partition that is reset, and return it empty; any other as it is."""
+        reset = opened.state_reset
+        if reset is None:
+            return opened
+        end, base, position = opened.checkpoint.changes_end, reset.base, reset.done(0).position
+        stale: set[bytes] = set()
+        with closed_on_failure(opened.store):
+            for events in reset.ends(opened.store):
+                emitted = self._repair.emit(partition_id, end, events)
+                end = emitted.end
+                if emitted.has_other_events:
+                    stale |= self._repair.stale_owner_keys(partition_id, emitted, position, base)
+                base = None
+        return recovery.after_reset(opened, end, frozenset(stale))
+
+    def on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Close partitions that the group takes from this worker."""
+        self._release(partitions)
+
+    def on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Close partitions that the group has given to another worker already."""
+        self._release(partitions)
+
+    def _release(self, partitions: list[TopicPartition]) -> None:
+        """Close partitions, or go on with them as copies. Their states are committed: only whole batches ever are."""
+        owned = self._owned
+        for partition_id in ((one.topic, one.partition) for one in partitions):
+            owned.stopped.pop(partition_id, None)
+            owned.owner_commands.pop(partition_id, None)
+            partition = owned.partitions.pop(partition_id, None)
+            store = owned.stores.pop(partition_id, None)
+            if partition is not None and store is not None and self._standby is not None:
+                self._standby.hold(partition_id, store)
+            elif partition is not None:
+                partition.close()
+        if self._standby is not None:
+            self._standby.cover(owned.assigned)
+
+
+def partition_path(data_dir: Path, definition: TopicDefinition, partition: int) -> Path:
+    """Return the directory of a partition's store."""
+    return data_dir / definition.log / str(partition)

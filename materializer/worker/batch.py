@@ -1,0 +1,93 @@
+"""A batch of log records: applied, emitted to Kafka, then committed to the stores."""
+
+import time
+
+from confluent_kafka import Message
+
+from materializer.batch_trace import BatchTrace
+from materializer.emitter import Emitter
+from materializer.partition.partition import PartitionId, Prepared
+from materializer.worker.counts import Counts
+from materializer.worker.owned import OwnedPartitions
+from materializer.worker.repair import LogEnd, Repair
+from sowline.protocol.command import LogRecord
+
+
+class BatchProcessor:
+    """Applies batches in two steps: what the pure core makes of one goes to Kafka, then it is committed."""
+
+    def __init__(
+        self, owned: OwnedPartitions, emitter: Emitter, repair: Repair, counts: Counts, log_end: LogEnd
+    ) -> None:
+        self._owned = owned
+        self._emitter = emitter
+        self._repair = repair
+        self._counts = counts
+        self._log_end = log_end
+        self._trace = BatchTrace()
+
+    def apply(self, messages: list[Message]) -> None:
+        """Apply the messages of a poll. The events of one partition are sent while the next one is applied."""
+        started = time.perf_counter()
+        self._trace = BatchTrace()
+        batches = self._by_partition(messages)
+        prepared = {one: self._prepare(one, records) for one, records in batches.items()}
+        self._emitter.wait()
+        self._trace.end()
+        emitted = now_ms()
+        for partition_id, batch in prepared.items():
+            records = batches[partition_id]
+            self._counts.emitting.note((emitted - records[0].time) / 1000)
+            self._commit(partition_id, batch)
+            self._owned.owner_commands[partition_id].applied(records, now_ms())
+            self._counts.count(batch)
+        self._counts.batches += 1
+        self._counts.busy_seconds += time.perf_counter() - started
+
+    def _by_partition(self, messages: list[Message]) -> dict[PartitionId, list[LogRecord]]:
+        """Sort messages by partition. Those of a partition that has just moved away are left to its new owner."""
+        batches: dict[PartitionId, list[LogRecord]] = {one: [] for one in self._owned.partitions}
+        for message in messages:
+            batch = batches.get((message.topic(), message.partition()))  # type: ignore[arg-type]
+            if batch is not None:
+                batch.append(as_log_record(message))
+        return {partition_id: batch for partition_id, batch in batches.items() if batch}
+
+    def _prepare(self, partition_id: PartitionId, records: list[LogRecord]) -> Prepared:
+        """Apply records and write what they lead to.
+
+        Kafka has the forwards and dead letters before the first event is written: an event means that its log record
+        is done with, and a worker that loads the events, because a disk was lost, must be able to rely on that.
+        """
+        definition = self._owned.definitions[partition_id[0]]
+        began_ns, partition = time.time_ns(), self._owned.partitions[partition_id]
+        prepared = partition.prepare(records, self._log_end(partition_id))
+        prepared = self._trace.traced(partition, records, prepared, began_ns)
+        if prepared.step.forwards or prepared.step.dead:
+            self._emitter.forwards(definition.log, prepared.step.forwards)
+            self._emitter.dead(definition.dead, partition_id[1], prepared.step.dead)
+            self._emitter.wait()
+        self._emitter.events(definition, partition_id[1], prepared.events)
+        return prepared
+
+    def _commit(self, partition_id: PartitionId, batch: Prepared) -> None:
+        """Commit a batch, then repair the stale keys if a jump in the offsets shows that another owner wrote."""
+        partition = self._owned.partitions[partition_id]
+        emitted = self._repair.acknowledged(partition_id, partition.checkpoint.changes_end, batch.events)
+        if emitted.has_other_events:
+            position = batch.step.checkpoint.position
+            keys = self._repair.stale_owner_keys(partition_id, emitted, position)
+            partition.mark_stale(keys, emitted.end)
+        partition.commit(batch, emitted.end)
+        self._repair.repair(partition_id, partition, self._log_end(partition_id))
+
+
+def now_ms() -> int:
+    """Return the own clock's time in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def as_log_record(message: Message) -> LogRecord:
+    """Return a Kafka message of a log as the core takes it."""
+    key, headers = message.key(), message.headers()
+    return LogRecord(message.offset(), message.timestamp()[1], key, message.value(), headers)  # type: ignore[arg-type]

@@ -1,0 +1,143 @@
+"""Repair of the changes partitions into which stale owners wrote: their keys are written again."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import structlog
+
+from materializer.core.fencing import check_base, check_owner
+from materializer.emitter import Emitter, NotWritten
+from materializer.partition.kafka_partition import as_event
+from materializer.partition.partition import Partition, PartitionId, stale_owner_keys
+from materializer.stale_write_monitor import KnownEnd, StaleWriteMonitor
+from materializer.worker.counts import Counts
+from materializer.worker.owned import OwnedPartitions
+from sowline.config.kafka_options import KafkaConfig
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import read_range
+from sowline.model.position import Position
+from sowline.protocol.change import PROGRESS_KEY, Event
+
+log = structlog.get_logger()
+
+LogEnd = Callable[[PartitionId], int]
+"""Returns the end of a partition's log, as far as the worker knows it."""
+
+
+class EmittedRange(NamedTuple):
+    """The offsets of a changes partition in which our events are, and perhaps those of a stale owner."""
+
+    start: int
+    end: int
+    events: Sequence[Event]
+
+    @property
+    def has_other_events(self) -> bool:
+        """Whether another process wrote events between ours."""
+        return self.end - self.start > len(self.events)
+
+
+class Repair:
+    """Finds what stale owners wrote into the changes of our partitions, and writes the newest events again."""
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        cluster: Cluster,
+        emitter: Emitter,
+        owned: OwnedPartitions,
+        counts: Counts,
+        log_end: LogEnd,
+    ) -> None:
+        self._kafka = kafka
+        self._emitter = emitter
+        self._owned = owned
+        self._counts = counts
+        self._log_end = log_end
+        self._monitor = StaleWriteMonitor(cluster)
+
+    def emit(self, partition_id: PartitionId, start: int, events: Sequence[Event]) -> EmittedRange:
+        """Write events that belong to no batch, from the end `start` of the changes partition on."""
+        self._emitter.events(self._owned.definitions[partition_id[0]], partition_id[1], events)
+        self._emitter.wait()
+        return self.acknowledged(partition_id, start, events)
+
+    def acknowledged(self, partition_id: PartitionId, start: int, events: Sequence[Event]) -> EmittedRange:
+        """Return where in the changes partition events are that were written from `start` on."""
+        changes = self._owned.definitions[partition_id[0]].changes
+        if not events:
+            return EmittedRange(start, start, events)
+        end = self._emitter.end(changes, partition_id[1])
+        assert end is not None, "Kafka acknowledged the events"
+        if end - start < len(events):
+            raise NotWritten(
+                f"{changes} [{partition_id[1]}] was deleted and made again: expected an end from {start} on"
+            )
+        return EmittedRange(start, end, events)
+
+    def stale_owner_keys(
+        self,
+        partition_id: PartitionId,
+        emitted: EmittedRange,
+        position: Position,
+        base: Position | None = None,
+    ) -> set[bytes]:
+        """Return the keys that another process wrote between our events.
+
+        Raises `Fenced` if one of its events is newer than the `position` of our partition, or, where our events begin
+        an era on a `base`, if followers received more than the base before them.
+        """
+        changes = self._owned.definitions[partition_id[0]].changes
+        start, end = emitted.start, emitted.end
+        log.warning("stale-owner writes", topic=changes, partition=partition_id[1], start=start, end=end)
+        batches = read_range(self._kafka, changes, partition_id[1], start, end)
+        found = [as_event(message) for messages in batches for message in messages]
+        check_owner(found, position)
+        if base is not None:
+            check_base(found, base)
+        keys = stale_owner_keys(found, emitted.events)
+        self._counts.stale_owner_writes += len(keys)
+        return {PROGRESS_KEY, *keys}
+
+    def repair(self, partition_id: PartitionId, partition: Partition, log_end: int) -> None:
+        """Write the newest events of the stale keys again.
+
+        The stale owner may still write: keys that it writes between our events wait for the next repair.
+        """
+        end, base = partition.checkpoint.changes_end, partition.base
+        stale: set[bytes] = set()
+        for events in partition.repair(log_end):
+            emitted = self.emit(partition_id, end, events)
+            end = emitted.end
+            if emitted.has_other_events:
+                stale |= self.stale_owner_keys(partition_id, emitted, partition.checkpoint.position, base)
+            base = None
+        if end > partition.checkpoint.changes_end:
+            partition.is_right(end, stale)
+
+    def repair_all(self) -> None:
+        """Repair all partitions with stale keys. By now a stale owner has learnt that it is none any more."""
+        for partition_id, partition in list(self._owned.partitions.items()):
+            if partition.checkpoint.stale_keys:
+                self.repair(partition_id, partition, self._log_end(partition_id))
+
+    def look(self) -> None:
+        """Look, now and then, for stale-owner writes to partitions for which no batch comes."""
+        ends = self._monitor.look(self._known_ends, time.monotonic())
+        for partition_id, partition in self._owned.partitions.items() if ends else ():
+            start = partition.checkpoint.changes_end
+            end = ends.get((partition.definition.changes, partition_id[1]), start)
+            if end > start:
+                found = EmittedRange(start, end, ())
+                keys = self.stale_owner_keys(partition_id, found, partition.checkpoint.position)
+                partition.mark_stale(keys, end)
+
+    def _known_ends(self) -> dict[PartitionId, KnownEnd]:
+        """Return the ends of the changes partitions, as their checkpoints have them."""
+        partitions = self._owned.partitions.values()
+        checkpoints = {(p.definition.changes, p.number): p.checkpoint for p in partitions}
+        return {
+            partition_id: KnownEnd(checkpoint.changes_id, checkpoint.changes_end)
+            for partition_id, checkpoint in checkpoints.items()
+        }

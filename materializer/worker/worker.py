@@ -1,0 +1,198 @@
+"""The worker: one member of the materializer's consumer group, and its loop."""
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+from confluent_kafka import Consumer, TopicPartition
+
+from materializer.emitter import Emitter
+from materializer.partition.partition import PartitionId
+from materializer.standby.standby import Standby, StandbyStatistics
+from materializer.store.memory_budget import MEMORY
+from materializer.worker.assignment import Assignment, StartPhase, partition_path
+from materializer.worker.batch import BatchProcessor, now_ms
+from materializer.worker.counts import Counts, WorkerStatistics
+from materializer.worker.owned import OwnedPartitions
+from materializer.worker.repair import Repair
+from sowline.config.settings import WORKERS, Settings
+from sowline.config.topics import Topics
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch, raising
+from sowline.model.limits import MIB
+
+log = structlog.get_logger()
+
+POLL_SECONDS = 0.2
+"""How long a worker waits for the log before it turns to its other tasks."""
+
+HEARTBEAT_MS = 300
+"""How often a worker reports to the group, and so the longest until it learns that partitions move."""
+
+LOOK_SECONDS = 1.0
+"""How often a worker that makes its copies before it joins checks whether the group still has members."""
+
+FETCH_AHEAD: Mapping[str, Any] = {
+    "queued.min.messages": 20_000,
+    "queued.max.messages.kbytes": 16 * 1024,
+    "fetch.max.bytes": 8 * MIB,
+    "fetch.message.max.bytes": MIB // 2,
+}
+"""What the consumer fetches ahead. A message takes about 400 bytes more than its own, and a fetch is compressed: in
+memory it may be many times as large. Small portions of each partition keep the others from waiting."""
+
+COPY_SECONDS = 0.005
+"""What copies of other partitions may take between two batches; more, if the batch took more."""
+
+
+class Worker:
+    """One member of the materializer's group. `run` returns when the service stops, or raises.
+
+    With a `start_phase`, transient topics begin at their recovery points where the service starts.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        topics: Topics,
+        stopping: Callable[[], bool],
+        start_phase: StartPhase | None = None,
+    ) -> None:
+        MEMORY.limit(settings.store_bytes_max)
+        self._settings = settings
+        self._stopping = stopping
+        kafka = settings.kafka_client
+        self._cluster = cluster = Cluster(kafka)
+        self._emitter = emitter = Emitter(kafka, topics.topics, stopping)
+        self._consumer = self._make_consumer()
+        self.counts = counts = Counts()
+        self._owned = owned = OwnedPartitions({definition.log: definition for definition in topics.topics})
+        self._log_ends: dict[PartitionId, int] = {}
+        self._standby: Standby | None = None
+        if settings.standby:
+            self._standby = Standby(kafka, owned.definitions, self._path)
+        self._repair = repair = Repair(kafka, cluster, emitter, owned, counts, self._log_end)
+        self._batches = BatchProcessor(owned, emitter, repair, counts, self._log_end)
+        self._assignment = Assignment(settings, cluster, owned, repair, self._standby, start_phase)
+
+    def _make_consumer(self) -> Consumer:
+        session = self._settings.session_timeout_ms
+        return plain_consumer(
+            self._settings.kafka_client,
+            {
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": session,
+                "heartbeat.interval.ms": HEARTBEAT_MS,
+                "max.poll.interval.ms": 600_000,
+                **REPORT_ENDS,
+                **FETCH_AHEAD,
+            },
+            group_of(self._settings),
+        )
+
+    def _path(self, partition_id: PartitionId) -> Path:
+        definition = self._owned.definitions[partition_id[0]]
+        return partition_path(self._settings.data_dir, definition, partition_id[1])
+
+    def run(self) -> None:
+        """Apply the log until the service stops.
+
+        Raises `NotWritten`, `Fenced`, `StoreDamaged`, `StoreInUse` or `DiskFull`: begin again with a new worker.
+        """
+        wait_seconds = POLL_SECONDS
+        try:
+            if self._standby is not None:
+                self._warm_up(self._standby)
+            self._consumer.subscribe(
+                list(self._owned.definitions),
+                on_assign=raising(self._assignment.on_assign),
+                on_revoke=raising(self._assignment.on_revoke),
+                on_lost=raising(self._assignment.on_lost),
+            )
+            while not self._stopping():
+                messages = poll_batch(
+                    self._consumer, self._settings.batch_records_max, wait_seconds, self._on_end
+                )
+                began = time.monotonic()
+                self._log_ends = {one: self._log_end(one) for one in self._owned.partitions}
+                if messages:
+                    self._batches.apply(messages)
+                self._append()
+                self._repair.look()
+                self._repair.repair_all()
+                if self._standby is not None:
+                    spent = time.monotonic() - began
+                    is_busy = self._standby.work(max(COPY_SECONDS, spent))
+                    wait_seconds = 0.0 if is_busy else POLL_SECONDS
+        finally:
+            self._close()
+
+    def _warm_up(self, standby: Standby) -> None:
+        """Make the copies before the group assigns any partition: other workers go on with theirs meanwhile."""
+        standby.cover([])
+        look_at = 0.0
+        while not self._stopping() and not standby.has_caught_up:
+            if (now := time.monotonic()) >= look_at:
+                look_at = now + LOOK_SECONDS
+                if self._cluster.is_empty_group(group_of(self._settings)):
+                    return
+            if not standby.work(POLL_SECONDS):
+                time.sleep(COPY_SECONDS)
+
+    def _log_end(self, partition_id: PartitionId) -> int:
+        _, high = self._consumer.get_watermark_offsets(TopicPartition(*partition_id), cached=True)
+        return max(0, high)
+
+    # the owner's own commands
+
+    def _on_end(self, topic: str, partition: int, offset: int) -> None:
+        if (topic, partition) in self._owned.owner_commands:
+            self._owned.owner_commands[topic, partition].caught_up()
+
+    def _append(self) -> None:
+        """Append to the logs what is due by now."""
+        now = now_ms()
+        for partition_id, owner_commands in self._owned.owner_commands.items():
+            if appends := owner_commands.appends(now):
+                self._emitter.appends(*partition_id, appends)
+                if appends[0].key is None:
+                    log.warning("the topic's limits change", topic=partition_id[0], partition=partition_id[1])
+
+    def _close(self) -> None:
+        try:
+            self._emitter.close()
+            self._consumer.close()
+        finally:
+            self._owned.close()
+            if self._standby is not None:
+                self._standby.close()
+
+    # for health and metrics
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the group has assigned partitions to this worker, even none, and they are open."""
+        return self._assignment.is_complete
+
+    def statistics(self) -> WorkerStatistics:
+        """Return the worker's statistics; safe from any thread.
+
+        The consumer is not asked: a thread that calls it waits for ever while another one polls it in a loop.
+        """
+        partitions, ends = dict(self._owned.partitions), self._log_ends
+        behind = {one: ends.get(one, 0) - p.checkpoint.next_offset for one, p in partitions.items()}
+        return WorkerStatistics(
+            counts=self.counts,
+            positions={one: str(partition.checkpoint.position) for one, partition in partitions.items()},
+            behind={one: max(0, records) for one, records in behind.items()},
+            stopped=dict(self._owned.stopped),
+            opening=list(self._assignment.opening),
+            standby=StandbyStatistics() if self._standby is None else self._standby.statistics(),
+        )
+
+
+def group_of(settings: Settings) -> str:
+    """Return the name of the workers' consumer group."""
+    return settings.group + WORKERS

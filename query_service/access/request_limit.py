@@ -1,0 +1,35 @@
+"""How many requests are answered at a time: further ones are refused, but health and metrics are always answered."""
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from query_service.access.middleware import refuse
+from query_service.refusal import refused
+from sowline.errors import SowlineError
+from sowline.runtime.connections import Connection
+from sowline.runtime.health import PATHS
+
+_BUSY = SowlineError(
+    "busy",
+    "expected fewer requests at a time than this service has descriptors for; try again later, or another query"
+    " service",
+)
+
+
+class RequestLimit:
+    """An application around another: it counts requests, and WebSockets until they are sessions."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request on, or refuse it with 503."""
+        connection: Connection | None = scope.get("state", {}).get("connection")
+        if connection is None or scope["path"] in PATHS:
+            await self._app(scope, receive, send)
+        elif connection.begin_work():
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                connection.end_work()
+        else:
+            await refuse(refused(_BUSY, 503), scope, receive, send)

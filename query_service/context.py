@@ -1,0 +1,31 @@
+"""What all sessions of a query service share."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from query_service.live.dispatcher import Dispatcher
+from query_service.query.selection import QueryLimits
+from query_service.query.timeline_read import TimelineReader
+from query_service.topics.state import ServedTopics
+from query_service.writes.publishing import Publishing
+from sowline.config.kafka_options import KafkaConfig
+
+SCANS_AT_ONCE = 4
+"""Scans of a whole partition of a changes topic: each has a client of Kafka, and so descriptors, while it lasts."""
+
+
+@dataclass(slots=True)
+class ServiceContext:
+    """The state, who listens to it, the Kafka to read back from and to write to, and what one query may cost."""
+
+    state: ServedTopics
+    dispatcher: Dispatcher
+    kafka: KafkaConfig
+    limits: QueryLimits = field(default_factory=QueryLimits)
+    publishing: Publishing = field(init=False)
+    timelines: TimelineReader = field(init=False)
+    scans: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SCANS_AT_ONCE), init=False)
+
+    def __post_init__(self) -> None:
+        self.publishing = Publishing(self.kafka, [topic.definition for topic in self.state.topics.values()])
+        self.timelines = TimelineReader(self.kafka, self.limits.bytes_max)

@@ -1,0 +1,1 @@
+"""Live subscriptions: each change goes to every subscription that it concerns."""

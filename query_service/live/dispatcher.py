@@ -1,0 +1,105 @@
+"""Live subscriptions: each change, as it is applied, goes to all that it means something to."""
+
+from collections.abc import Iterable
+
+from fanout.engine.matching import LiveSubscriptions
+from fanout.engine.subscription import ChangeView, Delivery
+from query_service.cooperative import Turns
+from query_service.live.subscription import LiveSubscription, deliver
+from query_service.live.view import LiveView
+from query_service.topics.state import TopicState
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+from sowline.runtime.tracing import begin
+
+ViewName = tuple[str, ...]
+"""What makes two views the same: filter, grouping and projection, order, and whether they are pages."""
+
+
+class Dispatcher:
+    """The live subscriptions and views by topic; they get every batch of changes at the instant it is applied."""
+
+    def __init__(self) -> None:
+        self._live: dict[str, LiveSubscriptions[LiveSubscription]] = {}
+        self._views: dict[str, dict[ViewName, LiveView]] = {}
+        self.messages_sent = 0
+        self.fell_behind = 0
+        """How often a subscription was no longer live, because its client was too slow."""
+        self.turns = Turns()
+        """Of those who catch up, and of sessions that have many commands."""
+
+    def add(self, live_subscription: LiveSubscription) -> None:
+        """Make a subscription live: it stands exactly where its topic stands now."""
+        live = self._live.setdefault(live_subscription.topic.definition.name, LiveSubscriptions())
+        live.add(live_subscription, live_subscription.engine)
+        live_subscription.go_live()
+
+    def remove(self, live_subscription: LiveSubscription) -> None:
+        """Take a subscription out, if it is in: it stands where its topic stands now."""
+        live = self._live.get(live_subscription.topic.definition.name)
+        if live is not None:
+            live.remove(live_subscription)
+        live_subscription.stay_behind()
+
+    def count(self, messages: int) -> None:
+        """Count messages that were not sent at the instant of their change."""
+        self.messages_sent += messages
+
+    @property
+    def live(self) -> int:
+        """The number of live subscriptions."""
+        return sum(map(self.live_in, {**self._live, **self._views}))
+
+    def live_in(self, topic: str) -> int:
+        """Return the number of a topic's live subscriptions."""
+        return len(self._live.get(topic, ())) + sum(map(len, self._views.get(topic, {}).values()))
+
+    def view(self, topic: str, name: ViewName) -> LiveView | None:
+        """The view of that topic with the name, if a subscription uses it."""
+        return self._views.get(topic, {}).get(name)
+
+    def add_view(self, topic: str, name: ViewName, view: LiveView) -> None:
+        """Apply every change of a topic to a view from now on."""
+        self._views.setdefault(topic, {})[name] = view
+
+    def remove_view(self, topic: str, name: ViewName) -> None:
+        """Apply nothing more to a view."""
+        self._views.get(topic, {}).pop(name, None)
+
+    def on_changes(self, topic: TopicState, partition: int, before: Position, changes: list[Change]) -> None:
+        """Send what a batch of changes means to each live subscription; those too slow for it fall behind.
+
+        `before` is where the partition stood before the batch.
+        """
+        name = topic.definition.name
+        live, views = self._live.get(name), list(self._views.get(name, {}).values())
+        reached: dict[LiveSubscription, None] = {}
+        partition_name = f"{topic.definition.log}:{partition}"
+        for change in changes if live or views else ():
+            seen = ChangeView(change, topic.metadata, partition_name, before)
+            span = None
+            if change.traceparent is not None:
+                span = begin("deliver", name, change.traceparent, (partition, str(change.position)))
+            found: list[tuple[LiveSubscription, Delivery]] = []
+            if live:
+                found = live.on_change(seen)
+                self.messages_sent += deliver(topic, partition, seen, found)
+                for live_subscription, _ in found:
+                    reached[live_subscription] = None
+            for view in views:
+                self.messages_sent += view.apply(partition, seen)
+            if span is not None:
+                span.end({"subscriptions": len(found) + sum(map(len, views))})
+        self._relieve(reached)
+        for view in views:
+            self.messages_sent += view.settle()
+
+    def _relieve(self, reached: Iterable[LiveSubscription]) -> None:
+        """Take out the subscriptions that a batch has shown to be too slow; others send what they held back."""
+        for live_subscription in reached:
+            if live_subscription.is_too_slow:
+                self.remove(live_subscription)
+                live_subscription.fall_behind()
+                self.fell_behind += 1
+            elif live_subscription.conflated is not None:
+                self.messages_sent += live_subscription.conflated.relieve()

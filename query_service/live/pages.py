@@ -1,0 +1,116 @@
+"""Pages: windows on the sorted records of a topic, live."""
+
+from collections.abc import Iterator
+
+import orjson
+
+from fanout.engine.page import SortedSet, deliveries
+from fanout.engine.subscription import ChangeView, Delivery
+from query_service.cooperative import in_turns
+from query_service.index.rows import RowNumbers
+from query_service.live.view import Due, LiveView, ShownRecord, Viewer, no_longer_shown
+from query_service.query.ordering import in_thread_if_large, sorted_in_runs
+from query_service.query.query import Query
+from query_service.query.selection import Selection
+from query_service.query.topic_slice import TopicSlice
+from query_service.topics.state import TopicState
+from sowline.expressions.order import SortKey
+from sowline.protocol.change import Change
+
+
+async def sorted_set(keyed: list[tuple[SortKey, ShownRecord]]) -> SortedSet[ShownRecord]:
+    """Return the set of these; others get turns in between."""
+
+    def made() -> SortedSet[ShownRecord]:
+        return SortedSet(sorted_in_runs(keyed))
+
+    return await in_thread_if_large(made, len(keyed))
+
+
+class Paged(LiveView):
+    """A view of a sorted set, with a window for each page."""
+
+    def __init__(self, topic: TopicState, selection: Selection, *more: int) -> None:
+        super().__init__(topic, selection, *more)
+        self._order = selection.order
+        self._set: SortedSet[ShownRecord] = SortedSet()
+
+    def add(self, viewer: Viewer) -> None:
+        """Open the viewer's window."""
+        if viewer not in self._viewers:
+            self._set.open(viewer.window)
+        super().add(viewer)
+
+    def remove(self, viewer: Viewer) -> None:
+        """Close the viewer's window."""
+        if viewer in self._viewers:
+            self._set.close(viewer.window)
+        super().remove(viewer)
+
+    def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
+        """What stands in its window."""
+        return dict(self._set.between(viewer.window.skip, viewer.window.skip + viewer.window.top))
+
+    def _shown_if(self, viewer: Viewer, were: dict[bytes, ShownRecord | None]) -> dict[bytes, ShownRecord]:
+        """What would stand in its window if these were as given, None being absent."""
+        end = viewer.window.skip + viewer.window.top
+        near = [(key, of) for key, of in self._set.between(0, end + len(were)) if key not in were]
+        near += [(key, of) for key, of in were.items() if of is not None]
+        near.sort(key=lambda entry: self._key(entry[0], entry[1].body))
+        return dict(near[viewer.window.skip : end])
+
+    def _key(self, key: bytes, body: bytes) -> SortKey:
+        return self._order.key(orjson.loads(body) if self._order.terms else {}, key)
+
+
+class PageView(Paged):
+    """A page of the records that match."""
+
+    @property
+    def matches(self) -> int:
+        """How many records match."""
+        return len(self._set)
+
+    async def _load(self, query: Query) -> None:
+        keyed: list[tuple[SortKey, ShownRecord]] = []
+        async for topic_slice, indices in query.matches():
+            keyed += await in_turns(self._keyed(topic_slice, indices), query.work)
+        self._set = await sorted_set(keyed)
+
+    def _keyed(self, topic_slice: TopicSlice, indices: RowNumbers) -> Iterator[tuple[SortKey, ShownRecord]]:
+        captured = topic_slice.captured
+        for at in indices.tolist():
+            key, body = captured.keys[at], captured.bodies[at]
+            location = int(captured.partitions[at]), captured.position(at)
+            known = captured.rare_of(at).known
+            yield self._key(key, body), ShownRecord(body, int(captured.times[at]), *location, known)
+
+    def _take(self, partition: int, seen: ChangeView) -> list[tuple[Viewer, Due]]:
+        change = seen.change
+        if seen.now is not None and seen.matches_now(self._filter):
+            assert change.body is not None
+            shown = ShownRecord(change.body, change.time, partition, change.position, change.known)
+            events = self._set.put(self._order.key(seen.now, change.sow_key), shown)
+        else:
+            events = self._set.remove(change.sow_key)
+        if not events:
+            return []
+        return [
+            (viewer, deliveries(events[viewer.window], change, viewer.oof))
+            for viewer in self._viewers
+            if viewer.window in events
+        ]
+
+    def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, ShownRecord]:
+        return self._shown_if(viewer, {key: self._before(change) for key, change in undone.items()})
+
+    def _before(self, change: Change) -> ShownRecord | None:
+        """The record before the change, if it matched."""
+        if change.previous is None or not ChangeView(change, self.topic.metadata).matched_before(
+            self._filter
+        ):
+            return None
+        return ShownRecord(change.previous, 0, known=change.known_before)
+
+    def _left(self, key: bytes, body: bytes) -> Delivery:
+        return no_longer_shown(body, self.topic.rows.body(key), self.topic.rows.known(key))

@@ -1,0 +1,176 @@
+"""One client's subscription while it is served, and how a change is put into the outboxes of those it is due to."""
+
+import asyncio
+import time
+from typing import NamedTuple
+
+from fanout.engine.delivery import Deltas, Form, selected
+from fanout.engine.subscription import ChangeView, Delivery, Subscription, entitled
+from query_service.live.conflation import Conflated, pending_of
+from query_service.outbox.change_message import change_message
+from query_service.outbox.outbox import Outbox
+from query_service.query.selection import Selection
+from query_service.topics.state import TopicState
+from sowline.model.bookmark import Positions, format_position
+from sowline.model.select import Select
+from sowline.protocol.change import Change
+
+
+class Addressee(NamedTuple):
+    """Those of a client's subscriptions that a message is for, and what it must have for all of them."""
+
+    sids: tuple[str, ...]
+    form: Form
+    selects: frozenset[Select | None]
+
+    def with_(self, other: "Addressee") -> "Addressee":
+        """These and others."""
+        return Addressee(self.sids + other.sids, self.form | other.form, self.selects | other.selects)
+
+
+_Due = tuple[Delivery, Addressee]
+
+
+class LiveSubscription:
+    """One session's subscription to one topic, and where it stands unless it is live."""
+
+    def __init__(
+        self, outbox: Outbox, sub_id: str, topic: TopicState, engine: Subscription, selection: Selection
+    ) -> None:
+        options = selection.options
+        self.outbox = outbox
+        self.sub_id = sub_id
+        self.topic = topic
+        self.engine = engine
+        self._entitled = selection.entitled.get(topic.definition.name)
+        self.form = Form.of(options, delta=engine.delta)
+        if not topic.definition.has_sow:
+            self.form = self.form._replace(sow_key=False)
+        self.as_deltas = Addressee((sub_id,), self.form, frozenset({options.select}))
+        self.whole = self.as_deltas._replace(form=self.form._replace(delta=False))
+        self.positions: Positions = {}
+        self.was_sent = False
+        """Whether it was sent a message since this was last set to False."""
+        self.live = asyncio.Event()
+        """Whether it is level with its topic, and gets each change as that is applied."""
+        self.level_at = time.monotonic()
+        """When it stood with its topic last, if it does not now."""
+        self.conflated: Conflated | None = None
+        if options.conflation is not None:
+            keys = topic.definition.key_paths
+            pending = pending_of(options, self.form, keys, of_each=engine.looks_back)
+            self.conflated = Conflated(
+                outbox, sub_id, topic, self.form, pending, options.conflation, lambda: self.current_positions
+            )
+        self._behind = asyncio.Event()
+
+    def entitled(self, delivery: Delivery) -> Delivery:
+        """What a user who may see only some of the topic's records is sent of a change."""
+        return delivery if self._entitled is None else entitled(delivery, self._entitled)
+
+    @property
+    def log(self) -> str:
+        """The Kafka topic that its bookmarks name."""
+        return self.topic.definition.log
+
+    @property
+    def current_positions(self) -> Positions:
+        """Where it stands: with its topic while it is live."""
+        return self.topic.positions if self.live.is_set() else dict(self.positions)
+
+    @property
+    def sent(self) -> Positions:
+        """Up to where its client was sent everything."""
+        return self.current_positions if self.conflated is None else self.conflated.sent
+
+    def stand_at(self, positions: Positions) -> None:
+        """Go on from these positions."""
+        self.positions = dict(positions)
+        if self.conflated is not None:
+            self.conflated.forget()
+
+    def go_live(self) -> None:
+        """Stand with the topic from now on."""
+        self.live.set()
+
+    def stay_behind(self) -> None:
+        """Stand where the topic stands now, if live, and go on with it no longer."""
+        self.positions = self.current_positions
+        if self.live.is_set():
+            self.level_at = time.monotonic()
+        self.live.clear()
+
+    @property
+    def is_too_slow(self) -> bool:
+        """Whether the client has no room for live messages; one that takes outcomes can wait longer for them."""
+        return self.outbox.full and (self.conflated is None or self.conflated.is_large)
+
+    def fall_behind(self) -> None:
+        """Note that the client is too slow: it goes on at its own pace from what it was sent."""
+        self.stand_at(self.sent)
+        self._behind.set()
+
+    async def fell_behind(self) -> None:
+        """Wait until the subscription is no longer live."""
+        self._behind.clear()
+        await self._behind.wait()
+
+
+def deliver(
+    topic: TopicState, partition: int, seen: ChangeView, found: list[tuple[LiveSubscription, Delivery]]
+) -> int:
+    """Put what a change means into the outboxes, and return how many messages that took.
+
+    Subscriptions of one client share a message: it holds the fields that any of them selects, and if one of
+    them needs the whole record, all get that.
+    """
+    change = seen.change
+    deltas = Deltas(topic.definition.key_paths)
+    due: dict[tuple[Outbox, str], _Due] = {}
+    for live_subscription, meant in found:
+        delivery = live_subscription.entitled(meant)
+        if live_subscription.conflated is not None:
+            live_subscription.conflated.take(partition, seen, [(change.sow_key, delivery, deltas)])
+            live_subscription.was_sent = True
+            continue
+        one = live_subscription.whole
+        if live_subscription.form.delta:
+            delta = deltas.of(delivery, live_subscription.form)
+            if delta is not None:
+                if live_subscription.form.no_empties and not delta.changed:
+                    continue
+                one = live_subscription.as_deltas
+        live_subscription.was_sent = True
+        slot = live_subscription.outbox, delivery.command
+        other = due.get(slot)
+        due[slot] = (delivery, one) if other is None else (delivery, other[1].with_(one))
+    messages: dict[tuple[str, str | None, Addressee], bytes] = {}
+    for (outbox, command), (delivery, addressee) in due.items():
+        # The reason tells apart users who may see what a record has become from those who may not.
+        kind = command, delivery.reason, addressee
+        message = messages.get(kind)
+        if message is None:
+            message = messages[kind] = _shared_message(topic, partition, change, delivery, addressee, deltas)
+        outbox.put_behind(message, addressee.sids)
+    return len(due)
+
+
+def _shared_message(
+    topic: TopicState, partition: int, change: Change, delivery: Delivery, to: Addressee, deltas: Deltas
+) -> bytes:
+    form = to.form
+    delta = deltas.shared(delivery, form, to.selects)
+    body = selected(delivery.body, form) if delta is None else delta.body
+    removed = None if delta is None else delta.removed
+    bookmark = format_position(topic.definition.log, partition, change.position)
+    return change_message(
+        to.sids,
+        topic.definition.name,
+        form,
+        delivery,
+        change.sow_key,
+        body,
+        change.time,
+        bookmark,
+        removed=removed,
+    )

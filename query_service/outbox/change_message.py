@@ -1,0 +1,81 @@
+"""The messages `publish` and `oof`: how they are built, and how those of one step are put.
+
+The messages of a step belong together: what a client shows is true only after the last of them.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from fanout.engine.delivery import Form, Payload, intrinsics_of
+from fanout.engine.subscription import Delivery
+from query_service.outbox.outbox import Outbox
+from sowline.protocol.server_message import change_prefix, change_suffix
+
+
+class Recipient(Protocol):
+    """Where the messages of one subscription go, and in which form."""
+
+    @property
+    def outbox(self) -> Outbox:
+        """The outbox of its client."""
+
+    @property
+    def sub_id(self) -> str:
+        """Its name."""
+
+    @property
+    def form(self) -> Form:
+        """What its messages hold."""
+
+
+def put_step(to: Recipient, topic: str, payloads: Sequence[Payload], before: str, now: str) -> None:
+    """Put the messages of a step; all but the last say that there is more, and the bookmark before them."""
+    for number, payload in enumerate(payloads, 1):
+        more = number < len(payloads)
+        put_payload(to, topic, payload, before if more else now, more=more)
+
+
+def put_payload(to: Recipient, topic: str, payload: Payload, bookmark: str, *, more: bool) -> None:
+    """Put one message."""
+    sids = (to.sub_id,)
+    to.outbox.put_behind(
+        change_message(
+            sids,
+            topic,
+            to.form,
+            payload,
+            payload.sow_key,
+            payload.body,
+            payload.time,
+            bookmark,
+            removed=payload.removed,
+            more=more,
+        ),
+        sids,
+    )
+
+
+def change_message(
+    sids: Sequence[str],
+    topic: str,
+    form: Form,
+    outcome: Delivery | Payload,
+    sow_key: bytes,
+    body: bytes,
+    time: int | None,
+    bookmark: str,
+    *,
+    removed: Sequence[str] | None,
+    more: bool = False,
+) -> bytes:
+    """Return the message that sends an outcome with that body; `removed` makes it a delta."""
+    prefix = change_prefix(outcome.command, sids, outcome.reason, more=more, removed=removed)
+    return prefix + change_suffix(
+        topic,
+        sow_key if form.sow_key else None,
+        bookmark,
+        body,
+        time if form.timestamp else None,
+        intrinsics_of(topic, form, outcome),
+        outcome.correlation,
+    )

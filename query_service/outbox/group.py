@@ -1,0 +1,117 @@
+"""The messages of one group: its begin, its records in batches, its end; and the acknowledgements around it."""
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Literal, Protocol
+
+from query_service.outbox.outbox import Outbox
+from query_service.query.selection import Result
+from query_service.query.timeline_read import TimelineAnswer
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import ack, iso_time, message, sow_batch, timeline_batch
+
+
+class QueryAnswer(Protocol):
+    """What a query has to offer: its instant, its records by topic, and what it counts on the way."""
+
+    result: Result
+
+    @property
+    def bookmark(self) -> str:
+        """The instant."""
+
+    def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
+        """Yield records of one topic at a time."""
+
+
+Mark = Literal["reset", "replace"] | None
+"""What a group is to a client that holds records already: all there is, or what it lacks. None: it holds none."""
+
+
+async def send_group(outbox: Outbox, request: Request, query: QueryAnswer, mark: Mark = None) -> None:
+    """Send what a query finds as one group, when it is its turn, at the pace at which the client takes it."""
+    async with outbox.group():
+        _begin(outbox, request, query.bookmark, mark)
+        async for topic, records in query.records():
+            _put_batches(outbox, request, topic, records)
+            await outbox.wait_drained()
+        _end(outbox, request, query.bookmark, query.result)
+
+
+async def send_timeline(outbox: Outbox, request: Request, timeline: TimelineAnswer) -> None:
+    """Send a timeline as one group, when it is its turn, at the pace at which the client takes it."""
+    query_id, topic = request.id_of_query, request.topic
+    async with outbox.group():
+        _begin(outbox, request, timeline.bookmark, None)
+        for start in range(0, len(timeline.writes), request.batch_size):
+            writes = timeline.writes[start : start + request.batch_size]
+            outbox.put_in_group(timeline_batch(query_id, topic, timeline.wanted.sow_key, request.key, writes))
+            await outbox.wait_drained()
+        since, count = iso_time(timeline.since), len(timeline.writes)
+        fields = {"query_id": query_id, "topic": topic, "bookmark": timeline.bookmark}
+        outbox.put_in_group(message("group_end", **fields, since=since, records=count))
+
+
+def put_group(
+    outbox: Outbox, request: Request, bookmark: str, records: Sequence[bytes], result: Result, mark: Mark
+) -> None:
+    """Send one group at once; it must be its turn."""
+    _begin(outbox, request, bookmark, mark)
+    _put_batches(outbox, request, request.topic, records)
+    _end(outbox, request, bookmark, result)
+
+
+def acknowledge_processed(outbox: Outbox, request: Request, **fields: str) -> None:
+    """Say that a command is taken, where that was asked for."""
+    if "processed" in request.acks:
+        outbox.put(ack("processed", request.command_id, **fields), _names_of(request))
+
+
+def acknowledge_done(outbox: Outbox, request: Request, of: Iterable[str] = ()) -> None:
+    """Send `processed` and `completed`, where they were asked for, of a command that is done at once.
+
+    `of` are the subscriptions that it was about.
+    """
+    for kind in ("processed", "completed"):
+        if kind in request.acks:
+            outbox.put(ack(kind, request.command_id), of)
+
+
+def acknowledge_completed(outbox: Outbox, request: Request, bookmark: str) -> None:
+    """Say that a query is completed, where that was asked for."""
+    if "completed" in request.acks:
+        outbox.put(ack("completed", request.command_id, bookmark=bookmark), _names_of(request))
+
+
+def acknowledge(
+    outbox: Outbox, request: Request, bookmark: str, result: Result | None, *, is_completed: bool = True
+) -> None:
+    """Say that a query is completed, and what it counted, where that was asked for.
+
+    Unless `is_completed` more is to come before the command is. Without a `result` there is nothing to count.
+    """
+    if is_completed:
+        acknowledge_completed(outbox, request, bookmark)
+    if result is not None and "stats" in request.acks:
+        outbox.put(ack("stats", request.command_id, **result.stats), _names_of(request))
+
+
+def _names_of(request: Request) -> tuple[str, str]:
+    """Return the names of what a request is: its acknowledgements never pass messages of those."""
+    return request.id_of_subscription, request.id_of_query
+
+
+def _begin(outbox: Outbox, request: Request, bookmark: str, mark: Mark) -> None:
+    fields = {"query_id": request.id_of_query, "topic": request.topic, "bookmark": bookmark}
+    outbox.put_in_group(message("group_begin", **fields, **{mark: True} if mark else {}))
+
+
+def _put_batches(outbox: Outbox, request: Request, topic: str, records: Sequence[bytes]) -> None:
+    for start in range(0, len(records), request.batch_size):
+        outbox.put_in_group(
+            sow_batch(request.id_of_query, topic, records[start : start + request.batch_size])
+        )
+
+
+def _end(outbox: Outbox, request: Request, bookmark: str, result: Result) -> None:
+    fields = {"query_id": request.id_of_query, "topic": request.topic, "bookmark": bookmark}
+    outbox.put_in_group(message("group_end", **fields, records=result.returned, hash=f"{result.hash:016x}"))

@@ -1,0 +1,154 @@
+"""What waits to be sent to one client: bounded, because a sender can wait until it has drained."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+
+from query_service.outbox.frame_batching import FrameBatching
+from query_service.outbox.message_order import MessageOrder
+
+FRAME_MESSAGES_MAX = 200
+FRAME_BYTES = 128 * 1024
+
+WAITING_SHARES_MAX = 2
+"""How often `bytes_max` may wait for the end of a group before no more commands are read from the client."""
+
+
+BACKLOG_BYTES_MIN = FRAME_BYTES
+"""What may wait for each client, however many there are."""
+
+
+class Backlogs:
+    """What all clients' outboxes may hold together, shared out equally among those that are there."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.outboxes = 0
+        self._bytes_max = bytes_max
+
+    @property
+    def share(self) -> int:
+        """What one of them may hold."""
+        return max(BACKLOG_BYTES_MIN, self._bytes_max // max(1, self.outboxes))
+
+
+class Outbox:
+    """Messages in the order they go out. Above `bytes_max` it is full: live messages are no longer put here.
+
+    With `backlogs`, `bytes_max` is less where its share of those is. Groups take turns: between the begin and the end
+    of one, only acknowledgements and heartbeats are sent.
+    """
+
+    def __init__(
+        self, bytes_max: int, frame_batching: FrameBatching | None = None, backlogs: Backlogs | None = None
+    ) -> None:
+        self._bytes_max = bytes_max
+        self._backlogs = backlogs
+        self._frame_batching = FrameBatching() if frame_batching is None else frame_batching
+        self._order = MessageOrder()
+        self._messages = self._order.ready
+        self._filled = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._group = asyncio.Lock()
+        """Held by the group whose turn it is."""
+        self._between_groups = asyncio.Event()
+        self._between_groups.set()
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Of the messages that wait, for the client or for the end of a group."""
+        return self._order.ready_bytes + self._order.waiting_bytes
+
+    @property
+    def bytes_max(self) -> int:
+        """What may wait for the client."""
+        return self._bytes_max if self._backlogs is None else min(self._bytes_max, self._backlogs.share)
+
+    @property
+    def full(self) -> bool:
+        """Whether the client is slower than what is sent to it."""
+        return self.unsent_bytes > self.bytes_max
+
+    def put(self, message: bytes, of: Iterable[str] = ()) -> None:
+        """Put an acknowledgement or a heartbeat; `of` are the subscriptions or queries that it is about.
+
+        It passes an open group, unless something of those waits for the end of that.
+        """
+        was_empty = not self._messages
+        self._order.put(message, of)
+        self._note(was_empty=was_empty)
+
+    def put_behind(self, message: bytes, of: Iterable[str]) -> None:
+        """Put a message of these subscriptions, or an answer to these queries: behind an open group."""
+        was_empty = not self._messages
+        self._order.put_behind(message, of)
+        self._note(was_empty=was_empty)
+
+    def put_in_group(self, message: bytes) -> None:
+        """Put a message of the group whose turn it is."""
+        was_empty = not self._messages
+        self._order.put_in_group(message)
+        self._between_groups.clear()
+        self._note(was_empty=was_empty)
+
+    @contextlib.asynccontextmanager
+    async def group(self) -> AsyncIterator[None]:
+        """Wait for the turn to send a group, and end it: what waits for that is sent then.
+
+        The caller puts its messages with `put_in_group`. The failure of a group that breaks off comes directly behind
+        what was sent of it.
+        """
+        await self._group.acquire()
+        try:
+            await self.wait_drained()
+            yield
+        except BaseException:
+            asyncio.get_running_loop().call_soon(self._end_group)
+            raise
+        self._end_group()
+
+    def _end_group(self) -> None:
+        was_empty = not self._messages
+        self._order.end_group()
+        self._note(was_empty=was_empty)
+        self._between_groups.set()
+        self._group.release()
+
+    def _note(self, *, was_empty: bool) -> None:
+        """Wake the writer where there is a message now and was none, and note whether there is room left."""
+        if was_empty and self._messages:
+            self._frame_batching.add(self._filled.set)
+        if self._order.ready_bytes > self.bytes_max:
+            self._drained.clear()
+
+    async def take(self) -> list[bytes]:
+        """Wait for messages and return what goes into the next frame."""
+        await self._filled.wait()
+        taken: list[bytes] = []
+        size = 0
+        while self._messages and len(taken) < FRAME_MESSAGES_MAX and size < FRAME_BYTES:
+            taken.append(self._order.pop())
+            size += len(taken[-1])
+        if not self._messages:
+            self._filled.clear()
+        if self._order.ready_bytes <= self.bytes_max // 2:
+            self._drained.set()
+        return taken
+
+    async def wait_drained(self) -> None:
+        """Wait until an outbox that was filled is half empty; returns at once where it was not."""
+        await self._drained.wait()
+
+    async def wait_turn(self) -> None:
+        """Wait until it is half empty, if it was filled, and no group is open: for those who are no group."""
+        await self._drained.wait()
+        while self._order.is_open:
+            await self._between_groups.wait()
+            await self._drained.wait()
+
+    async def wait_room(self) -> None:
+        """Wait until there is room for the answers to more commands, which may be about an open group."""
+        await self._drained.wait()
+        while self._order.is_open and self._order.waiting_bytes > WAITING_SHARES_MAX * self.bytes_max:
+            await self._between_groups.wait()
+            await self._drained.wait()

@@ -1,0 +1,1 @@
+"""Queries: which records match at one instant, in which order and number."""

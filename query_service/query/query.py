@@ -1,0 +1,254 @@
+"""A query: the records of one consistent instant that match, in the order and number that was asked for."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from query_service.cooperative import CHUNK, StepSize
+from query_service.index.rows import UNKNOWN_TIME, RowNumbers
+from query_service.query.ordering import Found, in_order
+from query_service.query.past import as_they_were, slice_at
+from query_service.query.selection import QueryLimits, Result, Selection
+from query_service.query.topic_slice import TopicSlice
+from query_service.topics.state import Past, TopicState
+from sowline.emodb.writes import intrinsics_json
+from sowline.errors import SowlineError
+from sowline.filter import Filter
+from sowline.model.bookmark import Positions, format_bookmark
+from sowline.protocol.server_message import sow_record, sow_records
+
+PORTION_BYTES = 1 << 20
+"""Of bodies that are written before the next are; a portion of one record may be larger."""
+
+
+class Query:
+    """One run over one topic or several: `begin` it once, then iterate over `records` once.
+
+    With `at`, a time in ms since 1970, it is of the records as they were then, rounded down to each topic's
+    granularity; a time to come is now. All topics have a history then, and to take the instant may raise `history
+    expired`.
+    """
+
+    def __init__(
+        self, topics: Sequence[TopicState], selection: Selection, limits: QueryLimits, at: int | None = None
+    ) -> None:
+        self.positions: dict[str, Positions] = {}
+        """By log: the instant of the query, or where each partition stood at the past time."""
+        self.topic_slices: list[TopicSlice] = []
+        self.result = Result()
+        self._topics = topics
+        self._selection = selection
+        self._limits = limits
+        self._at = at
+        self._pasts: dict[str, Past] = {}
+        """By topic: what is yet to be put back for the parts to be of the past time."""
+        self._pace = StepSize()
+        self._worked = 0.0
+
+    @property
+    def bookmark(self) -> str:
+        """The instant of the query."""
+        return format_bookmark(self.positions)
+
+    def begin_now(self) -> bool:
+        """Take the instant now, if all indexes are at hand; tell whether they are."""
+        if not self.topic_slices and self.is_prepared:
+            began = time.monotonic()
+            self.positions = {topic.definition.log: topic.positions for topic in self._topics}
+            if self._at is not None:
+                self._take_past(self._at)
+            self.topic_slices = [self._slice_of(topic) for topic in self._topics]
+            self.result.topic_matches = self._compared()
+            self.work(time.monotonic() - began)
+        return bool(self.topic_slices)
+
+    def _take_past(self, at: int) -> None:
+        self._pasts = {topic.definition.name: topic.past(at) for topic in self._topics}
+        self.positions |= {
+            topic.definition.log: self._pasts[topic.definition.name].positions for topic in self._topics
+        }
+
+    def _slice_of(self, topic: TopicState) -> TopicSlice:
+        past = self._pasts.get(topic.definition.name)
+        return (
+            TopicSlice.of(topic, self._selection) if past is None else slice_at(topic, self._selection, past)
+        )
+
+    async def _settle(self) -> None:
+        """Make the parts those of the past time, where that is still to be done."""
+        while self._pasts:
+            name, past = self._pasts.popitem()
+            (at,) = (at for at, topic_slice in enumerate(self.topic_slices) if topic_slice.name == name)
+            self.topic_slices[at : at + 1] = await as_they_were(
+                self.topic_slices[at], past, self._selection.filter, self.work
+            )
+        self.result.topic_matches = self._compared()
+
+    def _compared(self) -> int:
+        """How many records there were to compare; of SOW keys that may be of hidden ones, how many there are."""
+        keys = self._selection.sow_keys
+        return (
+            len(keys)
+            if keys and self._selection.hides
+            else sum(topic_slice.records for topic_slice in self.topic_slices)
+        )
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether all indexes are at hand."""
+        select = self._selection
+        if select.sow_keys:
+            return True
+        return all(topic.indexes.at_hand(select.filter, select.order) for topic in self._topics)
+
+    async def prepare(self) -> None:
+        """Make the indexes that are not at hand; some may be no longer when all are made."""
+        for topic in self._topics if not self.is_prepared else ():
+            await topic.indexes.build(self._selection.filter, self._selection.order, self.work)
+
+    async def begin(self) -> None:
+        """Take the instant as soon as all indexes are at hand: it is that at which this returns."""
+        while not self.begin_now():
+            await self.prepare()
+
+    async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
+        """Yield records as they go on the wire, some of one topic at a time; others get turns in between.
+
+        Raises `result too large` and `query too long` where a limit is met.
+        """
+        async for topic_slice, indices in self._ordered() if self._selection.is_ordered else self.matches():
+            for portion, bodies in _portions(topic_slice, indices):
+                began = time.monotonic()
+                written = self._written(topic_slice, portion, bodies)
+                self.work(time.monotonic() - began)
+                yield topic_slice.name, written
+                await asyncio.sleep(0)
+
+    async def explained(self) -> list[dict[str, Any]]:
+        """Run the query without returning its records; report the access path in each topic, and the counts."""
+        await self.begin()
+        await self._settle()
+        explained = []
+        for topic_slice in self.topic_slices:
+            before = self.result.matches
+            async for _ in self.matches_in(topic_slice):
+                pass
+            matches = self.result.matches - before
+            explained.append(topic_slice.explained(counts=not self._selection.hides) | {"matches": matches})
+        return explained
+
+    async def matches(self) -> AsyncIterator[tuple[TopicSlice, RowNumbers]]:
+        """Yield the records that match as indices in their topic slices, in no order."""
+        await self._settle()
+        for topic_slice in self.topic_slices:
+            async for indices in self.matches_in(topic_slice):
+                yield topic_slice, indices
+
+    async def _ordered(self) -> AsyncIterator[tuple[TopicSlice, RowNumbers]]:
+        await self._settle()
+        found = []
+        for topic_slice in self.topic_slices:
+            chunks = [indices async for indices in self.matches_in(topic_slice)]
+            found.append((topic_slice, np.concatenate([np.empty(0, np.int64), *chunks])))
+        select = self._selection
+        if len(found) > 1:
+            found = [run for one in found for run in await self._foremost(*one)]
+        for topic_slice, indices in await in_order(found, select.order, select.skip_n, select.end):
+            yield topic_slice, indices
+
+    async def _foremost(self, topic_slice: TopicSlice, indices: RowNumbers) -> Found:
+        """Of one part's records, leave out those that its ranks show not to be among the first of all parts."""
+        end = self._selection.end
+        if topic_slice.ranks is None or end is None or len(indices) <= end:
+            return [(topic_slice, indices)] if len(indices) else []
+        return await in_order([(topic_slice, indices)], self._selection.order, 0, end)
+
+    async def matches_in(self, topic_slice: TopicSlice) -> AsyncIterator[RowNumbers]:
+        """Yield the indices of the records that match."""
+        self.result.matches += topic_slice.matches
+        if len(topic_slice.decided):
+            yield topic_slice.decided
+        for indices, filter in topic_slice.checks:
+            for start in range(0, len(indices), CHUNK):
+                found = await self._holding(topic_slice, filter, indices[start : start + CHUNK])
+                self.result.matches += len(found)
+                if len(found):
+                    yield found
+
+    async def _holding(self, topic_slice: TopicSlice, filter: Filter, indices: RowNumbers) -> RowNumbers:
+        """Ask the filter of the records at those indices, at the query's pace."""
+        found, start = [], 0
+        while start < len(indices):
+            began = time.monotonic()
+            end = start + self._pace.records
+            found.append(topic_slice.holding(filter, indices[start:end]))
+            start = end
+            seconds = time.monotonic() - began
+            self._pace.note(seconds)
+            self.work(seconds)
+            await asyncio.sleep(0)
+        return np.concatenate(found)
+
+    def _written(self, topic_slice: TopicSlice, indices: RowNumbers, bodies: list[bytes]) -> list[bytes]:
+        """The records as they go on the wire, counted."""
+        captured, options = topic_slice.captured, self._selection.options
+        if options.select is not None:
+            bodies = [options.select.apply(body) for body in bodies]
+        keys, updated_at = [captured.keys[at] for at in indices.tolist()], captured.locations(indices)
+        known = [location for location in updated_at if location is not None]
+        if options.no_sowkey or options.timestamp or options.intrinsics or len(known) < len(updated_at):
+            times = captured.times[indices].tolist()
+            log, intrinsics = topic_slice.log.encode(), self._intrinsics(topic_slice, indices)
+            written = [
+                sow_record(
+                    None if options.no_sowkey else key,
+                    None if at is None else b"%b:%b" % (log, at),
+                    body,
+                    time if options.timestamp and time != UNKNOWN_TIME else None,
+                    document,
+                )
+                for key, at, body, time, document in zip(
+                    keys, updated_at, bodies, times, intrinsics, strict=True
+                )
+            ]
+        else:
+            written = sow_records(topic_slice.log, keys, known, bodies)
+        topic_slice.note_reading(indices)
+        self.result.count(len(written), sum(map(len, written)), captured.hash(indices))
+        self._limits.check(self.result)
+        return written
+
+    def _intrinsics(self, topic_slice: TopicSlice, indices: RowNumbers) -> Iterable[bytes | None]:
+        """The intrinsics of documents as JSON; None for each where they are not asked for."""
+        if not self._selection.options.intrinsics:
+            return [None] * len(indices)
+        known = (topic_slice.captured.rare_of(at).known for at in indices.tolist())
+        return (
+            None if one is None else intrinsics_json(topic_slice.name, one, deleted=False) for one in known
+        )
+
+    def work(self, seconds: float) -> None:
+        """Count time that the query has cost; raises `query too long`."""
+        self._worked += seconds
+        if self._worked > self._limits.seconds_max:
+            raise SowlineError(
+                "query too long",
+                f"expected at most {self._limits.seconds_max:g} seconds of work; make the filter narrower",
+            )
+
+
+def _portions(topic_slice: TopicSlice, indices: RowNumbers) -> Iterator[tuple[RowNumbers, list[bytes]]]:
+    """Yield the indices in turn, so many as are to be written at once, and the bodies there."""
+    held = topic_slice.captured.bodies
+    for start in range(0, len(indices), CHUNK):
+        some = indices[start : start + CHUNK]
+        bodies = [held[at] for at in some.tolist()]
+        if sum(map(len, bodies)) <= PORTION_BYTES:
+            yield some, bodies
+            continue
+        ends = np.cumsum(list(map(len, bodies))) // PORTION_BYTES
+        for portion in np.split(some, np.flatnonzero(np.diff(ends)) + 1):
+            yield portion, [held[at] for at in portion.tolist()]

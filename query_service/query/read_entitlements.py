@@ -1,0 +1,46 @@
+"""What enforces entitlements: reads become reads of what may be seen, and writes are refused that may not be.
+
+Of a write, the record must match before and after. What was before is what this replica holds: a write that another
+has just made may not be seen yet.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from query_service.authorization.entitlements import Rights, both, check_fields, together
+from query_service.query.selection import Selection
+from query_service.topics.state import TopicState
+from sowline.expressions.projection import parse_projection
+from sowline.filter import ALL
+from sowline.filter.tree import Node
+from sowline.protocol.options import Options
+
+
+def entitled_to_read(selection: Selection, topics: Sequence[TopicState], rights: Rights) -> Selection:
+    """Return what may be seen of what is asked for; raises `not entitled`."""
+    each = {topic.definition.name: rights.read.of(topic.definition.name) for topic in topics}
+    entitlement = together(rights.read, list(each))
+    if entitlement.is_whole:
+        return selection
+    options = selection.options
+    paths = (*selection.order.paths, *options.grouping, *options.conflation_key)
+    check_fields(entitlement, selection.filter, paths, _computed(options))
+    selection = replace(
+        selection, filter=both(selection.filter, entitlement.filter), hides=entitlement.filter != ALL
+    )
+    if options.projection:
+        return selection
+    if entitlement.select is not None:
+        mine, wanted = entitlement.select, options.select
+        options = replace(options, select=mine if wanted is None else mine & wanted)
+    return replace(
+        selection,
+        options=options,
+        entitled={name: one.filter for name, one in each.items() if one.filter != ALL},
+    )
+
+
+def _computed(options: Options) -> list[Node]:
+    """Return the expressions of a projection."""
+    fields = parse_projection(options.projection).fields if options.projection else ()
+    return [field.expression for field in fields]

@@ -1,0 +1,89 @@
+"""What a query selects: which records, in which order, how many, and in what form; its limits and its counts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from sowline.errors import SowlineError
+from sowline.expressions.order import Order
+from sowline.filter import ALL, Filter
+from sowline.protocol.options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records, in which order, how many of them, and in what form."""
+
+    filter: Filter = ALL
+    options: Options = field(default_factory=Options)
+    order: Order = field(default_factory=Order)
+    top_n: int | None = None
+    skip_n: int = 0
+    sow_keys: tuple[bytes, ...] = ()
+    entitled: Mapping[str, Filter] = field(default_factory=dict)
+    """By topic: what its records must match to be seen, which `filter` asks for already; others may all be."""
+    hides: bool = False
+    """Whether the user may not see some records: then the counts of what was read are hidden too."""
+    live: Filter | None = field(default=None, compare=False)
+    """The filter of live messages, where it is made already (see `live_filter`)."""
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the order matters; the first so many are those by SOW key where no order is given."""
+        return bool(self.order.terms) or self.top_n is not None
+
+    @property
+    def end(self) -> int | None:
+        """The number in the order before which the last record stands."""
+        return None if self.top_n is None else self.skip_n + self.top_n
+
+
+@dataclass(frozen=True, slots=True)
+class QueryLimits:
+    """What one query may cost: records and bytes returned, and seconds of work."""
+
+    records_max: int = 10_000_000
+    bytes_max: int = 1 << 40
+    seconds_max: float = 3600.0
+    groups_max: int = 100_000
+    undo_max: int = 20_000
+    """Changes that may be undone to find out what a page or a group showed at a bookmark."""
+
+    def check(self, result: "Result") -> None:
+        """Raise `result too large` if more is returned than may be."""
+        if result.returned > self.records_max:
+            raise SowlineError(
+                "result too large",
+                f"expected at most {self.records_max} records; make the filter narrower, or ask for top_n",
+            )
+        if result.bytes > self.bytes_max:
+            raise SowlineError(
+                "result too large",
+                f"expected at most {self.bytes_max} bytes; make the filter narrower, or select fewer fields",
+            )
+
+
+@dataclass(slots=True)
+class Result:
+    """What a query has found; `hash` is the XOR of the 8-byte BLAKE2b of the SOW key of each record returned."""
+
+    topic_matches: int = 0
+    matches: int = 0
+    returned: int = 0
+    bytes: int = 0
+    hash: int = 0
+
+    def count(self, records: int, size: int, hash: int) -> None:
+        """Note that so many records more are returned."""
+        self.returned += records
+        self.bytes += size
+        self.hash ^= hash
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """The counts of a `stats` acknowledgement."""
+        return {
+            "topic_matches": self.topic_matches,
+            "matches": self.matches,
+            "records_returned": self.returned,
+            "records_deleted": 0,
+        }

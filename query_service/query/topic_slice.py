@@ -1,0 +1,124 @@
+"""The part of a query that lies in one topic: its records of the query's instant, and what is known of them."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from query_service.index.access_path import AccessPath
+from query_service.index.ranks import Sorting
+from query_service.index.rows import Captured, RowNumbers, Rows
+from query_service.query.selection import Selection
+from query_service.topics.state import TopicState
+from sowline.filter import Filter
+from sowline.filter.metadata import Metadata
+from sowline.filter.printer import text_of
+from sowline.filter.tree import conjunction
+
+
+@dataclass(slots=True, eq=False)
+class TopicSlice:
+    """Records of one topic at one instant. PositionsByLog are their numbers in `captured`."""
+
+    name: str
+    log: str
+    metadata: Metadata
+    rows: Rows
+    """The topic's; they go on, this part stays."""
+    access_path: AccessPath
+    records: int
+    """How many records there were to compare."""
+    matches: int
+    """How many of them are known to match."""
+    captured: Captured
+    decided: RowNumbers
+    """The indices of records that match: of those known to match all, or the first that are asked for."""
+    checks: list[tuple[RowNumbers, Filter]]
+    """PositionsByLog of further records, and the filter that has to be asked of them."""
+    ranks: list[NDArray[np.float64]] | None
+    """By index: for each term of the order a number to sort by; None where bodies have to be read for that."""
+    is_past: bool = False
+    """Whether the instant is a past one: then the records as they are now were not read."""
+
+    @classmethod
+    def of(
+        cls, topic: "TopicState", selection: "Selection", without: RowNumbers | None = None
+    ) -> "TopicSlice":
+        """Take the records in question as they are at this instant, but for those in the rows `without`."""
+        access_path = topic.indexes.access_path(selection.filter, selection.sow_keys)
+        if without is not None:
+            access_path = access_path.without(without, topic.rows.end)
+        count = len(access_path.decided) + sum(len(asked) for asked, _ in access_path.checks)
+        sorting = topic.indexes.sorting(selection.order, count)
+        decided = _first(access_path, sorting, selection.end)
+        rows = np.sort(np.concatenate([decided, *(asked for asked, _ in access_path.checks)]))
+        return cls(
+            name=topic.definition.name,
+            log=topic.definition.log,
+            metadata=topic.metadata,
+            rows=topic.rows,
+            access_path=access_path,
+            records=len(topic.rows.found(selection.sow_keys)) if selection.sow_keys else len(topic.rows),
+            matches=len(access_path.decided),
+            captured=topic.rows.capture(rows),
+            decided=_indices(rows, decided),
+            checks=[(_indices(rows, asked), filter) for asked, filter in access_path.checks],
+            ranks=sorting.of(rows) if sorting is not None and sorting.can_tell(rows) else None,
+        )
+
+    def holding(self, filter: Filter, indices: RowNumbers) -> RowNumbers:
+        """Ask the filter of the records at those indices; return the indices of those that match."""
+        bodies, loads = self.captured.bodies, orjson.loads
+        if filter.needs_about:
+            matches = filter.matches_about
+            kept = [at for at in indices.tolist() if matches(loads(bodies[at]), self.facts(at))]
+        else:
+            test = filter.matches
+            kept = [at for at in indices.tolist() if test(loads(bodies[at]))]
+        return np.array(kept, np.int64)
+
+    def facts(self, at: int) -> Metadata:
+        """What a filter may ask of the record itself, apart from its body."""
+        return self.captured.facts(at, self.metadata)
+
+    def note_reading(self, indices: RowNumbers) -> None:
+        """Note that the records are read now."""
+        if not self.is_past:
+            assert self.captured.digests is not None
+            self.rows.read(self.captured.rows[indices], self.captured.digests[indices], time.time())
+
+    def explained(self, *, counts: bool = True) -> dict[str, Any]:
+        """Report the access path: its index, what that answered, and how many records were read for the rest."""
+        access_path = self.access_path
+        indexed = text_of(conjunction(access_path.indexed)) if access_path.indexed else ""
+        explained: dict[str, Any] = {
+            "topic": self.name,
+            "access_path": access_path.name,
+            "index": access_path.index,
+            "indexed": indexed,
+        }
+        if counts:
+            asked = sum(len(indices) for indices, _ in self.checks)
+            explained |= {"records": self.records, "candidates": self.matches + asked, "read": asked}
+        return {
+            name: value for name, value in (explained | {"note": access_path.note}).items() if value != ""
+        }
+
+
+def _first(access_path: AccessPath, sorting: Sorting | None, end: int | None) -> RowNumbers:
+    """Of the rows known to match, those among which the first are; where more may match, or that is unknown, all."""
+    rows = access_path.decided
+    if end is None or access_path.checks:
+        return rows
+    if end == 0:
+        return rows[:0]
+    return sorting.first(rows, end) if sorting is not None and sorting.can_tell(rows) else rows
+
+
+def _indices(rows: RowNumbers, some: RowNumbers) -> RowNumbers:
+    if len(some) == len(rows):
+        return np.arange(len(rows), dtype=np.int64)
+    return np.searchsorted(rows, some).astype(np.int64)

@@ -1,0 +1,152 @@
+"""The outcomes of commands that came in over an API: found in the events of their topic. Pure.
+
+A command is known by where it stands on the log. Its own partition says what became of it: on a change, or on the
+progress event that covers it. A delete by filter or SOW keys is forwarded to all other partitions, which name where
+it came from. So does a change of a command whose key was not known before it was on the log, and which was forwarded
+to its owner; where it made no change there, it stays `forwarded`.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from query_service.replica.partition_replica import EventAtOffset
+from sowline.protocol.change import Change, Progress
+from sowline.protocol.command import Origin
+
+APPLIED = "applied"
+DEAD = "dead:"
+_DELETED = "deleted "
+_FORWARDED = "forwarded "
+
+
+class CommandOutcome(NamedTuple):
+    """What became of a command, in the words of the changes topic, and how many records it has deleted."""
+
+    outcome: str
+    deleted: int = 0
+
+    @property
+    def refusal(self) -> str | None:
+        """The reason why it is a dead letter; None where it is not."""
+        return self.outcome.removeprefix(DEAD) if self.outcome.startswith(DEAD) else None
+
+
+@dataclass(slots=True)
+class _Command:
+    """What has been said of one command. `number` counts the commands of a log of which something was said."""
+
+    number: int
+    outcome: str | None = None
+    emitted_elsewhere: str | None = None
+    deleted_elsewhere: int = 0
+    done_elsewhere: set[int] = field(default_factory=set)
+
+
+class _Log:
+    """What the events of one log have reported since the oldest command began that a client waits for."""
+
+    def __init__(self) -> None:
+        self._begun: OrderedDict[int, int] = OrderedDict()
+        """Who waits, oldest first: for a command whose number is at least so much."""
+        self._tokens = 0
+        self._numbers = 0
+        self._commands: OrderedDict[Origin, _Command] = OrderedDict()
+        self._reached: dict[tuple[int, int], int] = {}
+        """By partition and partition of origin: the highest offset that was forwarded from there and is done with."""
+
+    def begin(self) -> int:
+        """Let a client wait for a command whose outcome is not reported yet."""
+        self._tokens += 1
+        self._begun[self._tokens] = self._numbers
+        return self._tokens
+
+    def end(self, token: int) -> bool:
+        """Forget what only this one has waited for; return whether another one still waits."""
+        del self._begun[token]
+        oldest = next(iter(self._begun.values()), self._numbers)
+        while self._commands and next(iter(self._commands.values())).number < oldest:
+            self._commands.popitem(last=False)
+        return bool(self._begun)
+
+    def _command(self, origin: Origin) -> _Command:
+        command = self._commands.get(origin)
+        if command is None:
+            command = self._commands[origin] = _Command(self._numbers)
+            self._numbers += 1
+        return command
+
+    def note_change(self, partition: int, change: Change) -> None:
+        """Note what a change says of the command that made it."""
+        if change.origin is not None:
+            command = self._command(change.origin)
+            command.deleted_elsewhere += change.body is None
+            if change.last:
+                command.done_elsewhere.add(partition)
+                command.emitted_elsewhere = change.outcome or APPLIED
+        elif change.last:
+            self._command(Origin(partition, change.position.offset)).outcome = change.outcome or APPLIED
+
+    def note_progress(self, partition: int, progress: Progress) -> None:
+        """Note what a progress event says of commands without a change, its own and others' forwarded ones."""
+        for offset, outcome in progress.outcomes.items():
+            command = self._command(Origin(partition, int(offset)))
+            command.outcome = command.outcome or outcome
+        for origin, reached in progress.origins.items():
+            self._reached[partition, origin] = max(reached, self._reached.get((partition, origin), -1))
+
+    def outcome(self, origin: Origin, others: Iterable[int]) -> CommandOutcome | None:
+        """Return what became of a command, once it and what `others` did of it is known."""
+        command = self._commands.get(origin)
+        if command is None or command.outcome is None:
+            return None
+        if command.outcome.startswith(_FORWARDED):
+            owner = int(command.outcome.removeprefix(_FORWARDED))
+            if not self._is_done_in(owner, origin, command):
+                return None
+            return CommandOutcome(command.emitted_elsewhere or command.outcome, command.deleted_elsewhere)
+        if not command.outcome.startswith(_DELETED):
+            return CommandOutcome(command.outcome)
+        if not all(self._is_done_in(other, origin, command) for other in others):
+            return None
+        here = int(command.outcome.removeprefix(_DELETED))
+        return CommandOutcome(command.outcome, here + command.deleted_elsewhere)
+
+    def _is_done_in(self, partition: int, origin: Origin, command: _Command) -> bool:
+        reached = self._reached.get((partition, origin.partition), -1)
+        return reached >= origin.offset or partition in command.done_elsewhere
+
+
+class Outcomes:
+    """Keeps what events report of commands while a client waits, and nothing else."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, _Log] = {}
+
+    def begin(self, log: str) -> int:
+        """Keep what is reported of a log's commands: one of them will be written now, at an unknown offset.
+
+        Returns a token, to be given back with `end`.
+        """
+        return self._logs.setdefault(log, _Log()).begin()
+
+    def end(self, log: str, token: int) -> None:
+        """Stop waiting for the command that was begun."""
+        if not self._logs[log].end(token):
+            del self._logs[log]
+
+    def take(self, log: str, partition: int, events: Iterable[EventAtOffset]) -> None:
+        """Take in what was applied of a log's partition."""
+        kept = self._logs.get(log)
+        if kept is None:
+            return
+        for _, event in events:
+            if isinstance(event, Change):
+                kept.note_change(partition, event)
+            else:
+                kept.note_progress(partition, event)
+
+    def of(self, log: str, origin: Origin, others: Iterable[int] = ()) -> CommandOutcome | None:
+        """Return what became of a command that was begun; None while that, or what `others` did, is not known."""
+        return self._logs[log].outcome(origin, others)

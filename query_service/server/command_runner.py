@@ -1,0 +1,60 @@
+"""What the commands of one session share: its context, its outbox, its rights, and how their tasks fail."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from query_service.access.login_session import LoginSession
+from query_service.authorization.entitlements import Rights
+from query_service.context import ServiceContext
+from query_service.outbox.outbox import Outbox
+from query_service.refusal import unforeseen
+from sowline.errors import SowlineError
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import failure
+
+log = structlog.get_logger()
+
+QUERIES_MAX = 100
+"""Queries of one client that run at a time, and checksums that one subscription computes at a time."""
+
+Run = Callable[[], Coroutine[Any, Any, None]]
+"""What a command starts: called when its task begins, so not at all where that was cancelled before."""
+
+
+class CommandRunner:
+    """Runs what commands start in tasks of their own."""
+
+    def __init__(self, context: ServiceContext, outbox: Outbox, login: LoginSession) -> None:
+        self.context = context
+        self.outbox = outbox
+        self._login = login
+
+    @property
+    def rights(self) -> Rights:
+        """What the client may do; raises `logon required`."""
+        return self._login.identity.rights
+
+    def start(self, request: Request, run: Run, ack_type: str, **fields: Any) -> asyncio.Task[None]:
+        """Run what a command has started; a failure is acknowledged with that `ack_type`."""
+        return asyncio.get_running_loop().create_task(self._guarded(request, run, ack_type, **fields))
+
+    async def _guarded(self, request: Request, run: Run, ack_type: str, **fields: Any) -> None:
+        try:
+            await run()
+        except SowlineError as error:
+            self._fail(request, error, ack_type, **fields)
+        except Exception as error:
+            log.exception("command failed", command=request.command, command_id=request.command_id)
+            self._fail(request, unforeseen(f"the {request.command} failed", error), ack_type, **fields)
+
+    def _fail(self, request: Request, error: SowlineError, ack_type: str, **fields: Any) -> None:
+        names = request.id_of_subscription, request.id_of_query
+        self.outbox.put(failure(request.command_id, error, ack_type, **fields), names)
+
+
+def too_many_in_flight(most: str) -> SowlineError:
+    """Return the error for a command that exceeds how many of its kind a connection may have in flight."""
+    return SowlineError("busy", f"this connection already has {most} in flight; wait for one to finish")

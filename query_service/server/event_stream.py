@@ -1,0 +1,242 @@
+"""A subscription over HTTP as Server-Sent Events: `GET /v1/topics/{topic}/subscribe`.
+
+One session with one subscription, whose outbox is written as events: it has the limits of any other client.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any
+
+import orjson
+from starlette.datastructures import QueryParams
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from query_service.refusal import refused
+from query_service.server.events import END, Events, failure_of
+from query_service.server.open_sessions import OpenSessions, login_headers
+from query_service.server.session import Session
+from sowline.errors import SowlineError
+from sowline.model.bookmark_range import range_text, split_range
+from sowline.protocol.options import parse_options
+from sowline.protocol.request import Request, read_request
+
+MEDIA_TYPE = "text/event-stream"
+RETRY_MS = 2000
+"""After how long a browser comes back."""
+
+KEEP_ALIVE_SECONDS = 15.0
+"""After so long without an event a comment is sent: proxies and clients see that the connection is alive."""
+
+GOODBYE_SECONDS_MAX = 1.0
+
+COMMANDS = ("subscribe", "sow_and_subscribe", "delta_subscribe", "sow_and_delta_subscribe")
+NUMBERS = ("top_n", "skip_n", "batch_size")
+PARAMETERS = (
+    "command",
+    "bookmark",
+    "up_to",
+    "filter",
+    "condition",
+    "options",
+    "order_by",
+    "sow_keys",
+    *NUMBERS,
+)
+PASSING = ("not ready", "behind", "busy", "bookmark_expired", "history expired")
+"""Refusals that a client which comes back is sent as an event: after any other answer a browser gives up."""
+
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection": "close"}
+
+
+def is_finished(last_event_id: str) -> bool:
+    """Tell whether a client comes back for a stream that has ended where it was to end."""
+    return last_event_id.endswith(END)
+
+
+def command_of(topic: str, given: QueryParams, last_event_id: str) -> bytes:
+    """Return the command of the subscription that a GET asks for; `last_event_id` is where a client comes back from.
+
+    Raises `bad request`, `invalid options`, and what else the fields of a request are refused for.
+    """
+    if unknown := given.keys() - set(PARAMETERS):
+        raise SowlineError(
+            "bad request",
+            f"expected the parameters {', '.join(PARAMETERS)}, got {', '.join(sorted(unknown))}",
+        )
+    fields: dict[str, Any] = {
+        name: int(text) if name in NUMBERS and text.isascii() and text.isdecimal() else text
+        for name, text in given.items()
+    }
+    bookmarks = given.getlist("bookmark")
+    if len(bookmarks) > 1:
+        fields["bookmark"] = bookmarks
+    if last_event_id:
+        ranged = None if len(bookmarks) != 1 else split_range(bookmarks[0])
+        fields["bookmark"] = last_event_id if ranged is None else range_text(last_event_id, ranged)
+    command = fields.setdefault("command", COMMANDS[0])
+    if command not in COMMANDS:
+        raise SowlineError("bad request", f"expected command={'|'.join(COMMANDS)}, got {command[:100]!r}")
+    if parse_options(given.get("options", "")).pause:
+        raise SowlineError("invalid options", "expected no pause: an event stream can't be resumed")
+    metadata = {"topic": topic, "command_id": "1", "ack_type": "processed,completed"}
+    return orjson.dumps(fields | metadata)
+
+
+def events_of(request: Request) -> Events:
+    """Return the events of a subscription, of which none was sent yet; raises `invalid bookmark`."""
+    bookmark_range = request.bookmark_range
+    begins_now = bookmark_range.begins_now and not request.has_snapshot
+    return Events(begins_now=begins_now, has_end=bookmark_range.end is not None)
+
+
+class EventStream:
+    """One client that is sent events. It ends with its subscription, with its client, or by `close`."""
+
+    def __init__(self, session: Session, command: bytes) -> None:
+        self._session = session
+        self._command = command
+        self._events = events_of(read_request(command))
+        self._first: list[bytes] = []
+        self._closing = asyncio.Event()
+
+    async def close(self, code: int = 0, reason: str = "") -> None:
+        """End the stream: its client comes back, here or elsewhere."""
+        self._closing.set()
+
+    async def begin(self) -> None:
+        """Begin the subscription; raises what it is refused for."""
+        if (waiting := self._session.receive_one(self._command)) is not None:
+            await waiting
+        self._first = await self._session.outbox.take()
+        if (refusal := failure_of(self._first[0])) is not None:
+            raise refusal
+
+    async def send(
+        self,
+        receive: Receive,
+        send: Send,
+        headers: Mapping[str, str],
+        ended: "asyncio.Task[SowlineError] | None",
+    ) -> None:
+        """Send events until there are no more, the client leaves, or has to: then `ended` says why."""
+        await send(_start(headers))
+        loop = asyncio.get_running_loop()
+        sending = loop.create_task(self._send_all(send))
+        leaving = [loop.create_task(_disconnected(receive)), loop.create_task(self._closing.wait())]
+        others = [*leaving, *([] if ended is None else [ended])]
+        try:
+            await asyncio.wait((sending, *others), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, *leaving):
+                task.cancel()
+        if sending.done():
+            sending.result()
+        elif ended is not None and ended.done():
+            await _say(send, self._events.failure(ended.result()))
+        elif self._closing.is_set():
+            await _say(send, b"")
+
+    async def _send_all(self, send: Send) -> None:
+        begin = b"retry: %d\n\n" % RETRY_MS
+        chunk = begin + b"".join(map(self._event, self._first))
+        while not self._events.is_over:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            chunk = await self._next()
+        await send({"type": "http.response.body", "body": chunk, "more_body": False})
+
+    async def _next(self) -> bytes:
+        try:
+            async with asyncio.timeout(KEEP_ALIVE_SECONDS):
+                messages = await self._session.outbox.take()
+        except TimeoutError:
+            return b":\n\n"
+        return b"".join(map(self._event, messages))
+
+    def _event(self, message: bytes) -> bytes:
+        return b"" if self._events.is_over else self._events.event(message)
+
+
+def one_event(error: SowlineError) -> Response:
+    """Return a stream that ends with why it can't begin, for a client that comes back."""
+    body = b"retry: %d\n\n%b" % (RETRY_MS, Events(begins_now=False, has_end=False).failure(error))
+    return Response(body, media_type=MEDIA_TYPE, headers=HEADERS)
+
+
+def _start(headers: Mapping[str, str]) -> dict[str, Any]:
+    given = {**HEADERS, **headers, "Content-Type": f"{MEDIA_TYPE}; charset=utf-8"}
+    encoded = [(name.lower().encode(), value.encode()) for name, value in given.items()]
+    return {"type": "http.response.start", "status": 200, "headers": encoded}
+
+
+async def _say(send: Send, last: bytes) -> None:
+    """Send what is last; a client that does not read is not waited for."""
+    with contextlib.suppress(TimeoutError, OSError):
+        async with asyncio.timeout(GOODBYE_SECONDS_MAX):
+            await send({"type": "http.response.body", "body": last, "more_body": False})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+class EventAnswer(Response):
+    """An answer that is sent by what it was made of."""
+
+    def __init__(self, serve: Callable[[Receive, Send], Awaitable[None]]) -> None:
+        super().__init__()
+        self._serve = serve
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        await self._serve(receive, send)
+
+
+class EventStreamApi:
+    """The endpoint: each event stream counts as a session."""
+
+    def __init__(self, sessions: OpenSessions) -> None:
+        self._sessions = sessions
+
+    async def endpoint(self, request: HttpRequest) -> Response:
+        """Answer with a stream of events."""
+        return EventAnswer(partial(self._send_events, request))
+
+    async def _send_events(self, request: HttpRequest, receive: Receive, send: Send) -> None:
+        last = request.headers.get("last-event-id", "")
+        if is_finished(last):
+            await Response(status_code=204)(request.scope, receive, send)
+            return
+        try:
+            await self._stream(request, last, receive, send)
+        except SowlineError as error:
+            status = 503 if error.reason == "busy" else None
+            answer = one_event(error) if last and error.reason in PASSING else refused(error, status)
+            await answer(request.scope, receive, send)
+
+    async def _stream(self, request: HttpRequest, last: str, receive: Receive, send: Send) -> None:
+        """Serve one subscription as events; raises why it is refused, before anything is sent."""
+        if self._sessions.is_full:
+            raise self._sessions.refusal()
+        command = command_of(request.path_params["topic"], request.query_params, last)
+        with contextlib.ExitStack() as stack:
+            state = request.state
+            login = stack.enter_context(self._sessions.logins.enter(state.identity, state.credentials))
+            session = self._sessions.new_session(login)
+            stack.callback(session.close)
+            stream = EventStream(session, command)
+            stack.callback(self._sessions.discard, stream)
+            self._sessions.add(stream)
+            await stream.begin()
+            if (connection := getattr(state, "connection", None)) is not None:
+                connection.become_session()
+            stack.enter_context(self._sessions.served(request, session))
+            ended = None
+            if not self._sessions.authenticator.is_open:
+                ended = asyncio.get_running_loop().create_task(self._sessions.login_ended(login))
+                stack.callback(ended.cancel)
+            await stream.send(receive, send, login_headers(login), ended)

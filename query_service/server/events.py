@@ -1,0 +1,106 @@
+"""Server-Sent Events of a subscription: the messages of the WebSocket API, each with its bookmark. Pure.
+
+The id of an event is the bookmark of the subscription after it, over all partitions: what a browser sends as
+`Last-Event-ID` when it comes back. While a group is being sent there is no new id: an interrupted one begins again.
+"""
+
+import msgspec
+
+from sowline.errors import SowlineError
+from sowline.protocol.server_message import message, one_line
+
+FAILURE = "failure"
+END = " end"
+"""What the last id ends with, where the end that was asked for is reached: nothing is left to come back for."""
+
+GONE = ("bookmark_expired", "history expired", "rights changed")
+"""Failures after which the last bookmark is of no use: the client begins again without it."""
+
+_GROUP = ("group_begin", "sow")
+
+
+class _EventFields(msgspec.Struct, gc=False):
+    """What decides of a message which event it is."""
+
+    command: str
+    ack_type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    bookmark: str = ""
+
+
+_read = msgspec.json.Decoder(_EventFields).decode
+
+
+def failure_of(text: bytes) -> SowlineError | None:
+    """Return what a message of the service says has failed; None where it says nothing of that."""
+    fields = _read(text)
+    return SowlineError(fields.reason, fields.message) if fields.status == FAILURE else None
+
+
+class BookmarkTracker:
+    """A bookmark over all partitions, as text, which the bookmarks of messages move on."""
+
+    def __init__(self) -> None:
+        self._logs: dict[str, dict[str, str]] = {}
+
+    def lay(self, bookmark: str) -> None:
+        """Move the partitions that a bookmark names."""
+        for section in bookmark.split(";"):
+            log, _, parts = section.rpartition(":")
+            held = self._logs.setdefault(log, {})
+            for part in parts.split(","):
+                number, _, at = part.partition("@")
+                held[number] = at
+
+    def __str__(self) -> str:
+        return ";".join(
+            f"{log}:{','.join(f'{number}@{at}' for number, at in parts.items())}"
+            for log, parts in self._logs.items()
+        )
+
+
+class Events:
+    """Turns the messages of one subscription into events.
+
+    `begins_now`: it has nothing to replay and no group, so a client can come back to where it began.
+    `has_end`: once it is completed, it is over.
+    """
+
+    def __init__(self, *, begins_now: bool, has_end: bool) -> None:
+        self._begins_now = begins_now
+        self._has_end = has_end
+        self._tracker = BookmarkTracker()
+        self.is_over = False
+        """Whether nothing comes any more."""
+
+    def event(self, text: bytes) -> bytes:
+        """Return the event of a message."""
+        fields = _read(text)
+        if fields.status == FAILURE:
+            return self.failure(SowlineError(fields.reason, fields.message))
+        if "@" in fields.bookmark and fields.command not in _GROUP:
+            self._tracker.lay(fields.bookmark)
+        name, id = fields.command, str(self._tracker)
+        if fields.command in _GROUP:
+            id = ""
+        elif fields.command == "ack":
+            name = fields.ack_type
+            if name == "completed" and self._has_end:
+                self.is_over = True
+                id += END
+            elif name == "processed" and not self._begins_now:
+                id = ""
+        return _event(name, text, id or None)
+
+    def failure(self, error: SowlineError) -> bytes:
+        """Return the last event: why no more follow. An empty id makes the client forget its bookmark."""
+        self.is_over = True
+        text = message(FAILURE, reason=error.reason, message=error.message)
+        return _event(FAILURE, text, "" if error.reason in GONE else None)
+
+
+def _event(name: str, text: bytes, id: str | None) -> bytes:
+    id_line = b"" if id is None else b"id: %b\n" % id.encode()
+    return b"event: %b\n%bdata: %b\n" % (name.encode(), id_line, one_line(text))

@@ -1,0 +1,336 @@
+"""The HTTP API: topics, clients, queries, records, timelines and writes."""
+
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.requests import Request as HttpRequest
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from query_service.access.middleware import payer_of
+from query_service.access.rate_limits import Rates
+from query_service.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
+from query_service.context import ServiceContext
+from query_service.query.grouping import GroupedQuery
+from query_service.query.query import Query
+from query_service.query.read_request import one_topic, read_request_of
+from query_service.query.record_reads import read_record
+from query_service.query.timeline_read import timeline_request_of
+from query_service.refusal import refused
+from query_service.server.address import Address, read_address
+from query_service.server.clients import Clients
+from query_service.server.worker_thread import FILTER_CHAR_BYTES, bytes_to_read, in_worker_thread
+from query_service.subscriptions.bookmark_resolver import check_newest, wait_for_past, wait_for_replica
+from query_service.subscriptions.query_at_bookmark import query_at
+from query_service.topics.state import ServedTopics, TopicState
+from query_service.writes.delta_requests import KEY, posted_deltas, posted_lines
+from query_service.writes.requests import (
+    PARAMETERS,
+    SELECTORS,
+    PendingCommands,
+    RequestedCommand,
+    posted_writes,
+)
+from sowline.config.settings import Settings
+from sowline.errors import SowlineError
+from sowline.model.body import why_not_json
+from sowline.protocol.command import DELTA, SOW_DELETE
+from sowline.protocol.request import Request, read_request
+from sowline.protocol.server_message import one_line
+from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
+from sowline.runtime.tracing import begin
+
+NDJSON = "application/x-ndjson"
+SOW_FIELDS = ("bookmark", "filter", "condition", "options", "order_by", "top_n", "skip_n", "sow_keys")
+NUMBERS = ("top_n", "skip_n")
+TIMELINE_PARAMETERS = ("bookmark", "up_to", "limit", "reversed")
+TRUTHS = {"true": True, "false": False}
+
+
+class HttpApi:
+    """Answers requests over HTTP, each by itself: there is no session."""
+
+    def __init__(self, settings: Settings, context: ServiceContext, clients: Clients, rates: Rates) -> None:
+        self._settings = settings
+        self._context = context
+        self._state = context.state
+        self._clients = clients
+        self._rates = rates
+
+    async def topics(self, request: HttpRequest) -> Response:
+        """List the topics that the user may read or write."""
+        rights, is_admin = _rights(request), request.state.identity.rights.is_admin
+        kafka = self._settings.kafka_advertised or self._settings.kafka
+        return JSONResponse(
+            {
+                "kafka": kafka,
+                "topics": [
+                    self._describe(topic)
+                    | {"select": _readable_fields(rights.read, name)}
+                    | ({"indexes": topic.indexes.statistics()} if is_admin else {})
+                    for name, topic in self._state.topics.items()
+                    if name in rights.read or name in rights.write
+                ],
+            }
+        )
+
+    def _describe(self, topic: TopicState) -> dict[str, Any]:
+        definition = topic.definition
+        return {
+            "name": definition.name,
+            "message_type": definition.message_type,
+            "sow": definition.has_sow,
+            "key": definition.key_sent,
+            "key_domain": definition.key_domain,
+            "preprocessing": list(definition.preprocessing),
+            "log": definition.log,
+            "partitions": definition.partitions,
+            "documents": definition.documents,
+            "record_bytes_max": definition.record_bytes_max,
+            "records": topic.size,
+            "bookmark": topic.bookmark(topic.positions),
+            "loading": topic.loading,
+            "changes": topic.changes_applied,
+            "lag": self._state.lag(topic),
+            "newest_seconds": _seconds_since(topic.changed_time),
+            "subscriptions": self._context.dispatcher.live_in(definition.name),
+        }
+
+    async def clients(self, request: HttpRequest) -> Response:
+        """List the connected clients."""
+        if not request.state.identity.rights.is_admin:
+            return refused(SowlineError(NOT_ENTITLED, "expected a user with a role that is `admin`"))
+        return JSONResponse(await self._clients.listed())
+
+    async def sow(self, request: HttpRequest) -> Response:
+        """Stream the records that match as NDJSON, one a line; the header Sowline-Bookmark names the instant."""
+        try:
+            query = await self._query(request)
+            await query.begin()
+            lines = _lines(query)
+            first = await anext(lines, b"")
+        except SowlineError as error:
+            return refused(error)
+        headers = {"Sowline-Bookmark": query.bookmark}
+        body = _with_first(first, lines)
+        return StreamingResponse(body, media_type=NDJSON, headers=headers)
+
+    async def explain(self, request: HttpRequest) -> Response:
+        """Report the access path that a query would take in each topic, and what it would find there."""
+        try:
+            query = await self._query(request)
+            access_paths = await query.explained()
+        except SowlineError as error:
+            return refused(error)
+        return JSONResponse({"bookmark": query.bookmark, "access_paths": access_paths})
+
+    async def record(self, request: HttpRequest) -> Response:
+        """Answer with one record by its key, or with its timeline."""
+        try:
+            path = request.scope.get("raw_path", b"").decode("latin-1")
+            address = read_address(path, self._state.topics)
+            if address.what == "timeline":
+                return await self._timeline(address, request)
+            if address.what:
+                raise HTTPException(404)
+            return self._read_record(address, request)
+        except SowlineError as error:
+            return refused(error)
+
+    def _read_record(self, address: Address, request: HttpRequest) -> Response:
+        """Answer with the record; the header Sowline-Bookmark names the instant."""
+        _parameters(request, ())
+        rights = _rights(request)
+        topic = one_topic(self._state, address.topic, rights.read)
+        headers = {"Sowline-Bookmark": topic.bookmark(topic.positions)}
+        return Response(
+            read_record(topic, address.key, rights.read.of(address.topic)),
+            media_type="application/json",
+            headers=headers,
+        )
+
+    async def _timeline(self, address: Address, request: HttpRequest) -> Response:
+        """Answer with the timeline of a document."""
+        wanted = timeline_request_of(self._state, _timeline_request(address, request), _rights(request))
+        await check_newest(self._context, wanted.topic, wanted.awaited)
+        await wait_for_replica(self._state, wanted.topic, wanted.awaited)
+        timeline = await self._context.timelines.read(wanted)
+        return Response(timeline.answer, media_type="application/json")
+
+    async def write(self, command: str, request: HttpRequest) -> Response:
+        """Write commands, as a step of the trace that the request is part of, if it is."""
+        parent = read_traceparent(request.headers.get(TRACEPARENT))
+        if parent is None:
+            return await self._written(command, request, {})
+        topic = request.path_params["topic"]
+        span = begin(command, topic, parent)
+        status = 500
+        try:
+            traceparent = parent if span is None else span.traceparent
+            answer = await self._written(command, request, {TRACEPARENT: traceparent})
+            status = answer.status_code
+        finally:
+            if span is not None:
+                span.end({"status": status}, None if status == 200 else f"answered with {status}")
+        return answer
+
+    async def _written(self, command: str, request: HttpRequest, more: Mapping[str, str]) -> Response:
+        """Write commands; answer with their bookmark once Kafka has them, or with their outcomes once applied."""
+        try:
+            given = {**more} | _parameters(request, (*PARAMETERS, *_OWN_PARAMETERS.get(command, ()), "ack"))
+            ack = given.pop("ack", "persisted")
+            if ack not in ("persisted", "processed"):
+                raise SowlineError("bad request", f"expected ack=persisted or ack=processed, got {ack!r}")
+            body = await _body(request, self._settings.frame_bytes_max)
+            topic, rights = request.path_params["topic"], _rights(request)
+            size = len(body) + FILTER_CHAR_BYTES * len(given.get("filter", ""))
+            writings = await in_worker_thread(
+                size, _posted, self._state, topic, command, given, body, _is_lines(request), rights
+            )
+        except SowlineError as error:
+            return refused(error)
+        self._rates.take(payer_of(request.scope), len(writings) - 1, time.monotonic())
+        pending = PendingCommands(self._context.publishing, writings)
+        try:
+            await pending.begin_with_turns()
+            answer: dict[str, Any] = {"commands": len(writings), "bookmark": await pending.persisted()}
+            if ack == "processed":
+                summary = await pending.summary()
+                answer |= {"outcomes": summary.outcomes, "records_deleted": summary.deleted}
+                if command == DELTA:
+                    answer["each"] = summary.each
+        except SowlineError as error:
+            return refused(error)
+        finally:
+            pending.end()
+        return JSONResponse(answer)
+
+    async def _query(self, request: HttpRequest) -> Query | GroupedQuery:
+        fields = await _fields(request, self._settings.frame_bytes_max)
+        sow = read_request(orjson.dumps({"command": "sow", "topic": request.path_params["topic"]} | fields))
+        rights = _rights(request)
+        checked = await in_worker_thread(bytes_to_read(sow), read_request_of, self._state, sow, rights)
+        query = query_at(self._context, sow, checked)
+        await wait_for_past(self._context, sow, rights)
+        return query
+
+
+def _rights(request: HttpRequest) -> Rights:
+    """Return what the user may do."""
+    rights: Rights = request.state.identity.rights
+    return rights
+
+
+def _readable_fields(read: Entitlements, topic: str) -> str | None:
+    """Return the select list of what may be read of a topic's records; None where that is all, or nothing."""
+    select = read.of(topic).select if topic in read else None
+    return None if select is None else select.text
+
+
+def _seconds_since(moment: int) -> float | None:
+    """Return how long ago a time in ms since 1970 was, by this machine's clock; None where it is 0, for never."""
+    return max(0.0, time.time() - moment / 1000) if moment else None
+
+
+def _parameters(request: HttpRequest, accepted: Sequence[str]) -> dict[str, str]:
+    """Return the query parameters; raises `bad request` for unknown ones."""
+    given = dict(request.query_params)
+    if unknown := given.keys() - set(accepted):
+        raise SowlineError(
+            "bad request", f"expected the parameters {', '.join(accepted)}, got {', '.join(sorted(unknown))}"
+        )
+    return given
+
+
+def _timeline_request(address: Address, request: HttpRequest) -> Request:
+    """Return what a GET asks of a timeline; raises `bad request` for parameters that it does not have."""
+    given: dict[str, Any] = dict(_parameters(request, TIMELINE_PARAMETERS))
+    limit = given.get("limit", "")
+    if limit.isascii() and limit.isdecimal():
+        given["limit"] = int(limit)
+    if given.get("reversed") in TRUTHS:
+        given["reversed"] = TRUTHS[given["reversed"]]
+    fields = {"command": "timeline", "topic": address.topic, "key": address.key, **given}
+    return read_request(orjson.dumps(fields))
+
+
+_OWN_PARAMETERS = {SOW_DELETE: SELECTORS, DELTA: (KEY,)}
+"""Parameters of one command only."""
+
+
+def _is_lines(request: HttpRequest) -> bool:
+    """Whether a body is many records, one a line."""
+    return request.headers.get("content-type", "").partition(";")[0].strip() == NDJSON
+
+
+def _lines_of(body: bytes) -> list[bytes]:
+    return [line.strip() for line in body.splitlines() if line.strip()]
+
+
+def _posted(
+    state: ServedTopics,
+    topic: str,
+    command: str,
+    given: Mapping[str, str],
+    body: bytes,
+    is_lines: bool,
+    rights: Rights,
+) -> list[RequestedCommand]:
+    """Return the commands of a body: a record, or one a line; deltas for one document, or one a line."""
+    if command != DELTA:
+        records = _lines_of(body) if is_lines else [body] if body.strip() else []
+        return posted_writes(state, topic, command, given, records, rights, are_lines=is_lines)
+    if is_lines:
+        return posted_lines(state, topic, given, _lines_of(body), rights)
+    return posted_deltas(state, topic, given, body, rights)
+
+
+async def _fields(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
+    """Read a query's fields from the URL and the JSON body; raises `bad request` for unknown ones."""
+    fields: dict[str, Any] = {
+        name: int(text) if name in NUMBERS and text.isascii() and text.isdecimal() else text
+        for name, text in request.query_params.items()
+    }
+    if body := await _body(request, bytes_max):
+        try:
+            given = orjson.loads(body)
+        except orjson.JSONDecodeError as error:
+            raise SowlineError(
+                "bad request", why_not_json(body, error, "a JSON object as the body")
+            ) from error
+        if not isinstance(given, dict):
+            raise SowlineError("bad request", "expected a JSON object as the body")
+        fields |= given
+    if unknown := fields.keys() - SOW_FIELDS:
+        accepted = ", ".join(SOW_FIELDS)
+        raise SowlineError("bad request", f"expected the fields {accepted}, got {', '.join(sorted(unknown))}")
+    return fields
+
+
+async def _body(request: HttpRequest, bytes_max: int) -> bytes:
+    """Read the body; raises `too large` only at its end: a client reads no answer while it is still sending."""
+    body, size = bytearray(), 0
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size <= bytes_max:
+                body += chunk
+    except ClientDisconnect:
+        raise SowlineError("bad request", "the connection ended before the whole body had arrived") from None
+    if size > bytes_max:
+        raise SowlineError("too large", f"expected a body of at most {bytes_max} bytes, got {size}")
+    return bytes(body)
+
+
+async def _lines(query: Query | GroupedQuery) -> AsyncIterator[bytes]:
+    async for _, records in query.records():
+        yield b"".join([one_line(record) for record in records])
+
+
+async def _with_first(first: bytes, lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for more in lines:
+        yield more

@@ -1,0 +1,129 @@
+"""The sessions that are open, over WebSocket and as event streams: how many there may be, and what they share."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Protocol
+
+from starlette.requests import HTTPConnection
+from starlette.websockets import WebSocketDisconnect
+
+from query_service.access.authenticator import Authenticator
+from query_service.access.login_session import LoginSession, LoginSessions
+from query_service.context import ServiceContext
+from query_service.outbox.frame_batching import FrameBatching
+from query_service.outbox.outbox import Backlogs, Outbox
+from query_service.server.clients import Clients
+from query_service.server.session import Session
+from query_service.subscriptions.progress import TICKS
+from sowline.config.settings import Settings
+from sowline.errors import SowlineError
+from sowline.runtime.connections import Connections
+from sowline.version import __version__
+
+GOING_AWAY = 1001
+
+
+class Closable(Protocol):
+    """The connection of a session, as a WebSocket or as an event stream."""
+
+    async def close(self, code: int = ..., reason: str = ...) -> None:
+        """End it."""
+
+
+class OpenSessions:
+    """All sessions of a query service."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        context: ServiceContext,
+        connections: Connections,
+        authenticator: Authenticator,
+    ) -> None:
+        self._settings = settings
+        self._context = context
+        self._connections = connections
+        self._open: set[Closable] = set()
+        self._frame_batching = FrameBatching()
+        self._backlogs = Backlogs(settings.backlogs_bytes_max)
+        self.authenticator = authenticator
+        self.logins = LoginSessions(authenticator, settings.sessions_per_user_max)
+        self.clients = Clients()
+        self.refused = 0
+        """Connections that exceeded the limit."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @property
+    def limit(self) -> int:
+        """How many there may be: what the settings allow, as far as the file descriptors suffice."""
+        return min(self._settings.sessions_max, self._connections.budget.sessions)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether another session would exceed the limit."""
+        return max(len(self._open), self._connections.sessions) >= self.limit
+
+    def refusal(self) -> SowlineError:
+        """Count a connection that exceeds the limit; return what its client is sent."""
+        self.refused += 1
+        return SowlineError(
+            "busy",
+            f"this query service already has {self.limit} connections, its limit; try again later,"
+            " or use another query service",
+        )
+
+    def add(self, connection: Closable) -> None:
+        """Count a connection from now on."""
+        self._open.add(connection)
+        self._backlogs.outboxes = len(self._open)
+
+    def discard(self, connection: Closable) -> None:
+        """Count a connection no longer."""
+        self._open.discard(connection)
+        self._backlogs.outboxes = len(self._open)
+
+    def new_session(self, login: LoginSession) -> Session:
+        """Return a session with an outbox of its own; the caller closes it."""
+        outbox = Outbox(self._settings.backlog_bytes_max, self._frame_batching, self._backlogs)
+        return Session(self._context, outbox, login)
+
+    @contextlib.contextmanager
+    def served(self, connection: HTTPConnection, session: Session) -> Iterator[None]:
+        """List a client, and send it progress, as long as its session is served."""
+        client, agent = connection.client, connection.headers.get("user-agent", "")
+        address = "" if client is None else f"{client.host}:{client.port}"
+        sending = asyncio.get_running_loop().create_task(self._send_progress(session))
+        try:
+            with self.clients.with_(address, agent, session):
+                yield
+        finally:
+            sending.cancel()
+
+    async def _send_progress(self, session: Session) -> None:
+        """Send progress for subscriptions that were sent no message for about `progress_seconds`."""
+        while True:
+            await asyncio.sleep(self._settings.progress_seconds / TICKS)
+            await session.send_progress()
+
+    async def login_ended(self, login: LoginSession) -> SowlineError:
+        """Wait until the client has to leave, and return why."""
+        return await login.ended(self._settings.logon_seconds_max)
+
+    async def close_all(self) -> None:
+        """Tell every client that this server stops; they reconnect elsewhere with their bookmarks."""
+        for connection in list(self._open):
+            with contextlib.suppress(RuntimeError, WebSocketDisconnect):
+                await connection.close(GOING_AWAY, "the server is stopping")
+
+
+def login_headers(login: LoginSession) -> dict[str, str]:
+    """Return the headers that answer a handshake: what a client that has logged on by then should know."""
+    headers = {"Sowline-Version": __version__}
+    if login.user is not None:
+        headers["Sowline-Rights"] = login.identity.rights.digest
+    if login.expires_in is not None:
+        headers["Sowline-Expires-In"] = f"{login.expires_in:.3f}"
+    return headers

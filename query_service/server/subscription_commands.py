@@ -1,0 +1,287 @@
+"""The subscriptions of one session: how they begin, pause, report progress and end."""
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
+
+from query_service.outbox.group import acknowledge_done
+from query_service.query.read_request import (
+    PositionsByLog,
+    ReadRequest,
+    bookmark_range_of,
+    check_documents,
+    check_pace,
+    is_view,
+    only_topic,
+)
+from query_service.server.command_runner import QUERIES_MAX, CommandRunner, too_many_in_flight
+from query_service.server.query_commands import QueryCommands
+from query_service.subscriptions.progress import SubscriptionStatus
+from query_service.subscriptions.record_subscription import RecordSubscription
+from query_service.subscriptions.view_subscription import ViewSubscription
+from sowline.errors import SowlineError
+from sowline.model.bookmark import format_bookmark
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import failure, message
+
+SUBSCRIPTIONS_MAX = 10_000
+
+PROGRESS_CHUNK = 500
+"""Subscriptions that are looked at before others in the event loop get a turn."""
+
+
+class ServedSubscription(Protocol):
+    """What a session knows of a subscription, whether that is to records or to a view."""
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether its command is acknowledged, where that was asked for."""
+
+    @property
+    def is_querying(self) -> bool:
+        """Whether its snapshot is still being sent."""
+
+    async def run(self) -> bytes | None:
+        """Serve until cancelled or until its end; return the last message. Raises where it can't go on."""
+
+    def stop(self) -> None:
+        """Send nothing more, from now on."""
+
+    def pause(self) -> None:
+        """Send nothing more until `resume`."""
+
+    def resume(self) -> None:
+        """Go on from where it was paused."""
+
+    def quiet_position(self) -> PositionsByLog | None:
+        """Return its bookmark, if the client should be sent that now; None if not."""
+
+    def subscription_status(self) -> SubscriptionStatus:
+        """Return whether it is live, or how far behind."""
+
+    async def prove(self, request: Request) -> None:
+        """Send a checksum of what the client should hold; raises where there can't be one."""
+
+
+S = TypeVar("S", RecordSubscription, ViewSubscription)
+
+
+class _Entry(NamedTuple):
+    """A subscription, and the tasks in which it is served."""
+
+    request: Request
+    subscription: ServedSubscription
+    task: asyncio.Task[None]
+    checksum_tasks: set[asyncio.Task[None]]
+    """Those that compute a checksum of its view."""
+
+
+class SubscriptionCommands:
+    """The subscriptions of one session, by sub_id."""
+
+    def __init__(self, runner: CommandRunner, queries: QueryCommands) -> None:
+        self._runner = runner
+        self._context = runner.context
+        self._outbox = runner.outbox
+        self._queries = queries
+        self._entries: dict[str, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def statuses(self) -> Iterator[SubscriptionStatus]:
+        """Yield the status of each subscription; the oldest first."""
+        return (entry.subscription.subscription_status() for entry in self._entries.values())
+
+    # begin
+
+    def subscribe(self, request: Request, checked: ReadRequest) -> None:
+        """Begin a subscription; one with its sub_id is replaced, where the request says so."""
+        sub_id = request.id_of_subscription
+        replaced = self._replaced(request, sub_id)
+        subscription = self._new(request, checked, None if replaced is None else replaced.subscription)
+        if replaced is not None and not replaced.subscription.has_begun:
+            error = SowlineError("replaced", f"subscription {sub_id!r} was replaced before this began")
+            self._outbox.put(failure(replaced.request.command_id, error), (sub_id,))
+        self._end(sub_id)
+        serve = partial(self._serve, sub_id, subscription)
+        task = self._runner.start(request, serve, "processed", sub_id=sub_id)
+        self._entries[sub_id] = _Entry(request, subscription, task, set())
+        task.add_done_callback(lambda done: self._done(sub_id, task))
+
+    async def _serve(self, sub_id: str, subscription: ServedSubscription) -> None:
+        """Serve a subscription; forget it at its end, before its last message is sent."""
+        last = await subscription.run()
+        entry = self._entries.get(sub_id)
+        if last is not None and entry is not None and entry.subscription is subscription:
+            del self._entries[sub_id]
+            self._outbox.put(last, (sub_id,))
+
+    def _replaced(self, request: Request, sub_id: str) -> _Entry | None:
+        """Return the subscription that a new one replaces, if there is one; raises where it may not begin."""
+        if not sub_id:
+            raise SowlineError("invalid subid", "expected a sub_id or a command_id to name the subscription")
+        replaced = self._entries.get(sub_id)
+        if replaced is None and len(self._entries) >= SUBSCRIPTIONS_MAX:
+            raise SowlineError(
+                "too many subscriptions", f"expected at most {SUBSCRIPTIONS_MAX} on one connection"
+            )
+        if replaced is not None and not request.parsed_options.replace:
+            raise SowlineError(
+                "subid in use",
+                f"subscription {sub_id!r} exists already; unsubscribe it first, or replace it with that option",
+            )
+        return replaced
+
+    def _new(
+        self, request: Request, checked: ReadRequest, replaced: ServedSubscription | None
+    ) -> ServedSubscription:
+        """Return a new subscription; the one that it replaces is stopped by that."""
+        topics, selection = checked
+        check_documents(selection.options, topics)
+        bookmark_range = bookmark_range_of(request, topics)
+        to_view = is_view(request, selection)
+        check_pace(request, selection.options, is_view=to_view)
+        if replaced is not None and not bookmark_range.begins_now:
+            raise SowlineError(
+                "invalid bookmark",
+                f"expected no bookmark with replace, got {request.bookmark!r}: the new subscription goes on from the"
+                " position of the old one",
+            )
+        context, outbox = self._context, self._outbox
+        if to_view:
+            topic, view = only_topic(request, topics), _of_kind(ViewSubscription, replaced)
+            return ViewSubscription(context, outbox, request, topic, selection, bookmark_range, view)
+        records = _of_kind(RecordSubscription, replaced)
+        return RecordSubscription(context, outbox, request, topics, selection, bookmark_range, records)
+
+    # end
+
+    def unsubscribe(self, request: Request) -> None:
+        """End the subscriptions, and the query, that a request names."""
+        if not request.sub_id and not request.query_id:
+            raise SowlineError(
+                "invalid subid", "expected a sub_id (one, several with commas, or all) or a query_id"
+            )
+        ended = self._existing(request.sub_id) if request.sub_id else []
+        for sub_id in ended:
+            self._end(sub_id)
+        if request.query_id:
+            self._abort(request.query_id)
+        acknowledge_done(self._outbox, request, ended)
+
+    def _abort(self, query_id: str) -> None:
+        """End a query; a subscription whose snapshot it is ends with it."""
+        aborted = SowlineError("query aborted", f"query {query_id!r} was ended by unsubscribe")
+        self._queries.abort(query_id, aborted)
+        for sub_id, entry in list(self._entries.items()):
+            if entry.subscription.is_querying and entry.request.id_of_query == query_id:
+                self._end(sub_id)
+                self._outbox.put(failure(entry.request.command_id, aborted, sub_id=sub_id), (sub_id,))
+
+    def close(self) -> None:
+        """End all of them."""
+        for sub_id in list(self._entries):
+            self._end(sub_id)
+
+    def _end(self, sub_id: str) -> None:
+        entry = self._entries.pop(sub_id, None)
+        if entry is not None:
+            entry.subscription.stop()
+            entry.task.cancel()
+            for task in entry.checksum_tasks:
+                task.cancel()
+
+    def _done(self, sub_id: str, task: asyncio.Task[None]) -> None:
+        """Forget a subscription whose task has ended; another one may have its sub_id by now."""
+        entry = self._entries.get(sub_id)
+        if entry is not None and entry.task is task:
+            self._end(sub_id)
+
+    # in between
+
+    def pause(self, request: Request) -> None:
+        """Pause the subscriptions that a request names."""
+        paused = self._existing(request.sub_id)
+        for sub_id in paused:
+            self._entries[sub_id].subscription.pause()
+        acknowledge_done(self._outbox, request, paused)
+
+    def resume(self, request: Request) -> None:
+        """Let the subscriptions that a request names go on."""
+        resumed = self._existing(request.sub_id)
+        for sub_id in resumed:
+            self._entries[sub_id].subscription.resume()
+        acknowledge_done(self._outbox, request, resumed)
+
+    def heartbeat(self, request: Request) -> None:
+        """Start to compute a checksum of what the client of a subscription should hold."""
+        entry = self._entries.get(request.sub_id)
+        if entry is None:
+            raise SowlineError(
+                "invalid subid", f"expected the sub_id of one subscription, got {request.sub_id!r}"
+            )
+        if len(entry.checksum_tasks) >= QUERIES_MAX:
+            raise too_many_in_flight(f"{QUERIES_MAX} heartbeats of this subscription")
+        task = self._runner.start(request, partial(self._prove, entry.subscription, request), "processed")
+        entry.checksum_tasks.add(task)
+        task.add_done_callback(entry.checksum_tasks.discard)
+
+    async def _prove(self, subscription: ServedSubscription, request: Request) -> None:
+        await subscription.prove(request)
+        acknowledge_done(self._outbox, request, (request.sub_id,))
+
+    async def send_progress(self) -> None:
+        """Send the bookmarks of those subscriptions that were sent no message for a while; call it again and again.
+
+        A client whose outbox is full is sent them later.
+        """
+        if self._outbox.full:
+            return
+        due: dict[str, list[str]] = {}
+        for number, (sub_id, entry) in enumerate(list(self._entries.items()), 1):
+            if (positions := entry.subscription.quiet_position()) is not None:
+                due.setdefault(format_bookmark(positions), []).append(sub_id)
+            if number % PROGRESS_CHUNK == 0:
+                self._put_progress(due)
+                await asyncio.sleep(0)
+        self._put_progress(due)
+
+    def _put_progress(self, due: dict[str, list[str]]) -> None:
+        for bookmark, sub_ids in due.items():
+            self._outbox.put_behind(message("progress", sids=sub_ids, bookmark=bookmark), sub_ids)
+        due.clear()
+
+    def _existing(self, text: str) -> list[str]:
+        """Return the sub_ids that a command names; raises `invalid subid` where one of them does not exist."""
+        names = self._split_sub_ids(text)
+        unknown = [name for name in names if name not in self._entries]
+        if unknown or not text:
+            raise SowlineError(
+                "invalid subid",
+                f"expected a sub_id of this connection (one, several with commas, or all), got"
+                f" {', '.join(unknown) or 'none'}",
+            )
+        return list(dict.fromkeys(names))
+
+    def _split_sub_ids(self, text: str) -> list[str]:
+        if text == "all":
+            return list(self._entries)
+        if text.count(",") > SUBSCRIPTIONS_MAX:
+            raise SowlineError(
+                "invalid subid",
+                f"expected at most {SUBSCRIPTIONS_MAX} subscriptions, got {text.count(',') + 1}",
+            )
+        return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _of_kind(kind: type[S], replaced: ServedSubscription | None) -> S | None:
+    """Return the subscription to be replaced; raises `not supported` if it is of another kind."""
+    if replaced is None or isinstance(replaced, kind):
+        return replaced
+    raise SowlineError(
+        "not supported",
+        "a subscription to a page (top_n and skip_n) or to groups can only replace another such one, and no other"
+        " subscription can: unsubscribe the first",
+    )

@@ -1,0 +1,105 @@
+"""The writes of one session: `publish`, `delta_publish`, `delta`, `sow_delete`, and `flush`, which waits for them."""
+
+import asyncio
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
+
+from query_service.authorization.entitlements import Rights
+from query_service.outbox.group import acknowledge_done
+from query_service.server.command_runner import CommandRunner, Run, too_many_in_flight
+from query_service.server.worker_thread import THREAD_BYTES_MIN, bytes_to_read, in_worker_thread
+from query_service.topics.state import ServedTopics
+from query_service.writes.delta_requests import delta_of
+from query_service.writes.requests import PendingCommands, RequestedCommand, writes_of
+from sowline.errors import SowlineError
+from sowline.protocol.command import DELTA
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import ack, failure
+
+WRITES_MAX = 10_000
+"""Commands of one client whose outcome is not known yet."""
+
+
+class WriteCommands:
+    """The writes of one session whose outcome is not known yet."""
+
+    def __init__(self, runner: CommandRunner) -> None:
+        self._runner = runner
+        self._outbox = runner.outbox
+        self._state = runner.context.state
+        self._publishing = runner.context.publishing
+        self._pending: dict[asyncio.Task[None], asyncio.Event] = {}
+        """Their tasks, and whether Kafka has taken or refused each."""
+
+    def write(self, request: Request) -> Coroutine[Any, Any, None] | None:
+        """Send a command to Kafka; returns what must have been done before the next is taken, if anything."""
+        if len(self._pending) >= WRITES_MAX:
+            raise too_many_in_flight(f"{WRITES_MAX} commands")
+        if bytes_to_read(request) >= THREAD_BYTES_MIN:
+            return self._write_large(request)
+        self._send(request, _commands_of(self._state, request, self._runner.rights))
+        return None
+
+    async def _write_large(self, request: Request) -> None:
+        """Check a large command in the worker thread; those of other clients get turns meanwhile."""
+        try:
+            size, rights = bytes_to_read(request), self._runner.rights
+            self._send(request, await in_worker_thread(size, _commands_of, self._state, request, rights))
+        except SowlineError as error:
+            self._outbox.put(failure(request.command_id, error))
+
+    def _send(self, request: Request, commands: list[RequestedCommand]) -> None:
+        pending = PendingCommands(self._publishing, commands)
+        pending.begin()
+        settled = asyncio.Event()
+        task = self._start(request, partial(self._follow_up, request, pending, settled), settled)
+        task.add_done_callback(lambda done: pending.end())
+
+    def _start(self, request: Request, run: Run, settled: asyncio.Event) -> asyncio.Task[None]:
+        task = self._runner.start(request, run, "processed")
+        self._pending[task] = settled
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._pending.pop(task).set()
+
+    async def _follow_up(self, request: Request, pending: PendingCommands, settled: asyncio.Event) -> None:
+        """Report the outcome of commands that were written; a refusal even if no acknowledgement was requested."""
+        bookmark = await pending.persisted()
+        settled.set()
+        if "persisted" in request.acks:
+            self._outbox.put(ack("persisted", request.command_id, bookmark=bookmark))
+        summary = await pending.summary()
+        for kind in ("processed", "completed"):
+            if kind in request.acks:
+                outcome = ", ".join(summary.outcomes)
+                self._outbox.put(ack(kind, request.command_id, bookmark=bookmark, outcome=outcome))
+        if "stats" in request.acks:
+            self._outbox.put(ack("stats", request.command_id, **summary.stats))
+
+    def flush(self, request: Request) -> None:
+        """Wait for what became of the commands that are pending now."""
+        earlier, settled = dict(self._pending), asyncio.Event()
+        self._start(request, partial(self._run_flush, request, earlier, settled), settled)
+
+    async def _run_flush(
+        self, request: Request, earlier: dict[asyncio.Task[None], asyncio.Event], settled: asyncio.Event
+    ) -> None:
+        for persisted in earlier.values():
+            await persisted.wait()
+        settled.set()
+        if "persisted" in request.acks:
+            self._outbox.put(ack("persisted", request.command_id))
+        await asyncio.gather(*earlier)
+        acknowledge_done(self._outbox, request)
+
+    def close(self) -> None:
+        """Wait for none of them any longer."""
+        for task in tuple(self._pending):
+            task.cancel()
+
+
+def _commands_of(state: ServedTopics, request: Request, rights: Rights) -> list[RequestedCommand]:
+    return (delta_of if request.command == DELTA else writes_of)(state, request, rights)

@@ -1,0 +1,1 @@
+"""One subscription from its snapshot through catch-up or replay to live."""

@@ -1,0 +1,310 @@
+"""Resolving bookmarks: where in each partition a subscription begins that names a time, a list or a range.
+
+The positions are found before anything is sent: real ones, after which every change is available.
+"""
+
+import asyncio
+import time
+from typing import NamedTuple
+
+from confluent_kafka import TopicPartition
+
+from query_service.authorization.entitlements import Rights
+from query_service.context import ServiceContext
+from query_service.query.read_request import PositionsByLog, past_of, topics_of
+from query_service.subscriptions.catch_up import BookmarkExpired, ChangesAfter, events_between
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.config.kafka_options import KafkaConfig
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster
+from sowline.kafka.clients import consuming, read_range
+from sowline.model.bookmark import EPOCH, NOW, Positions
+from sowline.model.bookmark_range import BookmarkRange, Moment, Point
+from sowline.model.position import Position, before_the_log
+from sowline.protocol.changes_loader import Verdict, verdict
+from sowline.protocol.request import Request
+
+BEHIND_SECONDS_MAX = 10.0
+"""How long a replica is waited for that is behind a bookmark."""
+
+SOON_SECONDS = 1.0
+"""After so long of that, holes in the log are looked for."""
+
+ASK_SECONDS_MAX = 30.0
+"""How long Kafka may take for an answer."""
+
+BACK_RECORDS = 100
+"""Offsets of the log that are read at first to find the last record before another."""
+
+NTH_LAST = 2**31
+"""Above the number of any change that one log record makes."""
+
+
+class LogOffsets(NamedTuple):
+    """Where in a partition of the log records of a time begin, and where the log begins."""
+
+    first: int
+    start: int
+
+
+async def wait_for_replica(state: ServedTopics, topic: TopicState, positions: Positions) -> None:
+    """Wait for a replica that is behind a client's bookmark, but not for ever; raises `behind`."""
+    if not await state.wait_until_reached(topic, positions, BEHIND_SECONDS_MAX):
+        raise _behind(topic)
+
+
+def _behind(topic: TopicState) -> SowlineError:
+    position = topic.bookmark(topic.positions)
+    return SowlineError("behind", f"this replica stands at {position}, before the bookmark; try again later")
+
+
+async def check_eras(
+    context: ServiceContext, topics: list[TopicState], bookmark_range: BookmarkRange
+) -> None:
+    """Raise `invalid bookmark` where a range names a position in an era that the partition has not had, or `behind`.
+
+    A new era may be on its way to this replica: the position is refused once the replica has all that Kafka has now.
+    """
+    points = [point for point in (*bookmark_range.starts, bookmark_range.end) if isinstance(point, dict)]
+    for topic in topics:
+        log = topic.definition.log
+        newest: Positions = {}
+        for positions in (point.get(log, {}) for point in points):
+            newest |= {n: max(position, newest.get(n, position)) for n, position in positions.items()}
+        await check_newest(context, topic, newest)
+
+
+async def check_newest(context: ServiceContext, topic: TopicState, newest: Positions) -> None:
+    """Raise the same for the newest positions that are named in a topic's partitions."""
+
+    def unknown() -> list[int]:
+        return [n for n, position in newest.items() if position.era > topic.partitions[n].held.era]
+
+    if not unknown():
+        return
+    ends = await asyncio.to_thread(last_offsets, context.kafka, topic)
+
+    def has_all() -> bool:
+        return all(topic.partitions[n].next_offset >= ends[n] for n in unknown())
+
+    if not await context.state.wait_until(has_all, BEHIND_SECONDS_MAX):
+        raise _behind(topic)
+    for number in unknown():
+        era, log = topic.partitions[number].held.era, topic.definition.log
+        raise SowlineError(
+            "invalid bookmark",
+            f"expected a position of an era that partition {number} of {log} has had, up to {era}, got"
+            f" {newest[number]}; begin without a bookmark",
+        )
+
+
+async def begin_of(
+    context: ServiceContext, topics: list[TopicState], bookmark_range: BookmarkRange
+) -> PositionsByLog:
+    """Return where a span begins: of each partition the earliest of its starts, before the log if none names it.
+
+    Raises `BookmarkExpired` where a time can't be found any more, `behind`, and `invalid bookmark` where it is to
+    come.
+    """
+    positions: PositionsByLog = {topic.definition.log: {} for topic in topics}
+    for start in bookmark_range.starts:
+        for topic in topics:
+            held = positions[topic.definition.log]
+            for number, position in (
+                await _positions(context, topic, start, bookmark_range.takes_start)
+            ).items():
+                held[number] = min(position, held.get(number, position))
+    return {
+        topic.definition.log: {
+            partition.number: positions[topic.definition.log].get(partition.number, before_the_log())
+            for partition in topic.partitions
+        }
+        for topic in topics
+    }
+
+
+async def _positions(
+    context: ServiceContext, topic: TopicState, start: Point, takes_start: bool
+) -> Positions:
+    if isinstance(start, Moment):
+        ms, rest = divmod(start.microseconds, 1000)
+        first_ms = ms + bool(rest) if takes_start else ms + 1
+        return await before_time(context, topic, first_ms)
+    if start == NOW:
+        return topic.positions
+    if start == EPOCH:
+        return {partition.number: before_the_log() for partition in topic.partitions}
+    assert isinstance(start, dict)
+    named = start.get(topic.definition.log, {})
+    if not takes_start:
+        return named
+    await wait_for_replica(context.state, topic, named)
+    return await _real(context, topic, {number: _just_before(at) for number, at in named.items()})
+
+
+def _just_before(position: Position) -> Position:
+    era, offset, nth = position
+    return Position(era, offset, nth - 1) if nth else Position(era, offset - 1, NTH_LAST)
+
+
+async def wait_for_past(context: ServiceContext, request: Request, rights: Rights) -> None:
+    """Wait until the replica has all that it takes to answer a query of a time, if it is one; raises `behind`."""
+    if not request.bookmark:
+        return
+    topics = topics_of(context.state, request.topic, rights.read)
+    past = past_of(request.bookmark_range, request.parsed_options, topics)
+    if past is not None:
+        await wait_for_time(context, topics, past)
+
+
+async def wait_for_time(context: ServiceContext, topics: list[TopicState], ms: int) -> None:
+    """Wait until the replica has all that the log had at a time that has passed; raises `behind`."""
+    for topic in topics if ms / 1000 < time.time() else ():
+        if any(partition.time <= ms for partition in topic.partitions):
+            log, count = topic.definition.log, len(topic.partitions)
+            positions = await asyncio.to_thread(log_offsets_at, context.kafka, log, count, ms + 1)
+            await wait_applied(context, topic, positions)
+
+
+async def before_time(context: ServiceContext, topic: TopicState, first_ms: int) -> Positions:
+    """Return where each partition stands behind all changes that were before a time, given in ms."""
+    await _wait_for_clock(first_ms)
+    positions = await asyncio.to_thread(
+        log_offsets_at, context.kafka, topic.definition.log, len(topic.partitions), first_ms
+    )
+    await wait_applied(context, topic, positions)
+    raw: Positions = {}
+    for number, (first, start) in positions.items():
+        partition = topic.partitions[number]
+        era = partition.held.era
+        if partition.time < first_ms:
+            raw[number] = partition.held
+        elif first <= start and (era or start):
+            raise BookmarkExpired(topic, number, before_the_log(era))
+        else:
+            raw[number] = Position(era, first - 1, NTH_LAST)
+    return await _real(context, topic, raw)
+
+
+async def _wait_for_clock(first_ms: int) -> None:
+    """Wait until a time is there; one that is further away is refused."""
+    seconds = first_ms / 1000 - time.time()
+    if seconds > BEHIND_SECONDS_MAX:
+        raise SowlineError(
+            "invalid bookmark", "expected a time that has passed to begin at, got one that is still to come"
+        )
+    if seconds > 0:
+        await asyncio.sleep(seconds)
+
+
+async def _real(context: ServiceContext, topic: TopicState, raw: Positions) -> Positions:
+    """Return the positions that changes have: what the first change behind each comes after."""
+    after = ChangesAfter(context.kafka, topic, raw)
+    real: Positions = {}
+    for number in raw:
+        change = await after.first(number)
+        real[number] = topic.partitions[number].held if change is None else change.after
+    return real
+
+
+# what the log says of times
+
+
+def log_offsets_at(kafka: KafkaConfig, log: str, partitions: int, first_ms: int) -> dict[int, LogOffsets]:
+    """Ask Kafka where each partition's records of this time and later begin: at its end, if there are none."""
+    numbers = range(partitions)
+    cluster = Cluster(kafka)
+    with consuming(kafka) as consumer:
+        asked = [TopicPartition(log, number, first_ms) for number in numbers]
+        found = consumer.offsets_for_times(asked, timeout=ASK_SECONDS_MAX)
+    ends, starts = cluster.ends(log, numbers), cluster.starts(log, numbers)
+    return {
+        position.partition: LogOffsets(
+            position.offset if position.offset >= 0 else ends[position.partition], starts[position.partition]
+        )
+        for position in found
+    }
+
+
+async def wait_applied(context: ServiceContext, topic: TopicState, positions: dict[int, LogOffsets]) -> None:
+    """Wait until the replica has applied the log up to these offsets; raises `behind`."""
+    state = context.state
+    if await state.wait_until_reached(topic, _lasts(topic, positions), SOON_SECONDS):
+        return
+    await wait_for_replica(state, topic, await last_records(context, topic, positions))
+
+
+async def last_records(
+    context: ServiceContext, topic: TopicState, positions: dict[int, LogOffsets]
+) -> Positions:
+    """Return the position of the last record before each offset: the offset before it may be a hole."""
+    wanted = _lasts(topic, positions)
+    for number, (first, start) in positions.items():
+        if number in wanted and topic.partitions[number].held < wanted[number]:
+            last = await asyncio.to_thread(
+                _last_record, context.kafka, topic.definition.log, number, start, first
+            )
+            wanted[number] = Position(wanted[number].era, last)
+    return wanted
+
+
+def _lasts(topic: TopicState, positions: dict[int, LogOffsets]) -> Positions:
+    return {
+        number: Position(topic.partitions[number].held.era, first - 1)
+        for number, (first, start) in positions.items()
+        if first > start
+    }
+
+
+def _last_record(kafka: KafkaConfig, log: str, number: int, start: int, end: int) -> int:
+    back = BACK_RECORDS
+    while True:
+        begin = max(start, end - back)
+        batches = read_range(kafka, log, number, begin, end)
+        last = max((message.offset() or 0 for batch in batches for message in batch), default=None)
+        if last is not None or begin == start:
+            return -1 if last is None else last
+        back *= 10
+
+
+# what is left of the changes
+
+
+def first_offsets(kafka: KafkaConfig, topic: TopicState) -> dict[int, int]:
+    """Return where each partition of the changes topic begins."""
+    return Cluster(kafka).starts(topic.definition.changes, range(len(topic.partitions)))
+
+
+def last_offsets(kafka: KafkaConfig, topic: TopicState) -> dict[int, int]:
+    """Return the offset behind the last record of each partition of the changes topic."""
+    return Cluster(kafka).ends(topic.definition.changes, range(len(topic.partitions)))
+
+
+async def oldest(context: ServiceContext, topics: list[TopicState]) -> PositionsByLog:
+    """Return the oldest positions after which every change is available: after the last gap of each partition."""
+    positions: PositionsByLog = {}
+    for topic in topics:
+        held = topic.positions
+        starts = await asyncio.to_thread(first_offsets, context.kafka, topic)
+        for number, partition in enumerate(topic.partitions):
+            async with context.scans:
+                position = await _behind_last_gap(
+                    context, topic, number, starts[number], partition.next_offset
+                )
+            held[number] = held[number] if position is None else position
+        positions[topic.definition.log] = held
+    return positions
+
+
+async def _behind_last_gap(
+    context: ServiceContext, topic: TopicState, number: int, start: int, end: int
+) -> Position | None:
+    """Return the position after the last gap of a partition's changes between two offsets; None if there is none."""
+    position: Position | None = None
+    at: Position | None = None
+    async for events in events_between(context.kafka, topic, number, start, end):
+        for event in events:
+            if at is None or verdict(event, at) is Verdict.GAP:
+                position = event.after
+            at = event.position if at is None else max(at, event.position)
+    return position

@@ -1,0 +1,135 @@
+"""Where a subscription ends: at a bookmark, or at a time. Every change up to there is sent, and none after it."""
+
+import asyncio
+import time
+from typing import Protocol
+
+import structlog
+from confluent_kafka import KafkaException
+
+from query_service.context import ServiceContext
+from query_service.query.read_request import PositionsByLog
+from query_service.subscriptions.bookmark_resolver import last_records, log_offsets_at
+from query_service.topics.state import TopicState
+from sowline.model.bookmark import NOW, Positions
+from sowline.model.bookmark_range import BookmarkRange, Moment
+from sowline.model.position import Position
+from sowline.protocol.change import Change
+
+log = structlog.get_logger()
+
+GRACE_SECONDS = 0.2
+"""How long after a time Kafka is asked which of its records precede it: its clock may be another one."""
+
+ASK_AGAIN_SECONDS = 1.0
+
+
+class End(Protocol):
+    """The end of a subscription in one topic."""
+
+    def takes(self, number: int, change: Change) -> bool:
+        """Whether a change of a partition is before the end."""
+
+    def is_reached(self, number: int) -> bool:
+        """Whether the replica has everything of a partition that is before the end."""
+
+    def final_position(self, number: int, position: Position) -> Position:
+        """Return where a subscription stands at the end that was sent all before `position`."""
+
+    async def settle(self) -> None:
+        """Find out what has to be waited for."""
+
+
+Ends = dict[str, End]
+"""By log."""
+
+
+class EndAt:
+    """An end at a position; unless it `takes` that, the change there is after the end."""
+
+    def __init__(self, topic: TopicState, positions: Positions, *, takes: bool = True) -> None:
+        self._topic = topic
+        self.positions = positions
+        self.is_inclusive = takes
+
+    def takes(self, number: int, change: Change) -> bool:
+        """Whether a change of a partition is before the end."""
+        end = self.positions[number]
+        return change.position < end or (self.is_inclusive and change.position == end)
+
+    def is_reached(self, number: int) -> bool:
+        """Whether the replica has everything of a partition that is before the end."""
+        return self._topic.partitions[number].held >= self.positions[number]
+
+    def final_position(self, number: int, position: Position) -> Position:
+        """Return where a subscription stands at the end that was sent all before `position`."""
+        return min(position, self.positions[number]) if self.is_inclusive else position
+
+    async def settle(self) -> None:
+        """All is known."""
+
+
+class EndTime:
+    """An end at a time, maybe one to come: of the last change that is not after it."""
+
+    def __init__(self, context: ServiceContext, topic: TopicState, last_ms: int) -> None:
+        self._context = context
+        self._topic = topic
+        self._last_ms = last_ms
+        self._wanted: Positions | None = None
+
+    def takes(self, number: int, change: Change) -> bool:
+        """Whether a change of a partition is before the end."""
+        return change.time <= self._last_ms
+
+    def is_reached(self, number: int) -> bool:
+        """Whether the replica has everything of a partition that is before the end."""
+        wanted = self._wanted
+        return wanted is not None and (
+            number not in wanted or self._topic.partitions[number].held >= wanted[number]
+        )
+
+    def final_position(self, number: int, position: Position) -> Position:
+        """Return where a subscription stands at the end that was sent all before `position`."""
+        return position
+
+    async def settle(self) -> None:
+        """Once the time has passed, ask the log which of its records precede it."""
+        await asyncio.sleep(max(0.0, self._last_ms / 1000 + GRACE_SECONDS - time.time()))
+        topic, kafka = self._topic, self._context.kafka
+        while self._wanted is None:
+            try:
+                positions = await asyncio.to_thread(
+                    log_offsets_at, kafka, topic.definition.log, len(topic.partitions), self._last_ms + 1
+                )
+                self._wanted = await last_records(self._context, topic, positions)
+            except KafkaException as error:
+                log.warning("Kafka does not say where a time is", topic=topic.definition.name, why=str(error))
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+
+def ends_of(
+    context: ServiceContext, topics: list[TopicState], bookmark_range: BookmarkRange, now: PositionsByLog
+) -> Ends | None:
+    """Return where a span ends in each topic; None if it goes on. `now` is where the topics stand."""
+    end = bookmark_range.end
+    if end is None:
+        return None
+    if isinstance(end, Moment):
+        ms, rest = divmod(end.microseconds, 1000)
+        last_ms = ms if bookmark_range.takes_end or rest else ms - 1
+        return {topic.definition.log: EndTime(context, topic, last_ms) for topic in topics}
+    positions, takes = (now, True) if end == NOW else (end, bookmark_range.takes_end)
+    assert isinstance(positions, dict)
+    return {
+        topic.definition.log: EndAt(topic, dict(positions[topic.definition.log]), takes=takes)
+        for topic in topics
+    }
+
+
+def known_end(ends: Ends | None) -> PositionsByLog | None:
+    """Return the bookmark at which a subscription ends, if that is known."""
+    positions = {
+        log: end.positions for log, end in (ends or {}).items() if isinstance(end, EndAt) and end.is_inclusive
+    }
+    return positions if ends and len(positions) == len(ends) else None

@@ -1,0 +1,90 @@
+"""The live views that one subscription keeps open: its own, and for a while that of the one it replaces."""
+
+import asyncio
+
+from query_service.context import ServiceContext
+from query_service.live.dispatcher import ViewName
+from query_service.live.group_views import GroupPageView, GroupView
+from query_service.live.pages import PageView
+from query_service.live.view import LiveView, Viewer
+from query_service.query.query import Query
+from query_service.query.selection import Selection
+from query_service.topics.state import TopicState
+
+
+class OpenViews:
+    """Enters the view of a selection, which other subscriptions may share; the last to leave a view closes it."""
+
+    def __init__(
+        self, context: ServiceContext, topic: TopicState, selection: Selection, *, is_page: bool
+    ) -> None:
+        self._context = context
+        self._topic = topic
+        self._selection = selection
+        self._is_page = is_page
+        self._open: dict[ViewName, LiveView] = {}
+        self.view: LiveView | None = None
+        """The view that was entered."""
+
+    @property
+    def _name(self) -> ViewName:
+        options, filter = self._selection.options, self._selection.filter.text
+        order = self._selection.order.text if self._is_page else ""
+        return filter, ",".join(map(str, options.grouping)), options.projection, order, str(self._is_page)
+
+    def take_from(self, replaced: "OpenViews") -> None:
+        """Keep open what the replaced subscription did, until this one has entered its view."""
+        self._open = replaced.give_away()
+
+    def give_away(self) -> dict[ViewName, LiveView]:
+        """Return what is kept open; from now on the caller keeps it so."""
+        given, self._open = self._open, {}
+        return given
+
+    async def enter(self) -> LiveView:
+        """Return the view, and keep it open, and no other."""
+        view = await self._find()
+        if self._open.get(self._name) is not view:
+            view.users += 1
+        others = [name for name, open in self._open.items() if open is not view]
+        self._open = self._open | {self._name: view}
+        for name in others:
+            self._leave(name)
+        self.view = view
+        return view
+
+    def stop(self, viewer: Viewer) -> None:
+        """Send the viewer nothing more, and leave all views."""
+        if self.view is not None:
+            self.view.remove(viewer)
+            self.view = None
+        for name in list(self._open):
+            self._leave(name)
+
+    def _leave(self, name: ViewName) -> None:
+        view = self._open.pop(name)
+        view.users -= 1
+        if not view.users:
+            self._context.dispatcher.remove_view(self._topic.definition.name, name)
+            if view.filling is not None:
+                view.filling.cancel()
+
+    async def _find(self) -> LiveView:
+        """Return the view, if another subscription has it open; else make it as of an instant, and fill it."""
+        dispatcher, topic = self._context.dispatcher, self._topic
+        if (view := dispatcher.view(topic.definition.name, self._name)) is not None:
+            return view
+        query = Query([topic], Selection(self._selection.filter), self._context.limits)
+        await query.begin()
+        if (view := dispatcher.view(topic.definition.name, self._name)) is not None:
+            return view
+        made = self._new_view()
+        dispatcher.add_view(topic.definition.name, self._name, made)
+        made.filling = asyncio.get_running_loop().create_task(made.fill(query))
+        return made
+
+    def _new_view(self) -> LiveView:
+        if not self._selection.options.projection:
+            return PageView(self._topic, self._selection)
+        kind = GroupPageView if self._is_page else GroupView
+        return kind(self._topic, self._selection, self._context.limits.groups_max)

@@ -1,0 +1,49 @@
+"""How far a subscription has got: its status, and when its client is to be sent its bookmark. Pure."""
+
+from typing import Literal, NamedTuple
+
+from query_service.query.read_request import PositionsByLog
+from sowline.model.bookmark import Positions
+from sowline.protocol.request import Request
+
+State = Literal["beginning", "group", "live", "catching up", "paused", "paced"]
+"""`beginning`: not acknowledged yet; `group`: its records are being sent; `catching up`: it reads the changes at the
+client's own pace; `paced`: it sends one change after the other, because it has an end or a rate."""
+
+TICKS = 4
+"""Looks in a row at which no message was sent, before the bookmark is."""
+
+
+class SubscriptionStatus(NamedTuple):
+    """How one subscription stands now."""
+
+    request: Request
+    state: State
+    behind_positions: int
+    """Log records that the replica has applied and the client was not sent, over all partitions."""
+    behind_seconds: float
+    """How long ago it was level with its replica last; 0 where it is now."""
+
+
+def positions_between(sent: Positions, held: Positions) -> int:
+    """Return how many log offsets a client is behind a replica, over all partitions."""
+    return sum(
+        max(0, position.offset - sent[number].offset) for number, position in held.items() if number in sent
+    )
+
+
+class ProgressTimer:
+    """Looks at one subscription, again and again: its client is sent its bookmark if no message has named it."""
+
+    def __init__(self) -> None:
+        self._ticks = 0
+        self._sent: PositionsByLog = {}
+
+    def look(self, was_sent: bool, positions: PositionsByLog) -> bool:
+        """Tell whether to send the bookmark; `was_sent`: a message was sent since the last look."""
+        self._ticks = 0 if was_sent else self._ticks + 1
+        if self._ticks < TICKS or positions == self._sent:
+            return False
+        self._ticks = 0
+        self._sent = positions
+        return True

@@ -1,0 +1,123 @@
+"""Queries at a bookmark: the records exactly as they were after the changes that it names.
+
+The changes since are undone with the bodies before them. Where one of them is no longer to be had, or there are too
+many, the bookmark has expired.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from query_service.context import ServiceContext
+from query_service.index.rows import NOTHING_RARE, UNKNOWN_OFFSET, UNKNOWN_TIME, Rare
+from query_service.query.grouping import GroupedQuery
+from query_service.query.query import Query
+from query_service.query.read_request import (
+    ReadRequest,
+    bookmark_range_of,
+    check_documents,
+    no_sow,
+    only_topic,
+    query_of,
+)
+from query_service.query.selection import Selection
+from query_service.replica.history import Former
+from query_service.subscriptions.bookmark_resolver import begin_of, check_eras, wait_for_replica
+from query_service.subscriptions.catch_up import changes_since
+from query_service.topics.state import Past, TopicState
+from sowline.model.bookmark import Positions
+from sowline.model.bookmark_range import BookmarkRange
+from sowline.protocol.change import Change
+from sowline.protocol.request import Request
+
+
+def query_at(context: ServiceContext, request: Request, asked: ReadRequest) -> Query | GroupedQuery:
+    """Return the query that a request asks for, of now, of a time or of a bookmark.
+
+    Raises `no sow`, `invalid bookmark`, `no history` and `no documents`.
+    """
+    topics, selection = asked
+    bookmark_range = bookmark_range_of(request, topics) if request.bookmark else BookmarkRange()
+    if not any(topic.definition.has_sow for topic in topics):
+        raise no_sow(topics[0])
+    if (
+        bookmark_range.end is not None
+        or len(bookmark_range.starts) > 1
+        or not isinstance(bookmark_range.starts[0], dict)
+    ):
+        return query_of(request, asked, context.limits)
+    check_documents(selection.options, topics)
+    if selection.options.projection:
+        topic = only_topic(request, topics)
+        return GroupedQuery(
+            topic,
+            selection,
+            context.limits,
+            make=lambda plain: BookmarkQuery(context, topics, plain, bookmark_range),
+        )
+    return BookmarkQuery(context, topics, selection, bookmark_range)
+
+
+class BookmarkQuery(Query):
+    """A query whose instant is a bookmark in the past; `begin` it, then use it as any other."""
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        topics: Sequence[TopicState],
+        selection: Selection,
+        bookmark_range: BookmarkRange,
+    ) -> None:
+        super().__init__(topics, selection, context.limits)
+        self._context = context
+        self._bookmark_range = bookmark_range
+
+    async def begin(self) -> None:
+        """Find the positions, and undo what has changed since.
+
+        Raises `bookmark_expired`, `behind`, and `invalid bookmark` where that names an era that does not exist.
+        """
+        if self.topic_slices:
+            return
+        context, topics = self._context, list(self._topics)
+        await check_eras(context, topics, self._bookmark_range)
+        begin = await begin_of(context, topics, self._bookmark_range)
+        for topic in topics:
+            await wait_for_replica(context.state, topic, begin[topic.definition.log])
+        since = [(topic, begin[topic.definition.log]) for topic in topics]
+        while not self.topic_slices:
+            await self.prepare()
+            changes = await changes_since(context.kafka, since, context.limits.undo_max)
+            self._pasts = {
+                topic.definition.name: past_of_changes(topic, positions, found)
+                for (topic, positions), found in zip(since, changes, strict=True)
+            }
+            self.begin_now()
+        self.positions = {log: dict(positions) for log, positions in begin.items()}
+
+
+def past_of_changes(topic: TopicState, positions: Positions, changes: Sequence[tuple[int, Change]]) -> Past:
+    """Return what is to be put back of a topic for its records to be as they were before these changes.
+
+    The changes are all since the positions, those of a partition in order. When a record that they change had changed
+    last before is not known.
+    """
+    kept = changes if topic.definition.has_sow else ()
+    count = len(kept)
+    rare = {
+        at: Rare(known=change.known_before)
+        for at, (_, change) in enumerate(kept)
+        if change.previous is not None and change.known_before is not None
+    }
+    former = Former(
+        [change.sow_key for _, change in kept],
+        [change.previous for _, change in kept],
+        np.zeros(count, np.int64),
+        np.full(count, UNKNOWN_OFFSET, np.int64),
+        np.zeros(count, np.int64),
+        np.full(count, UNKNOWN_TIME, np.int64),
+        {at: of for at, of in rare.items() if of != NOTHING_RARE},
+    )
+    gained = sum((change.body is not None) - (change.previous is not None) for _, change in kept)
+    partitions = np.array([number for number, _ in kept], np.uint16)
+    return Past(dict(positions), len(topic.rows) - gained, former, partitions)

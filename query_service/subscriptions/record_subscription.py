@@ -1,0 +1,399 @@
+"""Serving one subscription: its snapshot if it has one, then catching up from there, then being live."""
+
+import asyncio
+import contextlib
+
+from fanout.engine.delivery import whole_payload
+from query_service.context import ServiceContext
+from query_service.cooperative import running, together
+from query_service.live.subscription import LiveSubscription
+from query_service.outbox.change_message import put_payload
+from query_service.outbox.group import Mark, acknowledge, acknowledge_processed, send_group
+from query_service.outbox.outbox import Outbox
+from query_service.query.query import Query
+from query_service.query.read_request import PositionsByLog, no_sow, past_of, subscription_of
+from query_service.query.selection import Result, Selection
+from query_service.subscriptions.bookmark_resolver import (
+    begin_of,
+    check_eras,
+    oldest,
+    wait_for_replica,
+    wait_for_time,
+)
+from query_service.subscriptions.catch_up import BookmarkExpired, CatchUp
+from query_service.subscriptions.end import Ends, ends_of, known_end
+from query_service.subscriptions.progress import ProgressTimer, State, SubscriptionStatus
+from query_service.subscriptions.replacement import HeldRecords, ReplacementQuery
+from query_service.subscriptions.replay import Replay
+from query_service.subscriptions.subscribed_topics import SubscribedTopics
+from query_service.subscriptions.view_checksum import send_records_checksum
+from query_service.topics.state import TopicState
+from sowline.errors import SowlineError
+from sowline.model.bookmark import format_bookmark
+from sowline.model.bookmark_range import BookmarkRange
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import ack
+
+GONE = ("bookmark_expired", "history expired")
+"""Why a begin may not be found any more."""
+
+
+class RecordSubscription:
+    """One subscription of a session, over one topic or several; `run` it in a task of its own.
+
+    It stops `replaced` and goes on in its stead; a mistake in the request is raised before that.
+    """
+
+    def __init__(
+        self,
+        context: ServiceContext,
+        outbox: Outbox,
+        request: Request,
+        topics: list[TopicState],
+        selection: Selection,
+        bookmark_range: BookmarkRange,
+        replaced: "RecordSubscription | None" = None,
+    ) -> None:
+        self._context = context
+        self._outbox = outbox
+        self._request = request
+        self._topics = topics
+        self._selection = selection
+        self._bookmark_range = bookmark_range
+        self._past = past_of(bookmark_range, selection.options, topics) if request.has_snapshot else None
+        self._begins_now = bookmark_range.begins_now or (
+            request.has_snapshot and bookmark_range.moment is not None and self._past is None
+        )
+        self._ends: Ends | None = None
+        self._query: Query | None = None
+        self.has_begun = False
+        """Whether its command is acknowledged, where that was asked for."""
+        options = selection.options
+        engine = subscription_of(request, selection)
+        sub_id = request.id_of_subscription
+        self._live = SubscribedTopics(outbox, sub_id, topics, engine, selection)
+        self._progress_timer = ProgressTimer()
+        self._flow: asyncio.Task[None] | None = None
+        self._going = asyncio.Event()
+        if not options.pause:
+            self._going.set()
+        self._replaying = set() if self._begins_now else self._live.logs
+        self._is_replacement = self._has_yet_to_replace = replaced is not None
+        self._held = None if replaced is None else replaced.held()
+        self._is_complete = request.has_snapshot or bookmark_range.is_return
+        self._owes_stats = request.has_snapshot and "stats" in request.acks
+        if self._begins_now and request.has_snapshot:
+            self._query = self._new_query()
+            if not self._is_replacement:
+                self._query.begin_now()
+
+    def _new_query(self) -> Query:
+        return Query(self._topics, self._selection, self._context.limits)
+
+    async def run(self) -> bytes | None:
+        """Serve until cancelled, or until the end that was asked for; return the last message then.
+
+        Raises where it can't go on.
+        """
+        if self._is_replacement:
+            expired = False
+            await self._take_over()
+        else:
+            expired = await self._take_up()
+        while True:
+            if expired:
+                await self._send_fresh_group()
+            try:
+                await self._go_on()
+                return self._completed()
+            except BookmarkExpired:
+                if not self._selection.options.reset:
+                    raise
+                self._leave()
+                expired = True
+
+    @property
+    def is_querying(self) -> bool:
+        """Whether its snapshot is still being sent."""
+        return self._query is not None
+
+    def stop(self) -> None:
+        """Send nothing more, from now on."""
+        self._going.clear()
+        self._leave()
+        if self._flow is not None:
+            self._flow.cancel()
+
+    def _leave(self) -> None:
+        self._live.leave(self._context.dispatcher)
+
+    def held(self) -> HeldRecords | None:
+        """Stop, and return what the client holds; None where that is unknown."""
+        self.stop()
+        if self._has_yet_to_replace:
+            return self._held
+        if not self.has_begun and not self._begins_now:
+            return None
+        held = HeldRecords(self._topics, self._selection, self._live.sent, self._is_complete)
+        return held if held.is_certain and not self.is_querying else None
+
+    # pausing, and reporting progress
+
+    @property
+    def _is_paused(self) -> bool:
+        return not self._going.is_set()
+
+    def pause(self) -> None:
+        """Send nothing more, and go back to where the client was sent everything; a group is sent to its end."""
+        self._going.clear()
+        if self._query is not None or not self.has_begun:
+            return
+        for live in self._live:
+            self._context.dispatcher.remove(live)
+            live.stand_at(live.sent)
+        if self._flow is not None:
+            self._flow.cancel()
+
+    def resume(self) -> None:
+        """Go on from there."""
+        self._going.set()
+
+    def quiet_position(self) -> PositionsByLog | None:
+        """Return where the subscription stands, if the client should be sent that now; None if not."""
+        if not self.has_begun or self.is_querying or self._is_paused:
+            return None
+        was_sent, sent = self._live.look(is_paced=self._is_paced), self._live.sent
+        return sent if self._progress_timer.look(was_sent, sent) else None
+
+    def subscription_status(self) -> SubscriptionStatus:
+        """Return how it stands now."""
+        live = self._live
+        return SubscriptionStatus(self._request, self._state, live.behind_positions, live.behind_seconds)
+
+    @property
+    def _state(self) -> State:
+        if not self.has_begun:
+            return "beginning"
+        if self.is_querying:
+            return "group"
+        if self._is_paused:
+            return "paused"
+        if self._is_paced:
+            return "paced"
+        return "live" if self._live.is_live else "catching up"
+
+    async def prove(self, request: Request) -> None:
+        """Send how many records the client should hold, in order with the messages; raises where that is unknown."""
+        if lacking := [topic for topic in self._topics if not topic.definition.has_sow]:
+            raise no_sow(lacking[0])
+        if self._is_paused or self._is_paced:
+            raise SowlineError(
+                "not supported",
+                "expected a subscription that is not paused and has neither an end nor a rate",
+            )
+        await send_records_checksum(self._context, self._outbox, request, self._live, self._selection)
+
+    # the begin
+
+    async def _take_up(self) -> bool:
+        """Begin with the snapshot, if there is one; return whether the client's bookmark is too old instead."""
+        expired = False
+        try:
+            await self._begin()
+        except SowlineError as error:
+            if error.reason not in GONE:
+                raise
+            expired = await self._begin_elsewhere(error)
+        self._find_end()
+        self._acknowledge()
+        if self._query is not None:
+            await self._send_group(self._query)
+        elif not expired:
+            self._acknowledge_no_group()
+        return expired
+
+    async def _begin(self) -> None:
+        """Go to the requested begin, and make sure that every change after it is available."""
+        await check_eras(self._context, self._topics, self._bookmark_range)
+        if self._past is not None:
+            await wait_for_time(self._context, self._topics, self._past)
+            self._query = Query(self._topics, self._selection, self._context.limits, at=self._past)
+        if self._query is not None:
+            await self._query.begin()
+            self._live.move_to(self._query.positions)
+        elif not self._begins_now:
+            self._live.move_to(await begin_of(self._context, self._topics, self._bookmark_range))
+        for live in self._live:
+            await wait_for_replica(self._context.state, live.topic, live.positions)
+            await CatchUp(self._context.kafka, live).check()
+
+    async def _begin_elsewhere(self, error: SowlineError) -> bool:
+        """Begin where the client wants to, as its bookmark expired; return whether that is with a fresh group."""
+        wanted = self._selection.options.bookmark_not_found
+        has_snapshot = self._query is not None
+        self._query = None
+        if wanted == "reset":
+            return True
+        if wanted == "fail" or (wanted == "epoch" and has_snapshot):
+            raise error
+        if wanted == "now":
+            self._query = self._new_query() if has_snapshot else None
+            positions = self._live.applied
+        else:
+            positions = await oldest(self._context, self._topics)
+        self._live.move_to(positions)
+        if self._query is not None:
+            await self._query.begin()
+            self._live.move_to(self._query.positions)
+        return False
+
+    def _find_end(self) -> None:
+        """Find out where it ends: if that is now, then at the instant of its begin."""
+        now = self._live.positions if self._begins_now else self._live.applied
+        self._ends = ends_of(self._context, self._topics, self._bookmark_range, now)
+
+    async def _take_over(self) -> None:
+        """Turn what the client of the replaced subscription holds into what this one shows."""
+        query, mark = await self._replacing_query()
+        self._has_yet_to_replace = False
+        self._live.move_to(query.positions)
+        self._find_end()
+        self._acknowledge()
+        if isinstance(query, ReplacementQuery) and self._selection.options.oof:
+            await self._send_leaving(query)
+        if self._request.has_snapshot:
+            await self._send_group(query, mark)
+        else:
+            self._acknowledge_no_group()
+        self._query = None
+
+    async def _replacing_query(self) -> tuple[Query, Mark]:
+        context = self._context
+        if self._held is not None and (self._held.is_complete or not self._request.has_snapshot):
+            replacement = ReplacementQuery(
+                self._held, self._topics, self._selection, context.limits, context.kafka
+            )
+            self._query = replacement
+            with contextlib.suppress(BookmarkExpired):
+                await replacement.evaluate()
+                return replacement, "replace"
+        self._query = query = self._new_query()
+        await query.begin()
+        return query, "reset"
+
+    async def _send_leaving(self, query: ReplacementQuery) -> None:
+        """Send which records the client should drop; if a group follows, they belong to the same step."""
+        request, to = self._request, self._live.first
+        for number, (topic, key, delivery) in enumerate(query.leaving, 1):
+            await self._outbox.wait_turn()
+            more = request.has_snapshot or number < len(query.leaving)
+            payload = whole_payload(key, delivery, to.form, None)
+            bookmark = query.bookmark_before if more else query.bookmark
+            put_payload(to, topic, payload, bookmark, more=more)
+
+    def _acknowledge(self) -> None:
+        self.has_begun = True
+        end = known_end(self._ends)
+        acknowledge_processed(
+            self._outbox,
+            self._request,
+            bookmark=self._bookmark,
+            up_to="" if end is None else format_bookmark(end),
+            sub_id=self._sub_id,
+        )
+
+    @property
+    def _sub_id(self) -> str:
+        return self._request.id_of_subscription
+
+    @property
+    def _bookmark(self) -> str:
+        return format_bookmark(self._live.sent)
+
+    async def _send_fresh_group(self) -> None:
+        """Send the records as they are now, marked as a reset: what the client held before is void."""
+        self._query = query = self._new_query()
+        await query.begin()
+        self._live.move_to(query.positions)
+        await send_group(self._outbox, self._request, query, "reset")
+        self._acknowledge_group(query, is_completed=False)
+        self._query = None
+
+    async def _send_group(self, query: Query, mark: Mark = None) -> None:
+        await send_group(self._outbox, self._request, query, mark)
+        self._acknowledge_group(query, is_completed=not self._replaying and self._ends is None)
+        self._query = None
+
+    def _acknowledge_group(self, query: Query, *, is_completed: bool) -> None:
+        """Acknowledge a group that was sent; of several, `stats` counts the first."""
+        result = query.result if self._owes_stats else None
+        acknowledge(self._outbox, self._request, query.bookmark, result, is_completed=is_completed)
+        self._owes_stats = False
+
+    def _acknowledge_no_group(self) -> None:
+        """Acknowledge that there is no group, and, from now on, nothing to replay."""
+        if self._begins_now and self._ends is None and "completed" in self._request.acks:
+            self._outbox.put(self._completed(), (self._sub_id,))
+        if self._owes_stats:
+            self._outbox.put(ack("stats", self._request.command_id, **Result().stats), (self._sub_id,))
+        self._owes_stats = False
+
+    # what comes after it
+
+    @property
+    def _is_paced(self) -> bool:
+        return self._ends is not None or self._selection.options.rate is not None
+
+    async def _go_on(self) -> None:
+        """Send changes, except while it is paused; returns at the end."""
+        while True:
+            await self._going.wait()
+            self._flow = flow = asyncio.ensure_future(self._send_changes())
+            try:
+                await asyncio.wait((flow,))
+            finally:
+                flow.cancel()
+            if not flow.cancelled():
+                flow.result()
+                return
+
+    async def _send_changes(self) -> None:
+        if self._is_paced:
+            await self._keep_pace()
+        else:
+            await together(self._stay_live(live) for live in self._live)
+
+    async def _keep_pace(self) -> None:
+        """Send one change after the other, up to the end; then the subscription is over."""
+        count = self._context.dispatcher.count
+        conflated = [live.conflated for live in self._live if live.conflated is not None]
+        rate = self._selection.options.rate
+        async with running(one.run(count) for one in conflated):
+            await Replay(self._context, list(self._live), self._ends, rate, self._caught_up).run()
+        for one in conflated:
+            count(one.flush())
+
+    async def _stay_live(self, live: LiveSubscription) -> None:
+        """Catch up and be live, and again whenever the client was too slow for that."""
+        dispatcher = self._context.dispatcher
+        if live.conflated is None:
+            await self._follow(live)
+        else:
+            await together([self._follow(live), live.conflated.run(dispatcher.count)])
+
+    async def _follow(self, live: LiveSubscription) -> None:
+        while True:
+            await CatchUp(self._context.kafka, live).run(self._context.dispatcher)
+            self._caught_up(live)
+            await live.fell_behind()
+
+    def _caught_up(self, live: LiveSubscription | None = None) -> None:
+        """Acknowledge once, if requested, that all changes from before the subscription began were sent."""
+        if not self._replaying:
+            return
+        self._replaying = self._replaying - {live.log} if live is not None else set()
+        if not self._replaying and self._ends is None and "completed" in self._request.acks:
+            self._outbox.put(self._completed(), (self._sub_id,))
+
+    def _completed(self) -> bytes:
+        return ack("completed", self._request.command_id, bookmark=self._bookmark, sub_id=self._sub_id)

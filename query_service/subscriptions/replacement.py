@@ -1,0 +1,187 @@
+"""Replacing a subscription in place: what its client holds, and what turns that into what it asks for now."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import structs
+
+from fanout.engine.subscription import MATCH, OOF, ChangeView, Delivery, entitled, is_sent_before, left
+from query_service.index.access_path import NO_ROWS
+from query_service.index.rows import RowNumbers
+from query_service.query.query import Query
+from query_service.query.read_request import PositionsByLog, live_filter
+from query_service.query.selection import QueryLimits, Selection
+from query_service.query.topic_slice import TopicSlice
+from query_service.subscriptions.catch_up import changes_since
+from query_service.topics.state import TopicState
+from sowline.config.kafka_options import KafkaConfig
+from sowline.errors import SowlineError
+from sowline.model.bookmark import format_bookmark
+from sowline.protocol.change import Change
+from sowline.protocol.request import Request
+
+
+def check_page_restated(before: Request, now: Request) -> None:
+    """Raise unless a request that replaces a page restates its `top_n`, `skip_n` and, if it had one, `order_by`.
+
+    An option left out would silently mean another page. Raises `invalid top_n`, `invalid skip_n` or
+    `invalid order by`.
+    """
+    if before.skip_n is None:
+        return
+    for name in ("top_n", "skip_n", "order_by"):
+        had, has = getattr(before, name), getattr(now, name)
+        if had not in (None, "") and has in (None, ""):
+            raise SowlineError(
+                f"invalid {name.replace('order_by', 'order by')}",
+                f"expected {name} in the command that replaces a page with {name} {had!r}, got none; restate it,"
+                " or unsubscribe first",
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRecords:
+    """What the client of a subscription holds: the records that match, as of its positions in each log.
+
+    Unless `is_complete` it was sent those of them only that changed since it began.
+    """
+
+    topics: list[TopicState]
+    selection: Selection
+    positions: PositionsByLog
+    is_complete: bool
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is known: not of a snapshot with a limit, nor where a filter depends on the moment."""
+        return self.selection.top_n is None and is_sent_before(self.selection.filter)
+
+
+class Leaving(NamedTuple):
+    """A record that the client holds, and does not ask for any more."""
+
+    topic: str
+    sow_key: bytes
+    delivery: Delivery
+
+
+class ReplacementQuery(Query):
+    """The records of one instant that a client asks for and does not hold; `leaving` are the others.
+
+    `evaluate` it, then use it as any other query.
+    """
+
+    def __init__(
+        self,
+        held: HeldRecords,
+        topics: list[TopicState],
+        selection: Selection,
+        limits: QueryLimits,
+        kafka: KafkaConfig,
+    ) -> None:
+        super().__init__(topics, selection, limits)
+        self._held = held
+        self._before = Query(
+            held.topics, Selection(held.selection.filter, sow_keys=held.selection.sow_keys), limits
+        )
+        self._kafka = kafka
+        self._undo_max = limits.undo_max
+        self._matching: dict[str, RowNumbers] = {}
+        self._held_rows: dict[str, RowNumbers] = {}
+        self.leaving: list[Leaving] = []
+
+    @property
+    def bookmark_before(self) -> str:
+        """The bookmark of what the client holds."""
+        return format_bookmark(self._held.positions)
+
+    async def evaluate(self) -> None:
+        """Take the instant, and find out what differs at it.
+
+        Raises `BookmarkExpired` where it is unknown what the client holds.
+        """
+        changes = await self._begin_together()
+        changed = {
+            topic.definition.name: _Changed.of(topic, found)
+            for topic, found in zip(self._held.topics, changes, strict=True)
+        }
+        for topic_slice in self.topic_slices:
+            self._matching[topic_slice.name] = await _rows(super().matches_in(topic_slice), topic_slice)
+        for topic_slice in self._before.topic_slices:
+            rows = await _rows(self._before.matches_in(topic_slice), topic_slice)
+            held = np.setdiff1d(rows, changed[topic_slice.name].rows)
+            self._held_rows[topic_slice.name] = held
+            self._unchanged_leave(
+                topic_slice, np.setdiff1d(held, self._matching.get(topic_slice.name, NO_ROWS))
+            )
+        for topic in self._held.topics:
+            self._changed_leave(topic, changed[topic.definition.name])
+
+    async def _begin_together(self) -> list[list[tuple[int, Change]]]:
+        """Take one instant for both queries; return what has changed since the client's bookmark."""
+        held = self._held
+        positions = [(topic, held.positions[topic.definition.log]) for topic in held.topics]
+        while True:
+            await self.prepare()
+            await self._before.prepare()
+            changes = await changes_since(self._kafka, positions, self._undo_max)
+            if self.is_prepared and self._before.is_prepared:
+                self.begin_now()
+                self._before.begin_now()
+                return changes
+
+    def _unchanged_leave(self, topic_slice: TopicSlice, rows: RowNumbers) -> None:
+        captured = topic_slice.captured
+        for at in np.searchsorted(captured.rows, rows).tolist():
+            body = captured.bodies[at]
+            delivery = Delivery(OOF, body, MATCH, body, captured.rare_of(at).known)
+            self.leaving.append(Leaving(topic_slice.name, captured.keys[at], delivery))
+
+    def _changed_leave(self, topic: TopicState, changed: "_Changed") -> None:
+        before = live_filter(self._held.selection)
+        now = live_filter(self._selection) if topic in self._topics else None
+        for key, first in changed.first.items():
+            last = changed.last[key]
+            if not ChangeView(first, topic.metadata).matched_before(before):
+                continue
+            if now is None or not ChangeView(last, topic.metadata).matches_now(now):
+                delivery = left(structs.replace(last, previous=first.previous, correlation=None))
+                if (entitlement := self._held.selection.entitled.get(topic.definition.name)) is not None:
+                    delivery = entitled(delivery, entitlement)
+                self.leaving.append(Leaving(topic.definition.name, key, delivery))
+
+    def _slice_of(self, topic: TopicState) -> TopicSlice:
+        return TopicSlice.of(topic, replace(self._selection, top_n=None, skip_n=0))
+
+    async def matches_in(self, topic_slice: TopicSlice) -> AsyncIterator[RowNumbers]:
+        """Yield the records that match and that the client does not hold."""
+        rows = self._matching[topic_slice.name]
+        if self._held.selection.options.shows_like(self._selection.options):
+            rows = np.setdiff1d(rows, self._held_rows.get(topic_slice.name, NO_ROWS))
+        yield np.searchsorted(topic_slice.captured.rows, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changed:
+    """The records of a topic that have changed: their first change and their last one, and where they are now."""
+
+    first: dict[bytes, Change]
+    last: dict[bytes, Change]
+    rows: RowNumbers
+
+    @classmethod
+    def of(cls, topic: TopicState, changes: list[tuple[int, Change]]) -> "_Changed":
+        """Take it at the instant of the last change."""
+        first: dict[bytes, Change] = {}
+        for _, change in changes:
+            first.setdefault(change.sow_key, change)
+        last = {change.sow_key: change for _, change in changes}
+        return cls(first, last, np.sort(topic.rows.found(list(first))))
+
+
+async def _rows(positions: AsyncIterator[RowNumbers], topic_slice: TopicSlice) -> RowNumbers:
+    """The rows, in order, of all these indices."""
+    found = [some async for some in positions]
+    return np.sort(topic_slice.captured.rows[np.concatenate(found)]) if found else NO_ROWS

@@ -1,0 +1,54 @@
+"""The checksum of a view: how many records a client should hold at a bookmark, and the hash of their SOW keys."""
+
+from query_service.context import ServiceContext
+from query_service.outbox.outbox import Outbox
+from query_service.query.query import Query
+from query_service.query.selection import Selection
+from query_service.subscriptions.subscribed_topics import SubscribedTopics
+from sowline.protocol.request import Request
+from sowline.protocol.server_message import message
+
+
+async def send_records_checksum(
+    context: ServiceContext, outbox: Outbox, request: Request, live: SubscribedTopics, selection: Selection
+) -> None:
+    """Send the checksum of the records that match, in order with the messages; raises `query too long`.
+
+    Meanwhile the subscription is sent nothing else.
+    """
+    query = Query(live.topics, Selection(selection.filter, sow_keys=selection.sow_keys), context.limits)
+    while True:
+        await live.wait_live()
+        await query.prepare()
+        if live.is_live and query.begin_now():
+            break
+    live.flush()
+    live.leave(context.dispatcher)
+    try:
+        put_view_checksum(outbox, request, query.bookmark, *await view_checksum_of(query))
+    finally:
+        live.fall_behind()
+
+
+async def view_checksum_of(query: Query) -> tuple[int, int]:
+    """Return how many records a query finds that has begun, and their hash; raises `query too long`."""
+    records = hash = 0
+    async for topic_slice, rows in query.matches():
+        records += len(rows)
+        hash ^= topic_slice.captured.hash(rows)
+    return records, hash
+
+
+def put_view_checksum(outbox: Outbox, request: Request, bookmark: str, records: int, hash: int) -> None:
+    """Answer the request of a subscription with what its client should hold at this bookmark."""
+    outbox.put_behind(
+        message(
+            "progress",
+            command_id=request.command_id,
+            sids=[request.sub_id],
+            bookmark=bookmark,
+            records=records,
+            hash=f"{hash:016x}",
+        ),
+        (request.sub_id,),
+    )

@@ -1,0 +1,256 @@
+"""The thread that reads the changes topics and hands them, batch by batch, to the replicas' loop."""
+
+import asyncio
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+import structlog
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from query_service.cooperative import StepSize
+from query_service.replica.partition_replica import EventAtOffset, whole_records
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
+from sowline.kafka.clients import REPORT_ENDS, Behind, plain_consumer, poll_batch
+from sowline.protocol.change import read_event
+from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete, is_of
+
+log = structlog.get_logger()
+
+ChangesPartition = tuple[str, int]
+"""The name of a changes topic and the number of one of its partitions."""
+
+Batches = dict[ChangesPartition, list[EventAtOffset]]
+
+
+LOOK_SECONDS = 1.0
+"""How often a load that waits for its topic to be filled checks that it is still the same topic."""
+
+
+class TopicFollower:
+    """Reads whole changes topics from their start and goes on as they grow.
+
+    `take(batches)` is called in the event loop, one call after another, each with what arrived; the batches
+    of a partition end where a log record's changes end. `loaded(partitions)` is called in the loop once the load of
+    partitions is complete (`sowline.protocol.changes_loader`). `waiting()` names those that are not, because their
+    topic is empty or is being filled again.
+
+    A transient topic starts empty with the service, so its earlier changes are void. A partition of it that
+    no member of the group `workers` owns at the start is loaded once a worker has opened it, which writes an event.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        topics: Sequence[TopicDefinition],
+        take: Callable[[Batches], None],
+        loaded: Callable[[list[ChangesPartition]], None],
+        failed: Callable[[BaseException], None],
+        workers: str = "",
+    ) -> None:
+        self._kafka = kafka
+        self._topics = topics
+        self._take = take
+        self._loaded = loaded
+        self._failed = failed
+        self._workers = workers
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._held_back: Batches = defaultdict(list)
+        self._starts: dict[ChangesPartition, int] = {}
+        self._loading: dict[ChangesPartition, LoadProgress] = {}
+        self._incomplete: frozenset[ChangesPartition] = frozenset()
+        self._unopened: dict[ChangesPartition, int] = {}
+        """Where the changes of transient partitions ended when no worker owned them."""
+        self._look_at = 0.0
+        self._topic_ids: dict[str, str] = {}
+        self._pace = StepSize()
+        self._assigned: list[TopicPartition] = []
+        self.behind = Behind()
+        """Events that are in Kafka and not handed over yet."""
+
+    def start(self) -> None:
+        """Begin to read; call it in the event loop that shall be handed the batches."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop reading, and wait until that is so."""
+        self._stop.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:
+            log.error("following ended", why=repr(error))
+            self._call(self._failed, error)
+
+    def _follow(self) -> None:
+        self._cluster = Cluster(self._kafka)
+        for topic in self._topics:
+            await_answer(partial(self._look_up, topic), self._stop)
+        consumer = plain_consumer(self._kafka, REPORT_ENDS)
+        try:
+            self._assigned = [
+                TopicPartition(*partition, offset) for partition, offset in self._starts.items()
+            ]
+            consumer.assign(self._assigned)
+            while not self._stop.is_set():
+                messages = poll_batch(consumer, self._pace.records, 0.2, self._on_end)
+                if messages:
+                    self._hand_over(messages)
+                if self._loading:
+                    self._report_loaded()
+                self.behind.look(consumer, partial(self._reached, consumer))
+        finally:
+            consumer.close()
+
+    def _reached(self, consumer: Consumer) -> list[TopicPartition]:
+        """Return where a consumer stands in each partition, which it does not know itself before it has read."""
+        positions = consumer.position(self._assigned)
+        return [
+            max(pair, key=lambda found: found.offset) for pair in zip(self._assigned, positions, strict=True)
+        ]
+
+    def _look_up(self, topic: TopicDefinition) -> None:
+        """Find out where the changes of a topic begin and end, and which Kafka topic they are in."""
+        changes, partitions = topic.changes, range(topic.partitions)
+        starts = self._cluster.starts(changes, partitions)
+        self._starts |= {(changes, number): offset for number, offset in starts.items()}
+        topic_id = self._topic_ids[changes] = self._cluster.topic_id(changes)
+        lag = compaction_lag_ms(topic) / 1000
+        self._loading |= {
+            (changes, number): LoadProgress(topic_id, lag, topic.has_sow) for number in partitions
+        }
+        if topic.starts_empty:
+            self._find_unopened(topic)
+        self._aim(changes, partitions)
+
+    def _find_unopened(self, topic: TopicDefinition) -> None:
+        """Find the partitions that no worker owns: a worker that opens one writes after its present end."""
+        ends = self._cluster.ends(topic.changes, range(topic.partitions))
+        owned = self._cluster.owned(self._workers)
+        self._unopened |= {
+            (topic.changes, number): end for number, end in ends.items() if (topic.log, number) not in owned
+        }
+
+    def _has_opened(self, partition: ChangesPartition) -> bool:
+        """Whether a worker has opened the partition, and all that this has written is here."""
+        end = self._unopened.get(partition)
+        return end is None or (self._loading[partition].next_offset > end and not self._held_back[partition])
+
+    def _aim(self, changes: str, partitions: Iterable[int]) -> None:
+        """Load partitions up to the ends that they have now."""
+        now = time.monotonic()
+        for number, end in self._cluster.ends(changes, partitions).items():
+            self._loading[changes, number].aim(end, now)
+
+    def _hand_over(self, messages: list[Message]) -> None:
+        batches: Batches = {}
+        for message in messages:
+            partition = (message.topic() or "", message.partition() or 0)
+            event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
+            batches.setdefault(partition, []).append(EventAtOffset(message.offset() or 0, event))
+        for partition in batches.keys() & self._loading.keys():
+            offsets, events = zip(*batches[partition], strict=True)
+            self._loading[partition].saw(events, offsets)
+            self._loading[partition].read_up_to(offsets[-1] + 1)
+        batches = {
+            partition: ours
+            for partition, events in batches.items()
+            if (ours := self._ours(partition, events))
+        }
+        whole = {partition: self._whole(partition, events) for partition, events in batches.items()}
+        self._call(self._take, {partition: events for partition, events in whole.items() if events})
+
+    def _ours(self, partition: ChangesPartition, events: list[EventAtOffset]) -> list[EventAtOffset]:
+        topic_id = self._topic_ids[partition[0]]
+        return [placed for placed in events if is_of(placed.event, topic_id)]
+
+    def _whole(self, partition: ChangesPartition, events: list[EventAtOffset]) -> list[EventAtOffset]:
+        """Return what may be shown now, and hold back the changes of a log record that has not ended."""
+        whole, self._held_back[partition] = whole_records([*self._held_back[partition], *events])
+        return whole
+
+    def _on_end(self, topic: str, partition: int, offset: int) -> None:
+        if (load := self._loading.get((topic, partition))) is not None:
+            load.at_end(offset)
+
+    def _report_loaded(self) -> None:
+        """Report the partitions whose load is complete, and set a new target for those that took too long."""
+        now = time.monotonic()
+        phases = {partition: load.phase(now) for partition, load in self._loading.items()}
+        for (changes, number), phase in phases.items():
+            if phase is Phase.LATE:
+                log.warning("the load took long, and goes on", topic=changes, partition=number)
+                await_answer(partial(self._aim, changes, [number]), self._stop)
+        self._incomplete = frozenset(
+            partition for partition, phase in phases.items() if phase is Phase.INCOMPLETE
+        )
+        if self._incomplete and now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            self._require_same_topics()
+        done = [
+            partition
+            for partition, phase in phases.items()
+            if phase is Phase.COMPLETE and self._has_opened(partition)
+        ]
+        for partition in done:
+            del self._loading[partition]
+            self._unopened.pop(partition, None)
+        if done:
+            self._call(self._loaded, done)
+
+    def _require_same_topics(self) -> None:
+        """Raise where a topic that is waited for was deleted and created again: its new owner fills another one."""
+        for changes in {changes for changes, _ in self._incomplete}:
+            await_answer(partial(self._require_same_topic, changes), self._stop)
+
+    def _require_same_topic(self, changes: str) -> None:
+        if self._cluster.topic_id(changes) != self._topic_ids[changes]:
+            raise SowlineError(
+                "changes replaced",
+                f"{changes} was deleted and created again while it was loaded. Start again",
+            )
+
+    def waiting(self) -> str | None:
+        """Return a sentence that names the partitions whose topic is empty or is being filled again; None if none."""
+        names: dict[str, list[int]] = defaultdict(list)
+        for changes, number in self._incomplete:
+            names[changes].append(number)
+        sentences = [incomplete(changes, names[changes]) for changes in sorted(names)]
+        if unopened := sorted(self._unopened.keys() - self._incomplete):
+            listed = ", ".join(f"{changes} [{number}]" for changes, number in unopened)
+            sentences.append(
+                f"waiting for {listed}: a transient topic starts empty when a materializer opens it. Start a"
+                " materializer if none is running"
+            )
+        return "; ".join(sentences) or None
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        """Call in the event loop and wait for it: what is on its way is never more than one batch."""
+        done = threading.Event()
+
+        def call() -> None:
+            began = time.monotonic()
+            try:
+                function(*arguments)
+            finally:
+                self._pace.note(time.monotonic() - began)
+                done.set()
+
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(call)
+        except RuntimeError:  # the loop has ended: there is nothing left to report to
+            self._stop.set()
+            return
+        while not done.wait(0.5) and not self._stop.is_set():
+            pass

@@ -1,0 +1,1 @@
+"""Writes through the service: commands for the log, and their outcomes."""

@@ -1,0 +1,328 @@
+"""Requests that write: the commands that they ask for, and their outcomes."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import msgspec
+
+from query_service.authorization.entitlements import Rights
+from query_service.query.read_request import no_sow, one_topic, topics_of
+from query_service.replica.outcomes import CommandOutcome
+from query_service.topics.state import ServedTopics, TopicState
+from query_service.writes.publishing import CheckedCommand, PendingCommand, Publishing
+from query_service.writes.write_entitlements import check_write, entitled_to_delete
+from sowline.errors import SowlineError
+from sowline.filter import ALL, compile_filter, require_deterministic
+from sowline.model.bookmark import format_bookmark
+from sowline.model.position import Position
+from sowline.protocol.command import SOW_DELETE, split_keys
+from sowline.protocol.request import Request
+from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
+
+TURN_COMMANDS = 200
+"""Of one request, before others in the event loop get a turn."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def fields_of(request: Request) -> dict[str, Any]:
+    """Return what the headers of a request's command say."""
+    return {
+        "expiration": request.expiration,
+        "correlation": request.correlation_id or None,
+        "filter": request.filter or None,
+        "keys": request.sow_keys or None,
+        "key": request.sow_key or None,
+        "tags": request.tags,
+        "change_id": request.change_id or None,
+        "traceparent": read_traceparent(request.traceparent),
+    }
+
+
+def writes_of(state: ServedTopics, request: Request, rights: Rights) -> list["RequestedCommand"]:
+    """Return the commands that a request asks for, checked: a delete may be for several topics.
+
+    Raises the reason of whatever is wrong with them.
+    """
+    selectors = {"filter": request.filter, "sow_keys": request.sow_keys, "sow_key": request.sow_key}
+    topics = _topics_for(state, request.topic, request.command, request.data, selectors, rights)
+    body = bytes(request.data) or None
+    return [_writing(topic, request.command, body, fields_of(request), rights) for topic in topics]
+
+
+def _writing(
+    topic: TopicState, command: str, body: bytes | None, fields: Mapping[str, Any], rights: Rights
+) -> "RequestedCommand":
+    fields = entitled_to_delete(topic, fields, rights)
+    write = CheckedCommand.of(topic.definition, command, body, fields)
+    check_write(topic, write, fields, rights)
+    return RequestedCommand(topic, write, topic.size if _may_see_all(topic.definition.name, rights) else None)
+
+
+def _may_see_all(topic: str, rights: Rights) -> bool:
+    return topic in rights.read and rights.read.of(topic).filter == ALL
+
+
+def _topics_for(
+    state: ServedTopics,
+    name: str,
+    command: str,
+    data: object,
+    selectors: Mapping[str, object],
+    rights: Rights,
+) -> list[TopicState]:
+    """Return the topics that a command is for: only records can be deleted. Raises what it lacks or has too much."""
+    if command == SOW_DELETE:
+        topics = topics_of(state, name, rights.write)
+        kept = [topic for topic in topics if topic.definition.has_sow]
+        if not kept:
+            raise no_sow(topics[0])
+        _check_selector(**selectors, data=data)
+        return kept
+    if not data:
+        raise SowlineError("bad request", f"expected data to {command}, got none")
+    return [one_topic(state, name, rights.write)]
+
+
+def _check_selector(**selectors: object) -> None:
+    given = [name for name, selector in selectors.items() if selector]
+    if len(given) != 1 and given != ["sow_key", "data"]:
+        raise SowlineError(
+            "bad request",
+            f"expected exactly one of {', '.join(selectors)} to delete by (filter 1=1: every record), got"
+            f" {' and '.join(given) or 'none'}",
+        )
+    if filter := selectors.get("filter"):
+        require_deterministic(compile_filter(str(filter)), "the filter of a sow_delete")
+
+
+SOW_KEY = "sow_key"
+PARAMETERS = ("expiration", "correlation", "publisher", "sequence", "tags", "change_id", SOW_KEY)
+OF_ONE = ("sequence", "change_id", SOW_KEY)
+"""Parameters of one command, of which several can't have the same."""
+
+SELECTORS = ("filter", "keys")
+
+
+class _KeyedLine(msgspec.Struct, forbid_unknown_fields=True):
+    """One record of many, on a topic whose keys publishers give: also a line of what a `sow` answers."""
+
+    sow_key: str
+    data: msgspec.Raw = msgspec.Raw(b"")
+    updated_at: str = ""
+
+
+_read_line = msgspec.json.Decoder(_KeyedLine).decode
+
+
+def posted_writes(
+    state: ServedTopics,
+    topic_name: str,
+    command: str,
+    given: Mapping[str, str],
+    bodies: Sequence[bytes],
+    rights: Rights,
+    *,
+    are_lines: bool = False,
+) -> list["RequestedCommand"]:
+    """Return the commands that a POST asks for, all of them checked; `given` are its query parameters.
+
+    Where publishers give the keys, and the parameters have none, each of its lines is `{"sow_key": …, "data": …}`.
+    Raises the reason of whatever is wrong with them, naming the record of several.
+    """
+    selectors = {name: given.get(name) for name in (*SELECTORS, SOW_KEY)}
+    topics = _topics_for(state, topic_name, command, bodies, selectors, rights)
+    fields = fields_of_parameters(given, len(bodies))
+    keyed = are_lines and SOW_KEY not in given
+    return [
+        numbered(number, len(bodies), _of_body(topic, keyed), topic, command, body, fields, rights)
+        for topic in topics
+        for number, body in enumerate(bodies or (None,), 1)
+    ]
+
+
+def _of_body(topic: TopicState, keyed: bool) -> "Callable[..., RequestedCommand]":
+    """Return what reads a body: where publishers give the keys, and lines have them, a line with its key."""
+    definition = topic.definition
+    return _of_line if keyed and definition.has_sow and definition.key_rule.is_supplied else _writing
+
+
+def _of_line(
+    topic: TopicState, command: str, line: bytes | None, fields: Mapping[str, Any], rights: Rights
+) -> "RequestedCommand":
+    if line is None:
+        return _writing(topic, command, line, fields, rights)
+    try:
+        read = _read_line(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise SowlineError(
+            "bad request", f"expected an object with sow_key and data, for publishers give the keys: {error}"
+        ) from error
+    body = bytes(read.data) or None
+    if body is None and command != SOW_DELETE:
+        raise SowlineError("bad request", f"expected data to {command}, got none")
+    return _writing(topic, command, body, {**fields, "key": read.sow_key}, rights)
+
+
+def fields_of_parameters(given: Mapping[str, str], commands: int) -> dict[str, Any]:
+    """Return what the query parameters say of a number of commands; raises `bad request`."""
+    if commands > 1 and (single := [name for name in OF_ONE if name in given]):
+        raise SowlineError("bad request", f"expected one command with a {single[0]}, got {commands}")
+    return _fields_of(given)
+
+
+def _fields_of(given: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        expiration = float(given["expiration"]) if "expiration" in given else None
+    except ValueError:
+        raise SowlineError(
+            "bad request", f"expected an expiration in seconds, got {given['expiration']!r}"
+        ) from None
+    try:
+        keys = split_keys(given.get("keys", ""))
+    except ValueError as error:
+        raise SowlineError("bad request", str(error)) from None
+    texts = {
+        name: given.get(name)
+        for name in ("correlation", "publisher", "sequence", "filter", "change_id", TRACEPARENT)
+    }
+    return {
+        "expiration": expiration,
+        "keys": keys or None,
+        "key": given.get(SOW_KEY),
+        "tags": given.get("tags", ()),
+        **texts,
+    }
+
+
+def numbered(number: int, of: int, read: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    """Return what is read of one record; an error says which one of several it is."""
+    try:
+        return read(*given, **named)
+    except SowlineError as error:
+        if of <= 1:
+            raise
+        raise _of_one(number, of, error) from error
+
+
+def _of_one(number: int, of: int, error: SowlineError) -> SowlineError:
+    """Return an error that says which one of several records it is about."""
+    return SowlineError(error.reason, f"record {number} of {of}: {error.message}")
+
+
+@dataclass(slots=True)
+class RequestedCommand:
+    """One command of a request: where it goes, and how many records were there before.
+
+    `records` is None where the user may not see all records of the topic.
+    """
+
+    topic: TopicState
+    write: CheckedCommand
+    records: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSummary:
+    """What became of a request's commands."""
+
+    each: Sequence[str]
+    """The outcome of each command."""
+    deleted: int
+    records: int
+
+    @property
+    def outcomes(self) -> Mapping[str, int]:
+        """How many commands had each outcome."""
+        return Counter(self.each)
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """The counts of a `stats` acknowledgement."""
+        return {
+            "topic_matches": self.records,
+            "matches": self.deleted,
+            "records_returned": 0,
+            "records_deleted": self.deleted,
+        }
+
+
+class PendingCommands:
+    """Commands on their way, in the order written. What becomes of them is kept until `end`, which must be called."""
+
+    def __init__(self, publishing: Publishing, writings: Sequence[RequestedCommand]) -> None:
+        self._writings = writings
+        self._written: list[PendingCommand] = []
+        self._publishing = publishing
+
+    def begin(self) -> None:
+        """Write them all at once; where that can't be, those that were not written are not."""
+        for _ in self._portions():
+            continue
+
+    async def begin_with_turns(self) -> None:
+        """Write them, and let others have turns in between."""
+        for _ in self._portions():
+            await asyncio.sleep(0)
+
+    def _portions(self) -> Iterator[None]:
+        try:
+            for number, writing in enumerate(self._writings, 1):
+                self._written.append(self._publishing.write(writing.write))
+                if number % TURN_COMMANDS == 0:
+                    yield
+        except SowlineError:
+            self.end()
+            raise
+
+    def end(self) -> None:
+        """Stop waiting for them."""
+        ended, self._written = self._written, []
+        for written in ended:
+            written.end()
+
+    async def persisted(self) -> str:
+        """Wait until Kafka has them all; return the bookmark behind them."""
+        positions_by_log: dict[str, dict[int, Position]] = {}
+        for number, (writing, written) in enumerate(zip(self._writings, self._written, strict=True), 1):
+            partition, offset = await written.persisted()
+            era = writing.topic.partitions[partition].held.era
+            positions = positions_by_log.setdefault(writing.topic.definition.log, {})
+            positions[partition] = max(Position(era, offset), positions.get(partition, Position(era, -1)))
+            await _turn(number)
+        return format_bookmark(positions_by_log)
+
+    async def summary(self) -> WriteSummary:
+        """Wait for what became of them all; raises the reason of the first that was refused."""
+        outcomes: list[CommandOutcome] = []
+        for number, written in enumerate(self._written, 1):
+            try:
+                outcomes.append(await written.outcome())
+            except SowlineError as error:
+                if len(self._written) == 1:
+                    raise
+                raise _of_one(number, len(self._written), error) from error
+            await _turn(number)
+        each = [outcome.outcome for outcome in outcomes]
+        deleted = [outcome.deleted for outcome in outcomes]
+        return WriteSummary(each, sum(deleted), compared(self._writings, deleted))
+
+
+def compared(writings: Sequence[RequestedCommand], deleted: Sequence[int]) -> int:
+    """Return how many records commands were compared with: all of each topic.
+
+    Of a topic whose records the user may not all see, only those that were deleted count.
+    """
+    whole = {one.topic.definition.name: one.records for one in writings if one.records is not None}
+    hidden = (count for one, count in zip(writings, deleted, strict=True) if one.records is None)
+    return sum(whole.values()) + sum(hidden)
+
+
+async def _turn(number: int) -> None:
+    """Let others have a turn after every so many commands."""
+    if number % TURN_COMMANDS == 0:
+        await asyncio.sleep(0)

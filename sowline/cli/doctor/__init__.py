@@ -1,0 +1,1 @@
+"""`sowline doctor`: facts, checks and findings."""

@@ -1,0 +1,100 @@
+"""What a command asks services over HTTP: one GET at a time, with a limit in time and in bytes."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import httpx2
+import orjson
+
+from sowline.cli.connection import ConnectionOptions
+from sowline.errors import SowlineError
+
+ANSWER_SECONDS_MAX = 5.0
+BYTES_MAX = 64 << 20
+REDIRECTS_MAX = 10
+
+Numbers = Mapping[str, Mapping[tuple[tuple[str, str], ...], float]]
+"""Metrics: by name, and by their labels in order of their names."""
+
+
+class HttpAnswer(NamedTuple):
+    """An answer: its status, its headers in lower case, and its body."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def sentence(self) -> str:
+        """The message of a health endpoint; empty if there is none."""
+        try:
+            answer = orjson.loads(self.body)
+        except orjson.JSONDecodeError:
+            return ""
+        return str(answer.get("message", "")) if isinstance(answer, dict) else ""
+
+
+_PLAIN = ConnectionOptions()
+"""Without credentials; its TLS context is made once."""
+
+
+def get(url: str, connection: ConnectionOptions = _PLAIN) -> HttpAnswer:
+    """Ask a service; raises `not connected` if it does not answer, and `bad request` for a text that is no URL.
+
+    The token goes only to the API of records, and to nothing that an answer redirects to.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise SowlineError("bad request", f"expected a URL like http://127.0.0.1:8080, got {url!r}")
+    headers = {"Accept-Encoding": "identity"}
+    if urlsplit(url).path.startswith("/v1/") and (token := connection.read_token()):
+        headers["Authorization"] = f"Bearer {token}"
+    verify = connection.tls if url.startswith("https://") else _PLAIN.tls
+    try:
+        with httpx2.Client(timeout=ANSWER_SECONDS_MAX, verify=verify) as client:
+            return _follow(client, client.build_request("GET", url, headers=headers))
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+        raise SowlineError("not connected", f"expected a service at {url}, got: {error}") from error
+
+
+def _follow(client: httpx2.Client, request: httpx2.Request) -> HttpAnswer:
+    """Return the answer to a request, or to the request that it redirects to, without the token."""
+    for _ in range(REDIRECTS_MAX):
+        response = client.send(request, stream=True)
+        try:
+            if response.next_request is None:
+                return HttpAnswer(response.status_code, response.headers, _body(response))
+            request = response.next_request
+            request.headers.pop("Authorization", None)
+        finally:
+            response.close()
+    raise httpx2.TooManyRedirects(f"more than {REDIRECTS_MAX} redirects", request=request)
+
+
+def _body(response: httpx2.Response) -> bytes:
+    """Read a body, up to the limit: what comes after that is not read."""
+    body = bytearray()
+    for chunk in response.iter_raw():
+        body += chunk
+        if len(body) >= BYTES_MAX:
+            break
+    return bytes(body[:BYTES_MAX])
+
+
+def served_topics(answer: HttpAnswer) -> tuple[Mapping[str, Any], ...] | None:
+    """Return a query service's answer about its topics at `/v1/topics`; None if the answer is something else."""
+    try:
+        return tuple(orjson.loads(answer.body)["topics"]) if answer.status == 200 else None
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def read_metrics(text: str) -> Numbers:
+    """Read the metrics of a service; raises ValueError for anything else."""
+    from prometheus_client.parser import text_string_to_metric_families  # slow to import
+
+    numbers: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            numbers.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = sample.value
+    return numbers

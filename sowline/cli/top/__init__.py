@@ -1,0 +1,1 @@
+"""`sowline top`: topics, partitions and services, refreshed each second."""

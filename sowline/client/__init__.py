@@ -1,0 +1,1 @@
+"""The Python client: queries, subscriptions, local views and publishing."""

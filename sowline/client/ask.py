@@ -1,0 +1,109 @@
+"""What a query or subscription asks the server for, and the commands that ask for it. No I/O."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypedDict
+
+from sowline.model.bookmark_range import (
+    BookmarkRange,
+    Given,
+    bookmark_text,
+    parse_bookmark_range,
+    range_text,
+    split_range,
+)
+
+
+class Selecting(TypedDict, total=False):
+    """What a subscription may be asked for beside its topic, and asked for anew in place of what it is."""
+
+    filter: str
+    condition: str
+    options: str
+    batch_size: int
+    order_by: str
+    top_n: int | None
+    skip_n: int | None
+    sow_keys: Sequence[str]
+
+
+class Reading(Selecting, total=False):
+    """What a query or subscription may be asked for beside its topic; docs/client.md describes each."""
+
+    bookmark: Given
+    up_to: str | datetime
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What a stream asked the server for."""
+
+    command: str
+    topic: str
+    filter: str = ""
+    options: str = ""
+    bookmark: Given = ""
+    up_to: str | datetime = ""
+    batch_size: int = 10
+    order_by: str = ""
+    top_n: int | None = None
+    skip_n: int | None = None
+    sow_keys: Sequence[str] = ()
+    condition: str = ""
+
+    @property
+    def is_view(self) -> bool:
+        """Whether what comes is a page of a sorted set, or groups: not the changes of records by themselves."""
+        return self.skip_n is not None or "projection=" in self.options
+
+    @property
+    def has_no_group(self) -> bool:
+        """Whether nothing but changes comes: from now on, or after a bookmark that the caller holds a view at."""
+        return self.command != "sow" and (not self.command.startswith("sow") or self.bookmark_range.is_return)
+
+    @property
+    def bookmark_range(self) -> BookmarkRange:
+        """Where it begins and ends; raises `invalid bookmark`."""
+        return parse_bookmark_range(bookmark_text(self.bookmark), bookmark_text(self.up_to))
+
+    @property
+    def has_end(self) -> bool:
+        """Whether a subscription is over at some place."""
+        return self.command != "sow" and self.bookmark_range.end is not None
+
+    def afresh(self, end: str) -> "Ask":
+        """Return what to ask for to get the group as it is now, and what follows, with the same end."""
+        command = f"sow_and_{self.command.removeprefix('sow_and_')}"
+        return replace(self, command=command, bookmark="", up_to=end or self.up_to)
+
+    def going_on(self, place: str, end: str) -> "Ask":
+        """Return what to ask for after a place, with the same end; `end` says where that is, if that is known."""
+        given = None if end else split_range(bookmark_text(self.bookmark))
+        bookmark = place if given is None else range_text(place, given)
+        return replace(self, bookmark=bookmark, up_to=end or self.up_to)
+
+    def request(self, id: str) -> dict[str, Any]:
+        """Return the command as it goes on the wire."""
+        fields = {
+            "command": self.command,
+            "command_id": id,
+            "topic": self.topic,
+            "filter": self.filter,
+            "condition": self.condition,
+            "options": self.options,
+            "bookmark": bookmark_text(self.bookmark),
+            "up_to": bookmark_text(self.up_to),
+            "batch_size": self.batch_size,
+            "order_by": self.order_by,
+            "top_n": self.top_n,
+            "skip_n": self.skip_n,
+            "sow_keys": list(self.sow_keys),
+            "ack_type": "processed,completed",
+        }
+        return {name: value for name, value in fields.items() if value not in ("", None, [])}
+
+    def replacement_request(self, id: str, command_id: str) -> dict[str, Any]:
+        """Return the command that puts this in the place of the subscription of that id."""
+        options = f"replace,{self.options}".rstrip(",")
+        return self.request(command_id) | {"sub_id": id, "query_id": id, "options": options}

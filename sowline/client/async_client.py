@@ -1,0 +1,73 @@
+"""The asynchronous client: queries and subscriptions over one WebSocket, commands straight to Kafka."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sowline.client.connection import ServiceConnection
+from sowline.client.http_api import HttpClient
+from sowline.client.open_streams import OpenStreams
+from sowline.client.reading import RecordReading, Subscribing
+from sowline.client.writing import Writing
+from sowline.config.credentials import Credentials, Token
+from sowline.errors import SowlineError
+
+
+class AsyncClient(Subscribing, RecordReading, Writing):
+    """A client of a query service. Use it as an async context manager.
+
+    A lost connection is made again, and every subscription goes on from the last message that its caller
+    was given, without a gap and without a repeat. A subscription that lost its connection before its group
+    had ended begins the group again: a `group_begin` always says that the whole follows.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8080",
+        *,
+        kafka: str | None = None,
+        kafka_options: Mapping[str, str] | None = None,
+        publisher: str | None = None,
+        token: Token | None = None,
+        ca_file: str | Path | None = None,
+        cert_file: str | Path | None = None,
+        key_file: str | Path | None = None,
+    ) -> None:
+        super().__init__(kafka, kafka_options, publisher)
+        self._url = url.rstrip("/")
+        self._credentials = Credentials(token, ca_file, cert_file, key_file)
+        self._http = HttpClient(self._url, self._credentials, lambda: self._tls)
+        self._streams = OpenStreams()
+        self._connection = ServiceConnection(self._url, self._credentials, lambda: self._tls, self._streams)
+        self._streams.connection = self._connection
+
+    async def __aenter__(self) -> Self:
+        await self._connection.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Flush what was published, and end the connection, with all that was read from it."""
+        if self._publisher is not None:
+            await asyncio.to_thread(self._publisher.close)
+        self._streams.fail(SowlineError("disconnected", "the client was closed"))
+        await self._connection.close()
+        await self._http.close()
+
+    @property
+    def rights(self) -> str | None:
+        """The name of this client's rights: equal names, equal rights. None if the service does not send one."""
+        return self._connection.rights
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext | None:
+        """How the service is verified, if it is reached over TLS."""
+        return self._credentials.tls() if self._url.startswith(("https://", "wss://")) else None

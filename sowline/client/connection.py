@@ -1,0 +1,278 @@
+"""The WebSocket of a client: it is made again whenever it is lost, and logs on again before its token ends."""
+
+import asyncio
+import contextlib
+import itertools
+import ssl
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+import orjson
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from sowline.config.credentials import RENEW_AT, RENEW_SECONDS_MIN, Credentials
+from sowline.errors import SowlineError
+from sowline.protocol.client_message import Received, read_frame
+
+CONNECT_SECONDS_MAX = 30.0
+CLOSE_SECONDS_MAX = 1.0
+"""How long to wait for the end of a connection: nothing is lost if the service does not answer."""
+BACK_OFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+REPEAT_SECONDS = 0.2
+"""How long to wait before a request is sent again that the service could not serve yet."""
+SILENCE_SECONDS_MAX = 20.0
+
+LOGON = "logon"
+"""The id of the command that renews a logon; no stream has it."""
+
+Request = dict[str, Any]
+
+
+class Subscriptions(Protocol):
+    """What a connection carries: it hands over the messages, and asks for what to send on a new connection."""
+
+    async def receive(self, received: Received) -> None:
+        """Take a message of the service."""
+
+    def resume(self, *, is_void: bool) -> Iterator[Request]:
+        """Yield the requests to send first on a new connection.
+
+        If `is_void`, the client has other rights than before, and what subscribers hold is no longer valid.
+        """
+
+    def abandoned(self) -> list[Request]:
+        """Return the requests that end what its callers left while the connection was resumed."""
+
+    def fail(self, error: SowlineError) -> None:
+        """End everything: there will be no connection any more."""
+
+
+class ServiceConnection:
+    """Sends requests over a WebSocket, and reads from it for as long as the client is open."""
+
+    def __init__(
+        self,
+        url: str,
+        credentials: Credentials,
+        tls: Callable[[], ssl.SSLContext | None],
+        carried: Subscriptions,
+    ) -> None:
+        self._url = url
+        self._credentials = credentials
+        self._tls = tls
+        self._carried = carried
+        self._rights: str | None = None
+        self._renewal: asyncio.TimerHandle | None = None
+        self._failure: SowlineError | None = None
+        self._socket: ClientConnection | None = None
+        self._connected = asyncio.Event()
+        self._reader: asyncio.Task[None] | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+
+    # what the client calls
+
+    async def open(self) -> None:
+        """Connect, and begin to read; raises `not connected`, or the reason of a refusal."""
+        self._socket = await self._connect_within(CONNECT_SECONDS_MAX)
+        self._connected.set()
+        self._reader = asyncio.create_task(self._read_until_failure())
+
+    async def close(self) -> None:
+        """End the connection; what is still to be sent is dropped."""
+        for task in self._sending:
+            task.cancel()
+        if self._reader is not None:
+            self._reader.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._reader
+        if self._renewal is not None:
+            self._renewal.cancel()
+        if self._socket is not None:
+            await self._socket.close()
+
+    async def wait_until_open(self) -> None:
+        """Wait for a connection; raises why there will be none."""
+        await self._connected.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent now. If not, a later connection begins with those of all subscriptions."""
+        return self._connected.is_set()
+
+    @property
+    def rights(self) -> str | None:
+        """The name of this client's rights: equal names, equal rights. None if the service does not send one."""
+        return self._rights
+
+    async def send(self, request: Request) -> None:
+        """Send a request at once. If the connection is lost, a new one sends what must go on."""
+        assert self._socket is not None
+        with contextlib.suppress(ConnectionClosed):
+            await self._socket.send(orjson.dumps(request).decode())
+
+    def start(self, sending: Coroutine[Any, Any, None]) -> None:
+        """Send something while the reader goes on."""
+        task = asyncio.create_task(sending)
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+
+    async def send_later(self, request: Callable[[], Request | None]) -> None:
+        """Send a request after a pause, unless the connection is lost meanwhile: a new one asks by itself."""
+        socket = self._socket
+        await asyncio.sleep(REPEAT_SECONDS)
+        is_same = socket is self._socket and self.is_open
+        if is_same and (repeated := request()) is not None:
+            await self.send(repeated)
+
+    # reading
+
+    async def _read_until_failure(self) -> None:
+        try:
+            while True:
+                with contextlib.suppress(ConnectionClosed):
+                    await self._read()
+                self._connected.clear()
+                await self._reconnect()
+        except SowlineError as error:
+            self._break(error)
+        except Exception as error:
+            self._break(SowlineError("internal", f"the client could not go on: {error!r}"))
+
+    def _break(self, error: SowlineError) -> None:
+        """End everything; each caller that begins something gets the error."""
+        self._failure = error
+        self._connected.set()
+        self._carried.fail(error)
+
+    async def _read(self) -> None:
+        assert self._socket is not None
+        while True:
+            for received in read_frame(await self._receive(self._socket)):
+                if received.command_id == LOGON and received.command == "ack":
+                    await self._note_renewal(received)
+                else:
+                    await self._carried.receive(received)
+
+    @staticmethod
+    async def _receive(socket: ClientConnection) -> bytes:
+        """Return the next frame. A silent service is sent a ping, and the connection ends if no pong comes.
+
+        Only a reader that waits sends one: while a slow caller keeps us from reading, no pong could arrive.
+        """
+        pong = None
+        while True:
+            try:
+                async with asyncio.timeout(SILENCE_SECONDS_MAX):
+                    return await socket.recv(decode=False)
+            except TimeoutError:
+                if pong is not None and not pong.done():
+                    socket.transport.abort()
+                else:
+                    pong = asyncio.ensure_future(await socket.ping())
+
+    # connecting
+
+    async def _reconnect(self) -> None:
+        """Connect again, as often as it takes, and let every subscription go on from its bookmark."""
+        previous_rights = self._rights
+        self._socket = await self._connect_within(None)
+        is_void = previous_rights is not None and self._rights not in (previous_rights, None)
+        for request in self._carried.resume(is_void=is_void):
+            await self.send(request)
+        self._connected.set()
+        for request in self._carried.abandoned():
+            await self.send(request)
+
+    async def _connect_within(self, seconds: float | None) -> ClientConnection:
+        """Connect within so many seconds, or after any time; raises `not connected`, or the reason of a refusal.
+
+        If a token is refused and there may be another, a connection that is made again tries a few times more.
+        """
+        refusals = itertools.count(
+            1 if seconds is None and self._credentials.renews else len(BACK_OFF_SECONDS)
+        )
+        for pause in itertools.chain(BACK_OFF_SECONDS, itertools.repeat(BACK_OFF_SECONDS[-1])):
+            try:
+                return await self._connect()
+            except (OSError, InvalidHandshake, TimeoutError) as error:
+                refusal = _refusal(error)
+                if refusal is not None and next(refusals) >= len(BACK_OFF_SECONDS):
+                    raise refusal from None
+                if isinstance(error, ssl.SSLError) or (seconds is not None and seconds <= 0):
+                    raise SowlineError(
+                        "not connected", f"expected a query service at {self._url}: {error}"
+                    ) from error
+            except SowlineError as error:
+                if seconds is not None or error.reason != "auth unavailable":
+                    raise
+            await asyncio.sleep(pause)
+            seconds = None if seconds is None else seconds - pause
+        raise AssertionError("the pauses never end")
+
+    async def _connect(self) -> ClientConnection:
+        """Make a connection, with a fresh token, and note what the service sends about its logon."""
+        socket = await connect(
+            _websocket_url(self._url),
+            additional_headers=await self._credentials.headers(fresh=True),
+            ssl=self._tls(),
+            max_size=None,
+            compression=None,
+            ping_interval=None,
+            close_timeout=CLOSE_SECONDS_MAX,
+        )
+        if socket.response is not None:
+            headers = socket.response.headers
+            expires_in = headers.get("Sowline-Expires-In")
+            self._note_logon(headers.get("Sowline-Rights"), None if expires_in is None else float(expires_in))
+        return socket
+
+    # the logon
+
+    def _note_logon(self, rights: str | None, expires_in: float | None) -> None:
+        """Note how long a logon is valid; a token that ends is renewed before that, if there may be another."""
+        self._rights = rights or self._rights
+        if self._renewal is not None:
+            self._renewal.cancel()
+            self._renewal = None
+        if expires_in is not None and self._credentials.renews:
+            loop = asyncio.get_running_loop()
+            wait = max(expires_in * RENEW_AT, min(expires_in, RENEW_SECONDS_MIN))
+            self._renewal = loop.call_later(wait, lambda: self.start(self._renew()))
+
+    async def _renew(self) -> None:
+        """Log on again over the same connection with a fresh token; a new connection does so by itself."""
+        # Without a token the connection ends with the old one, and the next connection asks for one again.
+        with contextlib.suppress(SowlineError):
+            token = await self._credentials.token(fresh=True)
+            if self.is_open:
+                await self.send({"command": "logon", "command_id": LOGON, "token": token})
+
+    async def _note_renewal(self, answer: Received) -> None:
+        """Go on with the token that was accepted; if it was not, come back with a new connection."""
+        if answer.status == "success":
+            self._note_logon(answer.rights, answer.expires_in)
+        elif self._socket is not None:
+            await self._socket.close()
+
+
+def _refusal(error: Exception) -> SowlineError | None:
+    """Return the reason why a handshake was refused, if a retry would be refused as well."""
+    if not isinstance(error, InvalidStatus) or error.response.status_code not in (401, 403):
+        return None
+    try:
+        answer = orjson.loads(error.response.body or b"")
+        return SowlineError(answer["reason"], answer["message"])
+    except (ValueError, LookupError, TypeError):
+        return None
+
+
+def _websocket_url(url: str) -> str:
+    scheme, netloc, path, _, _ = urlsplit(url)
+    schemes = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+    if scheme not in schemes or not netloc:
+        raise SowlineError("bad request", f"expected a URL such as http://127.0.0.1:8080, got {url!r}")
+    return urlunsplit((schemes[scheme], netloc, f"{path}/v1", "", ""))

@@ -1,0 +1,81 @@
+"""The HTTP API of a query service as clients use it: one request, one answer."""
+
+import ssl
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote
+
+import httpx2
+import orjson
+
+from sowline.client.connection import CONNECT_SECONDS_MAX
+from sowline.config.credentials import Credentials
+from sowline.errors import SowlineError
+
+HTTP_SECONDS_MAX = 120.0
+IDLE_SECONDS_MAX = 2.0
+"""How long an idle connection is kept: the service ends it a little later, and it must not be used after that."""
+
+
+class HttpClient:
+    """Sends requests with the client's credentials; a token that is no longer valid is replaced once."""
+
+    def __init__(self, url: str, credentials: Credentials, tls: Callable[[], ssl.SSLContext | None]) -> None:
+        self._url = url
+        self._credentials = credentials
+        self._tls = tls
+
+    async def topics(self) -> dict[str, Any]:
+        """Return what the service answers about its topics."""
+        return await self._request("GET", f"{self._url}/v1/topics", timeout=CONNECT_SECONDS_MAX)
+
+    async def post(
+        self, topic: str, command: str, given: Mapping[str, str], body: bytes | None, type: str = ""
+    ) -> dict[str, Any]:
+        """Send a command for a topic; raises the service's error."""
+        url = f"{self._url}/v1/topics/{quote(topic)}/{command}"
+        headers = {"content-type": type} if type else {}
+        return await self._request("POST", url, headers, params=dict(given), content=body)
+
+    async def get_record(
+        self, topic: str, key: str, resource: str = "", given: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Ask for a record, or for a resource below it; raises the service's error."""
+        url = f"{self._url}/v1/topics/{quote(topic)}/records/{_quoted(key)}{resource}"
+        return await self._request("GET", url, params=dict(given or {}))
+
+    async def close(self) -> None:
+        """End the connections."""
+        if "_http" in self.__dict__:
+            await self._http.aclose()
+
+    @cached_property
+    def _http(self) -> httpx2.AsyncClient:
+        """A client that keeps connections: to make one takes longer than most answers."""
+        limits = httpx2.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS_MAX)
+        return httpx2.AsyncClient(limits=limits, timeout=HTTP_SECONDS_MAX, verify=self._tls() or True)
+
+    async def _request(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, **given: Any
+    ) -> dict[str, Any]:
+        own = {**(headers or {}), **await self._credentials.headers()}
+        response = await self._http.request(method, url, headers=own, **given)
+        if response.status_code == 401 and self._credentials.renews:
+            own |= await self._credentials.headers(fresh=True)
+            response = await self._http.request(method, url, headers=own, **given)
+        return _answer(response)
+
+
+def _answer(response: httpx2.Response) -> dict[str, Any]:
+    """Return the answer of a service; raises the error that it sends instead."""
+    answer = dict(orjson.loads(response.content))
+    if response.status_code != 200:
+        raise SowlineError(answer["reason"], answer["message"])
+    return answer
+
+
+def _quoted(key: str) -> str:
+    """Return a key as a step of a URL's path; dots alone would mean the parent directory."""
+    quoted = quote(key, safe="")
+    return quoted.replace(".", "%2E") if key in (".", "..") else quoted

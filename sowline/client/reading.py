@@ -1,0 +1,150 @@
+"""The reading methods of the asynchronous client: subscriptions over the WebSocket, single answers over HTTP."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Unpack
+
+import orjson
+
+from sowline.client.ask import Ask, Reading, Selecting
+from sowline.client.http_api import HttpClient
+from sowline.client.local_view import AsyncLocalView
+from sowline.client.open_streams import OpenStreams
+from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
+from sowline.client.stream import Stream
+from sowline.model.bookmark_range import Given, bookmark_text
+from sowline.protocol.client_message import Message
+
+EXPLAINED = ("bookmark", "filter", "condition", "options", "order_by", "top_n", "skip_n", "sow_keys")
+
+
+class Subscribing:
+    """Queries and subscriptions: each is a stream of messages."""
+
+    _streams: OpenStreams
+
+    def sow(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
+        """Yield the records that match at one instant, between a `group_begin` and a `group_end`."""
+        return self._read_all(Ask("sow", topic, **reading))
+
+    def subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
+        """Yield changes as they happen, from a bookmark on, or from the first step of the iteration on."""
+        return self._read_all(Ask("subscribe", topic, **reading))
+
+    def sow_and_subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
+        """Yield the records that match at one instant, then every change after it: no gap, no repeat."""
+        return self._read_all(Ask("sow_and_subscribe", topic, **reading))
+
+    def delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
+        """Yield changes as they happen; of a record that you hold, only the key fields and what has changed."""
+        return self._read_all(Ask("delta_subscribe", topic, **reading))
+
+    def sow_and_delta_subscribe(self, topic: str, **reading: Unpack[Reading]) -> AsyncIterator[Message]:
+        """Yield the records that match at one instant, then what every change after it has changed."""
+        return self._read_all(Ask("sow_and_delta_subscribe", topic, **reading))
+
+    def local_view(
+        self,
+        topic: str,
+        *,
+        delta: bool = True,
+        records: Mapping[str, bytes] | None = None,
+        on_insert: OnInsert | None = None,
+        on_update: OnUpdate | None = None,
+        on_remove: OnRemove | None = None,
+        **reading: Unpack[Reading],
+    ) -> AsyncLocalView:
+        """Return a mapping of SOW keys to the records that match, which is always up to date.
+
+        It is one within `async with`, which waits until all records are there. `records` and `bookmark` begin
+        from a saved copy. Without `delta`, records that change are sent whole.
+        """
+        callbacks = Callbacks(on_insert, on_update, on_remove)
+        return AsyncLocalView(self, topic, callbacks, records, delta=delta, **reading)
+
+    async def open(self, ask: Ask) -> Stream:
+        """Start a query or subscription and return its stream once the server has taken it.
+
+        For callers that need the stream's bookmark or batches, or must know that it has begun; raises the reason
+        of a refusal.
+        """
+        return await self._streams.open(ask)
+
+    async def replace(self, stream: Stream, **reading: Unpack[Selecting]) -> None:
+        """Let a subscription ask for something else from here on; what is not named stays as it was.
+
+        Returns once the server has taken it: the stream then gives what is left of the previous one, and goes on
+        with what differs. Raises the reason of a refusal; then the subscription goes on as it was.
+        """
+        await self._streams.replace(stream, **reading)
+
+    async def pause(self, stream: Stream) -> None:
+        """Let a subscription stand still until it is resumed; what has come already can still be read."""
+        await self._streams.pause(stream)
+
+    async def resume(self, stream: Stream) -> None:
+        """Let a subscription go on from where it was paused, with every change since."""
+        await self._streams.unpause(stream)
+
+    async def prove(self, stream: Stream) -> None:
+        """Ask the service what a subscriber should hold: a `progress` message comes, with records and hash.
+
+        If the service can't tell, the message has a reason, and the hash is an empty string.
+        """
+        await self._streams.prove(stream)
+
+    async def end(self, stream: Stream) -> None:
+        """Unsubscribe, if the stream is still open; without a connection there is nothing to unsubscribe from."""
+        await self._streams.end(stream)
+
+    async def _read_all(self, ask: Ask) -> AsyncIterator[Message]:
+        stream = await self.open(ask)
+        try:
+            while batch := await stream.next_batch():
+                for message in batch:
+                    yield message
+        finally:
+            await self.end(stream)
+
+
+class RecordReading:
+    """Questions that have one answer each."""
+
+    _http: HttpClient
+
+    async def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
+        """Return which access path a query would take in each topic, and what it would find there."""
+        fields = Ask("sow", topic, **reading).request("")
+        asked = {name: fields[name] for name in EXPLAINED if name in fields}
+        return await self._http.post(topic, "explain", {}, orjson.dumps(asked))
+
+    async def record(self, topic: str, key: str) -> dict[str, Any]:
+        """Return one record by its key text; of a topic with documents also one that is deleted or was never written.
+
+        A document comes with its intrinsics, such as `~version` and `~deleted`. Raises `no record` where there is
+        none.
+        """
+        return await self._http.get_record(topic, key)
+
+    async def timeline(
+        self,
+        topic: str,
+        key: str,
+        *,
+        limit: int = 100,
+        reversed: bool = True,
+        bookmark: Given = "",
+        up_to: Given = "",
+    ) -> dict[str, Any]:
+        """Return the writes to the document with this key text, newest first; not `reversed`, oldest first."""
+        given = {
+            "limit": str(limit),
+            "reversed": "true" if reversed else "false",
+            "bookmark": bookmark_text(bookmark),
+            "up_to": bookmark_text(up_to),
+        }
+        asked = {name: text for name, text in given.items() if text}
+        return await self._http.get_record(topic, key, "/timeline", asked)
+
+    async def topics(self) -> dict[str, Any]:
+        """Return what the service answers about its topics, and where its Kafka is."""
+        return await self._http.topics()

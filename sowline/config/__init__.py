@@ -1,0 +1,1 @@
+"""What a deployment configures: topics, settings, credentials."""

@@ -1,0 +1,54 @@
+"""The record that a command names, and the partition that owns it: one rule for clients, owners and tools."""
+
+import msgspec
+
+from sowline.config.topics import TopicDefinition
+from sowline.filter import Metadata
+from sowline.model.body import read_object
+from sowline.model.key import partition_of
+from sowline.protocol.command import Command, LogRecord
+from sowline.protocol.key_rule import AppendedOf, Document
+
+
+class KeyedBody(msgspec.Struct, frozen=True, gc=False):
+    """The body of a command after preprocessing, as bytes and parsed, and the key text of the record it is for."""
+
+    key_text: str
+    body: bytes
+    document: Document
+
+
+def keyed_body(
+    definition: TopicDefinition, record: LogRecord, command: Command, appended_of: AppendedOf
+) -> KeyedBody:
+    """Preprocess the body of a log record and find its key; raises what the command is refused for."""
+    body = record.value or b""
+    document = read_object(body)
+    if definition.preprocess is not None:
+        body = preprocessed(definition, body, document, command.correlation)
+    text = definition.key_rule.published(document, record, command, appended_of)
+    return KeyedBody(text, body, document)
+
+
+def named_key(
+    definition: TopicDefinition, record: LogRecord, command: Command, appended_of: AppendedOf
+) -> str:
+    """Return the key text that a command for one record names: by its body where it has one, else by its key."""
+    if record.value:
+        return keyed_body(definition, record, command, appended_of).key_text
+    return definition.key_rule.named(record, command)
+
+
+def preprocessed(
+    definition: TopicDefinition, body: bytes, document: Document, correlation: str | None
+) -> bytes:
+    """Return the body with the fields that preprocessing computes; `document`, the body parsed, gets them too."""
+    if definition.preprocess is None:
+        return body
+    metadata = Metadata(topic=definition.name, size=len(body), correlation=correlation)
+    return definition.preprocess.apply(body, document, metadata)
+
+
+def owner_of(definition: TopicDefinition, key_text: str) -> int:
+    """Return the number of the partition that owns the record with this key text."""
+    return partition_of(key_text, definition.partitions)

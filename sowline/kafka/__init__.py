@@ -1,0 +1,1 @@
+"""Access to Kafka: clients, topic administration, health."""

@@ -1,0 +1,1 @@
+"""The data model: keys, paths, JSON bodies, merging, positions and bookmarks. Pure."""

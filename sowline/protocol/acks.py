@@ -1,0 +1,93 @@
+"""Which acknowledgements a command can be asked for: when each is sent, or why it is refused. Pure.
+
+The WebSocket API checks each command against this table, and docs/wire.md shows it.
+"""
+
+from collections.abc import Iterable
+
+from sowline.errors import SowlineError
+
+RECEIVED, PROCESSED, COMPLETED, PERSISTED, STATS = ACK_TYPES = (
+    "received",
+    "processed",
+    "completed",
+    "persisted",
+    "stats",
+)
+
+_AT_ONCE = {RECEIVED: "at once", PROCESSED: "when it is done", COMPLETED: "with `processed`"}
+_QUERY = {
+    RECEIVED: "at once",
+    PROCESSED: "when the instant of the answer is fixed",
+    COMPLETED: "after the answer",
+}
+_SUBSCRIPTION = {
+    RECEIVED: "at once",
+    PROCESSED: "when it has begun",
+    COMPLETED: "with `processed`; from a bookmark after the replay; at the end, if it has one, always",
+}
+_SNAPSHOT = {
+    RECEIVED: "at once",
+    PROCESSED: "when it has begun",
+    COMPLETED: "after the group; from a bookmark after the replay; at the end, if it has one, always",
+    STATS: "after the group; without a group, with `processed` and all counts 0",
+}
+_WRITE = {
+    RECEIVED: "at once",
+    PROCESSED: "when this query service has applied it",
+    COMPLETED: "with `processed`",
+    PERSISTED: "when Kafka has it",
+    STATS: "with `processed`",
+}
+
+SENT: dict[str, dict[str, str]] = {
+    "sow": {**_QUERY, STATS: "with `completed`"},
+    "explain": _QUERY,
+    "timeline": _QUERY,
+    "subscribe": _SUBSCRIPTION,
+    "delta_subscribe": _SUBSCRIPTION,
+    "sow_and_subscribe": _SNAPSHOT,
+    "sow_and_delta_subscribe": _SNAPSHOT,
+    "unsubscribe": _AT_ONCE,
+    "pause": _AT_ONCE,
+    "resume": _AT_ONCE,
+    "heartbeat": {**_AT_ONCE, PROCESSED: "after the answer"},
+    "logon": {**_AT_ONCE, PROCESSED: "always"},
+    "publish": _WRITE,
+    "delta_publish": _WRITE,
+    "delta": _WRITE,
+    "sow_delete": _WRITE,
+    "flush": {
+        RECEIVED: "at once",
+        PROCESSED: "when the outcome of each earlier command is known",
+        COMPLETED: "with `processed`",
+        PERSISTED: "when Kafka has each earlier command, or has refused it",
+    },
+}
+"""By command: the acknowledgements that can be asked for, and when each is sent. All others are refused."""
+
+INVALID = "invalid ack type"
+
+_REFUSED = {
+    PERSISTED: "nothing of it is written to Kafka",
+    STATS: "it compares no records",
+}
+
+
+def refusal(command: str, ack_type: str) -> SowlineError | None:
+    """Return what a command that asks for this acknowledgement is refused with; None where it is sent."""
+    if ack_type not in ACK_TYPES:
+        return SowlineError(INVALID, f"expected any of {', '.join(ACK_TYPES)}, got {ack_type[:100]}")
+    if ack_type in SENT[command]:
+        return None
+    return SowlineError(
+        INVALID,
+        f"expected any of {', '.join(SENT[command])} for {command}, got {ack_type}: {_REFUSED[ack_type]}",
+    )
+
+
+def check_acks(command: str, asked: Iterable[str]) -> None:
+    """Raise `invalid ack type` if a command asks for an acknowledgement that it does not have."""
+    for ack_type in sorted(asked):
+        if (refused := refusal(command, ack_type)) is not None:
+            raise refused

@@ -1,0 +1,261 @@
+"""How a topic's records get their keys: from fields of the body, from the publisher, or from a key generator.
+
+One rule decides for every service and client: what a command's key text is, what the SOW key is, and which texts are
+keys at all. `docs/kafka.md` specifies it.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import orjson
+
+from sowline.errors import SowlineError
+from sowline.model.body import read_object
+from sowline.model.key import (
+    check_header_key,
+    check_key_text,
+    check_supplied,
+    key_text,
+    sow_key,
+    stored_key_text,
+)
+from sowline.protocol.command import Command, LogRecord
+from sowline.protocol.key_generator import Appended, KeyGenerator, Options, load_generator
+
+Document = dict[str, Any]
+Source = Literal["kafka_key", "header"]
+AppendedOf = Callable[[LogRecord, Command], Appended]
+"""Returns where and when a log record was first appended."""
+
+
+class KeyRule(ABC):
+    """How the records of one topic get their keys. Immutable; equal to every rule of the same definition."""
+
+    paths: tuple[tuple[str, ...], ...] = ()
+    """The key fields in the body, each as its steps; none where keys come from elsewhere."""
+    takes_header = False
+    """Whether keys come in the header `sow.key`."""
+    is_supplied = False
+    """Whether publishers give the keys."""
+    needs_append = False
+    """Whether a key depends on when and where a message was appended."""
+
+    @abstractmethod
+    def published(self, document: Document, record: LogRecord, command: Command, appended: AppendedOf) -> str:
+        """Return the key text of the record that a message on the log is for; raises what it is refused for."""
+
+    def named(self, record: LogRecord, command: Command) -> str:
+        """Return the key text that a command without a body names; raises `key missing` and `bad key`."""
+        text = decoded_key(record.key or b"")
+        if not text:
+            raise SowlineError(
+                "key missing", "expected a body or a Kafka key that names the record to delete"
+            )
+        return text
+
+    @abstractmethod
+    def given(self, document: Document, key: str | None) -> str | None:
+        """Return the key text of a message before it is on the log, `key` being what its publisher gives.
+
+        None where it will be known only then. Raises `key missing`, `bad key`, or `bad request` for a `key` where
+        publishers give none.
+        """
+
+    @abstractmethod
+    def check(self, text: str) -> None:
+        """Raise `key missing` or `bad key` where a text names no record."""
+
+    @abstractmethod
+    def sow_key(self, text: str) -> bytes:
+        """Return the SOW key of a key text."""
+
+    @abstractmethod
+    def text_of(self, sow_key: bytes, body: bytes) -> str:
+        """Return the key text of a record that is kept under a SOW key with this body."""
+
+
+class FieldKeys(KeyRule):
+    """Keys from fields of the body; SOW keys are hashes of them. `domain_prefix` goes before the text."""
+
+    def __init__(self, paths: tuple[tuple[str, ...], ...], domain_prefix: bytes) -> None:
+        self.paths = paths
+        self._domain_prefix = domain_prefix
+        # Each record is looked up by its SOW key: without a call of ours in between.
+        self.sow_key = partial(sow_key, domain_prefix)  # type: ignore[method-assign]
+
+    def published(self, document: Document, record: LogRecord, command: Command, appended: AppendedOf) -> str:
+        """Return the text of the key fields."""
+        return key_text(document, self.paths)
+
+    def given(self, document: Document, key: str | None) -> str | None:
+        """Return the text of the key fields; a `key` beside them is refused."""
+        if key is not None:
+            names = ", ".join("/" + "/".join(path) for path in self.paths)
+            raise SowlineError(
+                "bad request", f"expected no SOW key: the topic makes its keys from {names}, got {key[:60]!r}"
+            )
+        return key_text(document, self.paths)
+
+    def check(self, text: str) -> None:
+        """Raise where the fields could not spell the text."""
+        check_key_text(text, self.paths)
+
+    def sow_key(self, text: str) -> bytes:
+        """Return the hash of the text, in decimal digits."""
+        return sow_key(self._domain_prefix, text)
+
+    def text_of(self, sow_key: bytes, body: bytes) -> str:
+        """Return the text of the key fields, as they are stored."""
+        return stored_key_text(read_object(body), self.paths)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FieldKeys) and self._content == other._content
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    @property
+    def _content(self) -> tuple[object, ...]:
+        return self.paths, self._domain_prefix
+
+
+class _OwnKeys(KeyRule):
+    """Keys that do not come from fields: the key text is the SOW key."""
+
+    def sow_key(self, text: str) -> bytes:
+        """Return the text itself, as UTF-8."""
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            raise SowlineError("bad key", f"expected a key that UTF-8 can hold: {error}") from None
+
+    def named(self, record: LogRecord, command: Command) -> str:
+        """Return the Kafka key, where it is a key."""
+        return check_supplied(super().named(record, command))
+
+    def text_of(self, sow_key: bytes, body: bytes) -> str:
+        """Return the SOW key as text."""
+        return sow_key.decode()
+
+    def check(self, text: str) -> None:
+        """Raise where the text is no key."""
+        check_supplied(text)
+
+
+class SuppliedKeys(_OwnKeys):
+    """Keys that publishers give, as the record's Kafka key or in its header `sow.key`."""
+
+    is_supplied = True
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.takes_header = source == "header"
+
+    def published(self, document: Document, record: LogRecord, command: Command, appended: AppendedOf) -> str:
+        """Return the key that came with the message."""
+        if not self.takes_header:
+            return self._checked(decoded_key(record.key or b""))
+        return self._checked(command.key or "")
+
+    def named(self, record: LogRecord, command: Command) -> str:
+        """Return the header's key, where there is one, else the Kafka key."""
+        return self._checked(command.key or decoded_key(record.key or b""))
+
+    def given(self, document: Document, key: str | None) -> str | None:
+        """Return the key that the publisher gives."""
+        return self._checked(key or "")
+
+    def check(self, text: str) -> None:
+        """Raise where the text is no key of this source."""
+        self._checked(text)
+
+    def _checked(self, text: str) -> str:
+        if not text:
+            where = "in the header sow.key" if self.takes_header else "as the Kafka key"
+            raise SowlineError(
+                "key missing", f"expected a SOW key from the publisher, {where} (through the APIs as sow_key)"
+            )
+        return check_header_key(text) if self.takes_header else check_supplied(text)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, SuppliedKeys) and self._source == other._source
+
+    def __hash__(self) -> int:
+        return hash(self._source)
+
+
+class GeneratedKeys(_OwnKeys):
+    """Keys that an installed key generator makes. It is loaded at the first use, which raises `bad configuration`."""
+
+    def __init__(self, name: str, options: Options, version: str = "") -> None:
+        self._name = name
+        self._options = options
+        self._version = version
+
+    @cached_property
+    def generator(self) -> KeyGenerator:
+        """The generator; raises `bad configuration` where none of that name and version is installed."""
+        generator = load_generator(self._name, self._options)
+        if self._version and generator.version != self._version:
+            raise SowlineError(
+                "bad configuration",
+                f"expected version {self._version} of the key generator {self._name}, got {generator.version}",
+            )
+        return generator
+
+    @property
+    def needs_append(self) -> bool:  # type: ignore[override]
+        """Whether a key depends on when and where a message was appended."""
+        return bool(getattr(self.generator, "uses_append", False))
+
+    def published(self, document: Document, record: LogRecord, command: Command, appended: AppendedOf) -> str:
+        """Return the key that the generator makes of the message."""
+        return self._made(document, appended(record, command) if self.needs_append else None)
+
+    def given(self, document: Document, key: str | None) -> str | None:
+        """Return the key that the generator makes; None where it is not installed here, or needs the log's time."""
+        if key is not None:
+            raise SowlineError(
+                "bad request",
+                f"expected no SOW key: the generator {self._name} makes the topic's keys, got {key[:60]!r}",
+            )
+        try:
+            if self.needs_append:
+                return None
+        except SowlineError:
+            return None
+        return self._made(document, None)
+
+    def _made(self, document: Document, appended: Appended | None) -> str:
+        record = orjson.loads(orjson.dumps(document))
+        try:
+            text = self.generator.key(record, appended)
+        except Exception as error:
+            raise SowlineError(
+                "key generator failed",
+                f"expected a key from the generator {self._name}, got {type(error).__name__}: {error}",
+            ) from error
+        if not isinstance(text, str) or not text:
+            raise SowlineError(
+                "bad key", f"expected a text from the key generator {self._name}, got {text!r:.60}"
+            )
+        return check_supplied(text)
+
+    def __reduce__(self) -> tuple[type["GeneratedKeys"], tuple[str, Options, str]]:
+        return GeneratedKeys, (self._name, self._options, self._version)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, GeneratedKeys) and self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash((self._name, self._version))
+
+
+def decoded_key(key: bytes) -> str:
+    """Return a Kafka key as text; raises `bad key` where it is not UTF-8."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError as error:
+        raise SowlineError("bad key", f"expected UTF-8 in the Kafka key, got {key[:60]!r}") from error

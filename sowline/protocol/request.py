@@ -1,0 +1,258 @@
+"""Requests as clients write them, checked. No I/O.
+
+A frame is one JSON request or an array of them.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+
+from sowline.errors import SowlineError
+from sowline.expressions.order import Order, parse_order
+from sowline.model.body import why_not_json
+from sowline.model.bookmark_range import BookmarkRange, parse_bookmark_range
+from sowline.protocol.acks import check_acks
+from sowline.protocol.command import split_keys
+from sowline.protocol.options import Options, parse_options
+
+ACK_TYPE_CHARS_MAX = 1000
+LARGE_BYTES = 512 * 1024
+COMMAS_MAX = 300_000
+"""In a large request without data. Reading longer lists would delay other clients."""
+
+BATCH_SIZE_MAX = 10_000
+SOW_KEYS_MAX = 100_000
+COMMANDS = (
+    "sow",
+    "subscribe",
+    "sow_and_subscribe",
+    "delta_subscribe",
+    "sow_and_delta_subscribe",
+    "unsubscribe",
+    "pause",
+    "resume",
+    "publish",
+    "delta_publish",
+    "delta",
+    "sow_delete",
+    "flush",
+    "heartbeat",
+    "explain",
+    "timeline",
+    "logon",
+)
+
+
+SUBSCRIBES = ("subscribe", "sow_and_subscribe", "delta_subscribe", "sow_and_delta_subscribe")
+
+READS = ("sow", *SUBSCRIBES, "explain")
+"""Those of them that ask for records, or for what becomes of them."""
+
+KEYED = ("publish", "delta_publish", "delta", "sow_delete")
+"""Those of them that may name one record by its SOW key."""
+
+
+class SowKeys(tuple[str, ...]):
+    """SOW keys as a request lists them: an array of texts, or one text with commas or with a JSON array."""
+
+    __slots__ = ()
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """One command of a client, as it is on the wire."""
+
+    command: str
+    command_id: str = ""
+    topic: str = ""
+    filter: str = ""
+    condition: str = ""
+    options: str = ""
+    sub_id: str = ""
+    query_id: str = ""
+    batch_size: int = 1
+    bookmark: str | tuple[str, ...] = ""
+    up_to: str = ""
+    ack_type: str = ""
+    order_by: str = ""
+    top_n: int | None = None
+    skip_n: int | None = None
+    sow_keys: SowKeys = SowKeys()
+    data: msgspec.Raw = msgspec.Raw(b"")
+    expiration: float | None = None
+    correlation_id: str = ""
+    key: str = ""
+    sow_key: str = ""
+    tags: str | tuple[str, ...] = ()
+    change_id: str = ""
+    limit: int = 100
+    reversed: bool = True
+    token: str = ""
+    traceparent: str = ""
+
+    @property
+    def acks(self) -> frozenset[str]:
+        """The kinds of acknowledgement that the client asks for; raises `invalid ack type`."""
+        if len(self.ack_type) > ACK_TYPE_CHARS_MAX:
+            raise SowlineError(
+                "invalid ack type",
+                f"expected at most {ACK_TYPE_CHARS_MAX} characters, got {len(self.ack_type)}",
+            )
+        asked = frozenset(kind.strip() for kind in self.ack_type.split(",") if kind.strip())
+        check_acks(self.command, asked)
+        return asked
+
+    @property
+    def parsed_options(self) -> Options:
+        """The options of the command; raises `invalid options`."""
+        return parse_options(self.options)
+
+    @property
+    def bookmark_range(self) -> BookmarkRange:
+        """Where it begins and ends; raises `invalid bookmark`."""
+        return parse_bookmark_range(self.bookmark, self.up_to)
+
+    @property
+    def has_snapshot(self) -> bool:
+        """Whether a subscription begins with the records as they are, unless it comes back with a bookmark."""
+        return self.command in ("sow_and_subscribe", "sow_and_delta_subscribe")
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether a subscription is sent only what changed in records that it holds."""
+        return self.command in ("delta_subscribe", "sow_and_delta_subscribe")
+
+    @property
+    def order(self) -> Order:
+        """The order of the records; raises `invalid order by`."""
+        return parse_order(self.order_by)
+
+    @property
+    def id_of_subscription(self) -> str:
+        """`sub_id`, by default the command's id."""
+        return self.sub_id or self.command_id
+
+    @property
+    def id_of_query(self) -> str:
+        """`query_id`, by default the command's id."""
+        return self.query_id or self.command_id
+
+
+def _read_sow_keys(kind: type, given: Any) -> SowKeys:
+    """Return the keys that a request gives, as msgspec read them."""
+    assert kind is SowKeys
+    # Of too many keys, read only as many as it takes to refuse them.
+    if isinstance(given, str) and given.count(",") > SOW_KEYS_MAX:
+        return SowKeys(given.split(",", SOW_KEYS_MAX + 1))
+    if isinstance(given, list) and len(given) > SOW_KEYS_MAX:
+        return SowKeys(map(str, given[: SOW_KEYS_MAX + 1]))
+    keys = list(split_keys(given)) if isinstance(given, str) else given
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        raise ValueError(
+            "Expected SOW keys as an array of strings, or as one string with commas or a JSON array"
+        )
+    return SowKeys(keys)
+
+
+class _CommandAndId(msgspec.Struct):
+    """The command and id of a request; all other fields are skipped."""
+
+    command: str = ""
+    command_id: str = ""
+
+
+_read_command_and_id = msgspec.json.Decoder(_CommandAndId).decode
+_read_request = msgspec.json.Decoder(Request, dec_hook=_read_sow_keys).decode
+_read_requests = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+def split_frame(frame: bytes) -> list[bytes]:
+    """Return the requests that a client's frame holds; raises `bad request` if it is neither JSON nor an array."""
+    if not frame.lstrip().startswith(b"["):
+        return [frame]
+    try:
+        return [bytes(one) for one in _read_requests(frame)]
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise SowlineError(
+            "bad request", why_not_json(frame, error, "a JSON object or an array of them")
+        ) from error
+
+
+def read_request(text: bytes) -> Request:
+    """Read one request; raises `bad request`, `unknown command`, or the reason of the field that is wrong."""
+    try:
+        if len(text) > LARGE_BYTES:
+            _check_commas(text)
+        request = _read_request(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise SowlineError("bad request", why_not_json(text, error, "a command as a JSON object")) from error
+    if request.command not in COMMANDS:
+        raise SowlineError(
+            "unknown command", f"expected one of {', '.join(COMMANDS)}, got {request.command!r}"
+        )
+    if not 1 <= request.batch_size <= BATCH_SIZE_MAX:
+        raise SowlineError(
+            "invalid batch size", f"expected a batch_size of 1 to {BATCH_SIZE_MAX}, got {request.batch_size}"
+        )
+    if request.condition and request.command not in READS:
+        raise SowlineError(
+            "bad request",
+            f"expected a condition of {', '.join(READS)}, got one of {request.command}; a filter can have"
+            " CONDITION('…') in it",
+        )
+    if request.sow_key and request.command not in KEYED:
+        raise SowlineError(
+            "bad request",
+            f"expected a sow_key of {', '.join(KEYED)}, got one of {request.command}; use sow_keys",
+        )
+    _check_page(request)
+    if len(request.sow_keys) > SOW_KEYS_MAX:
+        raise SowlineError(
+            "too many keys", f"expected at most {SOW_KEYS_MAX} sow_keys, got {len(request.sow_keys)}"
+        )
+    return request
+
+
+def _check_commas(text: bytes) -> None:
+    """Raise `bad request` for long lists outside of data; data is skipped, whatever it holds."""
+    if (
+        _read_command_and_id(text).command not in ("publish", "delta_publish")
+        and text.count(b",") > COMMAS_MAX
+    ):
+        raise SowlineError(
+            "bad request", f"expected at most {COMMAS_MAX} commas in a request without data, got more"
+        )
+
+
+def _check_page(request: Request) -> None:
+    """Raise `invalid order by`, `invalid top_n` or `invalid skip_n` if the request asks for no possible page."""
+    if request.order_by:
+        parse_order(request.order_by)
+    if request.top_n is not None and request.top_n < 0:
+        raise SowlineError("invalid top_n", f"expected a top_n of 0 or more, got {request.top_n}")
+    if request.skip_n is None:
+        return
+    if request.skip_n < 0:
+        raise SowlineError("invalid skip_n", f"expected a skip_n of 0 or more, got {request.skip_n}")
+    if request.top_n is None:
+        raise SowlineError("invalid skip_n", "expected a top_n together with skip_n, got none")
+
+
+def command_id_of(text: bytes) -> str:
+    """Return the `command_id` of a request that can't be read otherwise, so that its failure names it."""
+    if len(text) > LARGE_BYTES:
+        # Reading all of a large request would delay other clients.
+        return _command_id_of_large(text)
+    try:
+        # This parser reads half of a surrogate pair too, for which a request may have been refused.
+        found = json.loads(text).get("command_id", "").encode().decode()
+    except (ValueError, RecursionError, AttributeError):
+        return ""
+    return found if isinstance(found, str) else ""
+
+
+def _command_id_of_large(text: bytes) -> str:
+    try:
+        return _read_command_and_id(text).command_id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""

@@ -1,0 +1,146 @@
+"""Messages as the server writes them, joined from bytes. No I/O.
+
+A frame is one JSON message or an array of them. Bodies are spliced in as they are stored.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from sowline.errors import SowlineError
+
+
+def message(command: str, **fields: Any) -> bytes:
+    """Return a message without a body; fields that are None or an empty string are left out."""
+    given = {name: value for name, value in fields.items() if value is not None and value != ""}
+    return orjson.dumps({"command": command, **given})
+
+
+def ack(kind: str, command_id: str, **fields: Any) -> bytes:
+    """Return the acknowledgement of a command that went well."""
+    return message("ack", ack_type=kind, command_id=command_id, status="success", **fields)
+
+
+def failure(command_id: str, error: SowlineError, kind: str = "processed", **fields: Any) -> bytes:
+    """Return the acknowledgement of a command that failed, with its reason code and sentence."""
+    return message(
+        "ack",
+        ack_type=kind,
+        command_id=command_id,
+        status="failure",
+        reason=error.reason,
+        message=error.message,
+        **fields,
+    )
+
+
+def sow_record(
+    sow_key: bytes | None,
+    updated_at: bytes | None,
+    body: bytes,
+    timestamp: int | None = None,
+    intrinsics: bytes | None = None,
+) -> bytes:
+    """Return one record of a `sow` message; `timestamp` is the last update's log time in ms, if asked for.
+
+    `updated_at` is the bookmark of the last update; a group has none. `intrinsics` are a document's, as JSON, if
+    asked for.
+    """
+    key = b'"sow_key":"%s",' % escaped(sow_key) if sow_key is not None else b""
+    time_field = b'"timestamp":"%s",' % iso_time(timestamp).encode() if timestamp is not None else b""
+    bookmark = b'"updated_at":"%s",' % updated_at if updated_at is not None else b""
+    return b'{%s%s%s%s"data":%s}' % (key, time_field, bookmark, _intrinsics(intrinsics), body)
+
+
+def sow_records(
+    log: str, keys: Sequence[bytes], locations: Iterable[bytes], bodies: Iterable[bytes]
+) -> list[bytes]:
+    """Return many records of `sow` messages, each of its SOW key, `partition@position` and body."""
+    form = b'{"sow_key":"%%b","updated_at":"%b:%%b","data":%%b}' % log.encode()
+    if not b"".join(keys).isalnum():
+        keys = [escaped(key) for key in keys]
+    return [form % record for record in zip(keys, locations, bodies, strict=True)]
+
+
+def escaped(sow_key: bytes) -> bytes:
+    """Return a SOW key as it stands inside a JSON string; one that a publisher gave may hold quotes and more."""
+    return sow_key if sow_key.isalnum() else orjson.dumps(sow_key.decode())[1:-1]
+
+
+def sow_batch(query_id: str, topic: str, records: Iterable[bytes]) -> bytes:
+    """Return a `sow` message of several records."""
+    prefix = orjson.dumps({"command": "sow", "query_id": query_id, "topic": topic})[:-1]
+    return b'%s,"records":[%s]}' % (prefix, b",".join(records))
+
+
+def timeline_batch(query_id: str, topic: str, sow_key: bytes, key: str, writes: Iterable[bytes]) -> bytes:
+    """Return a `timeline` message of several writes to a document."""
+    fields = {"command": "timeline", "query_id": query_id, "topic": topic, "sow_key": sow_key.decode()}
+    return b'%s,"writes":[%s]}' % (orjson.dumps({**fields, "key": key})[:-1], b",".join(writes))
+
+
+def change_prefix(
+    command: str,
+    sids: Sequence[str],
+    reason: str | None,
+    *,
+    more: bool = False,
+    removed: Sequence[str] | None = None,
+) -> bytes:
+    """Return the part of a `publish` or `oof` that differs between subscriptions.
+
+    `more` says that the next message belongs to the same step: a client that resumes from a bookmark gets both or
+    neither.
+    `removed` makes it a delta: the paths of the deleted fields, if there are any.
+    """
+    fields: dict[str, Any] = {"command": command, "sids": sids}
+    if removed is not None:
+        fields["delta"] = True
+    if removed:
+        fields["removed"] = removed
+    if more:
+        fields["more"] = True
+    if reason is not None:
+        fields["reason"] = reason
+    return orjson.dumps(fields)[:-1]
+
+
+def change_suffix(
+    topic: str,
+    sow_key: bytes | None,
+    bookmark: str,
+    body: bytes,
+    timestamp: int | None,
+    intrinsics: bytes | None = None,
+    correlation: str | None = None,
+) -> bytes:
+    """Return the part of a `publish` or `oof` that is the same for all subscriptions."""
+    key = b'"sow_key":"%s",' % escaped(sow_key) if sow_key is not None else b""
+    time_field = b'"timestamp":"%s",' % iso_time(timestamp).encode() if timestamp is not None else b""
+    fields = b'"topic":%s,%s%s"bookmark":"%s"' % (orjson.dumps(topic), key, time_field, bookmark.encode())
+    if correlation is not None:
+        fields += b',"correlation_id":%s' % orjson.dumps(correlation)
+    return b',%s,%s"data":%s}' % (fields, _intrinsics(intrinsics), body)
+
+
+def _intrinsics(intrinsics: bytes | None) -> bytes:
+    return b'"intrinsics":%s,' % intrinsics if intrinsics is not None else b""
+
+
+def iso_time(milliseconds: int) -> str:
+    """Write a time in ms since 1970 as ISO-8601 in UTC with microseconds."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def join_frame(messages: Sequence[bytes]) -> bytes:
+    """Return the frame that holds the messages: one as it is, several as an array."""
+    return messages[0] if len(messages) == 1 else b"[%s]" % b",".join(messages)
+
+
+def one_line(body: bytes) -> bytes:
+    """Return JSON as one line, with its end; strings hold no line breaks as they are, so blanks do as well."""
+    if b"\n" in body or b"\r" in body:
+        body = body.replace(b"\n", b" ").replace(b"\r", b" ")
+    return body + b"\n"

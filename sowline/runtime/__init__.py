@@ -1,0 +1,1 @@
+"""What every process needs: start and stop, HTTP server, health, metrics, traces, Java."""

@@ -1,0 +1,148 @@
+"""The three health answers and the metrics, which every service gives over HTTP."""
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+import uvicorn
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from sowline.runtime import descriptors
+from sowline.runtime.connections import Connections
+from sowline.runtime.http_server import ACCEPTED_A_TURN, HttpProtocol, HttpServer, listening
+from sowline.version import __version__
+
+
+class ServiceHealth(Protocol):
+    """What a service says of itself. Each answer is None, or the sentence that says what is not so (yet)."""
+
+    def not_started(self) -> str | None:
+        """Say what start-up is still waiting for: recovering state, loading a replica."""
+
+    def not_ready(self) -> str | None:
+        """Say why the service should get no work now."""
+
+    def not_alive(self) -> str | None:
+        """Say why only a restart can help."""
+
+    def metrics(self) -> Iterable[Metric]:
+        """Yield the service's metrics, read from its statistics."""
+
+
+class _Metrics(Collector):
+    def __init__(self, service: ServiceHealth) -> None:
+        self._service = service
+
+    def collect(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily(
+            "sowline_ready", "Whether the service should get work", value=_not_ready(self._service) is None
+        )
+        yield from self._service.metrics()
+
+
+def _not_ready(service: ServiceHealth) -> str | None:
+    return service.not_started() or service.not_ready()
+
+
+def nothing() -> str | None:
+    """Have nothing to note."""
+    return None
+
+
+def no_details() -> dict[str, Any]:
+    """Return nothing."""
+    return {}
+
+
+PATHS = ("/startupz", "/readyz", "/healthz", "/status", "/metrics")
+"""Of requests that are answered however many others there are."""
+
+
+def health_routes(
+    service: ServiceHealth,
+    note: Callable[[], str | None] = nothing,
+    details: Callable[[], dict[str, Any]] = no_details,
+) -> list[Route]:
+    """Return the routes `/startupz`, `/readyz`, `/healthz`, `/status` and `/metrics` of a service.
+
+    `note` is what a service says that goes on all the same: the sentence stands in answers of 200. `details` are
+    further fields of `/status`.
+    """
+    registry = CollectorRegistry()
+    registry.register(_Metrics(service))
+    version = {"Sowline-Version": __version__}
+
+    def answer(why: str | None) -> Response:
+        if why is None:
+            said = note()
+            return JSONResponse(
+                {"status": "ok"} | ({} if said is None else {"message": said}), headers=version
+            )
+        return JSONResponse({"status": "unavailable", "message": why}, 503, version)
+
+    async def startupz(request: Request) -> Response:
+        return answer(service.not_started())
+
+    async def readyz(request: Request) -> Response:
+        return answer(_not_ready(service))
+
+    async def healthz(request: Request) -> Response:
+        return answer(service.not_alive())
+
+    async def status(request: Request) -> Response:
+        state = {
+            "version": __version__,
+            "started": service.not_started() is None,
+            "ready": _not_ready(service) is None,
+            "alive": service.not_alive() is None,
+            "descriptors": {"max": descriptors.limit(), "open": descriptors.in_use()},
+        }
+        return JSONResponse(state | details(), headers=version)
+
+    async def metrics(request: Request) -> Response:
+        return Response(generate_latest(registry), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    answers = (startupz, readyz, healthz, status, metrics)
+    return [Route(f"/{endpoint.__name__}", endpoint) for endpoint in answers]
+
+
+class HealthServer:
+    """Serves a service's health and metrics from a thread of its own."""
+
+    def __init__(self, service: ServiceHealth, host: str, port: int) -> None:
+        app = Starlette(routes=health_routes(service))
+        connections = Connections(descriptors.share_out(descriptors.limit(), 0))
+        config = uvicorn.Config(
+            app,
+            backlog=ACCEPTED_A_TURN,
+            http=partial(HttpProtocol, connections=connections),  # type: ignore[arg-type]
+            ws="none",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+        )
+        self._server = HttpServer(config, connections)
+        self._connections = connections
+        self._address = host, port
+        self._thread = threading.Thread(target=self._run, name="health", daemon=True)
+
+    def start(self) -> None:
+        """Begin to answer; raises `no port` where the port is taken."""
+        self._listening = listening(*self._address, self._connections)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self._server.run(sockets=[self._listening])
+
+    def stop(self) -> None:
+        """Stop answering, and wait until that is so."""
+        self._server.should_exit = True
+        self._thread.join(5)

@@ -1,0 +1,251 @@
+"""The HTTP server of every service: uvicorn with strict framing, and limits on requests and connections."""
+
+import asyncio
+import contextlib
+import errno
+import json
+import socket
+import sys
+import time
+from collections.abc import Generator
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+from sowline.errors import SowlineError
+from sowline.runtime.connections import Connection, Connections
+from sowline.runtime.descriptors import Spares
+from sowline.runtime.process import BACKLOG, listener
+
+REQUEST_SECONDS_MAX = 30.0
+"""How long a request may take to come, by default; so long may a connection take to be secured, too."""
+
+ACCEPTED_A_TURN = 1
+"""Connections taken before others in the event loop get a turn: a thousand at once would else be one long step."""
+
+LINGER_SECONDS = 10.0
+"""How long a client has to take the last that it is sent, before its connection is cut."""
+
+SPARES = 2
+LOOK_TICKS = 10
+"""How often late requests are looked for, in ticks of uvicorn of 0.1 s."""
+
+
+class StrictConnection(h11.Connection):
+    """HTTP/1.1 in which the length of a request's body is said once, and in one way."""
+
+    why = ""
+    """What was wrong with the request, once it raised."""
+
+    def next_event(self) -> Any:
+        """Return the next event; raises `h11.RemoteProtocolError`, also where the length of a body is doubtful."""
+        try:
+            event = super().next_event()
+            if isinstance(event, h11.Request):
+                check_framing(event)
+        except h11.RemoteProtocolError as error:
+            self.why = str(error)
+            raise
+        return event
+
+
+def check_framing(request: h11.Request) -> None:
+    """Raise `h11.RemoteProtocolError` for a request of which a proxy and this server may see different ends."""
+    names = {name for name, _ in request.headers}
+    if b"transfer-encoding" not in names:
+        return
+    if b"content-length" in names:
+        raise h11.RemoteProtocolError("expected Content-Length or Transfer-Encoding, got both")
+    if request.http_version < b"1.1":
+        raise h11.RemoteProtocolError("expected no Transfer-Encoding before HTTP/1.1")
+
+
+class HttpProtocol(H11Protocol):
+    """One connection. What is wrong with a request is answered as JSON, and ends the connection."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        connections: Connections | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.conn: StrictConnection = StrictConnection(
+            h11.SERVER, config.h11_max_incomplete_event_size or 16 * 1024
+        )
+        self._connections = connections or Connections()
+        self._connection: Connection | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin; TLS is done by now."""
+        super().connection_made(transport)
+        connection = self._connection = self._connections.of(transport.get_extra_info("socket"))
+        connection.waits = self._waits
+        connection.time_out = self._time_out
+        self.app_state = {**self.app_state, "connection": connection, "cut": self._cut_later}
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        if self._connection is not None:
+            self._connection.closed()
+        super().connection_lost(exc)
+
+    def _waits(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+
+    def _cut_later(self) -> None:
+        """Cut the connection after a while, if its client does not take the last that it is sent."""
+        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        if self._connection is not None:
+            self._connection.since = time.monotonic()
+        super().on_response_complete()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """Hand the connection on to the protocol of WebSockets."""
+        if self._connection is not None:
+            self._connection.waits = _never
+        super().handle_websocket_upgrade(event)
+
+    def _time_out(self) -> None:
+        """End a connection whose request takes too long to come."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+        has_begun = bool(self.conn.trailing_data[0]) or self.conn.our_state is h11.SEND_RESPONSE
+        if has_begun:
+            self._refuse(
+                408,
+                SowlineError(
+                    "request timeout",
+                    "expected the whole request within SOWLINE_REQUEST_SECONDS_MAX; send it again",
+                ),
+            )
+        self.transport.close()
+        self._cut_later()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse a request that is none, and end the connection."""
+        self._refuse(400, SowlineError("bad request", self.conn.why or msg))
+
+    def _refuse(self, status: int, error: SowlineError) -> None:
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            body = json.dumps({"reason": error.reason, "message": error.message}).encode()
+            headers = [
+                (b"content-type", b"application/json"),
+                (b"content-length", str(len(body)).encode()),
+                (b"connection", b"close"),
+            ]
+            answer = h11.Response(status_code=status, headers=headers, reason=STATUS_PHRASES[status])
+            for event in (answer, h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
+
+
+def _never() -> bool:
+    return False
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """One connection after its upgrade."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        connection = self.app_state.get("connection")
+        if connection is not None:
+            connection.closed()
+        super().connection_lost(exc)
+
+
+class Listener(socket.socket):
+    """A listening socket that can always accept a connection, however few descriptors there are.
+
+    Where none is left, it closes the connection that has waited longest, and gives up one that it held for this.
+    """
+
+    def share(self, connections: Connections) -> None:
+        """Count what is accepted from now on."""
+        self._connections = connections
+        self._spares = Spares(SPARES)
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return a connection and its address; raises OSError, `BlockingIOError` if one is free in a moment."""
+        try:
+            accepted = super().accept()
+            self._spares.refill()
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+            gives_way = self._connections.give_way()
+            if self._spares.give_up():
+                accepted = super().accept()
+            elif gives_way:
+                raise BlockingIOError from None  # its descriptor is free once the loop has closed it
+            else:
+                raise
+        self._connections.accept(accepted[0])
+        return accepted
+
+    def close(self) -> None:
+        """Close it, and what it held."""
+        self._spares.close()
+        super().close()
+
+
+UNSENT_BYTES_MAX = 128 << 10
+"""Of a connection, which wait in the kernel: what is on its way to the client does not count."""
+
+
+def listening(host: str, port: int, connections: Connections | None = None) -> Listener:
+    """Return a socket that listens; raises `no port`. Connections that it accepts have little unsent.
+
+    By itself, Linux keeps some MiB for each: they are copied for a client that does not read, for nothing.
+    """
+    plain = listener(host, port)
+    made = Listener(plain.family, plain.type, plain.proto, plain.detach())
+    made.share(connections or Connections())
+    if sys.platform == "linux":
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
+    return made
+
+
+class HttpServer(uvicorn.Server):
+    """A server that accepts `config.backlog` connections a turn, while others wait in the kernel, and not refused.
+
+    It leaves signals to the process.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        connections: Connections | None = None,
+        request_seconds_max: float = REQUEST_SECONDS_MAX,
+    ) -> None:
+        super().__init__(config)
+        self._connections = connections or Connections()
+        self._request_seconds_max = request_seconds_max
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Capture none."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen; that sets how many may wait to the number a turn, which is put right."""
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(BACKLOG)
+
+    async def on_tick(self, counter: int) -> bool:
+        """End the connections whose request takes too long to come; tell whether to stop."""
+        if counter % LOOK_TICKS == 0:
+            self._connections.close_late(self._request_seconds_max, time.monotonic())
+        return await super().on_tick(counter)

@@ -1,0 +1,34 @@
+"""How long things took, as a histogram for Prometheus that a collector names when it is read."""
+
+from prometheus_client import Histogram
+from prometheus_client.metrics_core import HistogramMetricFamily
+
+BOUNDS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+"""The upper bounds of the buckets: from an idle system to one that was down for an hour."""
+
+
+class Latencies:
+    """Counts durations by bucket.
+
+    A note costs about 1 µs of CPU, three times as much as bare additions: note batches, not records.
+    """
+
+    def __init__(self) -> None:
+        # In no registry: the collectors of a service report it under their own names, in their own order.
+        self._histogram = Histogram("latency_seconds", "-", buckets=BOUNDS_SECONDS, registry=None)
+
+    def note(self, seconds: float) -> None:
+        """Count a duration; a negative one, from two clocks that differ, counts as 0."""
+        self._histogram.observe(max(0.0, seconds))
+
+    def family(self, name: str, help: str) -> HistogramMetricFamily:
+        """Return the counts as a metric."""
+        counts: list[tuple[str, float]] = []
+        seconds = 0.0
+        (metric,) = self._histogram.collect()
+        for sample in metric.samples:
+            if sample.name.endswith("_bucket"):
+                counts.append((f"{float(sample.labels['le']):g}".replace("inf", "+Inf"), sample.value))
+            elif sample.name.endswith("_sum"):
+                seconds = sample.value
+        return HistogramMetricFamily(name, help, counts, seconds)

@@ -1,0 +1,106 @@
+"""The rule of loading a changes topic, as Spark SQL expressions: which events count, and whether nothing is left out.
+
+It is the rule of `sowline.protocol.changes_loader`, for whole topics at once. `tests/spark/test_loading.py` holds the
+two together over random histories.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from sowline.protocol.change import UNFILLED
+from sowline.spark.events import PROGRESS, is_again, is_change
+
+
+class Facts(NamedTuple):
+    """What the events of one partition say of a load that has read all of them.
+
+    `is_whole` as of `sowline.protocol.changes_loader.Wholeness`. `eras` are those that began in it, each with the
+    offset of its first event; era 0 begins before all.
+    """
+
+    is_whole: bool
+    eras: tuple[tuple[int, int], ...]
+
+
+NOTHING_READ = Facts(is_whole=False, eras=())
+"""Of an empty partition nothing is known."""
+
+
+def load_facts(events: DataFrame, topic_id: str) -> dict[int, Facts]:
+    """Read the events of a changes topic with this id once, and return the facts of each partition that has some.
+
+    The events of a partition are sorted by one task: they are few bytes each, without bodies.
+    """
+    order = Window.partitionBy("partition").orderBy("kafka_offset")
+    before = order.rowsBetween(Window.unboundedPreceding, -1)
+    counts = is_change() | _is_of(topic_id)
+    read = events.select(
+        "partition", "kafka_offset", "kind", "position", "after", "op", "changes_id", "rank_era"
+    )
+    noted = read.withColumns(
+        {
+            "newest": F.max(F.when(counts, F.col("position"))).over(before),
+            "era": F.coalesce(F.max(F.when(counts, F.col("rank_era"))).over(before), F.lit(0)),
+            "follows": F.col("kafka_offset") == F.row_number().over(order) - 1,
+        }
+    )
+    found = noted.groupBy("partition").agg(
+        F.max(F.when(_is_amid(), F.col("kafka_offset"))).alias("amid"),
+        F.max(F.when(_is_word(topic_id), F.col("kafka_offset"))).alias("word"),
+        F.collect_list(
+            F.when(counts & (F.col("rank_era") > F.col("era")), F.struct("rank_era", "kafka_offset"))
+        ).alias("eras"),
+    )
+    return {
+        row["partition"]: Facts(
+            row["word"] is not None and (row["amid"] is None or row["amid"] < row["word"]),
+            tuple(sorted((era["rank_era"], era["kafka_offset"]) for era in row["eras"])),
+        )
+        for row in found.collect()
+    }
+
+
+def _is_of(topic_id: str) -> Column:
+    """Whether an event describes the topic with this id, as far as that can be known."""
+    return F.coalesce(F.col("changes_id"), F.lit("")).isin("", UNFILLED, topic_id)
+
+
+def _is_amid() -> Column:
+    """Whether an event shows that some of what is newer than all before it is missing."""
+    is_newer = F.col("newest").isNull() | (F.col("position") > F.col("newest"))
+    has_gap = F.col("follows") & (F.col("newest").isNull() | (F.col("after") > F.col("newest")))
+    return is_change() & is_newer & (is_again() | has_gap)
+
+
+def _is_word(topic_id: str) -> Column:
+    """Whether an event says that everything before it is all there is."""
+    is_newest = F.col("newest").isNull() | (F.col("position") >= F.col("newest"))
+    is_filled = F.coalesce(F.col("changes_id"), F.lit("")) != UNFILLED
+    return (F.col("kind") == PROGRESS) & is_newest & _is_of(topic_id) & is_filled
+
+
+def is_ended(facts: Mapping[int, Facts]) -> Column:
+    """Whether an event was written by the owner of an era after a later era had begun: it does not count."""
+    begun = [
+        F.struct(F.lit(partition).alias("partition"), F.lit(era).alias("era"), F.lit(offset).alias("offset"))
+        for partition, of in facts.items()
+        for era, offset in of.eras
+    ]
+    if not begun:
+        return F.lit(False)
+    return F.exists(
+        F.array(*begun),
+        lambda of: (
+            (of["partition"] == F.col("partition"))
+            & (of["era"] > F.col("rank_era"))
+            & (of["offset"] < F.col("kafka_offset"))
+        ),
+    )
+
+
+def rank() -> Column:
+    """What decides which event of a key counts: the highest."""
+    return F.struct("rank_era", "position")

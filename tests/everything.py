@@ -1,0 +1,62 @@
+"""All that can be tested, one step after the other, with a summary at the end: `make test-all`.
+
+It takes an hour or more, and is run before an issue is resolved.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+STEPS = (
+    ("make", "test"),
+    ("make", "coverage"),
+    ("make", "simulate", "SEEDS=10000"),
+    ("make", "mutants", "ARGS=--sample 200"),
+)
+
+
+class Outcome(NamedTuple):
+    """What became of a step, and the last line that it printed."""
+
+    command: str
+    code: int
+    seconds: float
+    last: str
+
+
+def run(command: Sequence[str]) -> Outcome:
+    """Run a step to its end, and print what it prints."""
+    name, last, began = " ".join(command), "", time.monotonic()
+    print(f"\n== {name}", flush=True)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            last = line.strip() or last
+    return Outcome(name, process.returncode, time.monotonic() - began, last.strip("= "))
+
+
+def summary(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return a line for each step, and one for all."""
+    width = max(len(outcome.command) for outcome in outcomes)
+    failed = sum(outcome.code != 0 for outcome in outcomes)
+    return [
+        *(
+            f"{'failed' if code else 'passed'}  {command:{width}}  {seconds / 60:5.1f} min  {last}"
+            for command, code, seconds, last in outcomes
+        ),
+        f"steps: {len(outcomes) - failed} passed, {failed} failed",
+    ]
+
+
+def main(steps: Sequence[Sequence[str]]) -> int:
+    """Run all steps, also behind one that failed; print the summary, and return the exit code."""
+    outcomes = [run(step) for step in steps]
+    print("\n== summary", *summary(outcomes), sep="\n", flush=True)
+    return int(any(outcome.code for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(STEPS))

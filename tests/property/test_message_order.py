@@ -1,0 +1,99 @@
+"""The order of a connection's messages: groups are whole, every stream keeps its order, nothing is lost."""
+
+import json
+from collections import defaultdict
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from query_service.outbox.message_order import MessageOrder
+
+NAMES = ("a", "b", "c")
+OF = st.sets(st.sampled_from(NAMES), min_size=1).map(sorted)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("data"), OF),
+        st.tuples(st.just("ack"), OF),
+        st.tuples(st.just("heartbeat"), st.just([])),
+        st.tuples(st.just("group"), st.just([])),
+        st.tuples(st.just("end"), st.just([])),
+        st.tuples(st.just("take"), st.just([])),
+    )
+)
+
+
+class Connection:
+    """One connection's messages: `put` as they were put, `taken` as they went out."""
+
+    def __init__(self) -> None:
+        self.order = MessageOrder()
+        self.put: list[dict[str, Any]] = []
+        self.taken: list[dict[str, Any]] = []
+        self.groups, self.is_open = 0, False
+
+    def do(self, kind: str, of: list[str], number: int) -> None:
+        """Take one step."""
+        said = {"kind": kind, "of": of, "number": number, "group": self.groups}
+        message = json.dumps(said).encode()
+        if kind == "data":
+            self.order.put_behind(message, of)
+        elif kind in ("ack", "heartbeat"):
+            self.order.put(message, of)
+        elif kind == "group":
+            self.order.put_in_group(message)
+            self.is_open = True
+        elif kind == "end" and self.is_open:
+            self.order.end_group()
+            self.groups, self.is_open = self.groups + 1, False
+        elif kind == "take" and self.order.ready:
+            self.take()
+        if kind in ("data", "ack", "heartbeat", "group"):
+            self.put.append(said)
+        assert self.order.is_open is self.is_open
+
+    def take(self) -> None:
+        """Send one message."""
+        self.taken.append(json.loads(self.order.pop()))
+
+
+@given(STEPS)
+def test_groups_are_whole_and_streams_in_order(steps: list[tuple[str, list[str]]]) -> None:
+    """Between the messages of one group are none but acknowledgements, and heartbeats.
+
+    What is about one subscription comes in the order in which it was put, acknowledgements too.
+    """
+    connection = Connection()
+    for number, (kind, of) in enumerate(steps):
+        connection.do(kind, of, number)
+    order, put, taken = connection.order, connection.put, connection.taken
+    order.end_group()
+    while order.ready:
+        connection.take()
+    assert (order.ready_bytes, order.waiting_bytes) == (0, 0)
+    assert sorted(said["number"] for said in taken) == [said["number"] for said in put]
+    of_group: dict[int, list[int]] = defaultdict(list)
+    of_name: dict[str, list[int]] = defaultdict(list)
+    for at, said in enumerate(taken):
+        if said["kind"] == "group":
+            of_group[said["group"]].append(at)
+        for name in said["of"]:
+            of_name[name].append(said["number"])
+    for places in of_group.values():
+        between = taken[places[0] : places[-1]]
+        assert {said["kind"] for said in between} <= {"group", "ack", "heartbeat"}
+    for numbers in of_name.values():
+        assert numbers == sorted(numbers)
+
+
+def test_an_acknowledgement_passes_a_group_of_which_nothing_waits() -> None:
+    """One about a subscription of which something waits is sent behind that."""
+    order = MessageOrder()
+    order.put_in_group(b"begin")
+    order.put_behind(b"change of s", ["s"])
+    order.put(b"ack of s", ["s"])
+    order.put(b"ack of t", ["t"])
+    order.put_in_group(b"end")
+    order.end_group()
+    expected = [b"begin", b"ack of t", b"end", b"change of s", b"ack of s"]
+    assert [order.pop() for _ in expected] == expected

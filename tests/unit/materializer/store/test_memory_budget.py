@@ -1,0 +1,86 @@
+"""The memory that stores share: it has one limit, whatever their number, and grows with no number of keys."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from materializer.store.checksum import Checksum
+from materializer.store.memory_budget import WRITE_BUFFER_BYTES_MAX, WRITE_BUFFER_BYTES_MIN, StoreMemory
+from materializer.store.rocksdb import RocksStore
+from sowline.model.limits import MIB
+
+BYTES_MAX = 8 * MIB
+KEYS = 40_000
+VALUE = b"x" * 500
+
+
+@pytest.fixture
+def memory() -> Iterator[StoreMemory]:
+    """A small memory, which all stores of the test share."""
+    shared = StoreMemory(BYTES_MAX)
+    with patch("materializer.store.rocksdb.MEMORY", shared):
+        yield shared
+
+
+def fill(store: RocksStore, keys: range) -> None:
+    """Write new keys in batches."""
+    for start in keys[::1000]:
+        entries: dict[bytes, bytes | None] = {
+            b"%08d" % key: VALUE for key in range(start, min(start + 1000, keys.stop))
+        }
+        store.commit(entries, Checksum(), b"head")
+
+
+@pytest.mark.parametrize("count", [1, 8])
+def test_stores_stay_within_their_memory(memory: StoreMemory, tmp_path: Path, count: int) -> None:
+    """Twenty megabytes of new keys, and all of them read again, whatever the number of stores."""
+    memory.share_among(count)
+    with ExitStack() as stack:
+        stores = [RocksStore(tmp_path / str(number), create=True) for number in range(count)]
+        for store in stores:
+            stack.callback(store.close)
+            store.mark_finished()
+        highest = 0
+        share = KEYS // count
+        for start in range(0, share, share // 4):
+            for store in stores:
+                fill(store, range(start, start + share // 4))
+                highest = max(highest, memory.used_bytes)
+        for store in stores:
+            assert sum(1 for _ in store.scan()) == share
+            assert all(store.get(b"%08d" % key) == VALUE for key in range(0, share, 7))
+            highest = max(highest, memory.used_bytes)
+        assert highest <= BYTES_MAX * 5 / 4
+        for store in stores:
+            aside = store._db.property_value("rocksdb.estimate-table-readers-mem")
+            assert int(aside or 0) < 10_000, "indexes and filters are not in the shared memory"
+
+
+def test_write_buffers_are_shared_out() -> None:
+    """A quarter of the memory is for the buffers that are written to, as many as there are stores."""
+    memory = StoreMemory(128 * MIB)
+    sizes = []
+    for stores in (1, 2, 32, 10_000):
+        memory.share_among(stores)
+        sizes.append(memory.write_buffer_bytes)
+    assert sizes == [32 * MIB, 16 * MIB, MIB, WRITE_BUFFER_BYTES_MIN]
+    memory.limit(1 << 40)
+    memory.share_among(0)
+    assert memory.write_buffer_bytes == WRITE_BUFFER_BYTES_MAX
+
+
+def test_a_limit_may_change_under_open_stores(memory: StoreMemory, tmp_path: Path) -> None:
+    """What is beyond a lower limit goes."""
+    store = RocksStore(tmp_path / "0", create=True)
+    try:
+        fill(store, range(KEYS))
+        store.mark_finished()
+        assert sum(1 for _ in store.scan()) == KEYS
+        memory.limit(MIB)
+        assert memory.used_bytes <= 2 * MIB
+        assert store.get(b"%08d" % 7) == VALUE
+    finally:
+        store.close()

@@ -1,0 +1,361 @@
+"""What the follower's thread hands to the loop, and when it says that a partition is loaded."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from structlog.testing import capture_logs
+
+from query_service.replica.partition_replica import EventAtOffset
+from query_service.topics.follower import ChangesPartition, TopicFollower
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import compaction_lag_ms
+from sowline.model.position import Position
+from sowline.protocol.change import AGAIN, Change, Event, Progress
+from sowline.protocol.changes_loader import LoadProgress
+from tests.property.world import Written, written
+
+PLACE = ("orders.changes", 0)
+
+
+class Message(Written):
+    """A record of the changes of `orders`."""
+
+    def topic(self) -> str:
+        """Return the topic's name."""
+        return PLACE[0]
+
+    def partition(self) -> int:
+        """Return the partition's number."""
+        return PLACE[1]
+
+    def error(self) -> None:
+        """None: it is a record."""
+
+
+def message(at: int, event: Event) -> Any:
+    """Return the event as Kafka hands it over."""
+    return Message(*written(at, event))
+
+
+def again(offset: int) -> Change:
+    """A record of that offset, written once more."""
+    place = Position(0, offset)
+    return Change(b"%d" % offset, b"{}", None, place, place, AGAIN, 1000)
+
+
+def progress(offset: int) -> Progress:
+    """A partition's word that it stands there."""
+    place = Position(0, offset)
+    return Progress(place, place, offset + 1, {}, "digest", "log", 1000, {})
+
+
+@pytest.fixture
+def loaded() -> list[ChangesPartition]:
+    """What was said to be loaded."""
+    return []
+
+
+def follower_of(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch, **definition: Any
+) -> TopicFollower:
+    """A follower of one topic, which ended at offset 2 when it began."""
+    topic = TopicDefinition.model_validate({"name": "orders", **(definition or {"key": "/id"})})
+    follower = TopicFollower({}, [topic], lambda batches: None, loaded.extend, lambda error: None)
+    monkeypatch.setattr(follower, "_call", lambda function, *arguments: function(*arguments))
+    follower._loading[PLACE] = LoadProgress("this", compaction_lag_ms(topic) / 1000, topic.has_sow)
+    follower._loading[PLACE].aim(2, time.monotonic())
+    follower._topic_ids[PLACE[0]] = "this"
+    follower._cluster = SimpleNamespace(topic_id=lambda _: "this")  # type: ignore[assignment]
+    return follower
+
+
+def long_ago(follower: TopicFollower) -> float:
+    """A time so long ago that compaction may have been at work since."""
+    return time.monotonic() - compaction_lag_ms(follower._topics[0]) / 1000
+
+
+def read(follower: TopicFollower, *messages: Any) -> None:
+    """Let messages arrive."""
+    follower._hand_over(list(messages))
+    follower._report_loaded()
+
+
+def test_loaded_at_the_end(loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition is loaded where it ended when the follower began."""
+    follower = follower_of(loaded, monkeypatch)
+    read(follower, message(0, progress(3)))
+    assert loaded == []
+    read(follower, message(1, again(2)))
+    assert loaded == [PLACE]
+
+
+def test_changes_that_are_being_written_again(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a changes topic that was lost, the word of where the partition stands comes last."""
+    follower = follower_of(loaded, monkeypatch)
+    read(follower, message(0, again(7)), message(1, again(3)))
+    follower._on_end(*PLACE, 2)
+    follower._report_loaded()
+    assert loaded == []
+    read(follower, message(2, again(5)), message(3, progress(7)))
+    assert loaded == [PLACE]
+
+
+def test_changes_that_are_written_again_behind_others(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner without a disk had begun to fill a topic that was lost; what is newer is not all there yet."""
+    follower = follower_of(loaded, monkeypatch)
+    read(follower, message(0, progress(-1)), message(1, again(7)))
+    read(follower, message(2, progress(0)))
+    assert loaded == []
+    read(follower, message(3, progress(7)))
+    assert loaded == [PLACE]
+
+
+def test_the_word_of_an_owner_that_knows_another_topic(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody hears of it: what it has written up to there is in the topic that is no more."""
+    taken: list[EventAtOffset] = []
+    follower = follower_of(loaded, monkeypatch)
+    follower._take = lambda batches: taken.extend(batches.get(PLACE, []))
+    read(follower, message(0, progress(3)._replace(changes_id="this")))
+    read(follower, message(1, progress(9)._replace(changes_id="old")))
+    assert [event.position.offset for _, event in taken] == [3]
+
+
+def test_a_load_that_takes_long_goes_on(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compaction may have taken what was below the end for what is behind it: that is read, too."""
+    follower = follower_of(loaded, monkeypatch)
+    follower._cluster = SimpleNamespace(ends=lambda *_: {PLACE[1]: 4})  # type: ignore[assignment]
+    follower._loading[PLACE].aim(2, long_ago(follower))
+    read(follower, message(0, progress(3)), message(1, again(2)))
+    assert loaded == []
+    read(follower, message(2, again(2)))
+    assert loaded == []
+    read(follower, message(3, again(3)))
+    assert loaded == [PLACE]
+
+
+def test_a_load_to_the_very_end_lacks_nothing(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it took."""
+    follower = follower_of(loaded, monkeypatch)
+    follower._loading[PLACE].aim(9, long_ago(follower))
+    read(follower, message(0, progress(3)))
+    follower._on_end(*PLACE, 1)
+    follower._report_loaded()
+    assert loaded == [PLACE]
+
+
+def test_a_reader_that_starts_at_an_empty_topic(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner may be about to fill it again: it is not loaded, and a sentence says so."""
+    follower = follower_of(loaded, monkeypatch)
+    assert follower.waiting() is None
+    follower._on_end(*PLACE, 0)
+    follower._report_loaded()
+    assert loaded == []
+    assert str(follower.waiting()).startswith(
+        "waiting for orders.changes [0]: it is empty, or its owner is still"
+    )
+    follower._on_end(*PLACE, 1)
+    read(follower, message(0, progress(-1)))
+    assert loaded == [PLACE]
+    assert follower.waiting() is None
+
+
+def test_a_topic_that_is_replaced_while_it_is_waited_for(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The progress events of the new topic's owner name another topic, so the load would never be complete."""
+    follower = follower_of(loaded, monkeypatch)
+    follower._on_end(*PLACE, 0)
+    follower._cluster = SimpleNamespace(topic_id=lambda _: "another")  # type: ignore[assignment]
+    with pytest.raises(SowlineError, match="was deleted and created again while it was loaded"):
+        follower._report_loaded()
+
+
+def test_a_topic_without_a_sow(loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch) -> None:
+    """There nothing lacks: its changes are deleted by their age, and with them what says where it stands."""
+    follower = follower_of(loaded, monkeypatch, sow=False)
+    read(follower, message(1, again(7)))
+    assert loaded == [PLACE]
+
+
+# a Kafka that does not answer yet
+
+BEHIND = 3
+"""The offset behind the changes, at which they end for who looks first."""
+
+
+class Cluster:
+    """A cluster that fails at each of its answers so often before it gives it."""
+
+    def __init__(self, error: int, times: int) -> None:
+        self._error = KafkaError(error, "Failed to query partition leaders")
+        self._left = dict.fromkeys(("starts", "topic_id", "ends"), times)
+
+    def _answer(self, question: str) -> None:
+        if self._left[question]:
+            self._left[question] -= 1
+            raise KafkaException(self._error)
+
+    def starts(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Return where the partitions begin."""
+        self._answer("starts")
+        return dict.fromkeys(partitions, 0)
+
+    def topic_id(self, topic: str) -> str:
+        """Return the topic's id."""
+        self._answer("topic_id")
+        return "this"
+
+    def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+        """Return where the partitions end."""
+        self._answer("ends")
+        return dict.fromkeys(partitions, BEHIND)
+
+
+class Consumer:
+    """A consumer of one partition that holds a single event."""
+
+    def __init__(self) -> None:
+        self.left = [message(BEHIND - 1, progress(BEHIND))]
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        """Read from there on."""
+        assert [(one.topic, one.partition, one.offset) for one in places] == [(*PLACE, 0)]
+
+    def poll(self, seconds: float) -> Any:
+        """Return the next event."""
+        return self.left.pop() if self.left else None
+
+    def consume(self, count: int, seconds: float) -> list[Any]:
+        """Return no more."""
+        return []
+
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        """Return where it reads."""
+        return places
+
+    def get_watermark_offsets(self, place: TopicPartition, cached: bool) -> tuple[int, int]:
+        """Return where the partition begins and ends."""
+        return (0, BEHIND)
+
+    def close(self) -> None:
+        """Read no more."""
+
+
+async def follow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[ChangesPartition] | BaseException:
+    """Follow such a cluster; returns what was loaded first, or what the follower ended of."""
+    monkeypatch.setattr("query_service.topics.follower.Cluster", lambda kafka: cluster)
+    monkeypatch.setattr("query_service.topics.follower.plain_consumer", lambda kafka, options: Consumer())
+    monkeypatch.setattr("sowline.kafka.admin.AGAIN_SECONDS", 0.0)
+    result: asyncio.Future[list[ChangesPartition] | BaseException] = (
+        asyncio.get_running_loop().create_future()
+    )
+    topic = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    follower = TopicFollower({}, [topic], lambda batches: None, result.set_result, result.set_result)
+    follower.start()
+    try:
+        return await result
+    finally:
+        await asyncio.to_thread(follower.stop)
+
+
+@pytest.mark.parametrize("code", [KafkaError._TIMED_OUT, KafkaError.NOT_LEADER_FOR_PARTITION])
+async def test_a_kafka_that_has_just_come_back(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its leaders may take a while yet: they are waited for, with a word of it, and the load goes on."""
+    with capture_logs() as logs:
+        assert await follow(Cluster(code, times=2), monkeypatch) == [PLACE]
+    assert [line["event"] for line in logs] == ["waiting for Kafka"] * 6
+    assert "Failed to query partition leaders" in logs[0]["why"]
+
+
+async def test_a_kafka_that_refuses_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not asked again: whoever runs the service has to do something."""
+    ended = await follow(Cluster(KafkaError.TOPIC_AUTHORIZATION_FAILED, times=1), monkeypatch)
+    assert isinstance(ended, KafkaException)
+
+
+def test_a_load_that_goes_on_asks_again(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the end is looked up once more, Kafka may be away for the moment."""
+    monkeypatch.setattr("sowline.kafka.admin.AGAIN_SECONDS", 0.0)
+    follower = follower_of(loaded, monkeypatch)
+    follower._cluster = Cluster(KafkaError._TIMED_OUT, times=2)  # type: ignore[assignment]
+    follower._loading[PLACE].aim(1, long_ago(follower))
+    read(follower, message(0, progress(3)))
+    assert (loaded, follower._loading[PLACE]._target) == ([], BEHIND)
+
+
+def test_how_far_behind_the_end_it_is() -> None:
+    """By what Kafka said of the ends when something was fetched."""
+    topic = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    follower = TopicFollower({}, [topic], lambda batches: None, lambda places: None, lambda error: None)
+    follower._assigned = [TopicPartition(*PLACE, 0)]
+    consumer = cast(Any, Consumer())
+    follower.behind.look(consumer, lambda: follower._reached(consumer))
+    assert follower.behind.places == {PLACE: BEHIND}
+
+
+def change(offset: int, *, last: bool = True) -> Change:
+    """A change of a record, one after the other."""
+    return Change(
+        b"%d" % offset, b"{}", None, Position(0, offset), Position(0, offset - 1), "publish", 1000, last
+    )
+
+
+TRANSIENT = {"key": "/id", "durability": "transient", "recovery_point": "now"}
+
+
+def transient(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch, owned: set[tuple[str, int]]
+) -> TopicFollower:
+    """A follower of a transient topic whose changes ended at 2 when it began; workers own some partitions."""
+    follower = follower_of(loaded, monkeypatch, **TRANSIENT)
+    follower._cluster = SimpleNamespace(  # type: ignore[assignment]
+        topic_id=lambda _: "this",
+        ends=lambda topic, numbers: dict.fromkeys(numbers, 2),
+        owned=lambda _: owned,
+    )
+    follower._find_unopened(follower._topics[0])
+    read(follower, message(0, change(1)), message(1, progress(3)))
+    return follower
+
+
+def test_a_transient_topic_that_nobody_has_opened(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is loaded once a worker has opened it, and all that this ends is here; until then it says why."""
+    follower = transient(loaded, monkeypatch, set())
+    follower._on_end(*PLACE, 2)
+    follower._report_loaded()
+    assert loaded == []
+    assert "a transient topic starts empty when a materializer opens it" in (follower.waiting() or "")
+    read(follower, message(2, change(4, last=False)))
+    assert loaded == []
+    read(follower, message(3, change(5)), message(4, progress(5)))
+    assert (loaded, follower.waiting()) == ([PLACE], None)
+
+
+def test_a_transient_topic_that_a_worker_has(
+    loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is loaded at its end, like any other."""
+    transient(loaded, monkeypatch, {("orders", 0)})
+    assert loaded == [PLACE]

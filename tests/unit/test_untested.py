@@ -1,0 +1,29 @@
+"""The report of untested lines is about the packages that are pure, and floors hold."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import untested
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_pure_files_are_those_of_the_contract() -> None:
+    """Packages and modules that exist, as pyproject.toml names them; each pattern in the one form or the other."""
+    patterns = untested.pure_files((ROOT / "pyproject.toml").read_text())
+    assert {"sowline/model/*", "sowline/filter/*", "materializer/core/*", "fanout/engine/*"} <= {*patterns}
+    for package, module in zip(patterns[::2], patterns[1::2], strict=True):
+        assert any(ROOT.glob(package)) or (ROOT / module).is_file()
+
+
+@pytest.mark.parametrize(
+    ("share", "share_pure", "code"), [(0, 0, 0), (-0.01, 0, 1), (0, -0.01, 1)], ids=["held", "all", "pure"]
+)
+def test_floors(share: float, share_pure: float, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Below either, the exit code is 1."""
+    given = (untested.FLOOR + share, untested.FLOOR_PURE + share_pure)
+    assert untested.verdict(*given) == code
+    assert (
+        f"{given[1]:.2f} % of the pure packages (at least {untested.FLOOR_PURE})" in capsys.readouterr().out
+    )
