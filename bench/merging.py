@@ -31,7 +31,7 @@ PARTITIONS = 2
 SECONDS_MAX = 300.0
 HELD_SECONDS_MAX = 600
 LOOK_SECONDS = 0.02
-TOLD_CHARACTERS_MAX = 2000
+SENT_CHARACTERS_MAX = 2000
 """The last output of an entrant's processes, where they failed."""
 
 
@@ -192,7 +192,7 @@ class Processes:
         """Raise if one has ended, or the time is up."""
         if time.monotonic() > deadline or any(process.poll() is not None for process in self._processes):
             self._sent.seek(0)
-            tail = self._sent.read().decode(errors="replace")[-TOLD_CHARACTERS_MAX:]
+            tail = self._sent.read().decode(errors="replace")[-SENT_CHARACTERS_MAX:]
             raise RuntimeError(
                 f"expected all outputs within {SECONDS_MAX:g} s; the processes printed: {tail}"
             )

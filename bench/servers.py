@@ -37,7 +37,7 @@ from sowline.runtime.health import ServiceHealth
 from sowline.runtime.process import spare_the_collector
 
 TOPICS = "topics: [{name: orders, key: /order}]"
-PLACE = ("orders.changes", 0)
+PARTITION = ("orders.changes", 0)
 
 TICK_SECONDS = 0.005
 """Between two batches of changes that come at a rate."""
@@ -137,9 +137,9 @@ class BenchQueryService:
     def __init__(self) -> None:
         self.fallen = 0
         self._state = ServedTopics(parse_topics(TOPICS), Settings().ring_changes_max)
-        self._dispatcher = _CountingHub(self)
+        self._dispatcher = _CountingDispatcher(self)
         self._state.listen(self._dispatcher.on_changes)
-        self._state.loaded([PLACE])
+        self._state.loaded([PARTITION])
 
     @asynccontextmanager
     async def listening(self, port: int) -> Any:
@@ -176,10 +176,10 @@ class BenchQueryService:
         return push
 
     def _take(self, events: list[EventAtOffset]) -> None:
-        self._state.take({PLACE: events})
+        self._state.take({PARTITION: events})
 
 
-class _CountingHub(Dispatcher):
+class _CountingDispatcher(Dispatcher):
     """A hub that counts how often a client falls behind."""
 
     def __init__(self, connection: BenchQueryService) -> None:

@@ -129,8 +129,8 @@ class Runner:
     @property
     def behind(self) -> int | None:
         """Events of its partitions' changes that are in Kafka and not written yet; None while that is not known."""
-        places = self._behind.places
-        known = [places.get((self._source.changes, number)) for number in list(self._partitions)]
+        lags = self._behind.lags
+        known = [lags.get((self._source.changes, number)) for number in list(self._partitions)]
         return sum(filter(None, known)) if self.assigned and None not in known else None
 
     def waiting(self) -> str | None:

@@ -70,8 +70,8 @@ def explain(file: Path, plan: bool, as_json: bool, kafka: str | None) -> None:
     from ingest.explain import text_of
 
     _kafka_is(kafka)
-    told = explain_pipeline(file, with_plan=plan)
-    click.echo(json.dumps(told, ensure_ascii=False) if as_json else text_of(told))
+    explanation = explain_pipeline(file, with_plan=plan)
+    click.echo(json.dumps(explanation, ensure_ascii=False) if as_json else text_of(explanation))
 
 
 main.add_command(submit)

@@ -216,7 +216,7 @@ class Pipeline(_PipelineModel):
 
     @field_validator("sources", "tables")
     @classmethod
-    def _told_apart(cls, named: dict[str, Any], others: ValidationInfo) -> dict[str, Any]:
+    def _distinct_names(cls, named: dict[str, Any], others: ValidationInfo) -> dict[str, Any]:
         seen = [name.lower() for name in others.data.get("sources", {})]
         for name in named:
             if name.lower() in seen:

@@ -6,7 +6,7 @@ from typing import TypedDict
 from ingest.job import Job
 
 
-class _Told(TypedDict):
+class _Required(TypedDict):
     """What there is to tell, but for the plan."""
 
     pipeline: str
@@ -17,7 +17,7 @@ class _Told(TypedDict):
     rows: dict[str, str]
 
 
-class Explanation(_Told, total=False):
+class Explanation(_Required, total=False):
     """What there is to tell of a pipeline: `rows` are the types of its columns by name, `plan` is Spark's."""
 
     plan: str
@@ -28,7 +28,7 @@ def explain(file: Path, *, with_plan: bool = False) -> Explanation:
     job = Job(file)
     pipeline, frames = job.pipeline, job.frames()
     query = frames.rows()._jdf.queryExecution()
-    told: Explanation = {
+    explanation: Explanation = {
         "pipeline": pipeline.name,
         "publishers": [f"{pipeline.name}/{name}/<partition>" for name in pipeline.sources],
         "log": pipeline.log_topic,
@@ -37,19 +37,19 @@ def explain(file: Path, *, with_plan: bool = False) -> Explanation:
         "rows": dict(frames.columns),
     }
     if with_plan:
-        told["plan"] = str(job.spark._jvm.PythonSQLUtils.explainString(query, "simple")).strip()  # type: ignore[union-attr]
-    return told
+        explanation["plan"] = str(job.spark._jvm.PythonSQLUtils.explainString(query, "simple")).strip()  # type: ignore[union-attr]
+    return explanation
 
 
-def text_of(told: Explanation) -> str:
+def text_of(explanation: Explanation) -> str:
     """Return it as text for a person."""
     lines = [
-        f"pipeline   {told['pipeline']}",
-        f"publisher  {', '.join(told['publishers'])}",
-        f"log        {told['log']}",
-        f"dead       {told['dead']}",
-        f"checkpoint {told['checkpoint']}",
+        f"pipeline   {explanation['pipeline']}",
+        f"publisher  {', '.join(explanation['publishers'])}",
+        f"log        {explanation['log']}",
+        f"dead       {explanation['dead']}",
+        f"checkpoint {explanation['checkpoint']}",
         "rows",
-        *(f"  {name} {type}" for name, type in told["rows"].items()),
+        *(f"  {name} {type}" for name, type in explanation["rows"].items()),
     ]
-    return "\n".join([*lines, told["plan"]] if "plan" in told else lines)
+    return "\n".join([*lines, explanation["plan"]] if "plan" in explanation else lines)

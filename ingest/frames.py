@@ -211,8 +211,8 @@ class Frames:
         try:
             yield
         except PySparkException as error:
-            said = str(error).partition(" SQLSTATE")[0].partition(";\n")[0]
-            self._refuse(location, " ".join(said.split()))
+            sentences = str(error).partition(" SQLSTATE")[0].partition(";\n")[0]
+            self._refuse(location, " ".join(sentences.split()))
 
     def _refuse(self, location: Location, reason: str) -> NoReturn:
         raise YamlFileError([self._declaration.problem(location, reason)])
@@ -240,8 +240,8 @@ def _dead_headers(reason: Column, message: Column) -> Column:
     """Return the headers of a dead letter: those that the row came with, its Kafka key, and what is wrong."""
     own = F.coalesce(F.col(SourceField.HEADERS.column), F.array().cast(HEADERS_TYPE))
     key = F.struct(F.lit("sow.original_key").alias("key"), F.col(SourceField.KEY.column).alias("value"))
-    said = F.array(
+    problem = F.array(
         header("sow.reason", reason), header("sow.message", F.substring(message, 1, MESSAGE_CHARACTERS_MAX))
     )
     keys = F.when(key["value"].isNull(), F.array().cast(HEADERS_TYPE)).otherwise(F.array(key))
-    return F.concat(own, keys, said)
+    return F.concat(own, keys, problem)

@@ -45,7 +45,7 @@ class BatchProgress:
         self._log_began = log_records()
         self.sums: dict[str, int] = {"rows": 0, REFUSED: 0} | json.loads(self._kept.read("sums") or "{}")
         self._before = self.sums["rows"]
-        self._began = self._told = time.monotonic()
+        self._began = self._reported = time.monotonic()
         self._batch = -1
         self._log_grew = 0
 
@@ -58,8 +58,8 @@ class BatchProgress:
         if new:
             self._kept.write("sums", json.dumps(self.sums))
         now = time.monotonic()
-        if is_last or now - self._told >= SECONDS_BETWEEN_LINES:
-            self._told = now
+        if is_last or now - self._reported >= SECONDS_BETWEEN_LINES:
+            self._reported = now
             before, self._log_grew = self._log_grew, self._grown()
             if is_last or self._log_grew > before:
                 log.info("finished" if is_last else "written", **self._figures(now - self._began))

@@ -60,10 +60,10 @@ def _run(job: Job, once: bool, on_running: OnRunning) -> dict[str, int]:
     return progress.sums
 
 
-def cause(said: str) -> str:
+def cause(text: str) -> str:
     """Return what a query failed with, without the traces of two languages."""
-    head = said.partition("=== Streaming Query ===")[0]
+    head = text.partition("=== Streaming Query ===")[0]
     raised = list(_RAISED.finditer(head))
-    told = head[raised[-1].end() :] if raised else head
-    lines = [line.strip() for line in told.splitlines() if not line.strip().startswith(("at ", "..."))]
+    rest = head[raised[-1].end() :] if raised else head
+    lines = [line.strip() for line in rest.splitlines() if not line.strip().startswith(("at ", "..."))]
     return " ".join(" ".join(lines).split())[:CHARACTERS_MAX]

@@ -128,11 +128,11 @@ def debezium(
     envelope = f"before STRUCT<{schema}>, after STRUCT<{schema}>, op STRING"
     records = _records(spark, name, kafka, topic, options).where("text IS NOT NULL")
     parsed = records.select("*", _json("text", f"{envelope}, payload STRUCT<{envelope}>", options))
-    told = F.coalesce("fields.payload", F.struct("fields.before", "fields.after", "fields.op"))
+    update = F.coalesce("fields.payload", F.struct("fields.before", "fields.after", "fields.op"))
     corrupt = F.col(f"fields.{_CORRUPT}").isNotNull()
-    events = parsed.select("*", told.alias("told"), corrupt.alias("corrupt"))
-    row = F.when(F.col("told.op") == "d", F.col("told.before")).otherwise(F.col("told.after"))
-    known = F.col("told.op").isin(*_OPERATIONS) & ~F.col("corrupt")
+    events = parsed.select("*", update.alias("update"), corrupt.alias("corrupt"))
+    row = F.when(F.col("update.op") == "d", F.col("update.before")).otherwise(F.col("update.after"))
+    known = F.col("update.op").isin(*_OPERATIONS) & ~F.col("corrupt")
     fields = _fields(schema).names
     return _readable(
         events.select(
@@ -143,7 +143,7 @@ def debezium(
                 known & row.isNotNull(),
                 F.struct(
                     *(row[field].alias(field) for field in fields),
-                    F.col("told.op").alias(OPERATION),
+                    F.col("update.op").alias(OPERATION),
                     F.lit(None).cast("string").alias(_CORRUPT),
                 ),
             ).alias("fields"),

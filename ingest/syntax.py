@@ -30,7 +30,7 @@ _EXPECTED = {
     "schema": "columns as DDL, such as id BIGINT, name STRING",
 }
 _CODE = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
-_PLACE = re.compile(r"\s*(?:SQLSTATE: \w+)?\s*(?:\(line \d+, pos \d+\))?\s*$")
+_LOCATION_SUFFIX = re.compile(r"\s*(?:SQLSTATE: \w+)?\s*(?:\(line \d+, pos \d+\))?\s*$")
 _LOG_CHARACTERS_MAX = 2000
 _TOKEN = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|--[^\n]*|/\*.*?\*/"""
@@ -108,9 +108,9 @@ def _launched(conf: Mapping[str, str], silent: bool) -> Any:
             return launch_gateway(settings, {"stderr": log} if silent else None)  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
             log.seek(0)
-            said = log.read()[-_LOG_CHARACTERS_MAX:].decode(errors="replace").strip()
+            message = log.read()[-_LOG_CHARACTERS_MAX:].decode(errors="replace").strip()
             raise SowlineError(
-                "no java", f"expected Spark's JVM to start, but it ended: {said or 'see above'}"
+                "no java", f"expected Spark's JVM to start, but it ended: {message or 'see above'}"
             ) from error
 
 
@@ -124,8 +124,8 @@ def _beyond(statement: Statement, declaration: YamlFile) -> Problem | None:
     if too_deep is None:
         return None
     line = text.count("\n", 0, too_deep) + 1
-    place = _place(text, line, too_deep - text.rfind("\n", 0, too_deep))
-    reason = f"expected SQL of at most {SQL_LEVELS_MAX} brackets in each other, got more ({place})"
+    location = _location(text, line, too_deep - text.rfind("\n", 0, too_deep))
+    reason = f"expected SQL of at most {SQL_LEVELS_MAX} brackets in each other, got more ({location})"
     return declaration.problem(statement.location, reason, line)
 
 
@@ -148,14 +148,14 @@ def _problem(parser: Any, statement: Statement, declaration: YamlFile) -> Proble
 
     line = 1
     try:
-        said = _unfit(parser, statement)
+        message = _unfit(parser, statement)
     except Py4JJavaError as error:
-        line, said = _complaint(error.java_exception, statement.text)
+        line, message = _complaint(error.java_exception, statement.text)
     except CapturedException as error:  # which it is once the process has had a session
-        line, said = _complaint(error._origin, statement.text)
-    if said is None:
+        line, message = _complaint(error._origin, statement.text)
+    if message is None:
         return None
-    return declaration.problem(statement.location, f"expected {_EXPECTED[statement.kind]}: {said}", line)
+    return declaration.problem(statement.location, f"expected {_EXPECTED[statement.kind]}: {message}", line)
 
 
 def _unfit(parser: Any, statement: Statement) -> str | None:
@@ -188,14 +188,14 @@ def _unfit_columns(schema: Any) -> str | None:
 
 def _complaint(error: Any, text: str) -> tuple[int, str]:
     """Return the line of the text, and the parser's sentence with the place, without its codes and the text."""
-    said = str(error.getMessage() or error.getClass().getSimpleName()).partition("\n== SQL")[0]
-    said = " ".join(_PLACE.sub("", _CODE.sub("", said)).split()).removesuffix(".")
-    said = said[:1].lower() + said[1:]
+    message = str(error.getMessage() or error.getClass().getSimpleName()).partition("\n== SQL")[0]
+    message = " ".join(_LOCATION_SUFFIX.sub("", _CODE.sub("", message)).split()).removesuffix(".")
+    message = message[:1].lower() + message[1:]
     if error.getClass().getSimpleName() != "ParseException" or error.startPosition().isEmpty():
-        return 1, said
+        return 1, message
     line, column = error.line().get(), error.startPosition().get() + 1
-    return line, f"{said} ({_place(text, line, column)})"
+    return line, f"{message} ({_location(text, line, column)})"
 
 
-def _place(text: str, line: int, column: int) -> str:
+def _location(text: str, line: int, column: int) -> str:
     return f"line {line}, column {column}" if "\n" in text else f"column {column}"

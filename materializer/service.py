@@ -187,7 +187,7 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
         "sowline_append_to_emit_seconds",
         "From a record's append to the log until Kafka had the change that it made",
     )
-    yield _by_place("sowline_behind_records", "Log records not yet applied", now.behind)
+    yield _by_partition("sowline_behind_records", "Log records not yet applied", now.behind)
     yield GaugeMetricFamily("sowline_partitions", "Partitions owned", value=len(now.positions))
     yield GaugeMetricFamily(
         "sowline_partitions_stopped", "Partitions that can't go on", value=len(now.stopped)
@@ -195,7 +195,7 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     yield GaugeMetricFamily(
         "sowline_standby_copies", "Warm copies of partitions that others own", value=now.standby.warm
     )
-    yield _by_place(
+    yield _by_partition(
         "sowline_standby_behind_changes", "Changes that a copy has not taken in yet", now.standby.behind
     )
     yield CounterMetricFamily(
@@ -203,7 +203,7 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     )
 
 
-def _by_place(name: str, help: str, values: Mapping[PartitionId, int]) -> Metric:
+def _by_partition(name: str, help: str, values: Mapping[PartitionId, int]) -> Metric:
     family = GaugeMetricFamily(name, help, labels=["topic", "partition"])
     for (topic, partition), value in values.items():
         family.add_metric([topic, str(partition)], value)

@@ -136,7 +136,7 @@ class QueryService:
     async def _following(self, stop: threading.Event) -> AsyncIterator["asyncio.Task[bool]"]:
         """Follow the changes, as soon as Kafka answers; lends what begins that, which may raise `bad topic`."""
         follower = self._follower
-        self._state.lags = follower.behind.places
+        self._state.lags = follower.behind.lags
         beginning = asyncio.create_task(self._begin(follower, stop))
         try:
             yield beginning

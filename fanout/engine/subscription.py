@@ -19,27 +19,40 @@ ENTITLEMENT = "entitlement"
 
 _UNREAD = object()
 
-NOT_TOLD_BEFORE = ("LAST_UPDATED", "CORRELATION_ID", "BOOKMARK")
+WITHOUT_VALUE_BEFORE = ("LAST_UPDATED", "CORRELATION_ID", "BOOKMARK")
 """Functions whose answer for the record before a change the change doesn't tell."""
 
 
 class ChangeView:
     """A change as all subscriptions look at it: both bodies are parsed at most once.
 
-    `topic` holds what is known of every record of the topic, and `place` is the log and the partition, as in
+    `topic` holds what is known of every record of the topic, and `log_partition` is the log and the partition, as in
     bookmarks. `after` is where the partition stood before: no later position was sent. Of the record
     before, the change does not say when and with which correlation it was written: those facts are NULL.
     """
 
-    __slots__ = ("_about_before", "_about_now", "_before", "_now", "after", "change", "place", "topic")
+    __slots__ = (
+        "_about_before",
+        "_about_now",
+        "_before",
+        "_now",
+        "after",
+        "change",
+        "log_partition",
+        "topic",
+    )
 
     def __init__(
-        self, change: Change, topic: Metadata = UNKNOWN, place: str = "", stood_at: Position | None = None
+        self,
+        change: Change,
+        topic: Metadata = UNKNOWN,
+        log_partition: str = "",
+        stood_at: Position | None = None,
     ) -> None:
         self.change = change
         self.after = change.after if stood_at is None else max(stood_at, change.after)
         self.topic = topic
-        self.place = place
+        self.log_partition = log_partition
         self._before: Any = _UNREAD
         self._now: Any = _UNREAD
         self._about_before: Metadata | None = None
@@ -80,7 +93,7 @@ class ChangeView:
             change = self.change
             self._about_now = self._of_document(change.writes)._replace(
                 sow_key=change.sow_key.decode(),
-                bookmark=f"{self.place}@{change.position}" if self.place else None,
+                bookmark=f"{self.log_partition}@{change.position}" if self.log_partition else None,
                 size=len(change.body or b""),
                 updated=change.time / 1000,
                 correlation=change.correlation,
@@ -192,13 +205,13 @@ def entitled(delivery: Delivery, filter: Filter) -> Delivery:
 
 def is_sent_before(filter: Filter) -> bool:
     """Whether the filter can be asked of a record before a change, too, and then has the same answer."""
-    return not filter.nondeterministic and not _not_told_before(filter)
+    return not filter.nondeterministic and not _without_value_before(filter)
 
 
 def require_sent_before(filter: Filter, where: str) -> None:
     """Raise unless the filter can be asked of a record before a change, too, and then has the same answer."""
     require_deterministic(filter, where)
-    for call in _not_told_before(filter):
+    for call in _without_value_before(filter):
         raise FilterError(
             f"{call.name} at column {call.column} can't be used in {where}: a change does not have it of"
             " the record before",
@@ -206,5 +219,7 @@ def require_sent_before(filter: Filter, where: str) -> None:
         )
 
 
-def _not_told_before(filter: Filter) -> list[Call]:
-    return [node for node in walk(filter.tree) if isinstance(node, Call) and node.name in NOT_TOLD_BEFORE]
+def _without_value_before(filter: Filter) -> list[Call]:
+    return [
+        node for node in walk(filter.tree) if isinstance(node, Call) and node.name in WITHOUT_VALUE_BEFORE
+    ]

@@ -48,7 +48,7 @@ def _origin(record: LogRecord, log_id: str) -> Origin | None:
         copy = read_command(record.headers).origin
     except SowlineError:
         return None
-    return copy.place if copy is not None and copy.log_id == log_id else None
+    return copy.source if copy is not None and copy.log_id == log_id else None
 
 
 def _owner(definition: TopicDefinition, record: LogRecord, appended: Appended) -> int | None:

@@ -41,7 +41,7 @@ class Deduplication:
         """
         if copy.log_id != self._state.log_id:
             return FOREIGN
-        return None if self._first_seen(copy.place) else REPEAT
+        return None if self._first_seen(copy.source) else REPEAT
 
     def _first_seen(self, origin: Origin) -> bool:
         state = self._state

@@ -76,7 +76,7 @@ def write_of(delta: Delta, record: LogRecord, command: Command, partition: int, 
     if command.change_id is not None:
         change_id = change_id_of_writer(command.change_id)
     else:
-        first = command.origin.place if command.origin is not None else Origin(partition, record.offset)
+        first = command.origin.source if command.origin is not None else Origin(partition, record.offset)
         change_id = change_id_of_position(*first)
     return DocumentDelta(delta, change_id, time, frozenset(command.tags))
 

@@ -27,7 +27,7 @@ class Forwards:
         """Return where and when a record was first appended: of a forwarded one, what its headers say."""
         origin, time = command.origin, command.origin_time
         if origin is not None and time is not None:
-            return Appended(time, *origin.place)
+            return Appended(time, *origin.source)
         return Appended(self._state.time, self._state.partition, record.offset)
 
     def to_owner(self, record: LogRecord, command: Command, key_text: str) -> None:

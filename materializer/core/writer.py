@@ -65,7 +65,7 @@ class RecordWriter:
             expires=state.limits.due(state.time, command.expiration),
             correlation=command.correlation,
             numbers=self._deduplication.numbers_after(current, command),
-            origin=None if command.origin is None else command.origin.place,
+            origin=None if command.origin is None else command.origin.source,
         )
         state.add_change(change)
         record = Record(
@@ -134,4 +134,4 @@ class RecordWriter:
 
 def first_position(command: Command) -> Origin | None:
     """Return the origin of a forwarded command; None of one that was not forwarded."""
-    return None if command.origin is None else command.origin.place
+    return None if command.origin is None else command.origin.source

@@ -113,14 +113,14 @@ class Access(_Section):
     def identity(self, proof: Proof) -> Identity:
         """Return the user who has proved this; raises `logon required` and `auth failure`."""
         if proof.kind == "nothing":
-            return self._nobody(proof)
+            return self._anonymous(proof)
         if not self._stands(proof):
             raise SowlineError(
                 "auth failure", "this token or certificate is no longer accepted: log on again with a new one"
             )
         return self._with(proof, proof.user, (*proof.roles, *self.users.get(proof.user, ())))
 
-    def _nobody(self, proof: Proof) -> Identity:
+    def _anonymous(self, proof: Proof) -> Identity:
         if not self.anonymous:
             ways = "a token (Authorization: Bearer …, or the command logon)"
             if self.certificates is not None:

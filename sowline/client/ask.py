@@ -77,10 +77,11 @@ class Ask:
         command = f"sow_and_{self.command.removeprefix('sow_and_')}"
         return replace(self, command=command, bookmark="", up_to=end or self.up_to)
 
-    def going_on(self, place: str, end: str) -> "Ask":
+    def going_on(self, bookmark: str, end: str) -> "Ask":
         """Return what to ask for after a place, with the same end; `end` says where that is, if that is known."""
         given = None if end else split_range(bookmark_text(self.bookmark))
-        bookmark = place if given is None else range_text(place, given)
+        if given is not None:
+            bookmark = range_text(bookmark, given)
         return replace(self, bookmark=bookmark, up_to=end or self.up_to)
 
     def request(self, id: str) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class _Following(RecordView):
         self._stream = stream = await self._client.open(self._ask)
         self._shown = stream.shown
         if stream.bookmark is not None:
-            self._records.place = PositionTracker(stream.bookmark)
+            self._records.position = PositionTracker(stream.bookmark)
         return stream
 
     async def _replace(self, changes: Selecting) -> int:

@@ -3,7 +3,7 @@
 import re
 from typing import Self
 
-from sowline.model.bookmark import Positions, format_bookmark, lay_over, named_place, parse_bookmark
+from sowline.model.bookmark import Positions, format_bookmark, lay_over, named_bookmark, parse_bookmark
 from sowline.protocol.client_message import Message
 
 _POSITION = re.compile("@[^,;]*")
@@ -46,4 +46,4 @@ class PositionTracker:
 
 
 def _positions(bookmark: str | None) -> dict[str, Positions]:
-    return parse_bookmark(bookmark) if bookmark and not named_place(bookmark) else {}
+    return parse_bookmark(bookmark) if bookmark and not named_bookmark(bookmark) else {}

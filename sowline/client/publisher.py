@@ -170,18 +170,18 @@ class Publisher:
             span = begin_publish(definition.name)
             if span is not None:
                 headers.append((TRACEPARENT, span.traceparent.encode()))
-            place = definition.log, partition
-            self._produce(place, body, None if key is None else key.encode(), headers, span)
+            log_partition = definition.log, partition
+            self._produce(log_partition, body, None if key is None else key.encode(), headers, span)
 
     def _produce(
         self,
-        place: tuple[str, int],
+        log_partition: tuple[str, int],
         body: bytes | None,
         key: bytes | None,
         headers: Headers,
         span: TraceSpan | None,
     ) -> None:
-        log, partition = place
+        log, partition = log_partition
         report = self._on_delivery if span is None else partial(self._on_traced, span)
         while True:
             try:

@@ -66,7 +66,7 @@ class RecordView(Mapping[str, Record]):
         self._records = records
         self._callbacks = callbacks
         self._lock = threading.RLock()
-        self._is_telling = False
+        self._in_callbacks = False
         self._shown: ShownGroup | None = None
         self._waiting: list[Waiting] = []
         self._error: SowlineError | None = None
@@ -111,7 +111,7 @@ class RecordView(Mapping[str, Record]):
     def bookmark(self) -> str:
         """Where to come back from to go on from what the view shows."""
         with self._lock:
-            return self._records.place.bookmark
+            return self._records.position.bookmark
 
     @property
     def error(self) -> SowlineError | None:
@@ -146,11 +146,11 @@ class RecordView(Mapping[str, Record]):
                 self._arrange(effects)
                 if number == len(batch):
                     self._show(shown)
-                self._is_telling = True
+                self._in_callbacks = True
             for effect in effects:
                 self._tell(effect)
             with self._lock:
-                self._is_telling = False
+                self._in_callbacks = False
                 self._answer()
 
     def _compare(self, proof: Message) -> None:
@@ -186,13 +186,13 @@ class RecordView(Mapping[str, Record]):
         """Keep what there is, and tell all who wait that no more comes."""
         with self._lock:
             self._error = self._error or error
-            self._is_telling = False
+            self._in_callbacks = False
             self._answer()
 
     def _begin_to_wait(self, waiting: Waiting) -> None:
         """Answer once the condition holds after a step, and all are told of that step; maybe at once."""
         with self._lock:
-            if self._is_telling or not self._answered(waiting):
+            if self._in_callbacks or not self._answered(waiting):
                 self._waiting.append(waiting)
 
     def _give_up(self, waiting: Waiting) -> None:

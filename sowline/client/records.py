@@ -37,13 +37,13 @@ class RecordSet:
     """Bodies by SOW key, in the order in which they came, and the place at which this is what there is."""
 
     def __init__(
-        self, bodies: Mapping[str, bytes] | None = None, place: PositionTracker | None = None
+        self, bodies: Mapping[str, bytes] | None = None, position: PositionTracker | None = None
     ) -> None:
         """Begin with a copy of the bodies; raises `not an object` if one of them is no JSON object."""
         self.bodies: dict[str, bytes] = dict(bodies or {})
         for key, body in self.bodies.items():
             _check(key, body)
-        self.place = place or PositionTracker()
+        self.position = position or PositionTracker()
         self._step: list[Message] = []
         self._in_group = False
 
@@ -82,7 +82,7 @@ class RecordSet:
                 reason = "" if body is not None else reasons.get(key) or GONE
                 effects.append(Effect(key, before, body, reason))
         for message in step:
-            self.place.note(message)
+            self.position.note(message)
         return effects
 
     def _outcome(self, step: list[Message]) -> dict[str, bytes | None]:

@@ -71,11 +71,11 @@ class Stream:
         self._ask = ask
         self._waiting: deque[Message] = deque()
         self._unfinished: list[Message] = []
-        self._amid_a_step = False
+        self._in_step = False
         self._news = asyncio.Event()
         self._reader_may_go_on = asyncio.Event()
         self._reader_may_go_on.set()
-        self._place = PositionTracker()
+        self._position = PositionTracker()
         self._whole = False
         self._is_void = False
         self._begins_afresh = False
@@ -144,11 +144,11 @@ class Stream:
                 yield message if select is None else _selected(message, select)
 
     def _receive_ack(self, ack: Received) -> None:
-        aside = ack.command_id.partition(".")[2]
-        if aside == PROOF and self.wants_proof:
+        part = ack.command_id.partition(".")[2]
+        if part == PROOF and self.wants_proof:
             self.wants_proof = False
             self._waiting.append(Message("progress", reason=ack.reason, hash=""))
-        if aside not in (PROOF, PAUSE, RESUME):
+        if part not in (PROOF, PAUSE, RESUME):
             self._receive_own_ack(ack)
 
     def _receive_own_ack(self, ack: Received) -> None:
@@ -169,7 +169,7 @@ class Stream:
             self._end = ack.up_to or self._end
             self._is_answered = self._ask.has_no_group or self._whole
             if self._ask.has_no_group and not self._whole and not self._is_void:
-                self._place = PositionTracker(ack.bookmark)
+                self._position = PositionTracker(ack.bookmark)
                 self._become_whole()
         elif ack.ack_type == "completed" and (self._ask.command == "sow" or self._ask.has_end):
             self._ended = True
@@ -256,14 +256,14 @@ class Stream:
             replacement.sent = False
         self._reader_may_go_on.set()
         if is_void and self._ask.command != "sow" and (self._whole or self._ask.bookmark):
-            self._whole, self._is_void, self._amid_a_step = False, True, False
+            self._whole, self._is_void, self._in_step = False, True, False
             self._waiting.clear()
         return self.going_on()
 
     def _drop_what_waits(self) -> None:
         """Drop what the caller was not given, but for the rest of a step of which it was given a part."""
         kept: deque[Message] = deque()
-        while self._amid_a_step and self._waiting:
+        while self._in_step and self._waiting:
             kept.append(self._waiting.popleft())
             if not kept[-1].more:
                 break
@@ -284,10 +284,10 @@ class Stream:
         command = ask.command
         if not self._ask.is_view:
             command = command.removeprefix("sow_and_")
-        place = self._place.copy()
+        position = self._position.copy()
         for message in self._waiting:
-            place.note(message)
-        return replace(ask, command=command).going_on(place.bookmark, self._end)
+            position.note(message)
+        return replace(ask, command=command).going_on(position.bookmark, self._end)
 
     # what the caller uses
 
@@ -323,7 +323,7 @@ class Stream:
     @property
     def bookmark(self) -> str | None:
         """Where to come back from: after the last message given to the caller. None until a group has ended."""
-        return self._place.bookmark if self._whole else None
+        return self._position.bookmark if self._whole else None
 
     def __aiter__(self) -> Self:
         return self
@@ -359,14 +359,14 @@ class Stream:
     def _pass_silent(self) -> None:
         """Move on behind what the caller is not given."""
         while self._waiting and self._waiting[0].is_silent:
-            self._place.note(self._waiting.popleft())
+            self._position.note(self._waiting.popleft())
 
     def _give(self, count: int) -> list[Message]:
         messages: list[Message] = []
         while self._waiting and len(messages) < count:
             message = self._waiting.popleft()
             messages.append(message)
-            self._place.note(message)
+            self._position.note(message)
             if message.reset:
                 self._whole, self._is_void = False, True
             if message.command == "group_end":
@@ -374,7 +374,7 @@ class Stream:
                 break
             self._pass_silent()
         self._given = True
-        self._amid_a_step = messages[-1].more
+        self._in_step = messages[-1].more
         if len(self._waiting) <= WAITING_MAX // 2:
             self._reader_may_go_on.set()
         return messages

@@ -101,7 +101,7 @@ class SuppliedKey(_KeyModel):
 
     source: Source = Field(alias="from")
 
-    def told(self) -> dict[str, Any]:
+    def as_yaml(self) -> dict[str, Any]:
         """Return it as `topics.yaml` has it."""
         return {"from": self.source}
 

@@ -337,7 +337,7 @@ class TopicDefinition(_TopicsModel):
     def key_sent(self) -> list[str] | dict[str, Any]:
         """The key as JSON: a list of paths, or where keys come from, of a generator with its version."""
         if isinstance(self.key, SuppliedKey):
-            return self.key.told()
+            return self.key.as_yaml()
         if isinstance(self.key, GeneratedKey):
             assert isinstance(self.key_rule, GeneratedKeys)
             version = self.key_rule.generator.version

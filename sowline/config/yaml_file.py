@@ -21,7 +21,7 @@ Location = tuple[int | str, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?)")
-_SAID = {
+_MESSAGES = {
     "missing": "expected this field, got nothing",
     "extra_forbidden": "there is no such field here",
     "model_type": "expected fields with their values",
@@ -85,9 +85,9 @@ class YamlFile:
         try:
             declared = model.model_validate(self._content())
         except ValidationError as error:
-            found = [_said(problem) for problem in error.errors() if not _follows(problem)]
-            beside = [self.problem(*one) for one in found if one[0] not in self._unset]
-            raise YamlFileError([*self._problems, *beside]) from error
+            found = [_location_and_message(problem) for problem in error.errors() if not _follows(problem)]
+            unreported = [self.problem(*one) for one in found if one[0] not in self._unset]
+            raise YamlFileError([*self._problems, *unreported]) from error
         if self._problems:
             raise YamlFileError(self._problems)
         return declared
@@ -107,8 +107,8 @@ class YamlFile:
 
     def _no_yaml(self, error: Exception) -> Problem:
         mark = getattr(error, "problem_mark", None)
-        said = [getattr(error, part, None) for part in ("context", "problem")] if mark else [str(error)]
-        reason = " ".join(", ".join(part for part in said if part).split())
+        causes = [getattr(error, part, None) for part in ("context", "problem")] if mark else [str(error)]
+        reason = " ".join(", ".join(part for part in causes if part).split())
         return Problem(self.name, mark.line + 1 if mark else 1, "file", f"expected YAML, got none: {reason}")
 
     def _replace(self, location: Location, node: yaml.Node, environment: Mapping[str, str]) -> None:
@@ -222,9 +222,9 @@ def _follows(problem: Mapping[str, Any]) -> bool:
     return len(problem["input"]) >= least
 
 
-def _said(problem: Mapping[str, Any]) -> tuple[Location, str]:
+def _location_and_message(problem: Mapping[str, Any]) -> tuple[Location, str]:
     kind, location = problem["type"], tuple(problem["loc"])
-    said = _SAID.get(kind) or problem["msg"].removeprefix("Value error, ")
+    message = _MESSAGES.get(kind) or problem["msg"].removeprefix("Value error, ")
     if kind in _SHOWN:
-        said += f", got {problem['input']!r}"
-    return tuple(step for step in location if not str(step).startswith("[")), said
+        message += f", got {problem['input']!r}"
+    return tuple(step for step in location if not str(step).startswith("[")), message

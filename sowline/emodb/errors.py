@@ -20,7 +20,7 @@ class DocumentError(SowlineError):
         self.position = position
 
 
-def place(text: str, position: int) -> str:
+def location(text: str, position: int) -> str:
     """Where a position is, for a person: `column 5`, or `line 2, column 5` if the text has several lines."""
     if "\n" not in text:
         return f"column {position + 1}"

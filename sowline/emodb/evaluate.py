@@ -90,8 +90,8 @@ def _remaining(elements: list[Json], removed: tuple[Json, ...]) -> list[Json]:
 
 
 def _is_among(key: tuple[int, Any], ordered: list[tuple[int, Any]]) -> bool:
-    place = bisect_left(ordered, key)
-    return place < len(ordered) and ordered[place] == key
+    index = bisect_left(ordered, key)
+    return index < len(ordered) and ordered[index] == key
 
 
 def _is_number_equal(element: Json, number: int | float) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from lark import Lark, UnexpectedToken
 
 from sowline.emodb.builder import Misused, tree_builder
-from sowline.emodb.errors import BAD_CONDITION, BAD_DELTA, DocumentError, place
+from sowline.emodb.errors import BAD_CONDITION, BAD_DELTA, DocumentError, location
 from sowline.emodb.lexer import DocumentLexer, Lexeme, Malformed
 from sowline.emodb.parse_errors import complaint
 from sowline.emodb.tree import Condition, Delta
@@ -50,7 +50,7 @@ def _read(text: str, start: str, reason: str) -> Any:
     except UnexpectedToken as error:
         raise complaint(text, error.token, parser.accepts(), reason) from None  # type: ignore[no-untyped-call]
     except (Malformed, Misused) as error:
-        sentence = f"{error}, at {place(text, error.position)}"
+        sentence = f"{error}, at {location(text, error.position)}"
         raise DocumentError(reason, sentence, error.position) from None
 
 
@@ -90,5 +90,5 @@ def _check_nesting(text: str, reason: str) -> None:
     for found in _LEVELS.finditer(blanked):
         depth += 1 if found[0] in _OPENERS else -1
         if depth > NESTING_MAX:
-            message = f"expected at most {NESTING_MAX} levels, got more at {place(text, found.start())}"
+            message = f"expected at most {NESTING_MAX} levels, got more at {location(text, found.start())}"
             raise DocumentError(reason, message, found.start())

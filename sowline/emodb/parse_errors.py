@@ -1,6 +1,6 @@
 """What is wrong with a text that can't be read, in a sentence: what was expected, where, and what came."""
 
-from sowline.emodb.errors import DocumentError, excerpt, place
+from sowline.emodb.errors import DocumentError, excerpt, location
 from sowline.emodb.lexer import Lexeme
 
 # What the parser could have taken, told by a terminal that stands for the rest. The first that fits names it.
@@ -25,7 +25,7 @@ def complaint(text: str, lexeme: Lexeme, accepted: set[str], reason: str) -> Doc
     found = repr(excerpt(text[lexeme.position : lexeme.end]))
     if lexeme.type == "$END":
         found = f"the end of the {reason.removeprefix('bad ')}"
-    sentence = f"expected {_expected(accepted)} at {place(text, lexeme.position)}, got {found}"
+    sentence = f"expected {_expected(accepted)} at {location(text, lexeme.position)}, got {found}"
     return DocumentError(reason, sentence, lexeme.position)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from sowline.emodb.compiled import Delta, parse_delta
-from sowline.emodb.errors import BAD_DELTA, DocumentError, place
+from sowline.emodb.errors import BAD_DELTA, DocumentError, location
 
 _BLANK = "".join(map(chr, range(0x21)))
 """What stands between deltas: control characters and the space. Within a delta, NUL is none of them."""
@@ -91,4 +91,4 @@ def _after_blanks(text: str, position: int) -> int:
 
 
 def _error(sentence: str, text: str, position: int) -> DocumentError:
-    return DocumentError(BAD_DELTA, f"{sentence}, at {place(text, position)}", position)
+    return DocumentError(BAD_DELTA, f"{sentence}, at {location(text, position)}", position)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from sowline.emodb.compiled import parse_delta
-from sowline.emodb.errors import BAD_DELTA, place
+from sowline.emodb.errors import BAD_DELTA, location
 from sowline.emodb.sanitise import sanitised
 from sowline.emodb.stream import Piece, pieces
 from sowline.errors import SowlineError
@@ -57,5 +57,5 @@ def _check(text: str, piece: Piece, number: int, of: int) -> bytes:
     except SowlineError as error:
         if of == 1:
             raise
-        where = f"delta {number} of {of}, from {place(text, piece.position)} on"
+        where = f"delta {number} of {of}, from {location(text, piece.position)} on"
         raise SowlineError(error.reason, f"{where}: {error.message}") from error

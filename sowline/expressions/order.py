@@ -102,8 +102,8 @@ class _Falling:
 def _part(term: Term) -> _Part:
     read = reader(term.path)
     scalar: Callable[[Value], Scalar] = _first_text if term.text else first
-    place = _falling if term.descending else _rising
-    return lambda document: place(scalar(read(document)))
+    key_of = _falling if term.descending else _rising
+    return lambda document: key_of(scalar(read(document)))
 
 
 def _first_text(value: Value) -> str | None:

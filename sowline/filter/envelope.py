@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 def needs_about(tree: Node) -> bool:
     """Whether the tree asks for facts beside the document."""
-    return any(_asks_beside(node) if isinstance(node, Meets) else _fact(node) for node in walk(tree))
+    return any(_needs_metadata(node) if isinstance(node, Meets) else _fact(node) for node in walk(tree))
 
 
 def about_facts(
@@ -63,7 +63,7 @@ def enveloped(node: Node) -> Node:
     return Field(Path((fact,)))
 
 
-def _asks_beside(node: Meets) -> bool:
+def _needs_metadata(node: Meets) -> bool:
     return node.condition.needs_about or TAGS in node.condition.text
 
 

@@ -53,11 +53,13 @@ def compaction_lag_ms(definition: TopicDefinition) -> int:
 class ClusterAnswer:
     """What the cluster was asked without waiting: where partitions end, and what ids their topics have."""
 
-    def __init__(self, admin: AdminClient, places: Iterable[tuple[str, int]]) -> None:
+    def __init__(self, admin: AdminClient, partitions: Iterable[tuple[str, int]]) -> None:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        asked = {TopicPartition(*place): latest for place in places}
+        asked = {TopicPartition(*topic_partition): latest for topic_partition in partitions}
         self._ends = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
-        self._topics = admin.describe_topics(TopicCollection(sorted({place.topic for place in asked})))
+        self._topics = admin.describe_topics(
+            TopicCollection(sorted({topic_partition.topic for topic_partition in asked}))
+        )
 
     @property
     def is_answered(self) -> bool:
@@ -67,7 +69,8 @@ class ClusterAnswer:
     def ends(self) -> dict[tuple[str, int], int]:
         """Return the offset behind the last committed record of each partition; raises what Kafka refused."""
         return {
-            (place.topic, place.partition): _told(place, one.result(0)) for place, one in self._ends.items()
+            (topic_partition.topic, topic_partition.partition): _known_offset(topic_partition, one.result(0))
+            for topic_partition, one in self._ends.items()
         }
 
     def topic_ids(self) -> dict[str, str]:
@@ -207,9 +210,9 @@ class Cluster:
         """Return the offset of the first record that each partition still holds."""
         return self._offsets(topic, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
-    def ask(self, places: Iterable[tuple[str, int]]) -> ClusterAnswer:
+    def ask(self, partitions: Iterable[tuple[str, int]]) -> ClusterAnswer:
         """Ask where partitions end, given as (topic, partition), and for their topics' ids; wait for nothing."""
-        return ClusterAnswer(self._admin, places)
+        return ClusterAnswer(self._admin, partitions)
 
     def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
         """Return the offset of a partition's first record of that time (ms) or later; its end if there is none."""
@@ -229,10 +232,14 @@ class Cluster:
         """Return the consumer groups of which a member has a partition of the topic, by name."""
         listed = _answer(self._admin.list_consumer_groups(states=_AT_WORK)).valid
         members = self._members([one.group_id for one in listed])
-        places = {
+        partitions = {
             name: [p for one in of for p in one.assignment.topic_partitions] for name, of in members.items()
         }
-        return sorted(name for name, of in places.items() if any(place.topic == topic for place in of))
+        return sorted(
+            name
+            for name, of in partitions.items()
+            if any(topic_partition.topic == topic for topic_partition in of)
+        )
 
     def _members(self, groups: list[str]) -> dict[str, list[Any]]:
         """Return the members of consumer groups; one that is not there has none."""
@@ -252,7 +259,10 @@ class Cluster:
         def ask() -> dict[int, int]:
             futures = self._admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED)
             try:
-                return {place.partition: _told(place, _answer(future)) for place, future in futures.items()}
+                return {
+                    topic_partition.partition: _known_offset(topic_partition, _answer(future))
+                    for topic_partition, future in futures.items()
+                }
             except KafkaException as error:
                 if error.args[0].code() in _LOOK_AGAIN:
                     self._admin.list_topics(topic, ADMIN_SECONDS)
@@ -304,11 +314,14 @@ def _answer(future: "Future[T]") -> T:
         raise KafkaException(late) from None
 
 
-def _told(place: TopicPartition, answer: Any) -> int:
+def _known_offset(topic_partition: TopicPartition, answer: Any) -> int:
     """Return the offset that is an answer. A client whose connection was lost may give one that is none."""
     if answer.offset == OFFSET_INVALID:
         raise KafkaException(
-            KafkaError(KafkaError._NOENT, f"no offset of {place.topic} [{place.partition}] was told")
+            KafkaError(
+                KafkaError._NOENT,
+                f"no offset of {topic_partition.topic} [{topic_partition.partition}] was reported",
+            )
         )
     return int(answer.offset)
 

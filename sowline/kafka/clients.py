@@ -141,7 +141,7 @@ class Behind:
 
     def __init__(self) -> None:
         self._looked_at = 0.0
-        self.places: dict[tuple[str, int], int] = {}
+        self.lags: dict[tuple[str, int], int] = {}
         """Offsets between what was reached and the end, by topic and partition, where the end is known."""
 
     def look(self, consumer: Consumer, reached: Callable[[], Iterable[TopicPartition]]) -> None:
@@ -153,7 +153,7 @@ class Behind:
         for there in reached():
             _, end = consumer.get_watermark_offsets(there, cached=True)
             if end >= 0:
-                self.places[there.topic, there.partition] = max(0, end - there.offset)
+                self.lags[there.topic, there.partition] = max(0, end - there.offset)
 
 
 AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
@@ -226,10 +226,10 @@ def read_at(
                     yield message
 
 
-def _extent(consumer: Consumer, place: TopicPartition, seconds_max: float) -> tuple[int, int]:
+def _extent(consumer: Consumer, partition: TopicPartition, seconds_max: float) -> tuple[int, int]:
     """Return the first offset of a partition, and its end; raises TimeoutError after so many seconds."""
     try:
-        return consumer.get_watermark_offsets(place, seconds_max)
+        return consumer.get_watermark_offsets(partition, seconds_max)
     except KafkaException as error:
         if error.args[0].code() not in {*AWAY, KafkaError._TIMED_OUT}:
             raise

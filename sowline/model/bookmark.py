@@ -41,7 +41,7 @@ def format_position(topic: str, partition: int, position: Position) -> str:
     return f"{topic}:{partition}@{position}"
 
 
-def named_place(text: str) -> str | None:
+def named_bookmark(text: str) -> str | None:
     """Return `epoch` or `now` if the text names one of them, also in AMPS's spelling; else None."""
     return _SYNONYMS.get(text.strip().lower())
 

@@ -11,7 +11,15 @@ from itertools import islice
 from typing import NamedTuple
 
 from sowline.errors import SowlineError
-from sowline.model.bookmark import EPOCH, NOW, Positions, format_time, named_place, parse_bookmark, read_time
+from sowline.model.bookmark import (
+    EPOCH,
+    NOW,
+    Positions,
+    format_time,
+    named_bookmark,
+    parse_bookmark,
+    read_time,
+)
 
 POINTS_MAX = 1000
 """The places of a list."""
@@ -143,7 +151,7 @@ def _points(given: Sequence[str]) -> Iterator[Point]:
 
 def parse_point(text: str) -> Point:
     """Read one place; raises `invalid bookmark`."""
-    named = named_place(text)
+    named = named_bookmark(text)
     if named is not None:
         return named
     time = read_time(text)

@@ -295,8 +295,7 @@ class _About(msgspec.Struct, gc=False):
     outcome: str | None = None
     key_text: str | None = None
     emitted_in: int | None = None
-    said_in: int | None = None
-    """The name of `emitted_in` in format 1."""
+    emitted_in_format_1: int | None = msgspec.field(default=None, name="said_in")
     v: Any = FIRST_FORMAT
     by: Any = None
 
@@ -324,7 +323,7 @@ def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about:
         None if origin is None else Origin(*(int(part) for part in origin.split("@"))),
         about.outcome,
         about.key_text,
-        about.said_in if about.emitted_in is None else about.emitted_in,
+        about.emitted_in_format_1 if about.emitted_in is None else about.emitted_in,
     )
 
 

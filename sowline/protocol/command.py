@@ -60,10 +60,10 @@ class CopyOf(NamedTuple):
     """
 
     log_id: str
-    place: Origin
+    source: Origin
 
     def __str__(self) -> str:
-        return f"{self.log_id}:{self.place}"
+        return f"{self.log_id}:{self.source}"
 
 
 class Command(NamedTuple):
@@ -156,8 +156,8 @@ def _sequence(name: str, text: str) -> Sequence2:
 
 
 def _copy_of(name: str, text: str) -> CopyOf:
-    log_id, _, place = text.rpartition(":")
-    partition, _, offset = place.partition("@")
+    log_id, _, origin = text.rpartition(":")
+    partition, _, offset = origin.partition("@")
     if not _TOPIC_ID.fullmatch(log_id):
         raise _bad(f"expected <topic id>:<partition>@<offset> in {name}, got {text[:60]!r}")
     return CopyOf(log_id, Origin(_whole(name, partition), _whole(name, offset)))

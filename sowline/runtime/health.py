@@ -81,9 +81,9 @@ def health_routes(
 
     def answer(why: str | None) -> Response:
         if why is None:
-            said = note()
+            message = note()
             return JSONResponse(
-                {"status": "ok"} | ({} if said is None else {"message": said}), headers=version
+                {"status": "ok"} | ({} if message is None else {"message": message}), headers=version
             )
         return JSONResponse({"status": "unavailable", "message": why}, 503, version)
 

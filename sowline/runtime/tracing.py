@@ -27,7 +27,7 @@ ASKING: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPO
 """Of these variables, each that is set asks for traces; so does `OTEL_TRACES_EXPORTER=otlp`."""
 
 Attributes = Mapping[str, str | int]
-Place = tuple[int, str]
+LogPosition = tuple[int, str]
 """A partition of a topic's log, and a position in it."""
 
 CLOSE_SECONDS_MAX: Final = 2.0
@@ -110,7 +110,7 @@ def is_on() -> bool:
 
 
 def begin(
-    step: str, topic: str, parent: str, at: Place | None = None, began_ns: int | None = None
+    step: str, topic: str, parent: str, at: LogPosition | None = None, began_ns: int | None = None
 ) -> TraceSpan | None:
     """Begin a step below `parent`; None where that is not recorded. `began_ns` is when, if not now, since 1970.
 
@@ -144,8 +144,10 @@ def _recorded(span: "trace.Span") -> TraceSpan | None:
     """Return a span as others may use it; None where it is not recorded."""
     if not span.is_recording():
         return None
-    place = span.get_span_context()
-    return TraceSpan(span, f"00-{place.trace_id:032x}-{place.span_id:016x}-{place.trace_flags:02x}")
+    span_context = span.get_span_context()
+    return TraceSpan(
+        span, f"00-{span_context.trace_id:032x}-{span_context.span_id:016x}-{span_context.trace_flags:02x}"
+    )
 
 
 class _Complaints(logging.Handler):

@@ -68,13 +68,13 @@ class Broker:
 
     def _offsets(self, topic: str, specs: Mapping[int, Any]) -> Offsets:
         asked = self._jvm.java.util.HashMap()
-        places = {p: self._jvm.org.apache.kafka.common.TopicPartition(topic, p) for p in specs}
+        asked_partitions = {p: self._jvm.org.apache.kafka.common.TopicPartition(topic, p) for p in specs}
         for partition, spec in specs.items():
-            asked.put(places[partition], spec)
+            asked.put(asked_partitions[partition], spec)
         committed = self._jvm.org.apache.kafka.common.IsolationLevel.READ_COMMITTED
         options = self._jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(committed)
         found = self._admin.listOffsets(asked, options).all().get()
-        return {partition: int(found.get(place).offset()) for partition, place in places.items()}
+        return {partition: int(found.get(at).offset()) for partition, at in asked_partitions.items()}
 
 
 @contextmanager

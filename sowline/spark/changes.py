@@ -7,12 +7,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from sowline.config.settings import read_settings
-from sowline.model.bookmark import NOW, named_place
+from sowline.model.bookmark import NOW, named_bookmark
 from sowline.spark.broker import connected
 from sowline.spark.changes_topic import ChangesTopic, offsets_json
 from sowline.spark.events import bookmark_text, events, is_again, is_behind, is_change, kafka_options
 from sowline.spark.loading import is_ended
-from sowline.spark.moment import read_place
+from sowline.spark.moment import read_positions
 from sowline.spark.schema import CORRUPT, schema_of
 
 EARLIEST = "earliest"
@@ -73,12 +73,12 @@ def _beginning(changes: ChangesTopic, start: str) -> tuple[str, Column]:
     if start == EARLIEST:
         # What is written again may be all that compaction has left of a record.
         return EARLIEST, F.lit(True)
-    if start == LATEST or named_place(start) == NOW:
+    if start == LATEST or named_bookmark(start) == NOW:
         return LATEST, ~is_again()
-    positions = read_place(start, changes.log, changes.partitions)
+    positions = read_positions(start, changes.log, changes.partitions)
     assert positions is not None, "now is the latest"
-    place = changes.place_of(positions)
-    return offsets_json(changes.name, place.offsets), ~is_again() & is_behind(positions, F.col("position"))
+    past = changes.past_position(positions)
+    return offsets_json(changes.name, past.offsets), ~is_again() & is_behind(positions, F.col("position"))
 
 
 def _rows(events: DataFrame, fields: StructType, log: str) -> DataFrame:

@@ -99,7 +99,7 @@ class ChangesTopic:
 
     # past places
 
-    def place_of(self, positions: Positions) -> PastPosition:
+    def past_position(self, positions: Positions) -> PastPosition:
         """Find a bookmark's place. Raises `bookmark_expired` where changes after it are gone, `behind` where it
         has not been reached yet, and `invalid bookmark` where its era is none of this topic.
         """
@@ -121,10 +121,10 @@ class ChangesTopic:
             f"expected {self.name} [{number}] to be at {position}, but it is at {held}: wait and try again",
         )
 
-    def place_at(self, moment: int) -> PastPosition:
+    def past_position_at(self, moment: int) -> PastPosition:
         """Find the place at a time (ms): in each partition the last position whose time is not after it.
 
-        Raises as `place_of`, and `invalid bookmark` for a time that has not come.
+        Raises as `past_position`, and `invalid bookmark` for a time that has not come.
         """
         if moment >= time.time() * 1000:
             raise SowlineError("invalid bookmark", f"expected a time that has passed, got {_utc(moment)}")
@@ -146,7 +146,7 @@ class ChangesTopic:
         raise SowlineError(
             "bookmark_expired",
             f"the log {self.log} [{number}] begins at offset {log_start}, after {_utc(moment)}: what was before can't"
-            " be told; ask for a later time",
+            " be known; ask for a later time",
         )
 
     def _require_applied(self, firsts: Offsets) -> None:
@@ -170,14 +170,14 @@ class ChangesTopic:
     def _written_since(self, positions: Positions) -> dict[int, int]:
         """Return when the log took the record at each position, where it still has that: changes are never older."""
         starts, ends = (ask(self.log, self.partitions) for ask in (self._broker.starts, self._broker.ends))
-        told = {
+        held = {
             p: at.offset
             for p, at in positions.items()
             if at.era == self.held[p].era and starts[p] <= at.offset < ends[p]
         }
-        if not told:
+        if not held:
             return {}
-        first, last = ends | told, ends | {p: min(at + TAIL, ends[p]) for p, at in told.items()}
+        first, last = ends | held, ends | {p: min(at + TAIL, ends[p]) for p, at in held.items()}
         records = self._log_records(first, last).groupBy("partition")
         times = records.agg(F.min_by(F.unix_millis("timestamp"), "offset").alias("time")).collect()
         return {row["partition"]: row["time"] for row in times}
@@ -203,20 +203,20 @@ class ChangesTopic:
         }
         return self.starts | ends
 
-    def require_whole(self, place: PastPosition) -> None:
+    def require_whole(self, past: PastPosition) -> None:
         """Raise `bookmark_expired` if by now a change after the place is gone."""
-        self._proven(place.positions, {})
+        self._proven(past.positions, {})
 
     def _missing(self, positions: Positions, offsets: Offsets) -> tuple[list[int], int | None]:
         """Return the partitions that lack a change after the positions, and when the first one there was written."""
-        told = F.explode(F.array(_entry("position", ~is_again()), _entry("after", F.lit(False))))
+        entries = F.explode(F.array(_entry("position", ~is_again()), _entry("after", F.lit(False))))
         # An event that is written again tells of a change at its own position, which is not that writing.
         found = (
             self.events(offsets, self.ends)
             .withColumn("after", F.when(is_again(), F.col("position")).otherwise(F.col("after")))
-            .select("partition", "stamp", "kind", told.alias("told"))
-            .where(is_change() | ~F.col("told.here"))
-            .select("partition", "stamp", "told.*")
+            .select("partition", "stamp", "kind", entries.alias("entry"))
+            .where(is_change() | ~F.col("entry.here"))
+            .select("partition", "stamp", "entry.*")
             .where(is_behind(positions, F.col("position")))
             .groupBy("partition", "position")
             .agg(F.max("here").alias("here"), F.min(F.when(F.col("here"), F.col("stamp"))).alias("stamp"))

@@ -48,7 +48,7 @@ def load_facts(events: DataFrame, topic_id: str) -> dict[int, Facts]:
         }
     )
     found = noted.groupBy("partition").agg(
-        F.max(F.when(_is_amid(), F.col("kafka_offset"))).alias("amid"),
+        F.max(F.when(_is_in_group(), F.col("kafka_offset"))).alias("in_group"),
         F.max(F.when(_is_word(topic_id), F.col("kafka_offset"))).alias("word"),
         F.collect_list(
             F.when(counts & (F.col("rank_era") > F.col("era")), F.struct("rank_era", "kafka_offset"))
@@ -56,7 +56,7 @@ def load_facts(events: DataFrame, topic_id: str) -> dict[int, Facts]:
     )
     return {
         row["partition"]: Facts(
-            row["word"] is not None and (row["amid"] is None or row["amid"] < row["word"]),
+            row["word"] is not None and (row["in_group"] is None or row["in_group"] < row["word"]),
             tuple(sorted((era["rank_era"], era["kafka_offset"]) for era in row["eras"])),
         )
         for row in found.collect()
@@ -68,7 +68,7 @@ def _is_of(topic_id: str) -> Column:
     return F.coalesce(F.col("changes_id"), F.lit("")).isin("", UNFILLED, topic_id)
 
 
-def _is_amid() -> Column:
+def _is_in_group() -> Column:
     """Whether an event shows that some of what is newer than all before it is missing."""
     is_newer = F.col("newest").isNull() | (F.col("position") > F.col("newest"))
     has_gap = F.col("follows") & (F.col("newest").isNull() | (F.col("after") > F.col("newest")))

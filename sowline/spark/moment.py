@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 from sowline.errors import SowlineError
-from sowline.model.bookmark import NOW, Positions, named_place, parse_bookmark
+from sowline.model.bookmark import NOW, Positions, named_bookmark, parse_bookmark
 from sowline.model.position import before_the_log
 
 _EXPECTED = "expected a bookmark like orders:0@1187,1@1203, or a time with its zone like 2026-11-21T10:15:00Z"
@@ -16,8 +16,8 @@ def read_moment(at: str | datetime, log: str, partitions: int) -> Positions | in
     """
     if isinstance(at, datetime):
         return _milliseconds(at, at.isoformat())
-    if "@" in at or named_place(at) is not None:
-        return read_place(at, log, partitions)
+    if "@" in at or named_bookmark(at) is not None:
+        return read_positions(at, log, partitions)
     try:
         time = datetime.fromisoformat(at.strip())
     except ValueError:
@@ -25,11 +25,11 @@ def read_moment(at: str | datetime, log: str, partitions: int) -> Positions | in
     return _milliseconds(time, at)
 
 
-def read_place(text: str, log: str, partitions: int) -> Positions | None:
+def read_positions(text: str, log: str, partitions: int) -> Positions | None:
     """Return the positions of a bookmark of all partitions of this log, or None for now."""
-    place = named_place(text)
-    if place is not None:
-        return None if place == NOW else dict.fromkeys(range(partitions), before_the_log())
+    name = named_bookmark(text)
+    if name is not None:
+        return None if name == NOW else dict.fromkeys(range(partitions), before_the_log())
     positions = parse_bookmark(text)
     if set(positions) != {log}:
         raise SowlineError(

@@ -54,9 +54,9 @@ def read_sow(
         if moment is None:
             state = _newest(changes.events(changes.starts, changes.ends), facts)
             return _records(_while_kept(state, called + changes.lag_ms, log), fields, log)
-        place = changes.place_at(moment) if isinstance(moment, int) else changes.place_of(moment)
-        state = _state_at(changes.events(changes.starts, None), place, facts)
-        return _records(_kept(state, changes, place, called), fields, log)
+        past = changes.past_position_at(moment) if isinstance(moment, int) else changes.past_position(moment)
+        state = _state_at(changes.events(changes.starts, None), past, facts)
+        return _records(_kept(state, changes, past, called), fields, log)
 
 
 def _whole(changes: ChangesTopic) -> dict[int, Facts]:
@@ -83,12 +83,12 @@ _KEY = ("partition", "sow_key")
 _STATE = ("body", "position", "time")
 
 
-def _state_at(events: DataFrame, place: PastPosition, facts: Mapping[int, Facts]) -> DataFrame:
+def _state_at(events: DataFrame, past: PastPosition, facts: Mapping[int, Facts]) -> DataFrame:
     """Return the state of each record at a place, also of those that were not there.
 
     What was before a change is in the change itself: so what the first one behind the place found counts.
     """
-    behind = is_behind(place.positions, F.col("position"))
+    behind = is_behind(past.positions, F.col("position"))
     last = F.max_by(F.when(~behind, F.struct(*_STATE)), F.when(~behind, rank()))
     order = F.when(behind, F.struct("position", is_again().alias("again")))
     next = F.min_by(F.when(behind, F.struct("previous", is_again().alias("again"))), order)
@@ -107,14 +107,14 @@ def _state_at(events: DataFrame, place: PastPosition, facts: Mapping[int, Facts]
     )
 
 
-def _kept(state: DataFrame, changes: ChangesTopic, place: PastPosition, called: int) -> DataFrame:
+def _kept(state: DataFrame, changes: ChangesTopic, past: PastPosition, called: int) -> DataFrame:
     """Return a past state so that it can only be had while it is exact."""
-    first = called if place.first_written is None else min(place.first_written, called)
+    first = called if past.first_written is None else min(past.first_written, called)
     if first + changes.lag_ms - CLOCKS_MS > called:
         return _while_kept(state, first + changes.lag_ms, changes.log)
     # Compaction may begin at any moment. So it is read at once: if all changes are still there, they were then.
     read = state.localCheckpoint()
-    changes.require_whole(place)
+    changes.require_whole(past)
     if time.time() * 1000 > called + changes.lag_ms - CLOCKS_MS:
         raise SowlineError(
             "bookmark_expired", f"reading {changes.name} took longer than it keeps every change"

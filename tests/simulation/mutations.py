@@ -166,7 +166,7 @@ def _origin_not_remembered() -> list[Any]:
 
 def _origin_of_any_log_counts() -> list[Any]:
     def dropped(self: Deduplication, copy: Any) -> str | None:
-        return None if self._first_seen(copy.place) else "repeat"
+        return None if self._first_seen(copy.source) else "repeat"
 
     return [patch.object(Deduplication, "dropped", dropped)]
 
@@ -259,7 +259,7 @@ def _replica_not_waited_for() -> list[Any]:
 def _moved_on_receipt() -> list[Any]:
     def messages(self: Stream, received: Any) -> Any:
         for message in _messages(self, received):
-            self._place.note(message)
+            self._position.note(message)
             yield message
 
     return [patch.object(Stream, "_messages", messages)]

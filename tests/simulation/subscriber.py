@@ -303,12 +303,12 @@ class Subscriber:
                 hold(not due, self.name, "moved from", before, "to", place, "in", number, "without", due)
         self.places |= places
         self._check_view(bookmark)
-        if not self.stream._amid_a_step and self._chance.random() < 0.3:
+        if not self.stream._in_step and self._chance.random() < 0.3:
             self.saved = Saved(bookmark, dict(self.view), dict(self.places))
 
     def _check_view(self, where: str) -> None:
         """What it holds is what matches at the place where it stands, if it is told of all that goes."""
-        if not self.wish.oof or self.stream._amid_a_step:
+        if not self.wish.oof or self.stream._in_step:
             return
         expected: dict[bytes, Body] = {}
         for number, place in self.places.items():

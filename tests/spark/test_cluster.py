@@ -138,5 +138,7 @@ def test_mistakes_are_told_first(tmp_path: Path) -> None:
     file.write_text(FILE.replace("qty * 2", "qty *"))
     refused = submitted(file, f"spark://{HOST}:1", RAW="raw", DROPS="in", LOG="log", STATE="s")
     assert refused.returncode == 1
-    (said,) = noise(refused)
-    assert said.startswith(f"{file}, line 13: transforms.1.columns.total: expected a Spark SQL expression: ")
+    (messages,) = noise(refused)
+    assert messages.startswith(
+        f"{file}, line 13: transforms.1.columns.total: expected a Spark SQL expression: "
+    )

@@ -75,12 +75,12 @@ def test_demo() -> None:
         output, _ = process.communicate()
         assert process.returncode == 0, output
         wait_until_none(mark)
-    told = numbers(output)
-    assert told["facts fed"] == told["records in"] == told["changes out"] > 1000, output
-    assert 0 < told["of them deltas"] < told["records in"], output
-    assert told["SOW size"] > 0, output
-    assert told["dead letters"] == 0, output
-    assert {"OOFs, board", "end to end p50", "end to end p99"} <= told.keys(), output
+    rows = numbers(output)
+    assert rows["facts fed"] == rows["records in"] == rows["changes out"] > 1000, output
+    assert 0 < rows["of them deltas"] < rows["records in"], output
+    assert rows["SOW size"] > 0, output
+    assert rows["dead letters"] == 0, output
+    assert {"OOFs, board", "end to end p50", "end to end p99"} <= rows.keys(), output
     assert re.search(r"^\w{3} \d\d \w{3} 2013 \d\d:\d\d \w+ +enters ", output, re.MULTILINE), output
     assert "nothing was lost" in output
 

@@ -60,7 +60,7 @@ def rows(dice: random.Random, prefix: str, count: int) -> Iterator[Row]:
         yield {"id": id, "n": n, "gone": gone}
 
 
-def told(row: Row) -> tuple[str, int]:
+def command_and_number(row: Row) -> tuple[str, int]:
     """Return what a subscriber is told of a row, beside its key: a deletion shows the record as it was."""
     return ("oof" if row["gone"] else "publish", row["n"])
 
@@ -70,7 +70,7 @@ def story(all_rows: list[Row]) -> dict[str, list[tuple[str, int]]]:
     stories: dict[str, list[tuple[str, int]]] = defaultdict(list)
     last: dict[str, int] = {}
     for row in all_rows:
-        command, n = told(row)
+        command, n = command_and_number(row)
         stories[row["id"]].append((command, last[row["id"]] if row["gone"] else n))
         last[row["id"]] = n
     return stories

@@ -60,13 +60,13 @@ def derive(fact: Fact, sequence: tuple[int, int]) -> Command:
     key = key_text(flight.carrier, flight.flight, flight.time_hour)
     if fact.kind == "cancelled":
         return Command(key, body, "sow_delete", sequence)
-    said = {
+    messages = {
         "scheduled": "tailnum origin dest distance sched_dep_time sched_arr_time",
         "late": "",
         "departed": "dep_time dep_delay",
         "landed": "arr_time arr_delay air_time",
     }[fact.kind].split()
-    for name in said:
+    for name in messages:
         text = getattr(flight, name)
         if text != "NA":
             body[name] = text if name in ("tailnum", "origin", "dest") else int(text)
@@ -99,7 +99,7 @@ def make_log(kafka: str, prefix: str) -> str:
 def variables(directory: Path, topic: str) -> dict[str, str]:
     """Return the values of the variables that the pipeline's file has."""
     places = {"FLIGHTS_FEED": directory / "feed", "FLIGHTS_CHECKPOINT": directory / "checkpoint"}
-    return {**{name: str(place) for name, place in places.items()}, "FLIGHTS_LOG": topic}
+    return {**{name: str(past) for name, past in places.items()}, "FLIGHTS_LOG": topic}
 
 
 @pytest.fixture

@@ -101,10 +101,10 @@ def wrong(text: str, path: Path) -> list[str]:
     ],
 )
 @pytest.mark.usefixtures("spark")
-def test_sql_that_does_not_parse_is_told_with_its_line(added: str, said: str, tmp_path: Path) -> None:
+def test_sql_that_does_not_parse_is_told_with_its_line(added: str, messages: str, tmp_path: Path) -> None:
     """By the parser's own sentence, in one line, without its codes."""
     (problem,) = wrong(f"{LEAST}{added}\n", tmp_path)
-    assert said in problem
+    assert messages in problem
     assert "SQLSTATE" not in problem
     assert "\n" not in problem
 
@@ -115,7 +115,12 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     text = f"{LEAST}body: a b c\nchecks: [{{expect: a >}}]\ncommand: lower(\n".replace(
         "id BIGINT", "id BIGNT"
     )
-    assert [said.split(":")[0] for said in wrong(text, tmp_path)] == ["line 4", "line 7", "line 8", "line 9"]
+    assert [messages.split(":")[0] for messages in wrong(text, tmp_path)] == [
+        "line 4",
+        "line 7",
+        "line 8",
+        "line 9",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -168,5 +173,5 @@ def test_what_the_page_shows(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "orders.yaml").write_text(file)
     assert checked_pipeline(tmp_path / "orders.yaml", {}).name == "orders"
     slipped = file.replace("id BIGINT", "id BIGNT").replace("qty * price", "qty *")
-    told = [line.removeprefix("orders.yaml, ") for line in shown.splitlines()]
-    assert wrong(slipped, tmp_path) == told
+    rows = [line.removeprefix("orders.yaml, ") for line in shown.splitlines()]
+    assert wrong(slipped, tmp_path) == rows

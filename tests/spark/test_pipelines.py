@@ -159,8 +159,8 @@ def test_json_with_checks(spark: SparkSession, kafka: str, log: str, write: Writ
         ("shop/lines/0@0.6", b'{"qty":1,"price":1}', "check failed"),
         ("shop/lines/0@0.7", b'{"id":"","qty":1,"price":1}', "check failed"),
     ]
-    said = {one.headers["sow.message"] for one in read_log(kafka, f"{log}.dead")}
-    assert said == {
+    messages = {one.headers["sow.message"] for one in read_log(kafka, f"{log}.dead")}
+    assert messages == {
         "expected JSON of id STRING, qty INT, price DOUBLE, secret STRING, got [1]",
         "qty > 0",
         "too dear",
@@ -437,10 +437,10 @@ def test_what_an_expression_fails_with(
         query.awaitTermination()
     failure = query.exception()
     assert failure is not None
-    said = cause(str(failure))
-    assert "[CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" cannot be cast" in said
-    assert "Traceback" not in said
-    assert len(said) < 1000
+    message = cause(str(failure))
+    assert "[CAST_INVALID_INPUT] The value 'x' of the type \"STRING\" cannot be cast" in message
+    assert "Traceback" not in message
+    assert len(message) < 1000
     file.write_text(file.read_text().replace("CAST", "try_cast"))
     run_once(file)
     assert commands(kafka, log) == [("publish", "x", {"id": "x"}, "shop/lines/0@0.0")]
@@ -449,9 +449,9 @@ def test_what_an_expression_fails_with(
 def test_explain(spark: SparkSession, write: Write, log: str) -> None:
     """It tells publishers, topics, columns and the plan, and writes nothing."""
     file = write("\n" + SOURCE)
-    told = explain(file)
-    assert (told["rows"]["ratio"], "plan" in told) == ("double", False)
-    assert "Physical Plan" not in text_of(told)
+    explanation = explain(file)
+    assert (explanation["rows"]["ratio"], "plan" in explanation) == ("double", False)
+    assert "Physical Plan" not in text_of(explanation)
     text = text_of(explain(file, with_plan=True))
     assert "publisher  shop/lines/<partition>" in text
     assert f"dead       {log}.dead" in text

@@ -126,9 +126,9 @@ def random_story(random: random.Random, changes: int) -> Story:
     return story
 
 
-def model_at(changes: list[Change], place: Position) -> dict[str, int]:
+def model_at(changes: list[Change], past: Position) -> dict[str, int]:
     """Return what each record was at a place."""
-    state = {change.sow_key.decode(): change.body for change in changes if change.position <= place}
+    state = {change.sow_key.decode(): change.body for change in changes if change.position <= past}
     return {key: int(of.rpartition(b":")[2][:-1]) for key, of in state.items() if of is not None}
 
 
@@ -148,13 +148,13 @@ def test_bookmarks(spark: SparkSession, kafka: str, prefix: str) -> None:
     repeated = [*kept[:45], *kept[20:40], again(kept[10]), *kept[45:]]
     written.write(*repeated)
 
-    def at(place: Position) -> DataFrame:
-        return read_sow(spark, written.log, written.at(place), schema=SCHEMA, kafka=kafka)
+    def at(past: Position) -> DataFrame:
+        return read_sow(spark, written.log, written.at(past), schema=SCHEMA, kafka=kafka)
 
     for number in (29, 48, 59):
-        place = changes[number].position
-        found = {key: n for key, (n, _) in state_of(at(place)).items()}
-        assert found == model_at(changes, place), f"after {number}"
+        past = changes[number].position
+        found = {key: n for key, (n, _) in state_of(at(past)).items()}
+        assert found == model_at(changes, past), f"after {number}"
     with pytest.raises(SowlineError, match=r"min\.compaction\.lag\.ms") as error:
         at(changes[12].position)
     assert error.value.reason == "bookmark_expired"
@@ -239,14 +239,14 @@ def test_places(spark: SparkSession, kafka: str, prefix: str) -> None:
     with connected(spark, kafka, {}) as broker:
         topic = ChangesTopic(spark, broker, written.log, kafka, {})
         assert topic.held == {0: Position(0, 7)}
-        assert topic.place_of({0: Position(0, 5)}).offsets == {0: 5}
-        early = topic.place_of({0: Position(0, 2)})
+        assert topic.past_position({0: Position(0, 5)}).offsets == {0: 5}
+        early = topic.past_position({0: Position(0, 2)})
         assert early.offsets == {0: 0}
         assert early.first_written == pytest.approx(time.time() * 1000 - 2 * HOUR, abs=60_000)
-        assert topic.place_of({0: Position(0, 7)}).first_written is None
-        for place, reason in [(Position(0, 8), "behind"), (Position(1, 0), "invalid bookmark")]:
+        assert topic.past_position({0: Position(0, 7)}).first_written is None
+        for past, reason in [(Position(0, 8), "behind"), (Position(1, 0), "invalid bookmark")]:
             with pytest.raises(SowlineError) as error:
-                topic.place_of({0: place})
+                topic.past_position({0: past})
             assert error.value.reason == reason
     # Compaction may take these changes at any moment: the state is read at once.
     frame = read_sow(spark, written.log, written.at(Position(0, 2)), schema=SCHEMA, kafka=kafka)

@@ -94,7 +94,7 @@ def service_findings(
             f"{abs(seen.ahead_ms) / 1000:.0f} s {'more' if seen.ahead_ms > 0 else 'less'}",
             "set both clocks (NTP)",
         )
-    yield from _door_findings(seen)
+    yield from _connection_findings(seen)
     if not complaints:
         yield Finding(
             "service", "ok", seen.url, "a healthy service", f"ready, version {seen.version or 'unknown'}"
@@ -104,7 +104,7 @@ def service_findings(
             yield from _served_findings(seen, topic, kafka)
 
 
-def _door_findings(seen: ServiceFacts) -> Iterator[Finding]:
+def _connection_findings(seen: ServiceFacts) -> Iterator[Finding]:
     """Yield what there is to say of who is let in."""
     if seen.is_open:
         yield Finding(
@@ -134,9 +134,9 @@ def _health_findings(seen: ServiceFacts) -> Iterator[Finding]:
         if status != 200:
             yield Finding(code, severity, seen.url, f"200 at /{question}", f"{status}: {sentence}", advice)
             return
-    if said := seen.health["readyz"][1]:
+    if note := seen.health["readyz"][1]:
         advice = "put right what it says; it goes on meanwhile"
-        yield Finding("service_says", "warning", seen.url, "nothing to complain of", said, advice)
+        yield Finding("service_says", "warning", seen.url, "nothing to complain of", note, advice)
 
 
 def _served_findings(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Place = tuple[str, int]
+TopicPartitionId = tuple[str, int]
 """A Kafka topic and the number of one of its partitions."""
 
 
@@ -33,7 +33,7 @@ class GroupFacts:
     """A consumer group: how many members it has, and which partitions they have."""
 
     members: int = 0
-    owned: frozenset[Place] = frozenset()
+    owned: frozenset[TopicPartitionId] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -52,17 +52,17 @@ class KafkaFacts:
 
     `applied` is, by the changes, the last log offset of each log partition that a materializer has applied.
     `session_min_ms` is the shortest session timeout that the brokers allow, None where they don't say.
-    `untold` has a sentence for each thing that Kafka did not tell.
+    `unanswered` has a sentence for each thing that Kafka did not tell.
     """
 
     brokers: int
     asked_ms: int
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     groups: Mapping[str, GroupFacts] = field(default_factory=dict)
-    applied: Mapping[Place, int] = field(default_factory=dict)
+    applied: Mapping[TopicPartitionId, int] = field(default_factory=dict)
     dead: Mapping[str, DeadFacts] = field(default_factory=dict)
     session_min_ms: int | None = None
-    untold: tuple[str, ...] = ()
+    unanswered: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,14 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ClusterMetadata, ConfigResource, OffsetSpec, ResourceType
 
-from sowline.cli.doctor.facts import DeadFacts, GroupFacts, KafkaFacts, PartitionFacts, Place, TopicFacts
+from sowline.cli.doctor.facts import (
+    DeadFacts,
+    GroupFacts,
+    KafkaFacts,
+    PartitionFacts,
+    TopicFacts,
+    TopicPartitionId,
+)
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.settings import FANOUTS, WORKERS, Settings
 from sowline.config.topics import Topics
@@ -49,7 +56,7 @@ class KafkaExamination:
         self._why = ""
         """What the client was told last when it tried to connect."""
         self._admin, self._metadata = self._connected()
-        self.untold: list[str] = []
+        self.unanswered: list[str] = []
 
     def _connected(self) -> tuple[AdminClient, ClusterMetadata]:
         """Return a client, and what the brokers say first; raises `no kafka` with the cause."""
@@ -75,15 +82,15 @@ class KafkaExamination:
     def topics(self, names: Iterable[str]) -> dict[str, TopicFacts]:
         """Return what there is of these topics; one that is missing is left out."""
         there = [name for name in names if self._is_there(name)]
-        places = [(name, number) for name in there for number in self._metadata.topics[name].partitions]
-        starts = self._offsets(places, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-        ends = self._offsets(places, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        newest = self._offsets(places, OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call]
+        partitions = [(name, number) for name in there for number in self._metadata.topics[name].partitions]
+        starts = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+        ends = self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        newest = self._offsets(partitions, OffsetSpec.max_timestamp())  # type: ignore[no-untyped-call]
         settings = self._settings([ConfigResource(ResourceType.TOPIC, name) for name in there])
         found = {}
         for name in there:
-            partitions = self._metadata.topics[name].partitions
-            times = [newest[name, n].timestamp for n in partitions if (name, n) in newest]
+            metadata = self._metadata.topics[name].partitions
+            times = [newest[name, n].timestamp for n in metadata if (name, n) in newest]
             found[name] = TopicFacts(
                 {
                     number: PartitionFacts(
@@ -93,7 +100,7 @@ class KafkaExamination:
                         start=_offset(starts, (name, number)),
                         end=_offset(ends, (name, number)),
                     )
-                    for number, about in partitions.items()
+                    for number, about in metadata.items()
                 },
                 settings.get(name, {}),
                 max((time for time in times if time >= 0), default=None),
@@ -109,8 +116,10 @@ class KafkaExamination:
         found = {}
         futures = self._admin.describe_consumer_groups(names, request_timeout=ANSWER_SECONDS_MAX)
         for name, about in self._answers(futures, lambda name: f"consumer group {name}").items():
-            places = (p for member in about.members for p in member.assignment.topic_partitions)
-            found[name] = GroupFacts(len(about.members), frozenset((p.topic, p.partition) for p in places))
+            partitions = (p for member in about.members for p in member.assignment.topic_partitions)
+            found[name] = GroupFacts(
+                len(about.members), frozenset((p.topic, p.partition) for p in partitions)
+            )
         return found
 
     def session_min_ms(self) -> int | None:
@@ -129,22 +138,26 @@ class KafkaExamination:
             one.name: {key: entry.value for key, entry in entries.items()} for one, entries in answers.items()
         }
 
-    def _offsets(self, places: list[Place], spec: OffsetSpec) -> dict[Place, Any]:
-        if not places:
+    def _offsets(self, partitions: list[TopicPartitionId], spec: OffsetSpec) -> dict[TopicPartitionId, Any]:
+        if not partitions:
             return {}
         futures = self._admin.list_offsets(
-            {TopicPartition(*place): spec for place in places},
+            {TopicPartition(*partition): spec for partition in partitions},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=ANSWER_SECONDS_MAX,
         )
-        answers = self._answers(futures, lambda place: f"offsets of {place.topic} [{place.partition}]")
-        told = {place: answer for place, answer in answers.items() if answer.offset != OFFSET_INVALID}
-        self.untold += [
-            f"offsets of {place.topic} [{place.partition}]: none came"
-            for place in answers
-            if place not in told
+        answers = self._answers(
+            futures, lambda partition: f"offsets of {partition.topic} [{partition.partition}]"
+        )
+        known = {
+            partition: answer for partition, answer in answers.items() if answer.offset != OFFSET_INVALID
+        }
+        self.unanswered += [
+            f"offsets of {partition.topic} [{partition.partition}]: none came"
+            for partition in answers
+            if partition not in known
         ]
-        return {(place.topic, place.partition): answer for place, answer in told.items()}
+        return {(partition.topic, partition.partition): answer for partition, answer in known.items()}
 
     def _answers(self, futures: Mapping[Any, Any], what: Callable[[Any], str]) -> dict[Any, Any]:
         """Return what came; note what was refused, and raise where nobody answers."""
@@ -154,44 +167,49 @@ class KafkaExamination:
                 answers[asked] = future.result(2 * ANSWER_SECONDS_MAX)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-                    self.untold.append(f"{what(asked)}: {error.args[0].str()}")
+                    self.unanswered.append(f"{what(asked)}: {error.args[0].str()}")
             except TimeoutError:
-                self.untold.append(f"{what(asked)}: no answer within {2 * ANSWER_SECONDS_MAX:g} s")
+                self.unanswered.append(f"{what(asked)}: no answer within {2 * ANSWER_SECONDS_MAX:g} s")
         return answers
 
-    def tails(self, spans: Mapping[Place, Span]) -> Iterator[Message]:
+    def tails(self, spans: Mapping[TopicPartitionId, Span]) -> Iterator[Message]:
         """Yield what stands in these partitions between two offsets, as far as it comes in time."""
-        left = {place for place, (start, end) in spans.items() if start < end}
+        left = {partition for partition, (start, end) in spans.items() if start < end}
         if not left:
             return
         try:
             yield from self._tails(spans, left)
         except KafkaException as error:
-            self.untold.append(f"records of {_named(left)}: {error.args[0].str()}")
+            self.unanswered.append(f"records of {_named(left)}: {error.args[0].str()}")
             return
         if left:
-            self.untold.append(f"records of {_named(left)}: not all came within {READ_SECONDS_MAX:g} s")
+            self.unanswered.append(f"records of {_named(left)}: not all came within {READ_SECONDS_MAX:g} s")
 
-    def _tails(self, spans: Mapping[Place, Span], left: set[Place]) -> Iterator[Message]:
+    def _tails(
+        self, spans: Mapping[TopicPartitionId, Span], left: set[TopicPartitionId]
+    ) -> Iterator[Message]:
         """Read, and take out of `left` what is read to its end."""
         deadline = time.monotonic() + READ_SECONDS_MAX
         with consuming(self._kafka, REPORT_ENDS) as consumer:
-            consumer.assign([TopicPartition(*place, spans[place][0]) for place in left])
+            consumer.assign([TopicPartition(*partition, spans[partition][0]) for partition in left])
             while left and time.monotonic() < deadline:
                 for message in poll_batch(consumer, 1000, 0.1, lambda *at: left.discard((at[0], at[1]))):
-                    place, offset = (message.topic() or "", message.partition() or 0), message.offset() or 0
-                    if offset < spans[place][1]:
+                    partition, offset = (
+                        (message.topic() or "", message.partition() or 0),
+                        message.offset() or 0,
+                    )
+                    if offset < spans[partition][1]:
                         yield message
-                    if offset >= spans[place][1] - 1:
-                        left.discard(place)
+                    if offset >= spans[partition][1] - 1:
+                        left.discard(partition)
 
 
-def _named(places: Iterable[Place]) -> str:
-    return ", ".join(f"{topic} [{number}]" for topic, number in sorted(places)[:5])
+def _named(partitions: Iterable[TopicPartitionId]) -> str:
+    return ", ".join(f"{topic} [{number}]" for topic, number in sorted(partitions)[:5])
 
 
-def _offset(offsets: Mapping[Place, Any], place: Place) -> int:
-    return max(0, offsets[place].offset) if place in offsets else 0
+def _offset(offsets: Mapping[TopicPartitionId, Any], partition: TopicPartitionId) -> int:
+    return max(0, offsets[partition].offset) if partition in offsets else 0
 
 
 def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
@@ -210,11 +228,13 @@ def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
         _applied(asking, found, logs),
         _dead(asking, found, dead),
         asking.session_min_ms(),
-        tuple(asking.untold),
+        tuple(asking.unanswered),
     )
 
 
-def _spans(found: Mapping[str, TopicFacts], names: Iterable[str], records_max: int) -> dict[Place, Span]:
+def _spans(
+    found: Mapping[str, TopicFacts], names: Iterable[str], records_max: int
+) -> dict[TopicPartitionId, Span]:
     return {
         (name, number): (max(part.start, part.end - records_max), part.end)
         for name in names
@@ -226,14 +246,16 @@ def _spans(found: Mapping[str, TopicFacts], names: Iterable[str], records_max: i
 
 def _applied(
     asking: KafkaExamination, found: Mapping[str, TopicFacts], logs: Mapping[str, str]
-) -> dict[Place, int]:
+) -> dict[TopicPartitionId, int]:
     """Return, by log partition, the last offset that the newest changes say has been applied."""
-    newest: dict[Place, tuple[int, int]] = {}
+    newest: dict[TopicPartitionId, tuple[int, int]] = {}
     for message in asking.tails(_spans(found, logs, CHANGES_READ_MAX)):
         if (event := _event(message)) is not None:
-            place = logs[message.topic() or ""], message.partition() or 0
-            newest[place] = max(newest.get(place, (0, -1)), (event.position.era, event.position.offset))
-    return {place: offset for place, (_, offset) in newest.items()}
+            partition = logs[message.topic() or ""], message.partition() or 0
+            newest[partition] = max(
+                newest.get(partition, (0, -1)), (event.position.era, event.position.offset)
+            )
+    return {partition: offset for partition, (_, offset) in newest.items()}
 
 
 def _event(message: Message) -> Change | Progress | None:

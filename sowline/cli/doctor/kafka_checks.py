@@ -30,9 +30,9 @@ def kafka_findings(kafka: KafkaFacts, topics: Topics, settings: Settings) -> Ite
     """Yield what there is to say of Kafka, of the topics in it, and of those who read them."""
     found = f"{count(kafka.brokers, 'broker')} at {settings.kafka}"
     yield Finding("kafka", "ok", "Kafka", "a Kafka that answers", found)
-    for sentence in kafka.untold:
+    for sentence in kafka.unanswered:
         yield Finding(
-            "untold", "note", "Kafka", "an answer", sentence, "let this client see it to have it checked"
+            "unanswered", "note", "Kafka", "an answer", sentence, "let this client see it to have it checked"
         )
     yield from _session_findings(kafka, settings)
     yield from _worker_findings(kafka, topics, settings.group + WORKERS)
@@ -241,8 +241,8 @@ def _setting_findings(
     name: str, found: TopicFacts, wanted: Mapping[str, str], role: Role
 ) -> Iterator[Finding]:
     for key, value in wanted.items():
-        is_told = found.settings.get(key) is not None
-        if is_told and not serves(key, found.settings[key], value):
+        is_known = found.settings.get(key) is not None
+        if is_known and not serves(key, found.settings[key], value):
             code, severity, why = _SETTINGS[role, key]
             yield Finding(
                 code,

@@ -181,18 +181,18 @@ def _partitions(looks: Iterable[Look]) -> list[PartitionRow]:
     for look in looks:
         for about in look.topics or ():
             for number, position in _positions(about).items():
-                place = about["log"], number
-                positions[place] = max(positions.get(place, position), position)
+                partition = about["log"], number
+                positions[partition] = max(positions.get(partition, position), position)
         for labels, behind in (look.numbers or {}).get("sowline_behind_records", {}).items():
             where = dict(labels)
             owners[where["topic"], int(where["partition"])] = look.url, int(behind)
     return [
         PartitionRow(
-            *place,
-            str(positions[place]) if place in positions else None,
-            *owners.get(place, (None, None)),
+            *partition,
+            str(positions[partition]) if partition in positions else None,
+            *owners.get(partition, (None, None)),
         )
-        for place in sorted({*positions, *owners})
+        for partition in sorted({*positions, *owners})
     ]
 
 

@@ -13,12 +13,12 @@ from sowline.filter.functions.registry import Function, comparable, double, numb
 from sowline.filter.numbers import Number
 from sowline.model.path import Scalar
 
-PLACES_MAX = 400
+DIGITS_MAX = 400
 """No double has a digit further out, before its point or behind it."""
 
 EARTH_RADIUS_METRES = 6_371_008.8
 
-_WIDE = Context(prec=3 * PLACES_MAX)
+_WIDE = Context(prec=3 * DIGITS_MAX)
 _NAN = math.nan
 
 
@@ -43,15 +43,15 @@ def integral(towards: Callable[[Number], int], value: Number) -> Number:
     return towards(value) if math.isfinite(value) else value
 
 
-def rounded(value: Number, places: int = 0) -> Number:
+def rounded(value: Number, digits: int = 0) -> Number:
     """To so many decimal places, as written: halves go away from zero."""
-    if not math.isfinite(value) or places > PLACES_MAX:
+    if not math.isfinite(value) or digits > DIGITS_MAX:
         return value
-    if places < -PLACES_MAX:
+    if digits < -DIGITS_MAX:
         return 0
     written = Decimal(value) if isinstance(value, int) else Decimal(repr(value))
-    result = written.quantize(Decimal((0, (1,), -places)), ROUND_HALF_UP, _WIDE)
-    return int(result) if places <= 0 or isinstance(value, int) else float(result)
+    result = written.quantize(Decimal((0, (1,), -digits)), ROUND_HALF_UP, _WIDE)
+    return int(result) if digits <= 0 or isinstance(value, int) else float(result)
 
 
 def smooth(compute: Callable[[float], float], value: float) -> float:

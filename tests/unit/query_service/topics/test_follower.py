@@ -235,9 +235,9 @@ class Consumer:
     def __init__(self) -> None:
         self.left = [message(BEHIND - 1, progress(BEHIND))]
 
-    def assign(self, places: list[TopicPartition]) -> None:
+    def assign(self, partitions: list[TopicPartition]) -> None:
         """Read from there on."""
-        assert [(one.topic, one.partition, one.offset) for one in places] == [(*PLACE, 0)]
+        assert [(one.topic, one.partition, one.offset) for one in partitions] == [(*PLACE, 0)]
 
     def poll(self, seconds: float) -> Any:
         """Return the next event."""
@@ -247,9 +247,9 @@ class Consumer:
         """Return no more."""
         return []
 
-    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+    def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
         """Return where it reads."""
-        return places
+        return partitions
 
     def get_watermark_offsets(self, place: TopicPartition, cached: bool) -> tuple[int, int]:
         """Return where the partition begins and ends."""
@@ -306,11 +306,11 @@ def test_a_load_that_goes_on_asks_again(
 def test_how_far_behind_the_end_it_is() -> None:
     """By what Kafka said of the ends when something was fetched."""
     topic = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
-    follower = TopicFollower({}, [topic], lambda batches: None, lambda places: None, lambda error: None)
+    follower = TopicFollower({}, [topic], lambda batches: None, lambda partitions: None, lambda error: None)
     follower._assigned = [TopicPartition(*PLACE, 0)]
     consumer = cast(Any, Consumer())
     follower.behind.look(consumer, lambda: follower._reached(consumer))
-    assert follower.behind.places == {PLACE: BEHIND}
+    assert follower.behind.lags == {PLACE: BEHIND}
 
 
 def change(offset: int, *, last: bool = True) -> Change:

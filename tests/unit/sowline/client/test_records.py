@@ -74,7 +74,7 @@ def test_a_record_that_is_not_held_cannot_leave() -> None:
     records = holding(k1="{}")
     gone = Message("oof", sow_key="2", body=b"{}", bookmark="orders:0@5")
     assert records.take(gone) == []
-    assert records.place.bookmark == "orders:0@5"
+    assert records.position.bookmark == "orders:0@5"
 
 
 def test_a_delta_is_merged_and_what_was_removed_taken_out() -> None:
@@ -97,12 +97,12 @@ def test_a_step_is_applied_at_once() -> None:
     """Until its last message comes nothing has happened, and no place is reached."""
     records = holding(k1='{"a":1}')
     assert records.take(oof("1", more=True)) is None
-    assert (records.bodies, records.place.bookmark) == ({"1": b'{"a":1}'}, "orders:0@0")
+    assert (records.bodies, records.position.bookmark) == ({"1": b'{"a":1}'}, "orders:0@0")
     assert records.take(publish("2", "{}", at=3)) == [
         Effect("1", b'{"a":1}', None, "match"),
         Effect("2", None, b"{}"),
     ]
-    assert (records.bodies, records.place.bookmark) == ({"2": b"{}"}, "orders:0@3")
+    assert (records.bodies, records.position.bookmark) == ({"2": b"{}"}, "orders:0@3")
 
 
 def test_of_a_step_the_outcome_counts() -> None:
@@ -131,7 +131,7 @@ def test_a_group_is_all_there_is(reset: bool) -> None:
         Effect("3", b'{"a":1}', b'{"a":2}'),
     ]
     assert list(records.bodies) == ["2", "3", "4"]
-    assert records.place.bookmark == "orders:0@9"
+    assert records.position.bookmark == "orders:0@9"
 
 
 def test_an_empty_group_empties() -> None:

@@ -10,7 +10,7 @@ from sowline.model.bookmark import (
     format_bookmark,
     format_position,
     lay_over,
-    named_place,
+    named_bookmark,
     parse_bookmark,
 )
 from sowline.model.position import Position
@@ -55,7 +55,7 @@ def test_a_live_message_names_its_one_partition() -> None:
 )
 def test_places_have_names(text: str, place: str | None) -> None:
     """`epoch` and `now` name places, also in AMPS's spelling."""
-    assert named_place(text) == place
+    assert named_bookmark(text) == place
 
 
 @pytest.mark.parametrize(

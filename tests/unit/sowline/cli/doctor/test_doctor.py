@@ -153,7 +153,7 @@ def test_changes_of_a_topic_without_a_sow() -> None:
         (with_topic("orders", newest_ms=NOW + CLOCK_MS_MAX + 1), ("clock_ahead", "warning", "orders")),
         (with_topic("orders", newest_ms=NOW + CLOCK_MS_MAX), None),
         (with_topic("orders", newest_ms=None), None),
-        (replace(SOUND, untold=("no",)), ("untold", "note", "Kafka")),
+        (replace(SOUND, unanswered=("no",)), ("unanswered", "note", "Kafka")),
         (replace(SOUND, session_min_ms=6001), ("session_timeout", "error", "SOWLINE_SESSION_TIMEOUT_MS")),
         (replace(SOUND, session_min_ms=None), None),
         (
@@ -374,9 +374,9 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("sowline.cli.http.ANSWER_SECONDS_MAX", 0.2)
     (tmp_path / "topics.yaml").write_text("topics: [{name: orders, key: /id}]")
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        place = f"127.0.0.1:{silent.getsockname()[1]}"
-        where = ["--config", str(tmp_path / "topics.yaml"), "--kafka", place, "--data-dir", str(tmp_path)]
-        done = run(main, ["doctor", *where, "--url", f"http://{place}", "--json"])
+        partition = f"127.0.0.1:{silent.getsockname()[1]}"
+        where = ["--config", str(tmp_path / "topics.yaml"), "--kafka", partition, "--data-dir", str(tmp_path)]
+        done = run(main, ["doctor", *where, "--url", f"http://{partition}", "--json"])
         said = run(main, ["doctor", *where])
     assert done.exit_code == 1, done.output
     found = codes(done.output)
@@ -386,7 +386,7 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "error",
     ]
     assert said.exit_code == 1
-    assert f"error   kafka_away: {place}: expected a Kafka that answers, found " in said.output
+    assert f"error   kafka_away: {partition}: expected a Kafka that answers, found " in said.output
     assert "        start it, or say where it is with --kafka" in said.output
     assert said.output.endswith("1 error, 0 warnings, 0 notes\n")
 
