@@ -26,7 +26,7 @@ class LoginThrottle:
         self._failures: OrderedDict[str, _Failures] = OrderedDict()
 
     def failed(self, address: str, now: float) -> float:
-        """Note a failure; return after how many seconds it is to be answered. Whoever succeeds is not slowed."""
+        """Note a failure; return after how many seconds to answer it. A client that succeeds is not slowed."""
         before = self._failures.pop(address, None)
         count = before.times + 1 if before is not None and now - before.last < FORGET_SECONDS else 1
         self._failures[address] = _Failures(count, now)

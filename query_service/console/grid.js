@@ -6,7 +6,7 @@ import { Copy, RecordPanel } from "./record.js";
 import { Mistake, count, plural, rate } from "./text.js";
 import { Sheet, loadEngine } from "./sheet.js";
 import { WriteDialog } from "./write.js";
-import { go, readPlace } from "./place.js";
+import { go, readRoute } from "./route.js";
 
 const LIMIT = 100_000;
 const CONFLATIONS = ["none", "auto", "100ms", "250ms", "1s", "5s"];
@@ -40,13 +40,13 @@ function layoutOf(text) {
 }
 
 // A feed for the filter and options in the address. If they are refused, the previous feed stays.
-function useFeed(wire, topic, place) {
+function useFeed(wire, topic, route) {
   const [feed, setFeed] = useState();
   const [refused, setRefused] = useState();
   const held = useRef();
-  const { filter, condition, options, conflation, limit } = place;
+  const { filter, condition, options, conflation, limit } = route;
   useEffect(() => {
-    const asked = askedOf(place);
+    const asked = askedOf(route);
     const next = new Feed(wire, topic, asked);
     const take = () => {
       if (held.current === next) return;
@@ -107,16 +107,16 @@ function useRate(feed) {
   return now;
 }
 
-function Ask({ topic, place, refused }) {
-  const [filter, setFilter] = useState(place.filter ?? "");
-  const [condition, setCondition] = useState(place.condition ?? "");
-  const [options, setOptions] = useState(place.options ?? "");
+function Ask({ topic, route, refused }) {
+  const [filter, setFilter] = useState(route.filter ?? "");
+  const [condition, setCondition] = useState(route.condition ?? "");
+  const [options, setOptions] = useState(route.options ?? "");
   useEffect(() => {
-    setFilter(place.filter ?? "");
-    setCondition(place.condition ?? "");
-    setOptions(place.options ?? "");
-  }, [place.filter, place.condition, place.options]);
-  const change = (more) => go({ ...place, ...more });
+    setFilter(route.filter ?? "");
+    setCondition(route.condition ?? "");
+    setOptions(route.options ?? "");
+  }, [route.filter, route.condition, route.options]);
+  const change = (more) => go({ ...route, ...more });
   const submit = (event) => {
     event.preventDefault();
     change({ filter: filter.trim() === "" ? "" : filter, condition: condition.trim() === "" ? "" : condition, options: options.trim() });
@@ -135,11 +135,11 @@ function Ask({ topic, place, refused }) {
         <button type="submit" class="primary">Show</button>
       </div>
       <div id="filter-mistake"><${Mistake} text=${refused && (isOfCondition ? refused.asked.condition : refused.asked.filter)} error=${refused} /></div>
-      <details class="more" open=${Boolean(place.options || place.limit || place.conflation)}>
+      <details class="more" open=${Boolean(route.options || route.limit || route.conflation)}>
         <summary>Options</summary>
         <div class="row">
-          <label class="field">At most rows <input type="number" min="1" max="1000000" value=${place.limit ?? LIMIT} onChange=${(event) => change({ limit: Number(event.target.value) === LIMIT ? "" : event.target.value })} /></label>
-          <label class="field">Conflation <select value=${place.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
+          <label class="field">At most rows <input type="number" min="1" max="1000000" value=${route.limit ?? LIMIT} onChange=${(event) => change({ limit: Number(event.target.value) === LIMIT ? "" : event.target.value })} /></label>
+          <label class="field">Conflation <select value=${route.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
             ${CONFLATIONS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
           <label class="field grow">Further options <input class="mono" value=${options} placeholder="select=[-/,+/id]" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
         </div>
@@ -153,13 +153,13 @@ function Standing({ feed, refused, sheet, limit, topic }) {
   const [tone, word] = STATES[feed?.state ?? (refused ? "failed" : "beginning")];
   const rows = feed?.records.size ?? 0;
   const missing = feed && topic.sow ? Math.max(0, feed.matches - limit) : 0;
-  const place = feed ? feed.bookmark.toString() : "";
+  const bookmark = feed ? feed.bookmark.toString() : "";
   return html`
     <div class="standing">
       <span class="chip ${tone}" role="status">${word}</span>
       <span data-count="rows"><strong>${count(rows)}</strong> ${topic.sow ? (rows === 1 ? "row" : "rows") : "messages"}</span>
       <span class="muted">${rate(now)} messages/s</span>
-      ${place && html`<span class="bookmark"><span class="muted">at</span> <code title=${place}>${place}</code> <${Copy} text=${place} what="the bookmark" /></span>`}
+      ${bookmark && html`<span class="bookmark"><span class="muted">at</span> <code title=${bookmark}>${bookmark}</code> <${Copy} text=${bookmark} what="the bookmark" /></span>`}
       ${(missing > 0 || feed?.cut > 0) && topic.sow && html`<strong class="cut" role="alert">cut at ${count(limit)} rows${feed.matches > limit ? ` of ${count(feed.matches)}` : ""}: a filter, or more rows in the options, shows the others</strong>`}
       ${!topic.sow && feed?.cut > 0 && html`<strong class="cut">the newest ${count(MESSAGES_MAX)}</strong>`}
       ${sheet?.columnsCut > 0 && html`<strong class="cut">the first ${COLUMNS_MAX} columns; ${count(sheet.columnsCut)} are not shown</strong>`}
@@ -207,13 +207,13 @@ function PlainTable({ viewer, version, onOpen, topic }) {
 }
 
 // The viewer itself is not Preact's: it is added to the page once.
-function useSheet(feed, topic, place, setVersion) {
+function useSheet(feed, topic, route, setVersion) {
   const host = useRef();
   const viewer = useRef();
   const [sheet, setSheet] = useState();
   const [failed, setFailed] = useState();
-  const current = useRef(place);
-  current.current = place;
+  const current = useRef(route);
+  current.current = route;
   useEffect(() => {
     if (!feed) return undefined;
     let closed = false;
@@ -242,18 +242,18 @@ function useSheet(feed, topic, place, setVersion) {
   return { host, viewer, sheet, failed };
 }
 
-export function Grid({ wire, topic, place }) {
-  const [feed, refused] = useFeed(wire, topic, place);
+export function Grid({ wire, topic, route }) {
+  const [feed, refused] = useFeed(wire, topic, route);
   const [version, setVersion] = useState(0);
-  const { host, viewer, sheet, failed } = useSheet(feed, topic, place, setVersion);
+  const { host, viewer, sheet, failed } = useSheet(feed, topic, route, setVersion);
   const [writing, setWriting] = useState();
   const opener = useRef();
   useFeedNews(feed);
-  const isPlain = place.show === "table";
-  const limit = askedOf(place).limit;
-  const selected = place.record;
-  const current = useRef(place);
-  current.current = place;
+  const isPlain = route.show === "table";
+  const limit = askedOf(route).limit;
+  const selected = route.record;
+  const current = useRef(route);
+  current.current = route;
 
   const open = (key) => {
     opener.current = document.activeElement;
@@ -277,7 +277,7 @@ export function Grid({ wire, topic, place }) {
       timer = setTimeout(async () => {
         const layout = await sheet.layout();
         const text = layout && Object.keys(layout).length ? JSON.stringify(layout) : "";
-        const there = readPlace();
+        const there = readRoute();
         if (there.view === "grid" && there.topic === topic.name) go({ ...there, layout: text }, { quietly: true });
       }, 300);
     };
@@ -307,14 +307,14 @@ export function Grid({ wire, topic, place }) {
       <div class="title"><h1 id="grid-title">${topic.name}</h1>
         <div class="actions">
           <div class="switch" role="group" aria-label="how to show the records">
-            <button type="button" aria-pressed=${!isPlain} onClick=${() => go({ ...place, show: "" }, { quietly: true })}>Grid</button>
-            <button type="button" aria-pressed=${isPlain} onClick=${() => go({ ...place, show: "table" }, { quietly: true })}>Table</button>
+            <button type="button" aria-pressed=${!isPlain} onClick=${() => go({ ...route, show: "" }, { quietly: true })}>Grid</button>
+            <button type="button" aria-pressed=${isPlain} onClick=${() => go({ ...route, show: "table" }, { quietly: true })}>Table</button>
           </div>
           <button type="button" disabled=${!sheet || isPlain} onClick=${() => viewer.current.toggleConfig()} title="group, sort, filter, columns and charts">Arrange</button>
           <button type="button" onClick=${() => setWriting({})}>Write…</button>
-          ${topic.sow && html`<button type="button" onClick=${() => setWriting({ way: "sow_delete", filter: place.filter ?? "" })}>Delete…</button>`}
+          ${topic.sow && html`<button type="button" onClick=${() => setWriting({ way: "sow_delete", filter: route.filter ?? "" })}>Delete…</button>`}
         </div></div>
-      <${Ask} topic=${topic} place=${place} refused=${refused} />
+      <${Ask} topic=${topic} route=${route} refused=${refused} />
       <${Standing} feed=${feed} refused=${refused} sheet=${sheet} limit=${limit} topic=${topic} />
       ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
       <div class="body">
@@ -322,7 +322,7 @@ export function Grid({ wire, topic, place }) {
           <div class="viewer ${isPlain ? "behind" : ""}" ref=${host} role="group" inert=${isPlain} aria-label="grid of ${topic.name}; press t for a plain table"></div>
           ${isPlain && sheet && html`<${PlainTable} viewer=${viewer.current} version=${version} onOpen=${open} topic=${topic} />`}
           ${!feed && refused && html`<p class="empty">Nothing is shown, because the query service refused what was asked for.</p>`}
-          ${feed?.state === "live" && feed.records.size === 0 && html`<p class="empty">${place.filter || place.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
+          ${feed?.state === "live" && feed.records.size === 0 && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
           ${(!feed || feed.state === "loading" || (!sheet && !failed)) && !refused && html`<p class="empty" role="status">${feed?.records.size ? `Loading ${count(feed.records.size)} of ${plural(feed.matches || feed.records.size, "record")}…` : "Loading…"}</p>`}
         </div>
         ${selected && feed && html`<${RecordPanel} key=${selected} wire=${wire} topic=${topic} feed=${feed} sowKey=${selected} version=${panelVersion} onClose=${close} onWrite=${setWriting} />`}

@@ -4,7 +4,7 @@ import { Wire, askJson, token } from "./wire.js";
 import { Topics } from "./topics.js";
 import { Clients } from "./clients.js";
 import { Grid } from "./grid.js";
-import { go, usePlace, writePlace } from "./place.js";
+import { go, useRoute, writeRoute } from "./route.js";
 
 const KEYS = [
   ["?", "these keys"],
@@ -111,7 +111,7 @@ function useWireState() {
 }
 
 // The topic of a grid: its definition, asked for when the grid is opened and whenever the service comes back.
-function TopicGrid({ place, state }) {
+function TopicGrid({ route, state }) {
   const [topics, setTopics] = useState();
   const [error, setError] = useState();
   useEffect(() => {
@@ -133,13 +133,13 @@ function TopicGrid({ place, state }) {
     };
   }, [state]);
   if (!topics) return error ? html`<p class="notice bad" role="alert">${error.message}</p>` : html`<p class="muted" role="status">Loading the topics…</p>`;
-  const topic = topics.find(({ name }) => name === place.topic);
-  if (!topic) return html`<p class="notice bad" role="alert">There is no topic <code>${place.topic}</code>. <a href="#/topics">The topics</a> lists all topics.</p>`;
-  return html`<${Grid} key=${topic.name} wire=${wire} topic=${topic} place=${place} />`;
+  const topic = topics.find(({ name }) => name === route.topic);
+  if (!topic) return html`<p class="notice bad" role="alert">There is no topic <code>${route.topic}</code>. <a href="#/topics">The topics</a> lists all topics.</p>`;
+  return html`<${Grid} key=${topic.name} wire=${wire} topic=${topic} route=${route} />`;
 }
 
 function Link({ view, now, children }) {
-  return html`<a href=${writePlace({ view })} aria-current=${now === view ? "page" : undefined}>${children}</a>`;
+  return html`<a href=${writeRoute({ view })} aria-current=${now === view ? "page" : undefined}>${children}</a>`;
 }
 
 function ThemeSwitch() {
@@ -154,11 +154,11 @@ function ThemeSwitch() {
 }
 
 function Console() {
-  const place = usePlace();
+  const route = useRoute();
   const state = useWireState();
   const [shown, setShown] = useState();
   const main = useRef();
-  const view = useRef(place.view);
+  const view = useRef(route.view);
   useKeys(() => setShown("help"));
   useEffect(() => {
     const wanted = ({ detail }) => setShown({ why: detail || "This query service asks for a token." });
@@ -166,28 +166,28 @@ function Console() {
     wire.connect();
     return () => removeEventListener("token-wanted", wanted);
   }, []);
-  const titles = { topics: "Topics", connections: "Connections", grid: place.topic };
+  const titles = { topics: "Topics", connections: "Connections", grid: route.topic };
   useEffect(() => {
-    document.title = `${titles[place.view] ?? "?"} – Sowline`;
-    if (view.current !== place.view) main.current.focus();
-    view.current = place.view;
-  }, [place.view, place.topic]);
+    document.title = `${titles[route.view] ?? "?"} – Sowline`;
+    if (view.current !== route.view) main.current.focus();
+    view.current = route.view;
+  }, [route.view, route.topic]);
   const [tone, word] = CONNECTION[state];
   return html`
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current.focus(); }}>Skip to the content</a>
     <header class="bar">
       <a class="brand" href="#/topics"><img src="icon.svg" alt="" width="24" height="24" />Sowline</a>
-      <nav aria-label="views"><${Link} view="topics" now=${place.view}>Topics<//><${Link} view="connections" now=${place.view}>Connections<//></nav>
+      <nav aria-label="views"><${Link} view="topics" now=${route.view}>Topics<//><${Link} view="connections" now=${route.view}>Connections<//></nav>
       <span class="grow"></span>
       <span class="chip ${tone}" role="status" title=${wire.why}>${word}</span>
       <${ThemeSwitch} />
       <button type="button" class="quiet" onClick=${() => setShown("help")} aria-label="keys"><kbd>?</kbd></button>
     </header>
     <main id="main" tabindex="-1" ref=${main}>
-      ${place.view === "topics" && html`<${Topics} />`}
-      ${place.view === "connections" && html`<${Clients} />`}
-      ${place.view === "grid" && html`<${TopicGrid} place=${place} state=${state} />`}
-      ${!(place.view in titles) && html`<p class="notice bad" role="alert">There is nothing at this address. <a href="#/topics">Topics</a></p>`}
+      ${route.view === "topics" && html`<${Topics} />`}
+      ${route.view === "connections" && html`<${Clients} />`}
+      ${route.view === "grid" && html`<${TopicGrid} route=${route} state=${state} />`}
+      ${!(route.view in titles) && html`<p class="notice bad" role="alert">There is nothing at this address. <a href="#/topics">Topics</a></p>`}
     </main>
     ${shown === "help" && html`<${Help} onClose=${() => setShown(undefined)} />`}
     ${shown?.why && html`<${TokenDialog} why=${shown.why} onClose=${() => setShown(undefined)} />`}

@@ -2,7 +2,7 @@
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { askJson } from "./wire.js";
 import { bytes, count, plural, rate, span } from "./text.js";
-import { writePlace } from "./place.js";
+import { writeRoute } from "./route.js";
 
 const EVERY_MS = 1000;
 const SECONDS_SHOWN = 60;
@@ -86,7 +86,7 @@ function Row({ topic, rates = [] }) {
   const now = rates.at(-1);
   return html`
     <tr>
-      <th scope="row"><a href=${writePlace({ view: "grid", topic: topic.name })}>${topic.name}</a>
+      <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
         ${topic.documents && html`<span class="tag">documents</span>`}</th>
       <td data-label="State"><${State} topic=${topic} lag=${topic.lag} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>

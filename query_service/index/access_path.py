@@ -1,4 +1,4 @@
-"""Roads: which records of a topic a query need look at, and what is already known of them. Pure.
+"""Access paths: which records of a topic a query need look at, and what is already known of them. Pure.
 
 Every access path leads to the same records; `explain` reports which one was taken.
 """

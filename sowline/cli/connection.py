@@ -30,7 +30,7 @@ class ConnectionOptions:
     key_file: Path | None = None
 
     def __repr__(self) -> str:
-        return "Door(…)"
+        return "Connection(…)"
 
     @property
     def token(self) -> Token | None:
@@ -83,14 +83,14 @@ url_option = click.option(
 
 
 def connection_of(given: Mapping[str, Any]) -> ConnectionOptions:
-    """Return the door that a command's options describe."""
+    """Return the connection that a command's options describe."""
     if given.get("_token") and given.get("token_file"):
         raise click.UsageError("expected a token, or a file that holds it, got both")
     return ConnectionOptions(**{name: given.get(name) for name in ConnectionOptions.__dataclass_fields__})
 
 
 def with_connection(command: Command) -> Command:
-    """Add the options of whoever asks services, and pass them on as `connection`."""
+    """Add the options of a command that sends requests to services, and pass them on as `connection`."""
 
     @wraps(command)
     def run(**given: Any) -> None:

@@ -95,7 +95,7 @@ _time = click.option(
 
 
 def _through_kafka(command: Command) -> Command:
-    """Add the options of whoever writes to Kafka, and pass them on as `connection`: what a client is made with."""
+    """Add the options of a command that writes to Kafka, and pass them on as `connection`: a client's arguments."""
 
     @wraps(command)
     def run(
@@ -182,7 +182,7 @@ def sow_and_subscribe(
 @_selecting
 @_time
 def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
-    """Print which road a query of TOPIC takes over its indexes, and what it counts, as a line of JSON."""
+    """Print the access path of a query of TOPIC, and what it counts, as a line of JSON."""
     with _connected(connection) as client:
         _print_all([client.explain(topic, **reading)])
 

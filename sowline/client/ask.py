@@ -16,7 +16,7 @@ from sowline.model.bookmark_range import (
 
 
 class Selecting(TypedDict, total=False):
-    """What a subscription may be asked for beside its topic, and asked for anew in place of what it is."""
+    """The options of a subscription besides its topic, also of one that replaces a running one."""
 
     filter: str
     condition: str

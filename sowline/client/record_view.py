@@ -211,7 +211,7 @@ class RecordView(Mapping[str, Record]):
                 error = self._error
                 if error is None:
                     return False
-        except BaseException as raised:  # it is for whoever gave the condition, and for nobody else
+        except BaseException as raised:  # it belongs to the caller that gave the condition, and to no other
             error = raised
         waiting.answer(error)
         return True

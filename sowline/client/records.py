@@ -51,7 +51,7 @@ class RecordSet:
         """Take the next message; return what the step did that it completes, None where the step goes on.
 
         A `group_begin` says that all that is to be held follows, but for one with `replace`: what follows that
-        is added. Where a step or a group breaks off, because its stream begins anew, it counts for nothing.
+        is added. Where a step or a group breaks off, because its stream begins again, it counts for nothing.
         Only what differs is an effect: not a record that is told once more as it was.
         """
         if message.command == "group_begin":

@@ -175,7 +175,7 @@ class Stream:
             self._ended = True
 
     def _replace(self, replacement: StreamReplacement) -> None:
-        """Go on as what the server has taken. What waits is of before."""
+        """Go on as what the server has accepted. Messages that wait belong to the previous one."""
         self._ask = replacement.ask(self._ask)
         self.is_paused = _options_of(self._ask.options).pause
         self.replacements += 1

@@ -12,7 +12,7 @@ from sowline.emodb.values import Json, Undefined
 
 CACHED_TEXTS_MAX = 512
 CACHED_TEXT_CHARS_MAX = 4096
-"""Longer texts are parsed anew each time, so that the cache's memory has a limit."""
+"""Longer texts are parsed again each time, so that the cache's memory has a limit."""
 
 Node = TypeVar("Node", bound=tree.Delta | tree.Condition)
 

@@ -16,7 +16,7 @@ from sowline.model.path import Document, Path
 
 CACHED_FILTERS_MAX = 512
 CACHED_FILTER_CHARS_MAX = 4096
-"""Longer filters are compiled anew each time, so that the cache's memory has a limit."""
+"""Longer filters are compiled again each time, so that the cache's memory has a limit."""
 
 
 class Filter:

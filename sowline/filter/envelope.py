@@ -1,7 +1,7 @@
 """Filters of a record and its facts: an envelope is a document that holds the record's own, and each fact.
 
 A message function is a field of the envelope, and a path of the document is one level further down in it. So
-what compiles filters of documents compiles these too, short roads included, and nothing is shared by calls.
+what compiles filters of documents compiles these too, shortcuts included, and nothing is shared by calls.
 In enrichment the record's previous body is in the envelope as well.
 """
 

@@ -18,7 +18,7 @@ from sowline.model.path import Document, Path, Value
 
 CACHED_EXPRESSIONS_MAX = 512
 CACHED_EXPRESSION_CHARS_MAX = 4096
-"""Longer expressions are compiled anew each time, so that the cache's memory has a limit."""
+"""Longer expressions are compiled again each time, so that the cache's memory has a limit."""
 
 
 class Expression:

@@ -1,4 +1,4 @@
-"""Work out what depends on no document: `/a > 2 * 3` is `/a > 6`, and so finds its short road."""
+"""Work out what depends on no document: `/a > 2 * 3` is `/a > 6`, and so finds its shortcut."""
 
 from sowline.filter.compile import value
 from sowline.filter.evaluate import first
@@ -6,7 +6,7 @@ from sowline.filter.functions import FUNCTIONS
 from sowline.filter.tree import Call, Field, Literal, Meets, Node, children, rebuilt
 
 FOLDED_TEXT_CHARS_MAX = 4096
-"""A longer text is made anew for each document: a short filter must not hold much memory."""
+"""A longer text is made again for each document: a short filter must not hold much memory."""
 
 
 def folded(node: Node) -> Node:

@@ -1,4 +1,4 @@
-"""Short roads for conditions on a field: is it surely TRUE or surely not, by one look at the value's class?
+"""Shortcuts for conditions on a field: is it surely TRUE or surely not, by one look at the value's class?
 
 Each test below answers at once for the plain case (the field is a string and so is the constant, say) and
 asks the judge for all others: arrays, conversions, NULL. `tests/unit/sowline/filter/test_properties.py` holds both to

@@ -39,8 +39,8 @@ AGAIN_SECONDS = 1.0
 COMPACTION_LAG_MS_MIN = 10 * 60_000
 
 TOMBSTONE_MS_MIN = 24 * 60 * 60_000
-"""How long, at the least, Kafka keeps the tombstones of changes: whoever loads them for longer may keep a record that
-is gone."""
+"""How long, at the least, Kafka keeps the tombstones of changes: a reader that loads them for
+longer may keep a record that is gone."""
 
 _FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 

@@ -47,7 +47,7 @@ class ChangeDelta(NamedTuple):
     taking out `removed`, in either order, gives the new record.
 
     With `whole`, `body` is the new record itself, to be sent as a full message: not every change can be told
-    as a delta (see `difference` and `union`). Whoever conflates it with later deltas sends it whole again.
+    as a delta (see `difference` and `union`). A sender that conflates it with later deltas sends it whole again.
     """
 
     body: bytes

@@ -30,7 +30,7 @@ AGAIN: Final = "again"
 """The `op` of an event that is written once more so that compaction keeps it: nobody's state changes."""
 
 RESET: Final = "reset"
-"""The `op` of a record's end where its partition begins anew without it."""
+"""The `op` of a record's end where its partition begins again without it."""
 
 DELETED: Final = "deleted"
 EXPIRED: Final = "expired"

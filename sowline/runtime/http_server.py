@@ -239,7 +239,7 @@ class HttpServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen; that sets how many may wait to the number a turn, which is put right."""
+        """Begin to listen; that sets how many may wait to the number a turn, which is corrected here."""
         await super().startup(sockets)
         for one in sockets or ():
             one.listen(BACKLOG)

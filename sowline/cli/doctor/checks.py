@@ -123,7 +123,7 @@ def _connection_findings(seen: ServiceFacts) -> Iterator[Finding]:
 _HEALTH: Final[Mapping[str, tuple[str, Severity, str]]] = {
     "healthz": ("service_dead", "error", "restart it, and keep its log"),
     "startupz": ("service_starting", "warning", "wait: it is on its way; if it stays so, look at its log"),
-    "readyz": ("service_unready", "error", "put right what it says; it goes on by itself"),
+    "readyz": ("service_unready", "error", "repair what it reports; it goes on by itself"),
 }
 """By the question of health: code, severity where the answer is 503, and what to do. The first that is so is told."""
 
@@ -135,7 +135,7 @@ def _health_findings(seen: ServiceFacts) -> Iterator[Finding]:
             yield Finding(code, severity, seen.url, f"200 at /{question}", f"{status}: {sentence}", advice)
             return
     if note := seen.health["readyz"][1]:
-        advice = "put right what it says; it goes on meanwhile"
+        advice = "repair what it reports; it goes on meanwhile"
         yield Finding("service_says", "warning", seen.url, "nothing to complain of", note, advice)
 
 

@@ -122,7 +122,7 @@ def see_service(url: str, connection: ConnectionOptions) -> ServiceFacts:
 
 
 def _tells_anybody(url: str, connection: ConnectionOptions) -> bool:
-    """Tell whether a service tells of its topics to whoever brings nothing."""
+    """Return whether a service describes its topics to clients without credentials."""
     try:
         return (
             served_topics(get(f"{url}/v1/topics", ConnectionOptions(ca_file=connection.ca_file))) is not None

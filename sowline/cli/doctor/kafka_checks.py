@@ -259,7 +259,7 @@ def _setting_findings(
             name,
             "cleanup.policy=delete",
             found.settings["cleanup.policy"],
-            "set it, and publish anew what compaction has taken: each command of a log counts",
+            "set it, and publish again what compaction has taken: each command of a log counts",
         )
 
 
@@ -296,7 +296,7 @@ def _log_findings(kafka: KafkaFacts, topic: TopicDefinition, workers: GroupFacts
             topic.log,
             "every record of the log, until it is applied",
             f"that it begins behind what was applied of {few([f'[{n}]' for n in lost])}",
-            "publish anew what is lost, or begin without it (--accept-loss)",
+            "publish again what is lost, or begin without it (--accept-loss)",
         )
     unowned = any(records and (topic.log, n) not in workers.owned for n, records in waiting.items())
     if unowned or behind > BEHIND_RECORDS_MAX:
@@ -332,5 +332,5 @@ def _dead_finding(topic: TopicDefinition, dead: DeadFacts) -> Finding:
         topic.dead,
         "no dead letters",
         f"{dead.waiting:,} ({reasons}{of}), the newest from {newest}",
-        "read them (sow.message says what is wrong), publish them put right, then delete them (kafka-delete-records)",
+        "read them (sow.message says what is wrong), publish them corrected, then delete them (kafka-delete-records)",
     )

@@ -1,4 +1,4 @@
-"""`sowline top`: topics, partitions and services as they are now, each second anew."""
+"""`sowline top`: topics, partitions and services as they are now, refreshed each second."""
 
 import contextlib
 import os

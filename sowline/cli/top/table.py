@@ -125,7 +125,7 @@ _SORTED: Final[Mapping[str, Callable[[TopicRow], float]]] = {
 
 
 def _rate(before: float | None, now: float | None, seconds: float) -> float | None:
-    """Return how much was counted a second; None where a count is missing, or has begun anew."""
+    """Return how much was counted a second; None where a count is missing, or has restarted."""
     if before is None or now is None or seconds <= 0 or now < before:
         return None
     return (now - before) / seconds

@@ -1,13 +1,13 @@
 // The page of the console and its options, kept in the URL's fragment: `#/grid/flights?filter=…`. A link is a view.
 import { useEffect, useState } from "./lib.js";
 
-export function readPlace(fragment = location.hash) {
+export function readRoute(fragment = location.hash) {
   const [path, query = ""] = fragment.replace(/^#\/?/, "").split(/\?(.*)/s);
   const [view, ...rest] = path.split("/");
   return { view: view || "topics", topic: decodeURIComponent(rest.join("/")), ...Object.fromEntries(new URLSearchParams(query)) };
 }
 
-export function writePlace({ view, topic = "", ...more }) {
+export function writeRoute({ view, topic = "", ...more }) {
   const given = Object.entries(more).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const query = new URLSearchParams(given).toString();
   const path = topic ? `${view}/${encodeURIComponent(topic)}` : view;
@@ -15,22 +15,22 @@ export function writePlace({ view, topic = "", ...more }) {
 }
 
 // Opens a page; `quietly` adds no step to the browser's history.
-export function go(place, { quietly = false } = {}) {
-  const fragment = writePlace(place);
+export function go(route, { quietly = false } = {}) {
+  const fragment = writeRoute(route);
   if (fragment === location.hash) return;
   if (quietly) history.replaceState(null, "", fragment);
   else history.pushState(null, "", fragment);
-  dispatchEvent(new Event("place"));
+  dispatchEvent(new Event("route"));
 }
 
-export function usePlace() {
-  const [place, setPlace] = useState(readPlace());
+export function useRoute() {
+  const [route, setRoute] = useState(readRoute());
   useEffect(() => {
-    const update = () => setPlace(readPlace());
-    for (const name of ["place", "popstate", "hashchange"]) addEventListener(name, update);
+    const update = () => setRoute(readRoute());
+    for (const name of ["route", "popstate", "hashchange"]) addEventListener(name, update);
     return () => {
-      for (const name of ["place", "popstate", "hashchange"]) removeEventListener(name, update);
+      for (const name of ["route", "popstate", "hashchange"]) removeEventListener(name, update);
     };
   }, []);
-  return place;
+  return route;
 }
