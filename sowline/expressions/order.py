@@ -7,14 +7,15 @@ With `TEXT` every value counts as its text. `DESC` is the exact reverse of a ter
 element. Records that all terms hold equal are in ascending order of their SOW keys.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from sowline.errors import SowlineError
+from sowline.filter.errors import FilterError
 from sowline.filter.evaluate import first, to_text
-from sowline.model.path import Document, Path, PathError, Scalar, Value, parse_path, reader
+from sowline.filter.parse import parse_order_terms
+from sowline.model.path import Document, Path, Scalar, Value, reader
 
 TERMS_MAX = 16
 ORDER_CHARS_MAX = 4096
@@ -26,9 +27,6 @@ _Part = Callable[[Document], tuple[int, Any]]
 """One term of a key: the rank of the value's kind, then what tells values of that kind apart."""
 
 _NULL, _NUMBER, _NOT_A_NUMBER, _STRING = range(4)
-
-_WORD = re.compile(r"(?:[^\s,\[\]]|\[[^\]]*\])+|\S")
-"""A path, which may hold anything between brackets; a keyword; a comma; or a bracket that has no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,48 +130,13 @@ def parse_order(text: str) -> Order:
         raise _invalid(f"expected at most {ORDER_CHARS_MAX} characters, got {len(text)}")
     if not text.strip():
         return Order()
-    terms: list[Term] = []
-    words: list[re.Match[str]] = []
-    for word in _WORD.finditer(text):
-        if word[0] != ",":
-            words.append(word)
-            continue
-        terms.append(_term(words, word.start(), "','"))
-        words = []
-    terms.append(_term(words, len(text), "the end"))
+    try:
+        terms = tuple(Term(*term) for term in parse_order_terms(text))
+    except FilterError as error:
+        raise _invalid(error.message) from None
     if len(terms) > TERMS_MAX:
         raise _invalid(f"expected at most {TERMS_MAX} fields to sort by, got {len(terms)}")
-    return Order(tuple(terms))
-
-
-def _term(words: list[re.Match[str]], end: int, got: str) -> Term:
-    """The term that the words spell; they end before `end`, where `got` stands."""
-    if not words:
-        raise _invalid(f"expected a path at column {end + 1}, got {got}")
-    first_word, *keywords = words
-    path = _path(first_word)
-    direction = _take(keywords, "ASC", "DESC")
-    as_text = _take(keywords, "TEXT")
-    if keywords:
-        raise _invalid(
-            f"expected [ASC|DESC] [TEXT] and a comma after {path} at column {keywords[0].start() + 1},"
-            f" got {keywords[0][0][:60]!r}"
-        )
-    return Term(path, direction == "DESC", as_text is not None)
-
-
-def _path(word: re.Match[str]) -> Path:
-    try:
-        return parse_path(word[0])
-    except PathError as error:
-        raise _invalid(f"{error.message}, at column {word.start() + 1}") from None
-
-
-def _take(words: list[re.Match[str]], *keywords: str) -> str | None:
-    """Take the next word off if it is one of the keywords."""
-    if not words or words[0][0].upper() not in keywords:
-        return None
-    return words.pop(0)[0].upper()
+    return Order(terms)
 
 
 def _invalid(message: str) -> SowlineError:

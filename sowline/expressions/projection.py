@@ -5,21 +5,20 @@ may hold aggregates: `SUM(/qty * /price) / SUM(/qty) AS /vwap`. `docs/aggregatio
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import NamedTuple
 
 from sowline.errors import SowlineError
 from sowline.filter.check import REGEXES_SIZE_MAX, check, regex_size
 from sowline.filter.determinism import nondeterministic
 from sowline.filter.errors import FilterError
 from sowline.filter.functions import FUNCTIONS
-from sowline.filter.parse import parse
+from sowline.filter.parse import Projected, parse_paths, parse_projected
 from sowline.filter.printer import text_of
 from sowline.filter.tree import Call, Field, Literal, Node, parts_of, rebuilt, walk
-from sowline.model.path import Path, PathError, parse_path
+from sowline.model.path import Path
 
 AGGREGATES = (
     "ANY",
@@ -44,15 +43,6 @@ PARTS_MAX = 1500
 
 CACHED_PROJECTIONS_MAX = 64
 
-_TOKEN = re.compile(
-    r"""(?<!\w)[rR](?:'[^']*(?:'|\Z)|"[^"]*(?:"|\Z))                  # a raw string
-      | '(?:[^'\\]|\\.)*(?:'|\\?\Z) | "(?:[^"\\]|\\.)*(?:"|\\?\Z)   # a string
-      | /@?\w[\w.:\-]* | \[[^\]]*(?:\]|\Z)                          # a path's name, or what brackets hold
-      | (?P<word>\w+) | (?P<mark>[(),]) | .""",
-    re.VERBOSE | re.DOTALL,
-)
-"""What commas and AS hide in is one token; what isn't closed goes on to the end, for the parser to refuse."""
-
 _COUNTS_ALL = re.compile(r"COUNT\s*\(\s*\*\Z", re.IGNORECASE)
 
 
@@ -70,9 +60,6 @@ class GroupingError(SowlineError):
     def __init__(self, message: str, column: int) -> None:
         super().__init__("invalid grouping", message)
         self.column = column
-
-
-_Refusal = type[ProjectionError] | type[GroupingError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +104,20 @@ def is_aggregate(node: Node) -> bool:
 
 def parse_grouping(text: str) -> tuple[Path, ...]:
     """The paths of `/a, /b/c`, whose values make a group; raises `GroupingError`."""
-    parts = _parts(text, GroupingError)
-    if len(parts) > GROUPING_PATHS_MAX:
+    _check_length(text, GroupingError)
+    try:
+        written = parse_paths(text)
+    except FilterError as error:
+        raise GroupingError(error.message, error.column) from None
+    if len(written) > GROUPING_PATHS_MAX:
         raise GroupingError(
-            f"expected at most {GROUPING_PATHS_MAX} paths to group by, got {len(parts)}",
-            parts[GROUPING_PATHS_MAX].begin + 1,
+            f"expected at most {GROUPING_PATHS_MAX} paths to group by, got {len(written)}",
+            written[GROUPING_PATHS_MAX][1],
         )
     paths: list[Path] = []
-    for part in parts:
-        path = _path(text, part.begin, part.end, GroupingError)
+    for path, column in written:
         if path in paths:
-            raise GroupingError(
-                f"expected each path once, got {path} again at column {part.begin + 1}", part.begin + 1
-            )
+            raise GroupingError(f"expected each path once, got {path} again at column {column}", column)
         paths.append(path)
     return tuple(paths)
 
@@ -137,17 +125,24 @@ def parse_grouping(text: str) -> tuple[Path, ...]:
 @lru_cache(maxsize=CACHED_PROJECTIONS_MAX)
 def parse_projection(text: str) -> Projection:
     """The projection that the text spells; raises `ProjectionError`."""
-    parts = _parts(text, ProjectionError)
-    if len(parts) > FIELDS_MAX:
-        raise ProjectionError(
-            f"expected at most {FIELDS_MAX} fields, got {len(parts)}", parts[FIELDS_MAX].begin + 1
-        )
-    fields: list[ProjectedField] = []
-    spent = _Spent()
-    for part in parts:
-        fields.append(_field(text, part, spent))
-    _check_outputs(fields, parts)
+    _check_length(text, ProjectionError)
+    try:
+        written = parse_projected(text)
+        if len(written) > FIELDS_MAX:
+            raise ProjectionError(
+                f"expected at most {FIELDS_MAX} fields, got {len(written)}", written[FIELDS_MAX].column
+            )
+        spent = _Spent()
+        fields = [_field(one, spent) for one in written]
+    except FilterError as error:
+        raise _as_projection_error(error, text) from None
+    _check_outputs(fields, written)
     return Projection(tuple(fields))
+
+
+def _check_length(text: str, refusal: type[ProjectionError] | type[GroupingError]) -> None:
+    if len(text) > CHARS_MAX:
+        raise refusal(f"expected at most {CHARS_MAX} characters, got {len(text)}", CHARS_MAX + 1)
 
 
 @dataclass(slots=True)
@@ -169,68 +164,14 @@ class _Spent:
             )
 
 
-class _Part(NamedTuple):
-    """Where a part of a list lies in the text, and its AS, without blanks around either side of it."""
-
-    begin: int
-    end: int
-    as_begin: int | None
-    as_end: int | None
-
-
-def _parts(text: str, refusal: _Refusal) -> list[_Part]:
-    """The parts between the commas that are in no string, path or parentheses."""
-    if len(text) > CHARS_MAX:
-        raise refusal(f"expected at most {CHARS_MAX} characters, got {len(text)}", CHARS_MAX + 1)
-    return list(_split(text))
-
-
-def _split(text: str) -> Iterator[_Part]:
-    begin, depth, last_as = 0, 0, None
-    for token in _TOKEN.finditer(text):
-        if token["mark"]:
-            depth += {"(": 1, ")": -1, ",": 0}[token["mark"]]
-            if token["mark"] == "," and depth <= 0:
-                yield _trimmed(text, begin, token.start(), last_as)
-                begin, depth, last_as = token.end(), 0, None
-        elif token["word"] and token["word"].upper() == "AS" and depth <= 0:
-            last_as = token.span()
-    yield _trimmed(text, begin, len(text), last_as)
-
-
-def _trimmed(text: str, begin: int, end: int, as_span: tuple[int, int] | None) -> _Part:
-    content = text[begin:end]
-    start = begin + len(content) - len(content.lstrip())
-    return _Part(start, max(start, begin + len(content.rstrip())), *(as_span or (None, None)))
-
-
-def _field(text: str, part: _Part, spent: _Spent) -> ProjectedField:
-    begin, end = part.begin, part.as_begin if part.as_begin is not None else part.end
-    expression = _expression(text, begin, end, spent)
-    if part.as_end is not None:
-        begin = part.end - len(text[part.as_end : part.end].lstrip())
-        return ProjectedField(expression, _output(text, begin, part.end))
-    if not isinstance(expression, Field):
-        raise ProjectionError(
-            f"expected AS and a path at column {end + 1}, behind the expression, got nothing", end + 1
-        )
-    return ProjectedField(expression, _output(text, begin, end))
-
-
-def _expression(text: str, begin: int, end: int, spent: _Spent) -> Node:
-    if not text[begin:end].strip():
-        raise ProjectionError(f"expected an expression at column {begin + 1}, got nothing", begin + 1)
-    try:
-        # Blanks in place of the fields before it: so the parser's columns are the whole text's.
-        tree = parse(" " * begin + text[begin:end])
-        spent.add(tree, begin + 1)
-        aggregates = [node for node in walk(tree) if isinstance(node, Call) and is_aggregate(node)]
-        for call in aggregates:
-            _check_aggregate(call)
-        _check_functions(_of_results(tree))
-    except FilterError as error:
-        raise _as_projection_error(error, text) from None
-    return tree
+def _field(written: Projected, spent: _Spent) -> ProjectedField:
+    tree = written.expression
+    spent.add(tree, written.column)
+    for node in walk(tree):
+        if isinstance(node, Call) and is_aggregate(node):
+            _check_aggregate(node)
+    _check_functions(_of_results(tree))
+    return ProjectedField(tree, _output(written.path, written.path_column))
 
 
 def _of_results(tree: Node) -> Node:
@@ -239,7 +180,7 @@ def _of_results(tree: Node) -> Node:
 
 
 def _as_projection_error(error: FilterError, text: str) -> ProjectionError:
-    message = re.sub("end of filter$", "the end of the expression", error.message)
+    message = error.message
     if _COUNTS_ALL.search(text, 0, error.column):
         message += " (COUNT(1) counts the records)"
     return ProjectionError(message, error.column)
@@ -290,9 +231,7 @@ def _check_functions(tree: Node) -> None:
             )
 
 
-def _output(text: str, begin: int, end: int) -> tuple[str, ...]:
-    path = _path(text, begin, end, ProjectionError)
-    column = begin + 1
+def _output(path: Path, column: int) -> tuple[str, ...]:
     if len(path.steps) > OUTPUT_LEVELS_MAX:
         raise ProjectionError(
             f"expected an output path of at most {OUTPUT_LEVELS_MAX} names at column {column},"
@@ -309,26 +248,17 @@ def _output(text: str, begin: int, end: int) -> tuple[str, ...]:
     return names
 
 
-def _path(text: str, begin: int, end: int, refusal: _Refusal) -> Path:
-    content = text[begin:end].strip()
-    try:
-        return parse_path(content)
-    except PathError as error:
-        raise refusal(f"{error.message}, at column {begin + 1}", begin + 1) from None
-
-
-def _check_outputs(fields: Iterable[ProjectedField], parts: Iterable[_Part]) -> None:
+def _check_outputs(fields: Iterable[ProjectedField], written: Iterable[Projected]) -> None:
     """Raise where a field would stand in another's place: `/a` twice, or `/a` and `/a/b`."""
     objects: set[tuple[str, ...]] = set()
     values: set[tuple[str, ...]] = set()
-    for field, part in zip(fields, parts, strict=True):
+    for field, one in zip(fields, written, strict=True):
         above = [field.output[:levels] for levels in range(1, len(field.output))]
         if field.output in values or field.output in objects or not values.isdisjoint(above):
-            column = part.begin + 1
             raise ProjectionError(
                 f"expected output paths that don't overlap, got {Path(field.output)} over an earlier one"
-                f" at column {column}",
-                column,
+                f" at column {one.column}",
+                one.column,
             )
         values.add(field.output)
         objects.update(above)

@@ -63,6 +63,23 @@ class Enriched(NamedTuple):
     column: int
 
 
+class Projected(NamedTuple):
+    """`expression AS path`, or a path alone, which is its own output; with the columns where both begin."""
+
+    expression: Node
+    column: int
+    path: Path
+    path_column: int
+
+
+class OrderTerm(NamedTuple):
+    """`path DESC TEXT`."""
+
+    path: Path
+    descending: bool
+    text: bool
+
+
 def check_length(text: str) -> None:
     """Raise `FilterError` if the text is longer than a filter may be."""
     if len(text) > FILTER_CHARS_MAX:
@@ -84,6 +101,24 @@ def parse_enriched(text: str) -> Enriched:
     """One field of an enrichment. Raises `FilterError`."""
     enriched: Enriched = _read(text, "enriched", "field")
     return enriched
+
+
+def parse_projected(text: str) -> tuple[Projected, ...]:
+    """The fields of a projection, unchecked. Raises `FilterError`."""
+    fields: tuple[Projected, ...] = _read(text, "projection", "projection")
+    return fields
+
+
+def parse_paths(text: str) -> tuple[tuple[Path, int], ...]:
+    """The paths of a grouping, each with its column. Raises `FilterError`."""
+    paths: tuple[tuple[Path, int], ...] = _read(text, "grouping", "grouping")
+    return paths
+
+
+def parse_order_terms(text: str) -> tuple[OrderTerm, ...]:
+    """The terms of an order. Raises `FilterError`."""
+    terms: tuple[OrderTerm, ...] = _read(text, "order", "order")
+    return terms
 
 
 def _read(text: str, start: str, what: str) -> Any:
@@ -230,6 +265,25 @@ class _FilterTreeBuilder(Transformer[Token, Nested]):
 
     def enriched(self, expression: Nested, path: Token, *hints: Token) -> Enriched:
         return Enriched(expression.node, _path(path), frozenset(map(str.upper, hints)), _column(path))
+
+    def projection(self, *fields: Projected) -> tuple[Projected, ...]:
+        return fields
+
+    def projected(self, expression: Nested, path: Token) -> Projected:
+        return Projected(expression.node, expression.column, _path(path), _column(path))
+
+    def projected_path(self, token: Token) -> Projected:
+        path, column = _path(token), _column(token)
+        return Projected(Field(path), column, path, column)
+
+    def grouping(self, *paths: Token) -> tuple[tuple[Path, int], ...]:
+        return tuple((_path(path), _column(path)) for path in paths)
+
+    def order(self, *terms: OrderTerm) -> tuple[OrderTerm, ...]:
+        return terms
+
+    def term(self, path: Token, direction: Token | None, text: Token | None) -> OrderTerm:
+        return OrderTerm(_path(path), direction is not None and direction.type == "DESC", text is not None)
 
     def number(self, digits: Token) -> Nested:
         number = parse_number(digits)

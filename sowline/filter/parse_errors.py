@@ -8,7 +8,7 @@ from sowline.filter.errors import FilterError
 
 EXCERPT_CHARS_MAX = 40
 
-# What the parser could have taken, told by a terminal that stands for the rest. The first that fits names it.
+# What the parser could have taken, by terminals that stand for the rest. The first whose terminals all fit names it.
 _EXPECTATIONS = (
     ("NUMBER", "an operand"),
     ("PATH", "a path"),
@@ -17,7 +17,10 @@ _EXPECTATIONS = (
     ("_HINT", "HINT or the end"),
     ("OPTIONAL", "OPTIONAL or SET_CURRENT"),
     ("PREVIOUS", "PREVIOUS or CURRENT"),
+    ("DESC", "ASC, DESC, TEXT, ',' or the end"),
+    ("TEXT", "TEXT, ',' or the end"),
     ("_OR", "an operator"),
+    ("_COMMA $END", "',' or the end"),
     ("$END", "an operator or the end"),
     ("_AND", "AND"),
     ("_IN", "IN, LIKE, BETWEEN, BEGINS WITH, ENDS WITH or NULL"),
@@ -77,7 +80,9 @@ def _found(text: str, column: int, token: Token | None) -> str:
 
 
 def _expected(allowed: set[str]) -> str:
-    return next((name for terminal, name in _EXPECTATIONS if terminal in allowed), "something else")
+    return next(
+        (name for terminals, name in _EXPECTATIONS if allowed.issuperset(terminals.split())), "something else"
+    )
 
 
 def _hint(error: UnexpectedInput, found: str, previous: Token | None) -> str:
