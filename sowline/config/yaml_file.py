@@ -81,7 +81,7 @@ class YamlFile:
                 self._replace(location, node, environment)
 
     def read(self, model: type[Model]) -> Model:
-        """Return what the file declares; raises DeclarationError with everything that is wrong."""
+        """Return what the file declares; raises YamlFileError with everything that is wrong."""
         try:
             declared = model.model_validate(self._content())
         except ValidationError as error:

@@ -26,13 +26,13 @@ FIRST_THE_FILE = """\
 import json, sys
 from pathlib import Path
 from ingest.syntax import checked_pipeline
-from sowline.config.yaml_file import DeclarationError
+from sowline.config.yaml_file import YamlFileError
 from sowline.spark.session import spark_session, spark_settings
 
 CONF = {"spark.driver.memory": "600m"}
 try:
     checked_pipeline(Path(sys.argv[1]), {}, spark_settings(CONF))
-except DeclarationError as error:
+except YamlFileError as error:
     lines = [problem.line for problem in error.problems]
 session = spark_session("after", CONF | {"spark.sql.shuffle.partitions": "3"})
 bytes_max = session.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()
