@@ -50,7 +50,7 @@ def wrong(text: str, path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("added", "said"),
+    ("added", "messages"),
     [
         (
             "body: qty *",
