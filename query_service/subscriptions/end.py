@@ -6,6 +6,7 @@ from typing import Protocol
 
 import structlog
 from confluent_kafka import KafkaException
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_fixed
 
 from query_service.context import ServiceContext
 from query_service.query.read_request import PositionsByLog
@@ -97,15 +98,21 @@ class EndTime:
         """Once the time has passed, ask the log which of its records precede it."""
         await asyncio.sleep(max(0.0, self._last_ms / 1000 + GRACE_SECONDS - time.time()))
         topic, kafka = self._topic, self._context.kafka
-        while self._wanted is None:
-            try:
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(KafkaException),
+            wait=wait_fixed(ASK_AGAIN_SECONDS),
+            before_sleep=self._log_refusal,
+        )
+        async for attempt in retrying:
+            with attempt:
                 positions = await asyncio.to_thread(
                     log_offsets_at, kafka, topic.definition.log, len(topic.partitions), self._last_ms + 1
                 )
                 self._wanted = await last_records(self._context, topic, positions)
-            except KafkaException as error:
-                log.warning("Kafka does not say where a time is", topic=topic.definition.name, why=str(error))
-                await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    def _log_refusal(self, attempt: RetryCallState) -> None:
+        why = attempt.outcome and attempt.outcome.exception()
+        log.warning("Kafka does not say where a time is", topic=self._topic.definition.name, why=str(why))
 
 
 def ends_of(

@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import FanoutDefinition, TopicDefinition, Topics
@@ -328,14 +329,17 @@ def _known_offset(topic_partition: TopicPartition, answer: Any) -> int:
 
 def _patiently(ask: Callable[[], T]) -> T:
     """Ask until the cluster knows its new topics and their leaders; anything else is raised at once."""
-    deadline = time.monotonic() + ADMIN_SECONDS
-    while True:
-        try:
-            return ask()
-        except KafkaException as error:
-            if error.args[0].code() not in _PASSING or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+    retrying = Retrying(
+        retry=retry_if_exception(_is_passing),
+        stop=stop_after_delay(ADMIN_SECONDS),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )
+    return retrying(ask)
+
+
+def _is_passing(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() in _PASSING
 
 
 _AT_WORK = {
