@@ -53,10 +53,12 @@ def test_stores_stay_within_their_memory(memory: StoreMemory, tmp_path: Path, co
             assert sum(1 for _ in store.scan()) == share
             assert all(store.get(b"%08d" % key) == VALUE for key in range(0, share, 7))
             highest = max(highest, memory.used_bytes)
-        assert highest <= BYTES_MAX * 5 / 4
+        # A write buffer takes a whole batch, and is counted beside the blocks until it is written to disk.
+        assert BYTES_MAX * 5 / 8 <= memory.used_bytes <= highest <= BYTES_MAX * 3 / 2
         for store in stores:
-            aside = store._db.property_value("rocksdb.estimate-table-readers-mem")
-            assert int(aside or 0) < 10_000, "indexes and filters are not in the shared memory"
+            outside = int(store._db.property_value("rocksdb.estimate-table-readers-mem") or 0)
+            files = len(store._db.live_files())
+            assert outside <= files * 2300, "indexes and filters are not in the shared memory"
 
 
 def test_write_buffers_are_shared_out() -> None:
