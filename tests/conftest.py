@@ -69,7 +69,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if (room := _room(item)) in ROOMS:
             item.add_marker(room)
     is_one_of_several = hasattr(config, "workerinput")
-    order = {room: -1 if room == "spark" and is_one_of_several else place for place, room in enumerate(ROOMS)}
+    order = {
+        room: -1 if room == "spark" and is_one_of_several else position for position, room in enumerate(ROOMS)
+    }
     items.sort(key=lambda item: order.get(_room(item), len(order)))
 
 

@@ -63,7 +63,7 @@ class Console:
         self.page.evaluate("place => { location.hash = place }", f"#/{quote(view)}{query}")
 
     def leave(self) -> None:
-        """Leave the console: it is loaded anew by whoever goes to it then."""
+        """Leave the console: it is loaded again when it is opened then."""
         self.page.goto("about:blank")
 
     def enter(self) -> None:

@@ -137,7 +137,7 @@ def test_rows_beyond_the_limit_are_counted(console: Console, flights: ServedTopi
 
 
 def test_it_comes_back_after_a_lost_connection(console: Console, flights: ServedTopic) -> None:
-    """It says that it is not up to date, and goes on from its bookmark without loading anew."""
+    """It says that it is not up to date, and goes on from its bookmark without loading again."""
     sent: list[str] = []
     console.leave()
     console.page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(str(frame))))
@@ -256,7 +256,7 @@ def test_keys_that_publishers_give(console: Console, served: Served) -> None:
     expect(dialog.get_by_role("status")).to_contain_text("deleted 1")
 
 
-def test_what_is_refused_is_said(console: Console, flights: ServedTopic) -> None:
+def test_refusals_are_shown(console: Console, flights: ServedTopic) -> None:
     """Of a record that is none, and of one that lacks its key."""
     console.grid(flights.name)
     console.button("Write…").click()
@@ -333,7 +333,7 @@ def test_who_has_to_log_on(chromium: Browser, served: Served, flights: ServedTop
         page.evaluate("sessionStorage.setItem('sowline.token', 'sow_reader')")
         page.reload()
         expect(page.get_by_role("alert")).to_contain_text("not entitled")
-        assert [said for said in console.complaints if "status of 40" not in said] == []
+        assert [message for message in console.complaints if "status of 40" not in message] == []
 
 
 def test_who_reads_some_fields_edits_these(
@@ -364,7 +364,7 @@ def test_who_reads_some_fields_edits_these(
         expect(dialog.get_by_role("status")).to_contain_text("applied")
         dialog.get_by_role("group", name="what to write").get_by_role("button", name="Publish").click()
         expect(dialog.locator(".notice")).to_contain_text("You may read some fields only")
-        assert [said for said in console.complaints if "status of 40" not in said] == []
+        assert [message for message in console.complaints if "status of 40" not in message] == []
     flights.settle()
     (found,) = http_text(
         f"{served.query.url}/v1/topics/{flights.name}/sow", b'{"filter": "/flight = 4"}'

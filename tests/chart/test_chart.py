@@ -88,8 +88,8 @@ def test_least_privilege(service: str, render: Render) -> None:
 @pytest.mark.parametrize("service", SERVICES)
 def test_settings_are_understood(service: str, render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a pod is told is what the services' settings take it for, large numbers and booleans too."""
-    told = environment(pods(render(everything()))[service])
-    for name, value in told.items():
+    variables = environment(pods(render(everything()))[service])
+    for name, value in variables.items():
         if value is not None:
             monkeypatch.setenv(name, value)
     settings = Settings()
@@ -98,8 +98,8 @@ def test_settings_are_understood(service: str, render: Render, monkeypatch: pyte
     assert settings.host == "0.0.0.0"
     assert (settings.batch_records_max, settings.accept_loss, settings.group) == (10_000, False, "blue")
     assert settings.standby is (service == "materializer")
-    assert told.pop("OTEL_EXPORTER_OTLP_ENDPOINT") == "http://collector:4318"
-    assert {name.removeprefix("SOWLINE_").lower() for name in told} <= set(Settings.model_fields)
+    assert variables.pop("OTEL_EXPORTER_OTLP_ENDPOINT") == "http://collector:4318"
+    assert {name.removeprefix("SOWLINE_").lower() for name in variables} <= set(Settings.model_fields)
 
 
 def test_numbers_stay_whole(render: Render) -> None:
@@ -240,7 +240,7 @@ def test_autoscaling(render: Render) -> None:
     assert lag["external"]["target"] == {"type": "AverageValue", "averageValue": "500"}
 
 
-def test_a_query_service_goes_on_until_nobody_is_sent_to_it(render: Render) -> None:
+def test_a_query_service_goes_on_until_no_client_is_sent_to_it(render: Render) -> None:
     """It waits before it closes its sessions; the others have nobody who would be sent to them."""
     found = {name: pod["containers"][0].get("lifecycle") for name, pod in pods(render(everything())).items()}
     assert found.pop("query-service") == {"preStop": {"exec": {"command": ["sleep", "5"]}}}
@@ -253,7 +253,7 @@ def ports(rule: Any) -> set[int]:
 
 
 def test_network_policies(render: Render) -> None:
-    """Clients come to the doors only, monitoring to each service; from there to Kafka, DNS and what is named."""
+    """Clients come to the APIs only, monitoring to each service; from there to Kafka, DNS and what is named."""
     given = everything()["networkPolicy"]
     found = {name: item["spec"] for name, item in of_kind(render(everything()), "NetworkPolicy").items()}
     assert set(found) == {*SERVICES, *PIPELINES}
@@ -271,7 +271,7 @@ def test_network_policies(render: Render) -> None:
 
 
 def test_network_policies_by_default(render: Render) -> None:
-    """Anybody may come to the doors and only nodes elsewhere; Kafka is at the ports of its bootstrap servers."""
+    """Anybody may come to the APIs and only nodes elsewhere; Kafka is at the ports of its bootstrap servers."""
     values = least() | {"networkPolicy": {"enabled": True}, "kafka": {"bootstrap": "a:9092,b:9093,c:9092"}}
     found = {name: item["spec"] for name, item in of_kind(render(values), "NetworkPolicy").items()}
     assert [rule.keys() for rule in found["query-service"]["ingress"]] == [{"ports"}]
@@ -371,11 +371,11 @@ def test_version() -> None:
 
 def guarded(**tls: Any) -> Values:
     """Return values with an access file and a certificate."""
-    door = {"access": {"secret": "who", "key": "who.yaml"}, "tls": {"secret": "own"} | tls}
-    return everything() | {"queryService": door}
+    access = {"access": {"secret": "who", "key": "who.yaml"}, "tls": {"secret": "own"} | tls}
+    return everything() | {"queryService": access}
 
 
-def test_the_doors_of_the_query_service(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_ports_of_the_query_service(render: Render, monkeypatch: pytest.MonkeyPatch) -> None:
     """Access file and certificate are mounted to be read only, and are where the service looks for them."""
     objects = render(guarded(clientCa="ca.crt", clientRequired=True))
     pod = pods(objects)["query-service"]
@@ -426,5 +426,5 @@ def test_an_access_file_of_a_config_map(render: Render) -> None:
 def test_fractions_stay_fractions(render: Render) -> None:
     """Half a second is not none."""
     values = least() | {"settings": {"progress_seconds": 0.5, "logon_seconds_max": 30}}
-    told = environment(pods(render(values))["query-service"])
-    assert (told["SOWLINE_PROGRESS_SECONDS"], told["SOWLINE_LOGON_SECONDS_MAX"]) == ("0.5", "30")
+    variables = environment(pods(render(values))["query-service"])
+    assert (variables["SOWLINE_PROGRESS_SECONDS"], variables["SOWLINE_LOGON_SECONDS_MAX"]) == ("0.5", "30")

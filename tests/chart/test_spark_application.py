@@ -73,10 +73,10 @@ def test_it_runs_what_the_image_has(application: Any) -> None:
 
 def test_variables_are_understood(application: Any, file: Path) -> None:
     """Those that begin with SOWLINE_ are settings; with them and the secret's the file is whole."""
-    told = {variable["name"]: variable["value"] for variable in application["driver"]["env"]}
-    ours = {name.removeprefix("SOWLINE_").lower() for name in told if name.startswith("SOWLINE_")}
+    variables = {variable["name"]: variable["value"] for variable in application["driver"]["env"]}
+    ours = {name.removeprefix("SOWLINE_").lower() for name in variables if name.startswith("SOWLINE_")}
     assert ours <= set(Settings.model_fields)
-    pipeline = load_pipeline(file, told | {"KAFKA_JAAS": "secret"})
+    pipeline = load_pipeline(file, variables | {"KAFKA_JAAS": "secret"})
     assert pipeline.kafka_options["sasl.jaas.config"] == "secret"
     for part in ("driver", "executor"):
         mounted = [mount["mountPath"] for mount in application[part]["volumeMounts"]]

@@ -15,15 +15,15 @@ def wrong(path: str, value: Any) -> Values:
     """Return the least values with `value` at a dotted path."""
     values = least()
     *parents, last = path.split(".")
-    place: Any = values
+    position: Any = values
     for parent in parents:
-        place = place.setdefault(parent, {})
-    place[last] = value
+        position = position.setdefault(parent, {})
+    position[last] = value
     return values
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         ("kafka.bootstrap", "", "/kafka/bootstrap"),
         ("kafka.bootstrap", "kafka", "/kafka/bootstrap"),
@@ -69,15 +69,15 @@ def wrong(path: str, value: Any) -> Values:
         ("settings.batch_records_max", 0, "/settings/batch_records_max"),
     ],
 )
-def test_wrong_value(path: str, value: Any, said: str, refusal: Callable[[Values], str]) -> None:
+def test_wrong_value(path: str, value: Any, message: str, refusal: Callable[[Values], str]) -> None:
     """A wrong value is refused before anything is installed, and Helm says where it is."""
     answer = refusal(wrong(path, value))
     assert "don't meet the specifications of the schema" in answer
-    assert said in answer
+    assert message in answer
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         (
             {"preStopSeconds": 30},
@@ -109,9 +109,11 @@ def test_wrong_value(path: str, value: Any, said: str, refusal: Callable[[Values
         ),
     ],
 )
-def test_values_that_do_not_go_together(values: Values, said: str, refusal: Callable[[Values], str]) -> None:
+def test_values_that_do_not_go_together(
+    values: Values, message: str, refusal: Callable[[Values], str]
+) -> None:
     """They are refused with a sentence that names the service, what was expected and what came."""
-    assert f"query-service: {said}" in refusal(least() | {"queryService": values})
+    assert f"query-service: {message}" in refusal(least() | {"queryService": values})
 
 
 def closed_sections(schema: Values, path: str = "") -> list[str]:
@@ -132,12 +134,12 @@ def test_unknown_values(refusal: Callable[[Values], str]) -> None:
     values = least()
     sections = closed_sections(SCHEMA)
     for section in sections:
-        place: Any = values
+        position: Any = values
         for step in section.split(".") if section else []:
-            place = place.setdefault(step, {})
-        place["unknown"] = 1
-    said = refusal(values)
-    complained = set(re.findall(r"at '(.*)': additional properties 'unknown' not allowed", said))
+            position = position.setdefault(step, {})
+        position["unknown"] = 1
+    message = refusal(values)
+    complained = set(re.findall(r"at '(.*)': additional properties 'unknown' not allowed", message))
     assert len(sections) > 20
     assert complained == {f"/{section.replace('.', '/')}" if section else "" for section in sections}
 
@@ -179,11 +181,11 @@ def test_every_value_has_a_default() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
     def is_there(path: str) -> bool:
-        place: Any = values
+        position: Any = values
         for step in path.split("."):
-            if not isinstance(place, dict) or step not in place:
+            if not isinstance(position, dict) or step not in position:
                 return False
-            place = place[step]
+            position = position[step]
         return True
 
     missing = {path for path in described(SCHEMA) if not is_there(path)}

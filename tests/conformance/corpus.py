@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-BESIDE_THE_CLONE = Path(__file__).parents[3] / "shared" / "conformance"
+NEXT_TO_THE_CLONE = Path(__file__).parents[3] / "shared" / "conformance"
 
 
 def corpus() -> Path | None:
     """Return the corpus's directory: `SOWLINE_CONFORMANCE`, else beside the clone, else None."""
-    directory = Path(os.environ.get("SOWLINE_CONFORMANCE") or BESIDE_THE_CLONE)
+    directory = Path(os.environ.get("SOWLINE_CONFORMANCE") or NEXT_TO_THE_CLONE)
     return directory if directory.is_dir() else None
 
 

@@ -56,8 +56,8 @@ def test_a_case_is_about_the_rules_that_it_breaks(case: dict[str, Any], rules: s
     assert rules_of(case) == rules
 
 
-def test_a_failure_that_is_not_listed_is_told_by_its_id(tmp_path: Path) -> None:
-    """Whoever runs the corpus sees what failed, and a status that says so."""
+def test_a_failure_that_is_not_listed_is_reported_by_its_id(tmp_path: Path) -> None:
+    """Anyone who runs the corpus sees what failed, and a status that says so."""
     wrong = tmp_path / "wrong.jsonl"
     wrong.write_text(
         '{"id":"w1","kind":"delta","input":1,"text":"..","expect":2}\n'
@@ -76,10 +76,10 @@ def test_a_failure_that_is_not_listed_is_told_by_its_id(tmp_path: Path) -> None:
     assert "condition: 1 passed, 0 failed, 0 listed" in ran.stdout
 
 
-def test_the_variable_comes_before_the_place_beside_the_clone(
+def test_the_variable_comes_before_the_directory_next_to_the_clone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever keeps the corpus elsewhere says so once."""
+    """Anyone who keeps the corpus elsewhere says so once."""
     monkeypatch.setenv("SOWLINE_CONFORMANCE", str(tmp_path))
     assert corpus() == tmp_path
     monkeypatch.setenv("SOWLINE_CONFORMANCE", str(tmp_path / "nowhere"))

@@ -21,7 +21,7 @@ PAGES = [
 HIDDEN = ("console", "json", "python", "yaml")
 
 _COMMENT = re.compile(r"<!--\s*(.*?)\s*-->", re.DOTALL)
-_SAID = re.compile(r"(not run|run by):?\s+(.*)", re.DOTALL)
+_REASON = re.compile(r"(not run|run by):?\s+(.*)", re.DOTALL)
 
 
 class Block(NamedTuple):
@@ -37,8 +37,8 @@ class Block(NamedTuple):
     elsewhere: str = ""
 
     @property
-    def place(self) -> str:
-        """Where it stands, for whoever has to look."""
+    def location(self) -> str:
+        """Where it stands, for the reader of an error."""
         return f"{self.page}:{self.line}"
 
 
@@ -53,7 +53,7 @@ def blocks_of(page: str) -> list[Block]:
 
 
 def _blocks(page: str, tokens: list[Token]) -> Iterator[Block]:
-    section, said = "", {"not run": "", "run by": ""}
+    section, message = "", {"not run": "", "run by": ""}
     for before, token in zip([None, *tokens], tokens, strict=False):
         line = token.map[0] + 1 if token.map else 0
         if before is not None and before.type == "heading_open":
@@ -61,14 +61,16 @@ def _blocks(page: str, tokens: list[Token]) -> Iterator[Block]:
         elif token.type == "html_block":
             for comment in _COMMENT.findall(token.content):
                 language, _, text = comment.partition("\n")
-                if about := _SAID.match(comment):
-                    said[about[1]] = " ".join(about[2].split())
+                if about := _REASON.match(comment):
+                    message[about[1]] = " ".join(about[2].split())
                 elif language in HIDDEN and text:
                     yield Block(page, section, line, language, f"{text}\n", hidden=True)
         elif token.type in ("fence", "code_block"):
             language = token.info if token.type == "fence" else "indented"
-            yield Block(page, section, line, language, token.content, False, said["not run"], said["run by"])
-            said = {"not run": "", "run by": ""}
+            yield Block(
+                page, section, line, language, token.content, False, message["not run"], message["run by"]
+            )
+            message = {"not run": "", "run by": ""}
 
 
 def rows_of(page: str, *headings: str) -> list[list[str]]:

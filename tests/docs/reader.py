@@ -77,7 +77,7 @@ class Reader:
                 try:
                     self._do(block, after)
                 except BaseException as error:
-                    error.add_note(f"at {block.place}")
+                    error.add_note(f"at {block.location}")
                     raise
 
     def _do(self, block: Block, after: Block | None) -> None:
@@ -105,7 +105,7 @@ class Reader:
         """Run a script; its names are there for those after it. The block behind it is what it prints."""
         self._output = after if after is not None and after.language == "" and not block.hidden else None
         expected = "" if self._output is None else self._output.text.strip()
-        code = compile(self._here(block.text), block.place, "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        code = compile(self._here(block.text), block.location, "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT)
         with contextlib.redirect_stdout(Shown(expected)) as printed, contextlib.suppress(KeyboardInterrupt):
             running = eval(code, self._names)
             if inspect.iscoroutine(running):

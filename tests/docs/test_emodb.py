@@ -52,7 +52,7 @@ def test_condition_about_a_document(text: str, about: str, holds: str) -> None:
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_each_intrinsic_is_named(name: str) -> None:
-    """Whoever writes a condition finds what there is to ask."""
+    """Anyone who writes a condition finds what there is to ask."""
     assert f"`{name}`" in TEXT.split("### Intrinsics")[1].split("###")[0]
 
 

@@ -64,7 +64,9 @@ def described() -> list[Event]:
 def test_an_event_has_a_fixed_name() -> None:
     """What changes from line to line is in fields, so that events can be counted and searched for."""
     wrong = [
-        place for place, call, _ in calls() if not all(isinstance(name, str) for name in texts(call.args[0]))
+        location
+        for location, call, _ in calls()
+        if not all(isinstance(name, str) for name in texts(call.args[0]))
     ]
     assert wrong == []
 

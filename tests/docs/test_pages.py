@@ -63,12 +63,12 @@ def test_a_page_does_what_it_shows(page: str, running: Running, tmp_path: Path) 
 
 
 def test_what_is_not_run_is_on_the_list() -> None:
-    """Whoever adds a block that is not run adds it here, too."""
+    """Anyone who adds a block that is not run adds it here, too."""
     assert Counter((block.page, block.excuse) for block in BLOCKS if block.excuse) == NOT_RUN
 
 
 @pytest.mark.parametrize(
-    "block", [block for block in BLOCKS if block.elsewhere], ids=lambda block: block.place
+    "block", [block for block in BLOCKS if block.elsewhere], ids=lambda block: block.location
 )
 def test_what_is_run_elsewhere_is(block: Block) -> None:
     """The test that a block names is there, and reads the page."""

@@ -47,7 +47,7 @@ def test_every_reason_code_is_on_the_list() -> None:
 
 
 def test_every_finding_is_on_the_list() -> None:
-    """Whoever is told a code by the doctor can look it up."""
+    """Anyone who is told a code by the doctor can look it up."""
     text = "".join(path.read_text() for path in sorted((ROOT / "sowline" / "cli" / "doctor").glob("*.py")))
     codes = {*re.findall(r'Finding\(\s*"([a-z_]+)"', text), *re.findall(r': \(\s*"([a-z_]+)",\s*"', text)}
     assert {"kafka_away", "tombstones", "service_unready", "service_behind"} <= codes
@@ -142,7 +142,7 @@ async def test_every_field_of_a_message_is_on_the_page() -> None:
 
 
 def test_every_access_path_is_described() -> None:
-    """Whoever reads `explain` can look up the access path on the page that says when it is taken."""
+    """Anyone who reads `explain` can look up the access path on the page that says when it is taken."""
     names = [
         access_path.KEYS,
         access_path.KEY,

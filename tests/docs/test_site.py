@@ -37,7 +37,7 @@ def test_every_page_is_there(site: Path) -> None:
 
 
 def test_the_navigation_has_the_four_kinds(site: Path) -> None:
-    """Whoever wants to learn, to do, to look up or to understand finds where."""
+    """Anyone who wants to learn, to do, to look up or to understand finds where."""
     kinds = re.findall(
         r'<p class="caption"[^>]*><span class="caption-text">(.*?)<', (site / "docs/index.html").read_text()
     )

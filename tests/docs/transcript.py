@@ -38,7 +38,7 @@ class Transcript:
             else:
                 came = client.receive()
                 assert same(came, message), (
-                    f"{block.place}: came\n{json.dumps(came)}\nnot\n{json.dumps(message)}"
+                    f"{block.location}: came\n{json.dumps(came)}\nnot\n{json.dumps(message)}"
                 )
 
     def _connected(self, section: str) -> Wire:
@@ -69,6 +69,6 @@ def _messages(text: str) -> list[tuple[dict[str, Any], str]]:
     return found
 
 
-def _no_failure(messages: list[dict[str, Any]], place: str) -> None:
+def _no_failure(messages: list[dict[str, Any]], location: str) -> None:
     failures = [message for message in messages if message.get("status") == "failure"]
-    assert not failures, f"{place}: {failures}"
+    assert not failures, f"{location}: {failures}"

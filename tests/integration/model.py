@@ -32,7 +32,7 @@ FILTERS: Mapping[str, Test] = {
 """Every filter that a test uses, and what it means."""
 
 
-def first_place(origin: bytes) -> str:
+def first_position(origin: bytes) -> str:
     """Return where a forwarded record was first written, `<partition>@<offset>`: what follows the log's id."""
     return origin.decode().rpartition(":")[2]
 
@@ -71,7 +71,7 @@ class Model:
         """Replay a log, partition by partition."""
         model = cls(definition)
         present = {
-            (m.partition(), first_place(headers_of(m)["sow.origin"]))
+            (m.partition(), first_position(headers_of(m)["sow.origin"]))
             for m in log
             if "sow.origin" in headers_of(m)
         }
@@ -85,7 +85,7 @@ class Model:
         for message in log:
             headers = headers_of(message)
             if "sow.origin" in headers:
-                source, offset = map(int, first_place(headers["sow.origin"]).split("@"))
+                source, offset = map(int, first_position(headers["sow.origin"]).split("@"))
                 if offset <= held.origins.get(source, -1):
                     continue
                 held.origins[source] = offset

@@ -54,7 +54,7 @@ class ServedTopic:
         self._publisher.flush()
         self._system.wait_settled(self._query.url, self.name)
 
-    def told(self, command: str, sids: list[str], data: Json, **more: Any) -> Json:
+    def message_to(self, command: str, sids: list[str], data: Json, **more: Any) -> Json:
         """Return what a message about a record says, all but its bookmark.
 
         The record is the one that `data` names with its key field. A field that is None here is not in the message.
@@ -62,8 +62,8 @@ class ServedTopic:
         definition = self._system.topic(self.name)
         key = _at(data, definition.key_paths[0])
         about = {"topic": self.name, "sow_key": Model(definition).sow_key(str(key))}
-        said = {"command": command, "sids": sids, **about, "data": data, **more}
-        return {name: value for name, value in said.items() if value is not None}
+        answer = {"command": command, "sids": sids, **about, "data": data, **more}
+        return {name: value for name, value in answer.items() if value is not None}
 
 
 def _at(data: Json, steps: tuple[str, ...]) -> Any:
@@ -104,7 +104,7 @@ def serve(kafka: str, directory: Path, topics: Mapping[str, Json], **limits: obj
         yield Served(made, materializer, query, served)
 
 
-def beside_bookmarks(messages: list[Json]) -> list[Json]:
+def without_bookmarks(messages: list[Json]) -> list[Json]:
     """Return what live messages say beside their bookmark, which each of them must have."""
     assert all(message["bookmark"].startswith(f"{message['topic']}:") for message in messages)
     return [{name: value for name, value in message.items() if name != "bookmark"} for message in messages]
@@ -112,7 +112,7 @@ def beside_bookmarks(messages: list[Json]) -> list[Json]:
 
 def live(client: Wire) -> list[Json]:
     """Return what has been told of what was written until now."""
-    return beside_bookmarks(client.heartbeat())
+    return without_bookmarks(client.heartbeat())
 
 
 def query(client: Wire, topic: ServedTopic, filter: str = "") -> list[Json]:

@@ -1,4 +1,4 @@
-"""The doors of a query service that has an access file: who comes in, by what, until when, and who does not."""
+"""The APIs of a query service that has an access file: who comes in, by what, until when, and who does not."""
 
 import json
 import os
@@ -54,7 +54,7 @@ ROLES: dict[str, Any] = {
 
 
 class House:
-    """A materializer and a query service with an access file, which tests write anew, and an issuer of tokens."""
+    """A materializer and a query service with an access file, which tests write again, and an issuer of tokens."""
 
     def __init__(self, made: System, query: Service, access: Path, topic: str, issuer: Issuer) -> None:
         self.system = made
@@ -102,7 +102,7 @@ def ask(
 
 
 def write_access(path: Path, issuer: Issuer, roles: Mapping[str, Any] = ROLES, **sections: Any) -> None:
-    """Write an access file in one step, as whoever operates it should."""
+    """Write an access file in one step, as an operator should."""
     held = {"ada": ["desk"], "bob": ["desk"], "root": ["all"]}
     tokens = [
         {"user": user, "sha256": sha256(TOKENS[user].encode()).hexdigest(), "roles": mine}
@@ -160,7 +160,7 @@ def secured(house: House, tmp_path_factory: pytest.TempPathFactory) -> Secured:
 @pytest.fixture(scope="module")
 def house(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """One with two records, of two desks."""
-    directory, topic = tmp_path_factory.mktemp("doors"), f"t{uuid.uuid4().hex[:12]}-doors"
+    directory, topic = tmp_path_factory.mktemp("apis"), f"t{uuid.uuid4().hex[:12]}-apis"
     access = directory / "access.yaml"
     with issuer() as issues, system(kafka, directory, [{"name": topic, "key": "/id"}]) as made:
         write_access(access, issues)
@@ -183,12 +183,12 @@ def records(client: Client, topic: str) -> list[int]:
 def test_http_asks_for_a_token(house: House) -> None:
     """Where records are; health and metrics are open."""
     assert house.ask("/readyz")[0] == house.ask("/metrics")[0] == 200
-    status, said = house.ask("/v1/topics")
-    assert (status, said["reason"]) == (401, "logon required")
+    status, answer = house.ask("/v1/topics")
+    assert (status, answer["reason"]) == (401, "logon required")
     for wrong in ("guess", "a.b.c", house.issuer.token("ada", aud="others")):
-        status, said = house.ask("/v1/topics", wrong)
-        assert (status, said["reason"]) == (401, "auth failure")
-        assert wrong not in said["message"]
+        status, answer = house.ask("/v1/topics", wrong)
+        assert (status, answer["reason"]) == (401, "auth failure")
+        assert wrong not in answer["message"]
     assert house.ask("/v1/topics", TOKENS["ada"])[0] == 200
     for why in ("unknown token", "malformed", "wrong audience"):
         assert house.query.metric(f'sowline_logons_refused_total{{why="{why}"}}') >= 1
@@ -215,8 +215,8 @@ def test_a_logon_by_the_first_command(house: House) -> None:
         wire.send("logon", token="guess")
         assert wire.receive()["reason"] == "auth failure"
         wire.send("logon", token=TOKENS["ada"])
-        said = wire.receive()
-        assert (said["status"], said["user"], said["roles"]) == ("success", "ada", ["desk"])
+        answer = wire.receive()
+        assert (answer["status"], answer["user"], answer["roles"]) == ("success", "ada", ["desk"])
         wire.send("sow", topic=house.topic)
         assert wire.group()
         wire.send("logon", token=TOKENS["root"])
@@ -239,7 +239,7 @@ def test_tokens_of_an_issuer(house: House) -> None:
 
 
 def test_an_issuer_that_changes_its_keys_and_goes_away(house: House, tmp_path: Path) -> None:
-    """Over the life of one service: whoever is connected stays, and known keys go on while it is away."""
+    """Over the life of one service: anyone who is connected stays, and known keys go on while it is away."""
 
     def let_in(token: str) -> bool:
         return bool(ask(f"{query.url}/v1/topics", token)[0] == 200)
@@ -274,9 +274,9 @@ def test_an_issuer_that_changes_its_keys_and_goes_away(house: House, tmp_path: P
             house.system.write(house.topic, {"id": 1, "desk": "a", "n": 2})
             assert next(messages).data["n"] == 2
         assert query.stop() == 0
-    told = [json.loads(line) for line in query.log.splitlines()]
-    assert {"keys fetched", "keys not fetched"} <= {line["event"] for line in told}
-    assert {line["why"] for line in told if line["event"] == "logon refused"} == {"unknown key"}
+    entries = [json.loads(line) for line in query.log.splitlines()]
+    assert {"keys fetched", "keys not fetched"} <= {line["event"] for line in entries}
+    assert {line["why"] for line in entries if line["event"] == "logon refused"} == {"unknown key"}
 
 
 def test_a_connection_ends_with_its_token(house: House) -> None:
@@ -339,8 +339,8 @@ def test_what_may_not_be_seen_never_comes(house: House) -> None:
                 f"{path}/publish?ack=processed", TOKENS["root"], json.dumps(record).encode()
             )
             assert status == 200
-        told = [ada.receive() for _ in range(2)]
-        assert [(m["command"], m.get("reason"), m["data"]) for m in told] == [
+        received = [ada.receive() for _ in range(2)]
+        assert [(m["command"], m.get("reason"), m["data"]) for m in received] == [
             ("publish", None, {"id": 8, "desk": "a", "n": 1}),
             ("oof", "entitlement", {"id": 8, "desk": "a", "n": 1}),
         ]
@@ -351,8 +351,8 @@ def test_what_may_not_be_seen_never_comes(house: House) -> None:
         ("/v1/topics/other/sow", b"{}", "not entitled"),
         ("/v1/clients", None, "not entitled"),
     ]:
-        status, said = house.ask(asked, TOKENS["ada"], body)
-        assert (status, said["reason"]) == (404 if reason == "no record" else 403, reason)
+        status, answer = house.ask(asked, TOKENS["ada"], body)
+        assert (status, answer["reason"]) == (404 if reason == "no record" else 403, reason)
     house.ask(f"{path}/sow_delete?filter=/id+IN+(7,8)&ack=processed", TOKENS["root"], b"")
 
 
@@ -365,8 +365,8 @@ def test_a_delete_counts_what_may_be_seen(house: House) -> None:
     for user, records in (("ada", False), ("root", True)):
         with house.wire(TOKENS[user]) as wire:
             wire.send("sow_delete", topic=house.topic, filter="/id = 99", ack_type="stats")
-            told = wire.receive()
-            assert (told["records_deleted"], told["topic_matches"] > 0) == (0, records)
+            received = wire.receive()
+            assert (received["records_deleted"], received["topic_matches"] > 0) == (0, records)
     house.write()
 
 
@@ -375,8 +375,8 @@ def test_a_client_does_not_choose_its_address(house: House) -> None:
     for number in range(5):
         headers = {"X-Forwarded-For": f"10.0.0.{number}"}
         assert house.ask("/v1/topics", "sow_guess", None, **headers)[0] == 401
-    told = [json.loads(line) for line in house.query.log.splitlines() if '"logon refused"' in line]
-    assert {line["address"] for line in told} == {"127.0.0.1"}
+    entries = [json.loads(line) for line in house.query.log.splitlines() if '"logon refused"' in line]
+    assert {line["address"] for line in entries} == {"127.0.0.1"}
 
 
 def test_a_trusted_proxy_names_the_address(house: House, tmp_path: Path) -> None:
@@ -386,8 +386,8 @@ def test_a_trusted_proxy_names_the_address(house: House, tmp_path: Path) -> None
     query = house.system.service("query_service", **settings).start().wait_ready()
     headers = {"X-Forwarded-For": "10.9.9.9, 10.0.0.7, 10.1.2.3"}
     assert ask(f"{query.url}/v1/topics", "sow_guess", None, None, **headers)[0] == 401
-    told = [json.loads(line) for line in query.log.splitlines() if '"logon refused"' in line]
-    assert [line["address"] for line in told] == ["10.0.0.7"]
+    entries = [json.loads(line) for line in query.log.splitlines() if '"logon refused"' in line]
+    assert [line["address"] for line in entries] == ["10.0.0.7"]
     query.stop()
 
 
@@ -450,8 +450,8 @@ def test_pages_from_elsewhere(house: House, secured: Secured) -> None:
     with house.wire(TOKENS["root"], Origin=own) as wire:
         assert wire.heartbeat() == []
     path = f"/v1/topics/{house.topic}/publish"
-    status, said = house.ask(path, TOKENS["root"], b'{"id": 9}', Origin="null")
-    assert (status, said["reason"]) == (403, "origin refused")
+    status, answer = house.ask(path, TOKENS["root"], b'{"id": 9}', Origin="null")
+    assert (status, answer["reason"]) == (403, "origin refused")
     assert house.query.metric("sowline_origins_refused_total") == 2
     headers = {"Authorization": f"Bearer {TOKENS['root']}", "Origin": PAGE}
     url = secured.url.replace("https", "wss") + "/v1"
@@ -505,9 +505,9 @@ def test_the_pages(
     exec(script, {"Client": Client})
     assert re.fullmatch("[0-9a-f]{16}\n", capfd.readouterr().out)
     (messages,) = shown("wire.md")
-    said, answer = (json.loads("{" + text) for text in f"\n{messages}".split("\n{")[1:])
+    request, answer = (json.loads("{" + text) for text in f"\n{messages}".split("\n{")[1:])
     with house.wire() as wire:
-        wire.send_text(json.dumps(said | {"token": house.issuer.token("ada", "desk")}))
+        wire.send_text(json.dumps(request | {"token": house.issuer.token("ada", "desk")}))
         came = wire.receive()
     assert came.keys() == answer.keys()
     assert {**came, "rights": "", "expires_in": 0} == {**answer, "rights": "", "expires_in": 0}
@@ -552,9 +552,9 @@ def failures(house: House, secured: Secured) -> Iterator[str]:
             f'{{"command": "sow", "token": "{token}", "top_n": -1}}',
         ):
             wire.send_text(text)
-            said = wire.receive()
-            assert said["status"] == "failure"
-            yield str(said)
+            answer = wire.receive()
+            assert answer["status"] == "failure"
+            yield str(answer)
 
     log = len(house.query.log)
     house.write(roles={"desk": {"token": token}})
@@ -595,14 +595,14 @@ def test_no_secret_comes_out(house: House, secured: Secured, monkeypatch: pytest
     """In no log, answer, metric, error or finding, whatever failed; the tests above have had their share of that."""
     monkeypatch.setattr(doctor_kafka, "ANSWER_SECONDS_MAX", 1.0)
     key = [line for line in secured.certificate.read_text().splitlines() if not line.startswith("-")][:2]
-    said = [*failures(house, secured)]
-    said.append(str(ask(f"{secured.url}/metrics", context=secured.trusted)))
-    said += [http_text(f"{house.query.url}/metrics"), house.query.log, secured.query.log]
+    texts = [*failures(house, secured)]
+    texts.append(str(ask(f"{secured.url}/metrics", context=secured.trusted)))
+    texts += [http_text(f"{house.query.url}/metrics"), house.query.log, secured.query.log]
     signatures = [token.rpartition(".")[2] for token in house.issuer.given]
     secrets = [*TOKENS.values(), *signatures, PASSWORD, *key]
     assert len(secrets) > 7
-    told = [(secret, text) for text in said for secret in secrets if secret in text]
-    assert told == []
+    leaked = [(secret, text) for text in texts for secret in secrets if secret in text]
+    assert leaked == []
 
 
 def test_an_event_stream_has_the_rights_of_its_user(house: House) -> None:
@@ -611,10 +611,10 @@ def test_an_event_stream_has_the_rights_of_its_user(house: House) -> None:
     path = f"/v1/topics/{house.topic}/subscribe?command=sow_and_subscribe"
     assert house.ask(path)[1]["reason"] == "logon required"
     assert house.ask(f"/v1/topics/{house.topic}2/subscribe", TOKENS["ada"])[1]["reason"] == "invalid topic"
-    status, told = house.ask(f"{path}&up_to=now", TOKENS["ada"])
+    status, events = house.ask(f"{path}&up_to=now", TOKENS["ada"])
     assert status == 200
-    assert '"desk":"a"' in told
-    assert '"desk":"b"' not in told
+    assert '"desk":"a"' in events
+    assert '"desk":"b"' not in events
     asked = Request(f"{house.query.url}{path}", headers={"Authorization": f"Bearer {TOKENS['ada']}"})
     with urlopen(asked, timeout=SECONDS_MAX) as answer:
         assert answer.headers["Sowline-Rights"]

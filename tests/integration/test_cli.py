@@ -61,8 +61,8 @@ class Up:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line, self.log.read_text()
-        said: dict[str, Any] = json.loads(line)
-        return said
+        addresses: dict[str, Any] = json.loads(line)
+        return addresses
 
     def descendants(self) -> set[int]:
         """Return the ids of all processes below it."""
@@ -120,7 +120,7 @@ def up(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 
 @pytest.fixture(scope="module")
-def said(up: Up) -> dict[str, Any]:
+def addresses(up: Up) -> dict[str, Any]:
     """What it said when it was ready."""
     return up.wait_ready()
 
@@ -166,9 +166,9 @@ class Shell:
 
 
 @pytest.fixture
-def shell(said: dict[str, Any], up: Up) -> Shell:
+def shell(addresses: dict[str, Any], up: Up) -> Shell:
     """A shell that knows the service."""
-    return Shell(said["url"], up.topic)
+    return Shell(addresses["url"], up.topic)
 
 
 def wait_for_sow(shell: Shell, wanted: list[Any], options: str = "") -> None:
@@ -185,12 +185,14 @@ def wait_for_sow(shell: Shell, wanted: list[Any], options: str = "") -> None:
         raise AssertionError(f"{error}, not {seen}") from None
 
 
-def test_up_says_where_it_is(said: dict[str, Any], up: Up, kafka: str) -> None:
+def test_up_says_where_it_is(addresses: dict[str, Any], up: Up, kafka: str) -> None:
     """One line of JSON says where Kafka and the query service are, once that is ready."""
-    assert said.keys() == {"kafka", "url", "console", "pid", "materializer", "fanout"}
-    assert (said["kafka"], said["pid"]) == (kafka, up.process.pid)
-    assert http_status(said["console"]) == 200
-    assert http_status(f"{said['url']}/readyz") == http_status(f"{said['materializer']}/readyz") == 200
+    assert addresses.keys() == {"kafka", "url", "console", "pid", "materializer", "fanout"}
+    assert (addresses["kafka"], addresses["pid"]) == (kafka, up.process.pid)
+    assert http_status(addresses["console"]) == 200
+    assert (
+        http_status(f"{addresses['url']}/readyz") == http_status(f"{addresses['materializer']}/readyz") == 200
+    )
 
 
 def test_pipes(shell: Shell) -> None:
@@ -296,7 +298,7 @@ def test_interrupted_while_connecting(command: str, before: str) -> None:
             reader.communicate()
 
 
-def test_interrupted_while_nobody_reads(shell: Shell) -> None:
+def test_interrupted_while_the_pipe_is_full(shell: Shell) -> None:
     """Ctrl-C ends a subscriber also where nobody takes what it prints."""
     shell.lines("seq 1 3000 | sed 's/.*/{\"id\":&}/' | sowline publish $TOPIC")
     subscriber = shell.start("sowline subscribe $TOPIC -b epoch --full")
@@ -321,7 +323,7 @@ def test_reader_that_leaves(shell: Shell) -> None:
 
 
 def test_ways_to_ask(shell: Shell, up: Up) -> None:
-    """Order, limits, keys, fields, patterns, groups and the road of a query, as options of a command line."""
+    """Order, limits, keys, fields, patterns, groups and the access path of a query, as options of a command line."""
     records = [{"id": n, "g": "ab"[n % 2], "n": 10 - n} for n in range(6)]
     shell.lines(f"sowline publish $TOPIC {' '.join(shlex.quote(json.dumps(one)) for one in records)}")
     wait_for_sow(shell, records)
@@ -335,8 +337,10 @@ def test_ways_to_ask(shell: Shell, up: Up) -> None:
     sums = [{"g": "a", "sum": 24}, {"g": "b", "sum": 21}]
     live = "sowline sow-and-subscribe $TOPIC"
     assert sorted(shell.lines(f"{live} -o {groups} -n 2"), key=lambda one: str(one["g"])) == sums
-    (said,) = shell.lines("sowline explain $TOPIC -f \"/id IN ('3', '9')\"")
-    assert [said["access_paths"][0][name] for name in ("access_path", "index", "candidates", "matches")] == [
+    (addresses,) = shell.lines("sowline explain $TOPIC -f \"/id IN ('3', '9')\"")
+    assert [
+        addresses["access_paths"][0][name] for name in ("access_path", "index", "candidates", "matches")
+    ] == [
         "key",
         "/id",
         1,
@@ -412,8 +416,8 @@ def test_local_broker(tmp_path: Path) -> None:
     """Without a Kafka it starts its own, and Ctrl-C stops everything in order."""
     up = Up(tmp_path, "orders")
     try:
-        said = up.wait_ready()
-        shell = Shell(said["url"], up.topic)
+        addresses = up.wait_ready()
+        shell = Shell(addresses["url"], up.topic)
         shell.lines("""sowline publish $TOPIC '{"id":1}'""")
         wait_for_sow(shell, [{"id": 1}])
         below = up.descendants()

@@ -117,7 +117,7 @@ def test_errors(served: Served) -> None:
 
 
 def test_ways_to_ask(served: Served) -> None:
-    """Order, limits, keys, fields, patterns and groups are asked for by their names; so is the road."""
+    """Order, limits, keys, fields, patterns and groups are asked for by their names; so is the access path."""
     topic = served.names["ways"]
     with Client(served.url) as client:
         for number in range(6):
@@ -139,8 +139,12 @@ def test_ways_to_ask(served: Served) -> None:
         assert asked(options=options, order_by="/g") == [{"g": "a", "sum": 24}, {"g": "b", "sum": 21}]
         *_, end = client.sow(topic, top_n=0)
         assert (end.command, end.records) == ("group_end", 0)
-        (road,) = client.explain(topic, filter="/n > 5 AND /g = 'a'", top_n=1)["access_paths"]
-        assert (road["topic"], road["access_path"], road["matches"]) == (topic, "memo index", 3)
+        (access_path,) = client.explain(topic, filter="/n > 5 AND /g = 'a'", top_n=1)["access_paths"]
+        assert (access_path["topic"], access_path["access_path"], access_path["matches"]) == (
+            topic,
+            "memo index",
+            3,
+        )
         with pytest.raises(SowlineError, match="expected a path at column 1"):
             asked(order_by=",")
         with pytest.raises(SowlineError, match="expected a topic"):
@@ -227,7 +231,7 @@ class Shown:
 
 
 async def test_views_outlive_their_service(served: Served, running: Service) -> None:
-    """Pages, groups and patterns go on where they were when a service is killed amid changes and started again."""
+    """Pages, groups and patterns go on where they were when a service is killed during changes and started again."""
     one, two = served.names["views-one"], served.names["views-two"]
     asks: list[tuple[str, Any]] = [
         (one, {"order_by": "/qty DESC, /id", "top_n": 10, "skip_n": 3, "options": "oof"}),
@@ -277,7 +281,7 @@ async def test_a_subscription_is_replaced(served: Served, running: Service) -> N
     served.system.write(topic, *({"id": number, "b": number % 2} for number in range(4)))
     await asyncio.to_thread(served.system.wait_settled, served.url, topic)
 
-    def told(messages: list[Message]) -> list[Any]:
+    def shown(messages: list[Message]) -> list[Any]:
         return [(m.command, m.data.get("id"), m.replace) for m in messages]
 
     async with AsyncClient(served.url) as client, asyncio.timeout(SECONDS_MAX):
@@ -288,7 +292,7 @@ async def test_a_subscription_is_replaced(served: Served, running: Service) -> N
         assert (error.value.reason, stream.bookmark) == ("bad filter", f"{topic}:0@3")
         await client.replace(stream, filter="/id > 1")
         messages = [await anext(stream) for _ in range(4)]
-        assert told(messages) == [
+        assert shown(messages) == [
             ("oof", 0, False),
             ("group_begin", None, True),
             ("sow", 3, False),
@@ -298,14 +302,14 @@ async def test_a_subscription_is_replaced(served: Served, running: Service) -> N
         running.kill()
         served.system.write(topic, {"id": 0}, {"id": 2, "b": 5})
         running.start()
-        assert told([await anext(stream)]) == [("publish", 2, False)]
+        assert shown([await anext(stream)]) == [("publish", 2, False)]
         await client.end(stream)
         with pytest.raises(SowlineError, match="ended"):
             await client.replace(stream, filter="")
 
 
 def test_closing_the_client_wakes_its_readers(served: Served) -> None:
-    """Whoever waits for messages in another thread is told that none will come."""
+    """Anyone who waits for messages in another thread is told that none will come."""
     client = Client(served.url)
     changes = client.subscribe(served.names["gone"])
     woken: list[BaseException] = []

@@ -9,7 +9,7 @@ import pytest
 
 from sowline import Client
 from sowline.client.publisher import Publisher
-from tests.integration.served import Served, ServedTopic, beside_bookmarks, live, query, serve
+from tests.integration.served import Served, ServedTopic, live, query, serve, without_bookmarks
 from tests.integration.services import http_text, positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire
 
@@ -62,8 +62,10 @@ def test_the_update_of_order_3(client: Wire, other: Wire, orders: ServedTopic) -
         (batch,) = one.group()[1:-1]
         assert sorted((record["data"] for record in batch["records"]), key=by_order) == ORDERS
     orders.write(PENDING)
-    assert live(client) == [orders.told("publish", ["regular"], PENDING)]
-    assert live(other) == [orders.told("publish", ["delta"], {"order": 3, "status": "pending"}, delta=True)]
+    assert live(client) == [orders.message_to("publish", ["regular"], PENDING)]
+    assert live(other) == [
+        orders.message_to("publish", ["delta"], {"order": 3, "status": "pending"}, delta=True)
+    ]
 
 
 def test_deltas_in_and_deltas_out_are_independent(client: Wire, other: Wire, orders: ServedTopic) -> None:
@@ -74,11 +76,11 @@ def test_deltas_in_and_deltas_out_are_independent(client: Wire, other: Wire, ord
     orders.merge({"order": 3, "qty": 900})
     orders.write(ORDERS[2] | {"qty": 800})
     assert live(client) == [
-        orders.told("publish", ["regular"], ORDERS[2] | {"qty": 900}),
-        orders.told("publish", ["regular"], ORDERS[2] | {"qty": 800}),
+        orders.message_to("publish", ["regular"], ORDERS[2] | {"qty": 900}),
+        orders.message_to("publish", ["regular"], ORDERS[2] | {"qty": 800}),
     ]
     assert live(other) == [
-        orders.told("publish", ["delta"], {"order": 3, "qty": qty}, delta=True) for qty in (900, 800)
+        orders.message_to("publish", ["delta"], {"order": 3, "qty": qty}, delta=True) for qty in (900, 800)
     ]
 
 
@@ -89,7 +91,9 @@ def test_delta_subscribe_starts_with_new_messages(client: Wire, orders: ServedTo
     assert (begun["ack_type"], list(positions_of(begun["bookmark"]))) == ("processed", [0])
     assert {message["command"] for message in client.heartbeat()} <= {"ack"}
     orders.write(PENDING)
-    assert live(client) == [orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True)]
+    assert live(client) == [
+        orders.message_to("publish", ["s"], {"order": 3, "status": "pending"}, delta=True)
+    ]
 
 
 @contextmanager
@@ -139,12 +143,12 @@ def test_what_comes_into_focus_arrives_whole(client: Wire, orders: ServedTopic, 
     orders.merge({"order": 3, "qty": 900})
     orders.merge({"order": 3, "status": "done"})
     orders.merge({"order": 3, "status": "pending"})
-    left = orders.told("oof", ["s"], PENDING | {"qty": 900, "status": "done"}, reason="match")
+    left = orders.message_to("oof", ["s"], PENDING | {"qty": 900, "status": "done"}, reason="match")
     assert live(client) == [
-        orders.told("publish", ["s"], PENDING),
-        orders.told("publish", ["s"], {"order": 3, "qty": 900}, delta=True),
+        orders.message_to("publish", ["s"], PENDING),
+        orders.message_to("publish", ["s"], {"order": 3, "qty": 900}, delta=True),
         *([left] if options else []),
-        orders.told("publish", ["s"], PENDING | {"qty": 900}),
+        orders.message_to("publish", ["s"], PENDING | {"qty": 900}),
     ]
 
 
@@ -170,7 +174,7 @@ def test_an_update_without_a_change(client: Wire, orders: ServedTopic) -> None:
     assert client.heartbeat() == []
     orders.write(ORDERS[2])
     orders.merge({"order": 3, "ticker": "MSFT"})
-    assert live(client) == [orders.told("publish", ["s"], {"order": 3}, delta=True)] * 2
+    assert live(client) == [orders.message_to("publish", ["s"], {"order": 3}, delta=True)] * 2
 
 
 def test_no_empties(client: Wire, orders: ServedTopic) -> None:
@@ -183,8 +187,8 @@ def test_no_empties(client: Wire, orders: ServedTopic) -> None:
     orders.write(PENDING)
     orders.write({name: value for name, value in PENDING.items() if name != "qty"})
     assert live(client) == [
-        orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True),
-        orders.told("publish", ["s"], {"order": 3}, delta=True, removed=["/qty"]),
+        orders.message_to("publish", ["s"], {"order": 3, "status": "pending"}, delta=True),
+        orders.message_to("publish", ["s"], {"order": 3}, delta=True, removed=["/qty"]),
     ]
 
 
@@ -198,11 +202,13 @@ def test_a_key_field_with_another_value_is_no_empty_change(
     other.send("delta_subscribe", sub_id="s", options="no_empties,conflation=1ms", **about)
     other.receive()
     orders.write(ORDERS[2] | {"order": "3"})
-    expected = orders.told("publish", ["s"], {"order": "3"}, delta=True)
+    expected = orders.message_to("publish", ["s"], {"order": "3"}, delta=True)
     assert live(client) == [expected]
-    assert beside_bookmarks([other.receive()]) == [expected]
+    assert without_bookmarks([other.receive()]) == [expected]
     client.send("delta_subscribe", sub_id="t", options="no_empties", bookmark=begun, topic=orders.name)
-    assert beside_bookmarks([client.receive()]) == [orders.told("publish", ["t"], {"order": "3"}, delta=True)]
+    assert without_bookmarks([client.receive()]) == [
+        orders.message_to("publish", ["t"], {"order": "3"}, delta=True)
+    ]
 
 
 def test_no_sowkey(client: Wire, orders: ServedTopic) -> None:
@@ -214,7 +220,7 @@ def test_no_sowkey(client: Wire, orders: ServedTopic) -> None:
     assert (record["data"], "sow_key" in record) == (ORDERS[2], False)
     orders.write(PENDING)
     assert live(client) == [
-        orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True, sow_key=None)
+        orders.message_to("publish", ["s"], {"order": 3, "status": "pending"}, delta=True, sow_key=None)
     ]
 
 
@@ -237,7 +243,7 @@ def test_timestamp(client: Wire, orders: ServedTopic) -> None:
     (message,) = live(client)
     at = message.pop("timestamp")
     assert (at[4], at[10], at[-1]) == ("-", "T", "Z")
-    assert message == orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True)
+    assert message == orders.message_to("publish", ["s"], {"order": 3, "status": "pending"}, delta=True)
 
 
 def test_oof_of_a_delta_subscription(client: Wire, other: Wire, orders: ServedTopic) -> None:
@@ -248,8 +254,8 @@ def test_oof_of_a_delta_subscription(client: Wire, other: Wire, orders: ServedTo
     orders.delete({"order": 1})
     orders.merge({"order": 3, "status": "pending"})
     assert live(client) == [
-        orders.told("oof", ["s"], ORDERS[0], reason="deleted"),
-        orders.told("oof", ["s"], PENDING, reason="match"),
+        orders.message_to("oof", ["s"], ORDERS[0], reason="deleted"),
+        orders.message_to("oof", ["s"], PENDING, reason="match"),
     ]
     assert live(other) == []
 
@@ -261,10 +267,10 @@ def test_all_options_at_once(client: Wire, orders: ServedTopic) -> None:
     assert client.heartbeat() == []
     orders.write(ORDERS[2], PENDING, ORDERS[2], {"order": 3, "status": "new"})
     left, came, lost = live(client)
-    assert left == orders.told("oof", ["s"], PENDING, reason="match", sow_key=None)
-    assert came == orders.told("publish", ["s"], ORDERS[2], sow_key=None)
+    assert left == orders.message_to("oof", ["s"], PENDING, reason="match", sow_key=None)
+    assert came == orders.message_to("publish", ["s"], ORDERS[2], sow_key=None)
     assert sorted(lost.pop("removed")) == ["/customer", "/qty", "/ticker"]
-    assert lost == orders.told("publish", ["s"], {"order": 3}, delta=True, sow_key=None)
+    assert lost == orders.message_to("publish", ["s"], {"order": 3}, delta=True, sow_key=None)
 
 
 # conflated deltas
@@ -291,10 +297,12 @@ def test_an_interval_of_updates(client: Wire, records: ServedTopic, options: str
     conflated(client, records, options)
     records.write(*QUESTIONED)
     expected = {"id": 99, "status": "open", "notes": "none"}
-    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], expected, delta=True)]
+    assert without_bookmarks([client.receive()]) == [
+        records.message_to("publish", ["s"], expected, delta=True)
+    ]
 
 
-def test_an_interval_beside_single_updates(client: Wire, records: ServedTopic) -> None:
+def test_an_interval_next_to_single_updates(client: Wire, records: ServedTopic) -> None:
     """A subscription of the same connection without conflation is told each delta, in a message of its own."""
     records.write(XREF)
     client.send("delta_subscribe", topic=records.name, sub_id="each")
@@ -308,8 +316,8 @@ def test_an_interval_beside_single_updates(client: Wire, records: ServedTopic) -
         ("each", {"id": 99, "status": "open"}),
         ("s", {"id": 99, "status": "open", "notes": "none"}),
     ]
-    assert beside_bookmarks(messages) == [
-        records.told("publish", [sub_id], data, delta=True) for sub_id, data in expected
+    assert without_bookmarks(messages) == [
+        records.message_to("publish", [sub_id], data, delta=True) for sub_id, data in expected
     ]
 
 
@@ -318,7 +326,9 @@ def test_an_interval_without_a_change(client: Wire, records: ServedTopic) -> Non
     records.write(XREF)
     conflated(client, records)
     records.write(XREF, XREF)
-    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], {"id": 99}, delta=True)]
+    assert without_bookmarks([client.receive()]) == [
+        records.message_to("publish", ["s"], {"id": 99}, delta=True)
+    ]
 
 
 def test_an_interval_without_a_change_and_no_empties(client: Wire, records: ServedTopic) -> None:
@@ -326,7 +336,7 @@ def test_an_interval_without_a_change_and_no_empties(client: Wire, records: Serv
     records.write(XREF)
     conflated(client, records, "no_empties")
     records.write(XREF, XREF, {"id": 1})
-    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], {"id": 1})]
+    assert without_bookmarks([client.receive()]) == [records.message_to("publish", ["s"], {"id": 1})]
 
 
 def test_an_interval_of_deltas(client: Wire, records: ServedTopic) -> None:
@@ -335,7 +345,9 @@ def test_an_interval_of_deltas(client: Wire, records: ServedTopic) -> None:
     conflated(client, records)
     records.merge({"id": 1, "a": {"b": 2}}, {"id": 1, "a": {"c": 2}, "e": [3]}, {"id": 1, "a": {"b": 1}})
     expected = {"id": 1, "a": {"b": 1, "c": 2}, "e": [3]}
-    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], expected, delta=True)]
+    assert without_bookmarks([client.receive()]) == [
+        records.message_to("publish", ["s"], expected, delta=True)
+    ]
 
 
 def test_an_interval_in_which_fields_go(client: Wire, records: ServedTopic) -> None:
@@ -343,15 +355,17 @@ def test_an_interval_in_which_fields_go(client: Wire, records: ServedTopic) -> N
     records.write({"id": 1, "flowers": "roses", "vase": "blue"})
     conflated(client, records)
     records.write({"id": 1, "flowers": "tulips", "vase": "blue"}, {"id": 1}, {"id": 1, "vase": "blue"})
-    expected = records.told("publish", ["s"], {"id": 1, "vase": "blue"}, delta=True, removed=["/flowers"])
-    assert beside_bookmarks([client.receive()]) == [expected]
+    expected = records.message_to(
+        "publish", ["s"], {"id": 1, "vase": "blue"}, delta=True, removed=["/flowers"]
+    )
+    assert without_bookmarks([client.receive()]) == [expected]
 
 
 def test_an_interval_with_a_new_record(client: Wire, records: ServedTopic) -> None:
     """It is told whole, as it is at the end."""
     conflated(client, records)
     records.write(*QUESTIONED)
-    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], XREF)]
+    assert without_bookmarks([client.receive()]) == [records.message_to("publish", ["s"], XREF)]
 
 
 def test_an_interval_and_a_select_list(client: Wire, records: ServedTopic) -> None:
@@ -360,7 +374,9 @@ def test_an_interval_and_a_select_list(client: Wire, records: ServedTopic) -> No
     conflated(client, records, "no_empties,select=[-/status]")
     records.write(*QUESTIONED)
     expected = {"id": 99, "notes": "none"}
-    assert beside_bookmarks([client.receive()]) == [records.told("publish", ["s"], expected, delta=True)]
+    assert without_bookmarks([client.receive()]) == [
+        records.message_to("publish", ["s"], expected, delta=True)
+    ]
 
 
 # deltas and select lists
@@ -374,7 +390,9 @@ def test_select_with_no_empties(client: Wire, orders: ServedTopic) -> None:
     orders.merge({"order": 3, "qty": 900})
     assert client.heartbeat() == []
     orders.merge({"order": 3, "qty": 800, "status": "pending"})
-    assert live(client) == [orders.told("publish", ["s"], {"order": 3, "status": "pending"}, delta=True)]
+    assert live(client) == [
+        orders.message_to("publish", ["s"], {"order": 3, "status": "pending"}, delta=True)
+    ]
 
 
 def test_select_without_no_empties(client: Wire, orders: ServedTopic) -> None:
@@ -383,7 +401,7 @@ def test_select_without_no_empties(client: Wire, orders: ServedTopic) -> None:
     assert client.heartbeat() == []
     orders.merge({"order": 3, "qty": 900})
     orders.write({"order": 3, "status": "new"})
-    assert live(client) == [orders.told("publish", ["s"], {"order": 3}, delta=True)] * 2
+    assert live(client) == [orders.message_to("publish", ["s"], {"order": 3}, delta=True)] * 2
 
 
 def test_select_of_a_whole_record(client: Wire, orders: ServedTopic) -> None:
@@ -392,14 +410,14 @@ def test_select_of_a_whole_record(client: Wire, orders: ServedTopic) -> None:
     client.send("delta_subscribe", topic=orders.name, sub_id="s", filter="/qty > 0", options=options)
     assert client.heartbeat() == []
     orders.write({"order": 4, "customer": "Smith", "qty": 1})
-    assert live(client) == [orders.told("publish", ["s"], {"order": 4, "qty": 1})]
+    assert live(client) == [orders.message_to("publish", ["s"], {"order": 4, "qty": 1})]
 
 
 # coming back
 
 
 def test_deltas_go_on_after_a_bookmark(client: Wire, other: Wire, orders: ServedTopic) -> None:
-    """Who comes back is told the same deltas as whoever stayed."""
+    """Who comes back is told the same deltas as anyone who stayed."""
     about: Json = {"topic": orders.name, "sub_id": "s", "filter": "/qty > 10", "options": "oof"}
     other.send("delta_subscribe", **about)
     assert other.heartbeat() == []
@@ -417,20 +435,20 @@ def test_deltas_go_on_after_a_bookmark(client: Wire, other: Wire, orders: Served
     client.send("delta_subscribe", bookmark=laid_over(seen), **about)
     assert client.receive_until(lambda m: m["bookmark"] == missed[-1]["bookmark"]) == missed
     assert client.heartbeat() == []
-    assert beside_bookmarks(missed) == [
-        orders.told("publish", ["s"], {"order": 3, "qty": 900}, delta=True),
-        orders.told(
+    assert without_bookmarks(missed) == [
+        orders.message_to("publish", ["s"], {"order": 3, "qty": 900}, delta=True),
+        orders.message_to(
             "publish",
             ["s"],
             {"order": 3, "status": "done"},
             delta=True,
             removed=missed[1]["removed"],
         ),
-        orders.told("oof", ["s"], {"order": 2, "qty": 1}, reason="match"),
-        orders.told("publish", ["s"], {"order": 5, "qty": 50}),
-        orders.told("publish", ["s"], {"order": 2, "qty": 11}),
-        orders.told("publish", ["s"], {"order": 5, "qty": 51}, delta=True),
-        orders.told("oof", ["s"], ORDERS[0], reason="deleted"),
+        orders.message_to("oof", ["s"], {"order": 2, "qty": 1}, reason="match"),
+        orders.message_to("publish", ["s"], {"order": 5, "qty": 50}),
+        orders.message_to("publish", ["s"], {"order": 2, "qty": 11}),
+        orders.message_to("publish", ["s"], {"order": 5, "qty": 51}, delta=True),
+        orders.message_to("oof", ["s"], ORDERS[0], reason="deleted"),
     ]
     assert sorted(missed[1]["removed"]) == ["/customer", "/ticker"]
 
@@ -445,8 +463,8 @@ def test_a_delta_without_a_record(client: Wire, other: Wire, records: ServedTopi
     assert client.heartbeat() == other.heartbeat() == []
     update = {"id": 735, "inventory": "available"}
     records.merge(update)
-    assert live(client) == [records.told("publish", ["regular"], update)]
-    assert live(other) == [records.told("publish", ["delta"], update)]
+    assert live(client) == [records.message_to("publish", ["regular"], update)]
+    assert live(other) == [records.message_to("publish", ["delta"], update)]
     assert query(client, records) == [update]
 
 
@@ -473,7 +491,7 @@ WORKERS = {
 def test_two_workers_and_fulfillment(
     client: Wire, records: ServedTopic, served: Served, updates: tuple[Json, Json]
 ) -> None:
-    """Each step of an order that two workers check, whoever of them is the first."""
+    """Each step of an order that two workers check, no matter which of them is the first."""
     with wire(served.query.url) as inventory, wire(served.query.url) as credit:
         wires = dict(zip(WORKERS, (inventory, credit, client), strict=True))
         for name, filter in WORKERS.items():
@@ -482,22 +500,23 @@ def test_two_workers_and_fulfillment(
             )
             assert wires[name].group()[-1]["records"] == 0
 
-        def told() -> dict[str, list[Json]]:
+        def message_to() -> dict[str, list[Json]]:
             return {name: messages for name, one in wires.items() if (messages := live(one))}
 
         records.write(ORDER_735)
-        assert told() == {
-            name: [records.told("publish", [name], ORDER_735)] for name in ("inventory", "credit")
+        assert message_to() == {
+            name: [records.message_to("publish", [name], ORDER_735)] for name in ("inventory", "credit")
         }
         first, second = updates
         records.merge(first)
         checked = ORDER_735 | first
-        assert told() == {
-            name: [records.told("oof", [name], checked, reason="match")] for name in ("inventory", "credit")
+        assert message_to() == {
+            name: [records.message_to("oof", [name], checked, reason="match")]
+            for name in ("inventory", "credit")
         }
         assert query(client, records) == [checked]
         records.merge(second)
-        assert told() == {"fulfillment": [records.told("publish", ["fulfillment"], FULFILLED)]}
+        assert message_to() == {"fulfillment": [records.message_to("publish", ["fulfillment"], FULFILLED)]}
         assert query(client, records, WORKERS["fulfillment"]) == [FULFILLED]
 
 
@@ -531,7 +550,7 @@ def test_an_array_is_replaced_whole(client: Wire, records: ServedTopic) -> None:
     assert client.heartbeat() == []
     update = {"id": 42, "contents": {"packages": [{"basket": "eggs"}]}}
     records.merge(update)
-    assert live(client) == [records.told("publish", ["s"], update, delta=True)]
+    assert live(client) == [records.message_to("publish", ["s"], update, delta=True)]
     assert query(client, records) == [update]
 
 
@@ -550,15 +569,15 @@ def test_an_array_is_replaced_whole(client: Wire, records: ServedTopic) -> None:
     ids=["leaf", "new object", "object to value", "value to object", "nothing", "array", "null", "equal"],
 )
 def test_merging_within_objects(
-    client: Wire, records: ServedTopic, before: Json, update: Json, now: Json, told: Json | None
+    client: Wire, records: ServedTopic, before: Json, update: Json, now: Json, message_to: Json | None
 ) -> None:
     """Objects are merged field by field, whatever else is in an update replaces what was there."""
     records.write({"id": 42} | before)
     client.send("delta_subscribe", topic=records.name, sub_id="s")
     assert client.heartbeat() == []
     records.merge({"id": 42} | update)
-    changed = {"id": 42} | (update if told is None else told)
-    assert live(client) == [records.told("publish", ["s"], changed, delta=True)]
+    changed = {"id": 42} | (update if message_to is None else message_to)
+    assert live(client) == [records.message_to("publish", ["s"], changed, delta=True)]
     assert query(client, records) == [{"id": 42} | now]
 
 
@@ -586,14 +605,16 @@ def test_a_delta_removes_no_field(client: Wire, records: ServedTopic) -> None:
     client.send("delta_subscribe", topic=records.name, sub_id="s")
     assert client.heartbeat() == []
     records.merge({"id": 42})
-    assert live(client) == [records.told("publish", ["s"], {"id": 42}, delta=True)]
+    assert live(client) == [records.message_to("publish", ["s"], {"id": 42}, delta=True)]
     assert query(client, records) == [{"id": 42, "flowers": "roses"}]
     records.write({"id": 42})
-    assert live(client) == [records.told("publish", ["s"], {"id": 42}, delta=True, removed=["/flowers"])]
+    assert live(client) == [
+        records.message_to("publish", ["s"], {"id": 42}, delta=True, removed=["/flowers"])
+    ]
     assert query(client, records) == [{"id": 42}]
 
 
-def test_removed_fields_are_told(client: Wire, records: ServedTopic) -> None:
+def test_removed_fields_are_sent(client: Wire, records: ServedTopic) -> None:
     """A delta names the paths of fields that went; who merges it and takes them out holds the record."""
     records.write({"id": 42, "flowers": "roses", "vase": {"color": "blue", "size": {"height": 3}, "of": []}})
     client.send("delta_subscribe", topic=records.name, sub_id="s")
@@ -606,7 +627,7 @@ def test_removed_fields_are_told(client: Wire, records: ServedTopic) -> None:
     for message in messages:
         message["removed"].sort()
     assert messages == [
-        records.told("publish", ["s"], data, delta=True, removed=removed)
+        records.message_to("publish", ["s"], data, delta=True, removed=removed)
         for data, removed in (
             ({"id": 42, "flowers": "tulips"}, ["/vase/size/height"]),
             ({"id": 42, "vase": {"color": "red"}}, ["/vase/of"]),
@@ -624,7 +645,9 @@ def test_removed_and_select(client: Wire, records: ServedTopic) -> None:
     records.write({"id": 42, "flowers": "roses"})
     assert client.heartbeat() == []
     records.write({"id": 42})
-    assert live(client) == [records.told("publish", ["s"], {"id": 42}, delta=True, removed=["/flowers"])]
+    assert live(client) == [
+        records.message_to("publish", ["s"], {"id": 42}, delta=True, removed=["/flowers"])
+    ]
 
 
 # an update that has the values that are there
@@ -641,8 +664,10 @@ def test_the_same_status_is_an_update(client: Wire, other: Wire, served: Served)
         quiet.send("delta_subscribe", topic=systems.name, sub_id="quiet", options="no_empties")
         assert client.heartbeat() == other.heartbeat() == quiet.heartbeat() == []
         systems.merge({"systemId": "A34-Astro", "status": "available"})
-        assert live(client) == [systems.told("publish", ["regular"], astro)]
-        assert live(other) == [systems.told("publish", ["delta"], {"systemId": "A34-Astro"}, delta=True)]
+        assert live(client) == [systems.message_to("publish", ["regular"], astro)]
+        assert live(other) == [
+            systems.message_to("publish", ["delta"], {"systemId": "A34-Astro"}, delta=True)
+        ]
         assert live(quiet) == []
 
 

@@ -51,8 +51,8 @@ class Few(NamedTuple):
     @property
     def status(self) -> dict[str, Any]:
         """What `/status` of the query service says."""
-        said: dict[str, Any] = json.loads(http_text(f"{self.query.url}/status"))
-        return said
+        message: dict[str, Any] = json.loads(http_text(f"{self.query.url}/status"))
+        return message
 
 
 @pytest.fixture(scope="module")
@@ -86,8 +86,8 @@ def test_sessions_leave_descriptors_for_the_rest(few: Few) -> None:
     """With the limit raised there are so many sessions, all of them served; each further one is refused as busy."""
     assert few.status["descriptors"]["max"] == LIMIT
     assert few.status["sessions"] == {"max": SESSIONS_MAX, "configured": 10_000, "open": 0, "refused": 0}
-    told = [json.loads(line) for line in few.query.log.splitlines()]
-    assert [one["sessions"] for one in told if one["event"] == "fewer sessions than configured"] == [
+    received = [json.loads(line) for line in few.query.log.splitlines()]
+    assert [one["sessions"] for one in received if one["event"] == "fewer sessions than configured"] == [
         SESSIONS_MAX
     ]
     url, more = few.query.url.replace("http", "ws") + "/v1", 30
@@ -145,7 +145,7 @@ def test_a_worker_with_too_many_partitions(few: Few, tmp_path: Path) -> None:
         assert "is damaged" not in worker.log
 
 
-def test_answers_that_nobody_reads_leave_health(few: Few) -> None:
+def test_answers_that_no_client_reads_leave_health(few: Few) -> None:
     """Requests whose answers are not taken are limited in number; one more is refused as busy."""
     few.system.write(few.topic, *({"id": number, "text": "x" * 10_000} for number in range(200)))
     few.system.wait_settled(few.query.url, few.topic)

@@ -1,4 +1,4 @@
-"""Reading documents through every door: by conditions, by key, with what is known of them, and after a restart."""
+"""Reading documents through every shelf: by conditions, by key, with what is known of them, and after a restart."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ class Reviews:
         self.publisher.flush()
         self.system.wait_settled(self.query.url, self.topic)
 
-    def told(self) -> list[tuple[str, Json]]:
+    def received(self) -> list[tuple[str, Json]]:
         """Return what the fanout has written: of each message the command, and its header."""
         headers = [json.loads(headers_of(message)["sow"]) for message in self.system.read(self.output)]
         return [(about["command"], about) for about in headers]
@@ -71,21 +71,21 @@ def bodies(client: Client, topic: str, **reading: Any) -> list[Json]:
     return sorted(({k: v for k, v in of.items() if k != "type"} for of in found), key=str)
 
 
-def test_every_door_takes_a_condition(reviews: Reviews, client: Client) -> None:
+def test_every_api_takes_a_condition(reviews: Reviews, client: Client) -> None:
     """Client, command line and HTTP, where it is explained as well; beside a filter both hold."""
-    reviews.write(*((f"door-{n}", f'{{"door":{n}}}') for n in range(4)))
-    condition, topic = '{..,"door":gt(1)}', reviews.topic
-    assert bodies(client, topic, condition=condition) == [{"door": 2}, {"door": 3}]
-    assert bodies(client, topic, condition=condition, filter="/door < 3") == [{"door": 2}]
+    reviews.write(*((f"shelf-{n}", f'{{"shelf":{n}}}') for n in range(4)))
+    condition, topic = '{..,"shelf":gt(1)}', reviews.topic
+    assert bodies(client, topic, condition=condition) == [{"shelf": 2}, {"shelf": 3}]
+    assert bodies(client, topic, condition=condition, filter="/shelf < 3") == [{"shelf": 2}]
     assert client.explain(topic, condition=condition)["access_paths"][0]["matches"] == 2
-    asked = urlencode({"condition": condition, "order_by": "/door"})
+    asked = urlencode({"condition": condition, "order_by": "/shelf"})
     lines = http_text(f"{reviews.query.url}/v1/topics/{topic}/sow?{asked}", b"").splitlines()
-    assert [json.loads(line)["data"]["door"] for line in lines] == [2, 3]
-    command = [sys.executable, "-m", "sowline", "sow", topic, "-c", condition, "--order-by", "/door"]
+    assert [json.loads(line)["data"]["shelf"] for line in lines] == [2, 3]
+    command = [sys.executable, "-m", "sowline", "sow", topic, "-c", condition, "--order-by", "/shelf"]
     printed = subprocess.run(
         [*command, "-u", reviews.query.url], capture_output=True, text=True, check=True
     ).stdout
-    assert [json.loads(line)["door"] for line in printed.splitlines()] == [2, 3]
+    assert [json.loads(line)["shelf"] for line in printed.splitlines()] == [2, 3]
     with pytest.raises(SowlineError) as error:
         bodies(client, topic, condition="is(number)")
     assert error.value.reason == "bad condition"
@@ -147,17 +147,17 @@ def test_intrinsics_go_along(reviews: Reviews, client: Client) -> None:
     assert (read["~version"], read["~id"], read["type"]) == (1, "known-1", "review")
     live = client.subscribe(reviews.topic, filter="/known = 1", options="oof,intrinsics")
     reviews.write(("known-1", ".."), ("known-1", "~"))
-    told = [next(live), next(live)]
+    received = [next(live), next(live)]
     live.close()
     assert [
-        (m.command, m.intrinsics["~version"], m.intrinsics["~deleted"]) for m in told if m.intrinsics
+        (m.command, m.intrinsics["~version"], m.intrinsics["~deleted"]) for m in received if m.intrinsics
     ] == [
         ("publish", 2, False),
         ("oof", 3, True),
     ]
 
 
-def test_redundant_writes_are_not_told(reviews: Reviews, client: Client) -> None:
+def test_redundant_writes_are_not_sent(reviews: Reviews, client: Client) -> None:
     """To those who don't want them; the place moves on, also where the changes are read from Kafka again."""
     reviews.write(("same-1", '{"same":1}'))
     subscription = client.subscribe(reviews.topic, filter="/same > 0", options="no_redundant")
@@ -192,7 +192,7 @@ def refused(ask: Callable[[], object]) -> str:
 
 
 def test_a_restart_loses_nothing_of_what_is_known(reviews: Reviews) -> None:
-    """A replica that loads anew reads documents, also deleted ones and strange keys, as the one before."""
+    """A replica that loads again reads documents, also deleted ones and strange keys, as the one before."""
     keys = ["end-1", "end/2 ?%é", "end-3", "never"]
     reviews.write((keys[0], '{"end":1}'), (keys[1], '{"end":2}'), (keys[2], '{"end":3}'), tags=("t",))
     reviews.write((keys[2], "~"), (keys[1], ".."))
@@ -217,7 +217,9 @@ def test_a_restart_loses_nothing_of_what_is_known(reviews: Reviews) -> None:
 def test_a_fanout_tells_of_documents(reviews: Reviews) -> None:
     """What is known beside the content, in the header; nothing of redundant writes."""
     reviews.write(("fan-1", '{"fan":1}'), ("fan-1", ".."), ("other", "{}"), ("fan-1", "~"))
-    told = wait_for(lambda: found if len(found := reviews.told()) == 2 else [], "the fanout to be done")
-    accounts = [(command, about["intrinsics"]) for command, about in told]
+    received = wait_for(
+        lambda: found if len(found := reviews.received()) == 2 else [], "the fanout to be done"
+    )
+    accounts = [(command, about["intrinsics"]) for command, about in received]
     versions = [(command, of["~version"], of["~deleted"]) for command, of in accounts]
     assert versions == [("publish", 1, False), ("oof", 3, True)]

@@ -1,4 +1,4 @@
-"""Deltas of documents through every door: what becomes of each, and that nothing is lost, whoever writes or dies."""
+"""Deltas of documents through every API: what becomes of each; nothing is lost when writers die."""
 
 import asyncio
 import concurrent.futures
@@ -96,17 +96,17 @@ def by_library(served: Served, library: Client, client: Wire, key: str, delta: s
     return str(library.delta(served["reviews"].name, key, delta, wait=True))
 
 
-Door = Callable[[Served, Client, Wire, str, str], str]
+Connection = Callable[[Served, Client, Wire, str, str], str]
 
 
 @pytest.mark.parametrize("connection", [by_websocket, by_http, by_line, by_library])
 def test_the_writer_learns_what_became_of_it(
-    served: Served, library: Client, client: Wire, key: str, connection: Door
+    served: Served, library: Client, client: Wire, key: str, connection: Connection
 ) -> None:
-    """Of each kind, through each door; a document need not be there, and its key may be any text."""
+    """Of each kind, through each API; a document need not be there, and its key may be any text."""
     deltas = [APPLIED, APPLIED, NOOP, FALSE, "~", "~", "if ~ then {} end"]
-    said = [connection(served, library, client, key, delta) for delta in deltas]
-    assert said == ["applied", "noop", "noop", "condition_false", "applied", "noop", "applied"]
+    outcomes = [connection(served, library, client, key, delta) for delta in deltas]
+    assert outcomes == ["applied", "noop", "noop", "condition_false", "applied", "noop", "applied"]
     document = library.record(served["reviews"].name, key)
     assert (document["~id"], document["~version"], document["type"]) == (key, 7, "review")
 
@@ -152,7 +152,7 @@ def test_all_is_checked_before_any_is_written(
 
 
 def test_a_topic_without_documents_takes_none(served: Served, library: Client, client: Wire) -> None:
-    """By no door."""
+    """By no API."""
     name = served["orders"].name
     assert client.fail("delta", topic=name, key="1", data="~")["reason"] == "no documents"
     assert client.fail("publish", topic=name, data={"id": 1}, tags="t")["reason"] == "no documents"
@@ -162,7 +162,9 @@ def test_a_topic_without_documents_takes_none(served: Served, library: Client, c
             library.delta(name, "1", "~", wait=wait)
 
 
-def test_what_only_the_document_can_tell_is_told(served: Served, library: Client, client: Wire) -> None:
+def test_outcomes_that_depend_on_the_document_are_reported(
+    served: Served, library: Client, client: Wire
+) -> None:
     """A key that would change is refused by the materializer, with the number of the delta of several."""
     answer = post(served, b'{..,"a":1} {..,"id":"other"}', key="k1", ack="processed")
     assert answer["reason"] == "key changed"

@@ -109,7 +109,7 @@ def test_a_query_sees_computed_fields(served: Served) -> None:
 
 
 def test_a_delta_is_computed_with_the_record_before(served: Served) -> None:
-    """Whoever writes it names the record by the key or by what makes the key."""
+    """Anyone who writes it names the record by the key or by what makes the key."""
     where = owner_of("eu-2")
     served.write({"region": "eu", "number": 2, "qty": 3, "price": 2}, partition=where)
     served.write({"region": "eu", "number": 2, "qty": 5}, DELTA, partition=where)
@@ -143,15 +143,15 @@ def test_a_subscriber_sees_computed_fields(served: Served, client: Wire) -> None
         "sow_and_subscribe", topic=served.topic, filter="/region = 'us' AND /value > 10", options="oof"
     )
     assert client.group()
-    told = []
+    received = []
     for qty in (1, 20, 2):
         served.write({"region": "us", "number": 1, "qty": qty, "price": 1}, partition=where)
-        told += client.heartbeat()
-    assert [(message["command"], message["data"]["value"]) for message in told] == [
+        received += client.heartbeat()
+    assert [(message["command"], message["data"]["value"]) for message in received] == [
         ("publish", 20),
         ("oof", 2),
     ]
-    assert {message["sow_key"] for message in told} == {served.sow_key("us-1")}
+    assert {message["sow_key"] for message in received} == {served.sow_key("us-1")}
 
 
 def test_a_delete_by_body_computes_the_key(served: Served) -> None:
@@ -192,8 +192,8 @@ def test_the_command_line_takes_the_kafka_key_from_what_preprocessing_makes(serv
     served.settle()
     assert {id: body["value"] for id, body in served.records("/region = 'shell'").items()} == {"shell-1": 6}
     assert sorted(served.written("shell-")) == sorted((id, owner_of(id)) for id in ("shell-1", "shell-2") * 2)
-    code, said = sowline(served, "publish", b'{"id": 0.5, "region": "shell"}')
-    assert (code, said.startswith("bad key: record 1: expected a string, an integer or a boolean")) == (
+    code, answer = sowline(served, "publish", b'{"id": 0.5, "region": "shell"}')
+    assert (code, answer.startswith("bad key: record 1: expected a string, an integer or a boolean")) == (
         1,
         True,
     )

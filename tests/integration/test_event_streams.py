@@ -102,10 +102,10 @@ def test_a_stream_is_resumed_by_its_last_id(served: Served) -> None:
         assert stream.id == group[-1][1]["bookmark"]
         assert stream.until("completed")
         orders.write({"id": f"{run}0", "run": run, "n": 1})
-        [(_, told)] = stream.until("publish")
-        assert told["data"]["n"] == 1
+        [(_, received)] = stream.until("publish")
+        assert received["data"]["n"] == 1
         assert stream.id.count("@") == 2, "the id names all partitions"
-        assert told["bookmark"].split(":")[1] in stream.id
+        assert received["bookmark"].split(":")[1] in stream.id
     orders.write({"id": f"{run}1", "run": run, "n": 2})
     orders.delete({"id": f"{run}2"})
     with Stream(served, "orders", last=stream.id, **about) as again:
@@ -125,8 +125,8 @@ def test_a_stream_without_changes_moves_on(served: Served) -> None:
         [(name, processed)] = stream.until("processed")
         assert stream.id == processed["bookmark"]
         served["few"].write({"id": "x"})
-        place = stream.until("progress")[-1][1]["bookmark"]
-        assert (stream.id, name) == (place, "processed")
+        position = stream.until("progress")[-1][1]["bookmark"]
+        assert (stream.id, name) == (position, "processed")
 
 
 def test_a_stream_ends_where_it_is_to_end(served: Served) -> None:
@@ -157,7 +157,7 @@ def test_what_can_not_be_is_refused(
         assert stream.refusal() == (status, reason)
 
 
-def test_an_expired_place_is_an_event_to_who_comes_back(served: Served) -> None:
+def test_an_expired_position_is_an_event_to_who_comes_back(served: Served) -> None:
     """It makes the browser forget the place; who gives the place itself is answered 400; `reset` has a group."""
     gone = served["gone"]
     hasten_compaction(served.system, gone.name)
@@ -183,8 +183,8 @@ def test_a_slow_reader_catches_up(served: Served) -> None:
         stream.until("processed")
         for start in range(1, 3001, 500):
             few.write(*({"id": "slow", "slow": number, "text": text} for number in range(start, start + 500)))
-        told = [stream.until("publish")[-1][1]["data"]["slow"] for _ in range(3000)]
-    assert told == list(range(1, 3001))
+        received = [stream.until("publish")[-1][1]["data"]["slow"] for _ in range(3000)]
+    assert received == list(range(1, 3001))
 
 
 def test_streams_count_as_sessions(served: Served) -> None:

@@ -75,7 +75,7 @@ def make(kafka: str, prefix: str, tmp_path: Path) -> Make:
 
 
 def test_records_live_as_long_as_their_topic_or_their_message_says(make: Make) -> None:
-    """A second by default; what comes with a message counts more; 0 is for ever; an update begins anew."""
+    """A second by default; what comes with a message counts more; 0 is for ever; an update begins again."""
     rig = make("1s")
     with rig.working() as worker:
         rig.publish(1, 2)
@@ -109,7 +109,7 @@ def test_updates_keep_a_record(make: Make) -> None:
 
 
 def test_an_update_that_races_keeps_the_record(make: Make) -> None:
-    """Whoever asks, and however often: what was updated since does not go."""
+    """No matter who asks, and how often: what was updated since does not go."""
     rig = make("enabled")
     with rig.working() as worker:
         rig.publish(1, expiration=0.05)
@@ -126,10 +126,8 @@ def test_an_update_that_races_keeps_the_record(make: Make) -> None:
 
 
 @pytest.mark.parametrize("lose", [lose_nothing, lose_store, lose_changes, lose_both])
-def test_what_was_due_while_nobody_was_there_goes_at_the_start(
-    make: Make, lose: Callable[[Rig], None]
-) -> None:
-    """On every road of recovery the due times are there."""
+def test_what_expired_without_a_worker_goes_at_the_start(make: Make, lose: Callable[[Rig], None]) -> None:
+    """On every recovery source of recovery the due times are there."""
     rig = make("enabled")
     rig.publish(1, 2, expiration=1.5)
     rig.publish(3, 4, expiration=600)
@@ -144,7 +142,7 @@ def test_what_was_due_while_nobody_was_there_goes_at_the_start(
     }
 
 
-def test_changed_lifetimes_count_from_their_place_on(make: Make) -> None:
+def test_changed_lifetimes_count_from_their_position_on(make: Make) -> None:
     """Due times that records have stay; those of a disabled topic count once it isn't any more."""
     rig = make("disabled")
     rig.publish(1, expiration=0.1)
@@ -180,7 +178,7 @@ def test_many_that_are_due_at_once_go_in_portions(make: Make) -> None:
     assert 10_000 in rig.ids("publish")
 
 
-def test_a_worker_may_stop_amid_what_it_appends(make: Make) -> None:
+def test_a_worker_may_stop_during_what_it_appends(make: Make) -> None:
     """It ends without an error, and the next one asks for what is still due."""
     rig = make("enabled")
     rig.publish(*range(3000), expiration=0.1)
@@ -200,7 +198,7 @@ def served(kafka: str, prefix: str, tmp_path: Path) -> Iterator[Any]:
         yield name, query.url
 
 
-def test_a_subscriber_is_told_that_a_record_has_expired(served: tuple[str, str]) -> None:
+def test_a_subscriber_gets_the_expiry_of_a_record(served: tuple[str, str]) -> None:
     """Out of focus, with the reason and the last body; the command publishes with a lifetime, too."""
     name, url = served
     with Client(url) as client:

@@ -111,14 +111,14 @@ def fanout(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fan
 
 
 @pytest.fixture
-def told(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fanout]:
+def fanout_rig(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fanout]:
     """A system whose fanouts write deltas: one with all that happens, one with some fields only."""
     name = f"t{uuid.uuid4().hex[:12]}-told"
     topics = [{"name": name, "key": ["/id"], "partitions": PARTITIONS}]
     every: dict[str, Any] = {"name": f"{name}-every", "topic": name, "filter": FILTER, "delta": True}
     some = {"name": f"{name}-some", "options": "oof,no_empties,timestamp,select=[-/more/text,-/qty]"}
     fanouts = [every | {"options": "oof"}, every | some]
-    with system(kafka, tmp_path_factory.mktemp("told"), topics, fanouts) as made:
+    with system(kafka, tmp_path_factory.mktemp("fanout_rig"), topics, fanouts) as made:
         yield Fanout(made)
 
 
@@ -209,8 +209,8 @@ def test_load_that_was_cut_short(fanout: Fanout) -> None:
     fanout.fanout.start().wait_ready()
     wait_for(lambda: fanout.count() == before + 3, "the load to be done")
     late = [json.loads(headers_of(message)["sow"]) for message in fanout.system.read(fanout.output)]
-    told = {(about["command"], about.get("reason")) for about in late if "bookmark" in about}
-    assert told == {("oof", "match"), ("oof", "deleted"), ("sow", None)}
+    fanout_rig = {(about["command"], about.get("reason")) for about in late if "bookmark" in about}
+    assert fanout_rig == {("oof", "match"), ("oof", "deleted"), ("sow", None)}
 
 
 def test_load_over_records_that_left_no_trace(fanout: Fanout) -> None:
@@ -256,7 +256,7 @@ class Copy:
 
     def __init__(self) -> None:
         self.records: dict[str, Body] = {}
-        self.places: dict[int, Position] = {}
+        self.positions: dict[int, Position] = {}
         self.kinds = {"sow": 0, "publish": 0, "oof": 0, "delta": 0, "removed": 0, "empty": 0}
         self.repeats = 0
 
@@ -265,10 +265,10 @@ class Copy:
         about, body = json.loads(headers_of(message)["sow"]), json.loads(message.value() or b"")
         if "bookmark" in about:
             ((partition, position),) = positions_of(about["bookmark"]).items()
-            if position <= self.places.get(partition, (-1, 0)):
+            if position <= self.positions.get(partition, (-1, 0)):
                 self.repeats += 1
                 return
-            self.places[partition] = position
+            self.positions[partition] = position
         key = about["sow_key"]
         self.kinds[about["command"]] += 1
         if about["command"] == "oof":
@@ -299,7 +299,7 @@ def selected(body: Body) -> Body:
     return rest | ({"more": more} if more else {})
 
 
-def told_of(fanout: Fanout, number: int) -> list[tuple[str, Body, dict[str, Any]]]:
+def messages_of(fanout: Fanout, number: int) -> list[tuple[str, Body, dict[str, Any]]]:
     """Return the messages of a fanout: command, value, and what says that it is a delta, or why it went."""
     found = []
     for message in fanout.system.read(fanout.system.topics.fanouts[number].output):
@@ -309,15 +309,15 @@ def told_of(fanout: Fanout, number: int) -> list[tuple[str, Body, dict[str, Any]
     return found
 
 
-def test_deltas(told: Fanout) -> None:
+def test_deltas(fanout_rig: Fanout) -> None:
     """What was there is written whole; what readers hold is told as the key and what has changed."""
     inner = {"level": 1, "text": "a"}
-    told.system.write(told.topic, {"id": 1, "region": "north", "more": inner})
-    told.system.wait_settled(told.query.url, told.topic)
-    told.fanout.start().wait_ready()
-    wait_for(lambda: told.count() == 1, "the SOW to be written")
-    told.system.write(
-        told.topic,
+    fanout_rig.system.write(fanout_rig.topic, {"id": 1, "region": "north", "more": inner})
+    fanout_rig.system.wait_settled(fanout_rig.query.url, fanout_rig.topic)
+    fanout_rig.fanout.start().wait_ready()
+    wait_for(lambda: fanout_rig.count() == 1, "the SOW to be written")
+    fanout_rig.system.write(
+        fanout_rig.topic,
         {"id": 1, "region": "north", "more": inner, "qty": 5},
         {"id": 1, "region": "north", "more": {"text": "a"}, "qty": 5},
         {"id": 1, "region": "north", "more": {"text": "b"}, "qty": 5},
@@ -327,15 +327,15 @@ def test_deltas(told: Fanout) -> None:
         {"id": 1, "region": "north", "qty": 8},
         {"id": 1, "region": "north"},
     )
-    publisher = told.system.publisher()
-    publisher.sow_delete(told.topic, data={"id": 1})
+    publisher = fanout_rig.system.publisher()
+    publisher.sow_delete(fanout_rig.topic, data={"id": 1})
     long = "x" * REMOVED_BYTES_MAX
     for more in ({}, {long: 1}, {}):
-        publisher.publish(told.topic, {"id": 1, "region": "north"} | more)
+        publisher.publish(fanout_rig.topic, {"id": 1, "region": "north"} | more)
     publisher.flush()
-    wait_for(lambda: told.count() == 12, "the changes to be written")
+    wait_for(lambda: fanout_rig.count() == 12, "the changes to be written")
     is_delta = {"delta": True}
-    assert told_of(told, 0) == [
+    assert messages_of(fanout_rig, 0) == [
         ("sow", {"id": 1, "region": "north", "more": inner}, {}),
         ("publish", {"id": 1, "qty": 5}, is_delta),
         ("publish", {"id": 1}, is_delta | {"removed": ["/more/level"]}),
@@ -349,8 +349,8 @@ def test_deltas(told: Fanout) -> None:
         ("publish", {"id": 1, long: 1}, is_delta),
         ("publish", {"id": 1, "region": "north"}, {}),
     ]
-    wait_for(lambda: len(told_of(told, 1)) == 8, "the other fanout to be done")
-    assert told_of(told, 1) == [
+    wait_for(lambda: len(messages_of(fanout_rig, 1)) == 8, "the other fanout to be done")
+    assert messages_of(fanout_rig, 1) == [
         ("sow", {"id": 1, "region": "north", "more": {"level": 1}}, {}),
         ("publish", {"id": 1}, is_delta | {"removed": ["/more"]}),
         ("oof", {"id": 1, "region": "south"}, {"reason": "match"}),
@@ -362,28 +362,29 @@ def test_deltas(told: Fanout) -> None:
     ]
 
 
-def test_killed_fanout_with_deltas(told: Fanout) -> None:
+def test_killed_fanout_with_deltas(fanout_rig: Fanout) -> None:
     """A plain consumer that follows the rules ends with the records, however often the fanout was killed."""
     seed = new_seed()
     dice = random.Random(seed)
-    with Publishers(told.system, told.topic, seed, count=2) as publishers:
+    with Publishers(fanout_rig.system, fanout_rig.topic, seed, count=2) as publishers:
         wait_for(lambda: publishers.written > 200, "records to be there")
-        told.fanout.start().wait_ready()
+        fanout_rig.fanout.start().wait_ready()
         for _ in range(KILLS):
             bare = ({"id": dice.randrange(KEYS), "region": "north", "qty": n} for n in range(KEYS))
-            told.system.write(told.topic, *bare)
-            goal = told.count() + dice.randrange(50, 300)
-            wait_for(lambda goal=goal: told.count() >= goal, "the fanout to move on")
-            told.fanout.kill()
-            told.fanout.start()
-        goal = told.count() + 1
-        wait_for(lambda: told.count() >= goal, "the fanout to move on")
-    marks = write_marks(told.system, told.query.url, told.topic)
+            fanout_rig.system.write(fanout_rig.topic, *bare)
+            goal = fanout_rig.count() + dice.randrange(50, 300)
+            wait_for(lambda goal=goal: fanout_rig.count() >= goal, "the fanout to move on")
+            fanout_rig.fanout.kill()
+            fanout_rig.fanout.start()
+        goal = fanout_rig.count() + 1
+        wait_for(lambda: fanout_rig.count() >= goal, "the fanout to move on")
+    marks = write_marks(fanout_rig.system, fanout_rig.query.url, fanout_rig.topic)
     wait_for(
-        lambda: all(copy_of(told, number).places == marks for number in (0, 1)), "the fanouts to be done"
+        lambda: all(copy_of(fanout_rig, number).positions == marks for number in (0, 1)),
+        "the fanouts to be done",
     )
-    every, some = copy_of(told, 0), copy_of(told, 1)
-    held = model_of(told.system, told.topic).sow(FILTER)
+    every, some = copy_of(fanout_rig, 0), copy_of(fanout_rig, 1)
+    held = model_of(fanout_rig.system, fanout_rig.topic).sow(FILTER)
     assert every.records == held
     assert some.records == {key: selected(body) for key, body in held.items()}
     assert all(every.kinds.values()), every.kinds
@@ -391,39 +392,40 @@ def test_killed_fanout_with_deltas(told: Fanout) -> None:
     assert some.kinds["empty"] == 0
 
 
-def test_switched_deltas(told: Fanout) -> None:
+def test_switched_deltas(fanout_rig: Fanout) -> None:
     """Deltas may come and go, for readers hold the same records; with another filter they would not."""
-    told.system.write(told.topic, {"id": 1, "region": "north"})
-    told.system.wait_settled(told.query.url, told.topic)
-    text = told.system.config.read_text()
+    fanout_rig.system.write(fanout_rig.topic, {"id": 1, "region": "north"})
+    fanout_rig.system.wait_settled(fanout_rig.query.url, fanout_rig.topic)
+    text = fanout_rig.system.config.read_text()
     for number, switch in enumerate(("false", "true")):
-        told.system.config.write_text(text.replace("delta: true", f"delta: {switch}", 1))
-        told.fanout.start().wait_ready()
-        wait_for(lambda: copy_of(told, 0).kinds["sow"], "the load to be done")
-        told.system.write(
-            told.topic, *({"id": 1, "region": "north", "qty": 2 * number + n} for n in range(2))
+        fanout_rig.system.config.write_text(text.replace("delta: true", f"delta: {switch}", 1))
+        fanout_rig.fanout.start().wait_ready()
+        wait_for(lambda: copy_of(fanout_rig, 0).kinds["sow"], "the load to be done")
+        fanout_rig.system.write(
+            fanout_rig.topic, *({"id": 1, "region": "north", "qty": 2 * number + n} for n in range(2))
         )
         wait_for(
-            lambda most=2 * number + 1: copy_of(told, 0).kinds["publish"] > most, "the changes to be written"
+            lambda most=2 * number + 1: copy_of(fanout_rig, 0).kinds["publish"] > most,
+            "the changes to be written",
         )
-        told.fanout.stop()
-    told.system.config.write_text(text.replace("north", "south"))
-    told.fanout.start()
-    wait_for(lambda: "written with another filter" in told.fanout.log, "the fanout to stop")
-    assert http_status(f"{told.fanout.url}/readyz") == 503
-    copy = copy_of(told, 0)
-    assert copy.records == model_of(told.system, told.topic).sow(FILTER)
+        fanout_rig.fanout.stop()
+    fanout_rig.system.config.write_text(text.replace("north", "south"))
+    fanout_rig.fanout.start()
+    wait_for(lambda: "written with another filter" in fanout_rig.fanout.log, "the fanout to stop")
+    assert http_status(f"{fanout_rig.fanout.url}/readyz") == 503
+    copy = copy_of(fanout_rig, 0)
+    assert copy.records == model_of(fanout_rig.system, fanout_rig.topic).sow(FILTER)
     assert copy.kinds["delta"] == 2
 
 
-def test_deltas_are_never_compacted(told: Fanout) -> None:
+def test_deltas_are_never_compacted(fanout_rig: Fanout) -> None:
     """The last delta of a record is not the record: where they are written, everything is kept."""
-    admin = AdminClient({"bootstrap.servers": told.system.kafka})
+    admin = AdminClient({"bootstrap.servers": fanout_rig.system.kafka})
     compact = [ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)]
-    change = ConfigResource(ResourceType.TOPIC, told.output, incremental_configs=compact)
+    change = ConfigResource(ResourceType.TOPIC, fanout_rig.output, incremental_configs=compact)
     admin.incremental_alter_configs([change])[change].result()
-    told.fanout.start().wait_ready()
-    topic = ConfigResource(ResourceType.TOPIC, told.output)
+    fanout_rig.fanout.start().wait_ready()
+    topic = ConfigResource(ResourceType.TOPIC, fanout_rig.output)
     settings = admin.describe_configs([topic])[topic].result()
     assert settings["cleanup.policy"].value == "delete"
     assert {settings[name].value for name in ("retention.ms", "retention.bytes")} == {"-1"}

@@ -64,8 +64,8 @@ def test_subscriptions_wait_for_the_end_of_a_group(served: Served) -> None:
     assert "heartbeat" in {message["command"] for message in messages[begin:end]}
     publishes = [message for message in messages if message["command"] == "publish"]
     for sub_id in ("live", "replay"):
-        told = [m["data"]["n"] for m in publishes if sub_id in m["sids"] and m["data"]["n"] < 100]
-        assert told == list(range(100))
+        received = [m["data"]["n"] for m in publishes if sub_id in m["sids"] and m["data"]["n"] < 100]
+        assert received == list(range(100))
     page = {m["data"]["id"]: m["data"]["n"] for m in publishes if m["sids"] == ["page"]}
     assert {id: n for id, n in page.items() if id in (1, 2)} == {1: 91, 2: 92}
 

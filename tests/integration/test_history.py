@@ -37,7 +37,7 @@ class Moment:
 
     at: datetime
     found: list[list[Json]]
-    place: str
+    bookmark: str
     """The bookmark of that time."""
 
 
@@ -125,35 +125,35 @@ def bare(found: list[Json]) -> list[Json]:
     return [{name: one[name] for name in one if name not in ("updated_at", "timestamp")} for one in found]
 
 
-def test_what_is_found_at_a_place_is_what_was_found_there(
+def test_what_is_found_at_a_position_is_what_was_found_there(
     client: Wire, served: Served, moments: list[Moment]
 ) -> None:
     """A bookmark that a client has kept names the instant exactly, over each API."""
     topic = served["sales"]
     for moment in moments:
         for query, found in zip(QUERIES, moment.found, strict=True):
-            assert bare(answer(client, topic, query, moment.place)) == bare(found)
+            assert bare(answer(client, topic, query, moment.bookmark)) == bare(found)
     oldest = moments[0]
     bodies = [record["data"] for record in oldest.found[0] if "data" in record]
-    url = f"{served.query.url}/v1/topics/{topic.name}/sow?order_by=/id&bookmark={oldest.place}"
+    url = f"{served.query.url}/v1/topics/{topic.name}/sow?order_by=/id&bookmark={oldest.bookmark}"
     lines = http_text(url, b"").splitlines()
     assert [json.loads(line)["data"] for line in lines] == bodies
     with Client(served.query.url) as library:
-        messages = list(library.sow(topic.name, order_by="/id", bookmark=oldest.place))
+        messages = list(library.sow(topic.name, order_by="/id", bookmark=oldest.bookmark))
         assert [message.data for message in messages if message.command == "sow"] == bodies
-        assert {message.bookmark for message in messages if message.bookmark} == {oldest.place}
-    [road, *_] = json.loads(http_text(url.replace("/sow?", "/explain?"), b""))["access_paths"]
-    assert road["records"] >= 0
+        assert {message.bookmark for message in messages if message.bookmark} == {oldest.bookmark}
+    [access_path, *_] = json.loads(http_text(url.replace("/sow?", "/explain?"), b""))["access_paths"]
+    assert access_path["records"] >= 0
 
 
-def test_a_place_needs_no_history_but_the_changes_since(client: Wire, served: Served) -> None:
+def test_a_position_needs_no_history_but_the_changes_since(client: Wire, served: Served) -> None:
     """Without a history the changes that are kept for subscribers tell it; a place that is gone has expired."""
     plain = served["plain"]
     plain.write({"id": "place", "n": 1})
     client.send("sow", topic=plain.name)
-    place = client.group()[-1]["bookmark"]
+    bookmark = client.group()[-1]["bookmark"]
     plain.write({"id": "place", "n": 2}, {"id": "more"})
-    client.send("sow", topic=plain.name, filter="/id = 'place'", bookmark=place)
+    client.send("sow", topic=plain.name, filter="/id = 'place'", bookmark=bookmark)
     assert [one["data"] for one in client.group()[1]["records"]] == [{"id": "place", "n": 1}]
     for bookmark, reason in [("epoch", "invalid bookmark"), (f"{plain.name}:0@9/1", "invalid bookmark")]:
         assert client.fail("sow", topic=plain.name, bookmark=bookmark)["reason"] == reason
@@ -182,15 +182,18 @@ def test_the_same_over_http(served: Served, moments: list[Moment]) -> None:
         assert [json.loads(line) for line in text.splitlines()] == moment.found[1][:-2]
 
 
-def test_explain_names_the_road_to_what_has_changed(
+def test_explain_names_the_access_path_to_what_has_changed(
     client: Wire, served: Served, moments: list[Moment]
 ) -> None:
-    """Beside the road to the records that are as they were."""
+    """Next to the access path to the records that are as they were."""
     client.send("explain", topic=served["sales"].name, filter="/qty > 5", bookmark=format_time(moments[0].at))
-    roads = client.receive()["access_paths"]
-    assert [road["access_path"] for road in roads] == ["memo index", "history"]
-    assert sum(road["records"] for road in roads) == moments[0].found[1][-1]["topic_matches"]
-    assert sum(road["matches"] for road in roads) == moments[0].found[1][-1]["matches"]
+    access_paths = client.receive()["access_paths"]
+    assert [access_path["access_path"] for access_path in access_paths] == ["memo index", "history"]
+    assert (
+        sum(access_path["records"] for access_path in access_paths)
+        == moments[0].found[1][-1]["topic_matches"]
+    )
+    assert sum(access_path["matches"] for access_path in access_paths) == moments[0].found[1][-1]["matches"]
 
 
 def test_a_topic_without_a_history_says_so(client: Wire, served: Served) -> None:
@@ -225,7 +228,7 @@ def test_what_lies_before_the_window_is_an_error(client: Wire, served: Served) -
 
 
 def test_a_restart_does_not_change_the_past(served: Served, moments: list[Moment]) -> None:
-    """A query service that has read the changes topic anew answers as before."""
+    """A query service that has read the changes topic again answers as before."""
     served.query.kill()
     served.query.start().wait_ready()
     with wire(served.query.url) as client:

@@ -105,13 +105,15 @@ def test_select_over_http(served: Served) -> None:
 
 
 def test_explain_over_http(served: Served) -> None:
-    """The road of a query, and what it would find there, without a record."""
+    """The access path of a query, and what it would find there, without a record."""
     status, answer, _ = ask(f"{served.url}/v1/topics/{served.topic}/explain", b'{"filter": "/id > 6"}')
-    said: Json = json.loads(answer)
-    (road,) = said["access_paths"]
+    message: Json = json.loads(answer)
+    (access_path,) = message["access_paths"]
     assert status == 200
-    assert said["bookmark"].startswith(served.topic.replace("/", ".") + ":0@")
-    assert [road[name] for name in ("topic", "access_path", "index", "records", "candidates", "matches")] == [
+    assert message["bookmark"].startswith(served.topic.replace("/", ".") + ":0@")
+    assert [
+        access_path[name] for name in ("topic", "access_path", "index", "records", "candidates", "matches")
+    ] == [
         served.topic,
         "memo index",
         "/id",
@@ -208,8 +210,8 @@ def test_metrics(served: Served) -> None:
     assert time.time() - 3600 < newest < time.time() + 60
     assert 1 <= materializer.metric("sowline_append_to_emit_seconds_count") <= 10
     assert materializer.metric("sowline_append_to_emit_seconds_sum") < 600
-    told = query.metric("sowline_append_to_delivery_seconds_count")
-    assert (told > 0) == (query.metric("sowline_replica_changes_total") > 0)
+    received = query.metric("sowline_append_to_delivery_seconds_count")
+    assert (received > 0) == (query.metric("sowline_replica_changes_total") > 0)
     for service in (materializer, query, fanout):
         for _ in range(3):
             assert "# HELP sowline_" in http_text(f"{service.url}/metrics")

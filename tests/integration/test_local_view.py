@@ -81,7 +81,7 @@ class Follower:
 
     def __init__(self) -> None:
         self.records: dict[str, Any] = {}
-        self.told: list[tuple[Any, ...]] = []
+        self.received: list[tuple[Any, ...]] = []
         self.callbacks: dict[str, Any] = {
             "on_insert": self._insert,
             "on_update": self._update,
@@ -91,16 +91,16 @@ class Follower:
     def _insert(self, key: str, record: Any) -> None:
         assert key not in self.records
         self.records[key] = record
-        self.told.append(("insert", record.get("id", record)))
+        self.received.append(("insert", record.get("id", record)))
 
     def _update(self, key: str, record: Any, before: Any) -> None:
         assert self.records[key] == before != record
         self.records[key] = record
-        self.told.append(("update", before, record))
+        self.received.append(("update", before, record))
 
     def _remove(self, key: str, record: Any, reason: str) -> None:
         assert self.records.pop(key) == record
-        self.told.append(("remove", record, reason))
+        self.received.append(("remove", record, reason))
 
 
 def ids(view: RecordView) -> list[Any]:
@@ -140,18 +140,18 @@ def test_a_view_follows_what_is_published(served: Served) -> None:
             view.wait_for(lambda view: ids(view) == [2], SECONDS_MAX)
             assert follower.records == view
             assert view.saved().bookmark.startswith(f"{topic}:0@")
-        assert follower.told[:1] == [("insert", 1)]
+        assert follower.received[:1] == [("insert", 1)]
         changed = {"id": 1, "qty": 10, "text": "é", "n": 12345678901234567890}
-        assert ("update", {"id": 1, "qty": 10}, changed) in follower.told
-        assert follower.told.count(("remove", changed, "deleted")) == 1
-        assert ("remove", {"id": 3, "qty": 20.5}, "match") in follower.told
+        assert ("update", {"id": 1, "qty": 10}, changed) in follower.received
+        assert follower.received.count(("remove", changed, "deleted")) == 1
+        assert ("remove", {"id": 3, "qty": 20.5}, "match") in follower.received
         assert ids(view) == [2]
         with pytest.raises(SowlineError, match="closed"):
             view.wait_for(lambda view: not view)
 
 
 def test_the_example_of_the_page(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever copies it sees the record."""
+    """Anyone who copies it sees the record."""
     found = re.search(
         r"^## A local view$.*?^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE
     )
@@ -179,7 +179,7 @@ def test_refusals_are_raised_by_entering(served: Served) -> None:
 
 
 def test_views_outlive_their_service(served: Served, running: Service) -> None:
-    """Killed amid changes and started again, twice: every kind of view ends as what a query finds, in its order."""
+    """Killed during changes and started again, twice: every kind of view ends as what a query finds, in its order."""
     topic, seed = served.names["killed"], new_seed()
     with Client(served.url) as client:
         followers = [Follower() for _ in READINGS]
@@ -237,7 +237,7 @@ def test_a_saved_copy_is_gone_on_from(served: Served) -> None:
             again.wait_for(lambda again: ids(again) == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10], SECONDS_MAX)
             again.wait_for(lambda again: again.saved().bookmark != saved.bookmark, SECONDS_MAX)
             wait_until_equal(again, found(client, topic, {}))
-            assert sorted(told[0] for told in follower.told) == ["insert", "remove", "update"]
+            assert sorted(received[0] for received in follower.received) == ["insert", "remove", "update"]
 
 
 def test_views_of_one_client_share_messages(served: Served) -> None:
@@ -268,7 +268,7 @@ def test_a_view_is_replaced(served: Served) -> None:
         assert ids(view) == [0, 3, 6]
         view.replace(filter="/b = 1 OR /id = 3")
         assert ids(view) == [1, 3, 4, 7]
-        assert sorted(told[0] for told in follower.told) == ["insert"] * 6 + ["remove"] * 2
+        assert sorted(received[0] for received in follower.received) == ["insert"] * 6 + ["remove"] * 2
         with pytest.raises(SowlineError) as error:
             view.replace(filter="/b =")
         assert error.value.reason == "bad filter"
@@ -292,7 +292,7 @@ def test_a_view_is_replaced(served: Served) -> None:
         assert ids(page) == [6]
 
 
-def test_views_are_replaced_amid_changes_and_lost_connections(served: Served, running: Service) -> None:
+def test_views_are_replaced_during_changes_and_lost_connections(served: Served, running: Service) -> None:
     """However often, and wherever the service is killed: in the end each shows what was asked for last."""
     topic, seed = served.names["replaced"], new_seed()
     dice = random.Random(seed)
@@ -382,12 +382,12 @@ def test_callbacks_may_use_the_client(served: Served) -> None:
 
 
 def test_closing_the_client_ends_its_views(served: Served) -> None:
-    """Also one that is amid a callback, and those who wait for one."""
-    amid, go_on = threading.Event(), threading.Event()
+    """Also one that is during a callback, and those who wait for one."""
+    during, go_on = threading.Event(), threading.Event()
     failed: list[BaseException | None] = []
 
     def hold(*_: object) -> None:
-        amid.set()
+        during.set()
         go_on.wait(SECONDS_MAX)
 
     client = Client(served.url)
@@ -405,7 +405,7 @@ def test_closing_the_client_ends_its_views(served: Served) -> None:
     waiting = threading.Thread(target=wait)
     waiting.start()
     served.system.write(served.names["callbacks"], {"id": 77})
-    assert amid.wait(SECONDS_MAX)
+    assert during.wait(SECONDS_MAX)
     client.close()
     waiting.join(SECONDS_MAX)
     go_on.set()
@@ -419,7 +419,7 @@ def test_closing_the_client_ends_its_views(served: Served) -> None:
 
 
 def test_a_callback_that_ends_the_program_ends_its_view(served: Served) -> None:
-    """As far as that can be done from its thread; whoever waits is told."""
+    """As far as that can be done from its thread; anyone who waits is told."""
     topic = served.names["async"]
 
     def leave(*_: object) -> None:

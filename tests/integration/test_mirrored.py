@@ -39,10 +39,10 @@ def write_misplaced(rig: Rig, start: int) -> None:
 
 def write_origin(rig: Rig, origin: str, id: int) -> None:
     """Write a record to the partition that it belongs in, with an origin in another partition."""
-    place = partition_of(str(id), PARTITIONS)
+    location = partition_of(str(id), PARTITIONS)
     producer = exact_producer(rig.settings.kafka_client)
-    header = ("sow.origin", origin.format(1 - place).encode())
-    producer.produce(rig.topic.log, orjson.dumps({"id": id}), None, place, headers=[header])
+    header = ("sow.origin", origin.format(1 - location).encode())
+    producer.produce(rig.topic.log, orjson.dumps({"id": id}), None, location, headers=[header])
     assert producer.flush(SECONDS_MAX) == 0
 
 
@@ -95,7 +95,7 @@ def test_a_log_mirrored_with_its_headers_is_applied_once(rig: Rig, kafka: str, t
 
 
 def test_a_log_that_is_replaced_by_its_own_mirror(rig: Rig, kafka: str, tmp_path: Path) -> None:
-    """The new log has another id: an era begins, the origins of before count no more, and nothing is lost."""
+    """The new log has another id: an era begins, the previous origins count no more, and nothing is lost."""
     write_misplaced(rig, 0)
     rig.work()
     kept = made(kafka, f"{rig.name}-kept", tmp_path / "kept")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.load import new_seed
-from tests.integration.served import Served, ServedTopic, beside_bookmarks, live, query, serve
+from tests.integration.served import Served, ServedTopic, live, query, serve, without_bookmarks
 from tests.integration.services import positions_of
 from tests.integration.wire import Json, Wire, laid_over, wire
 
@@ -64,7 +64,7 @@ def test_the_buyer_moves_to_london(client: Wire, other: Wire, buyer: ServedTopic
         record["sow_key"],
         LONDON,
     ]
-    assert beside_bookmarks([message]) == [buyer.told("oof", ["s"], LONDON, reason="match")]
+    assert without_bookmarks([message]) == [buyer.message_to("oof", ["s"], LONDON, reason="match")]
     assert other.heartbeat() == []
     assert query(client, buyer, AT_NEW_YORK) == []
 
@@ -74,7 +74,7 @@ def test_the_buyer_is_deleted(client: Wire, buyer: ServedTopic) -> None:
     client.send("sow_and_subscribe", topic=buyer.name, sub_id="s", filter=AT_NEW_YORK, options="oof")
     assert client.group()[-1]["records"] == 1
     buyer.delete(NEW_YORK)
-    assert live(client) == [buyer.told("oof", ["s"], NEW_YORK, reason="deleted")]
+    assert live(client) == [buyer.message_to("oof", ["s"], NEW_YORK, reason="deleted")]
 
 
 def test_nothing_more_until_the_buyer_is_back(client: Wire, buyer: ServedTopic) -> None:
@@ -85,18 +85,18 @@ def test_nothing_more_until_the_buyer_is_back(client: Wire, buyer: ServedTopic) 
     buyer.write({"buyer": {"id": 100, "loc": "TK"}})
     buyer.merge({"buyer": {"id": 100, "name": "Adam"}})
     buyer.merge({"buyer": {"id": 100, "loc": "LN"}})
-    assert live(client) == [buyer.told("oof", ["s"], LONDON, reason="match")]
+    assert live(client) == [buyer.message_to("oof", ["s"], LONDON, reason="match")]
     buyer.merge({"buyer": {"id": 100, "loc": "NY"}})
     back = {"buyer": {"id": 100, "loc": "NY", "name": "Adam"}}
-    assert live(client) == [buyer.told("publish", ["s"], back)]
+    assert live(client) == [buyer.message_to("publish", ["s"], back)]
     buyer.write(LONDON)
     buyer.delete(LONDON)
-    assert live(client) == [buyer.told("oof", ["s"], LONDON, reason="match")]
+    assert live(client) == [buyer.message_to("oof", ["s"], LONDON, reason="match")]
     buyer.write(NEW_YORK)
     buyer.delete(NEW_YORK)
     assert live(client) == [
-        buyer.told("publish", ["s"], NEW_YORK),
-        buyer.told("oof", ["s"], NEW_YORK, reason="deleted"),
+        buyer.message_to("publish", ["s"], NEW_YORK),
+        buyer.message_to("oof", ["s"], NEW_YORK, reason="deleted"),
     ]
 
 
@@ -112,9 +112,9 @@ def test_the_body_tells_what_became_of_an_order(client: Wire, records: ServedTop
     for order, status in zip(orders, ("completed", "cancelled", "open"), strict=True):
         records.write(order | {"status": status})
     assert live(client) == [
-        records.told("oof", ["s"], orders[0] | {"status": "completed"}, reason="match"),
-        records.told("oof", ["s"], orders[1] | {"status": "cancelled"}, reason="match"),
-        records.told("publish", ["s"], orders[2]),
+        records.message_to("oof", ["s"], orders[0] | {"status": "completed"}, reason="match"),
+        records.message_to("oof", ["s"], orders[1] | {"status": "cancelled"}, reason="match"),
+        records.message_to("publish", ["s"], orders[2]),
     ]
 
 
@@ -127,7 +127,7 @@ def test_a_delta_publish_tells_the_merged_record(client: Wire, records: ServedTo
     client.group()
     records.merge({"id": 1, "status": "filled", "legs": {"far": 3}})
     filled = {"id": 1, "status": "filled", "qty": 10, "legs": {"near": 1, "far": 3}}
-    assert live(client) == [records.told("oof", ["s"], filled, reason="match")]
+    assert live(client) == [records.message_to("oof", ["s"], filled, reason="match")]
 
 
 def test_a_record_that_comes_back_is_whole(client: Wire, records: ServedTopic) -> None:
@@ -139,9 +139,9 @@ def test_a_record_that_comes_back_is_whole(client: Wire, records: ServedTopic) -
     client.group()
     records.merge({"id": 1, "status": "held"}, {"id": 1, "status": "open"}, {"id": 1, "qty": 11})
     assert live(client) == [
-        records.told("oof", ["s"], {"id": 1, "status": "held", "qty": 10}, reason="match"),
-        records.told("publish", ["s"], {"id": 1, "status": "open", "qty": 10}),
-        records.told("publish", ["s"], {"id": 1, "qty": 11}, delta=True),
+        records.message_to("oof", ["s"], {"id": 1, "status": "held", "qty": 10}, reason="match"),
+        records.message_to("publish", ["s"], {"id": 1, "status": "open", "qty": 10}),
+        records.message_to("publish", ["s"], {"id": 1, "qty": 11}, delta=True),
     ]
 
 
@@ -154,10 +154,10 @@ def test_what_never_matched_does_not_leave(client: Wire, records: ServedTopic) -
     records.delete({"id": 1}, {"id": 3}, {"id": 4})
     assert client.heartbeat() == []
     records.clear()
-    assert live(client) == [records.told("oof", ["s"], {"id": 2, "status": "open"}, reason="deleted")]
+    assert live(client) == [records.message_to("oof", ["s"], {"id": 2, "status": "open"}, reason="deleted")]
 
 
-def test_every_deleted_record_is_told(client: Wire, records: ServedTopic) -> None:
+def test_every_deleted_record_is_sent(client: Wire, records: ServedTopic) -> None:
     """Of a delete that takes many records away, those that matched, each with its own body."""
     held = [{"id": id, "status": "open" if id % 2 else "held"} for id in range(10)]
     records.write(*held)
@@ -165,7 +165,7 @@ def test_every_deleted_record_is_told(client: Wire, records: ServedTopic) -> Non
     client.group()
     records.clear()
     left = sorted(live(client), key=lambda message: message["data"]["id"])
-    assert left == [records.told("oof", ["s"], record, reason="deleted") for record in held[1::2]]
+    assert left == [records.message_to("oof", ["s"], record, reason="deleted") for record in held[1::2]]
 
 
 def test_out_of_a_page(client: Wire, records: ServedTopic) -> None:
@@ -177,8 +177,8 @@ def test_out_of_a_page(client: Wire, records: ServedTopic) -> None:
     client.group()
     records.write({"id": 1, "qty": 10})
     assert live(client) == [
-        records.told("oof", ["s"], {"id": 3, "qty": 30}, reason="match", more=True),
-        records.told("publish", ["s"], {"id": 1, "qty": 10}),
+        records.message_to("oof", ["s"], {"id": 3, "qty": 30}, reason="match", more=True),
+        records.message_to("publish", ["s"], {"id": 1, "qty": 10}),
     ]
 
 
@@ -190,8 +190,8 @@ def test_without_a_query(client: Wire, records: ServedTopic) -> None:
     records.merge({"id": 1, "status": "closed"})
     records.delete({"id": 2})
     assert live(client) == [
-        records.told("oof", ["s"], {"id": 1, "status": "closed", "qty": 1}, reason="match"),
-        records.told("oof", ["s"], {"id": 2, "status": "open", "qty": 2}, reason="deleted"),
+        records.message_to("oof", ["s"], {"id": 1, "status": "closed", "qty": 1}, reason="match"),
+        records.message_to("oof", ["s"], {"id": 2, "status": "open", "qty": 2}, reason="deleted"),
     ]
 
 
@@ -199,7 +199,7 @@ def test_without_a_query(client: Wire, records: ServedTopic) -> None:
 def test_coming_back_with_a_bookmark(
     client: Wire, other: Wire, records: ServedTopic, served: Served, command: str
 ) -> None:
-    """Who was away is told the same, with the same bodies, as whoever stayed."""
+    """Who was away is told the same, with the same bodies, as anyone who stayed."""
     held = [{"id": id, "status": "open", "qty": id} for id in (1, 2, 3)]
     records.write(*held)
     about: Json = {"topic": records.name, "sub_id": "s", "filter": "/status='open'", "options": "oof"}
@@ -219,12 +219,12 @@ def test_coming_back_with_a_bookmark(
     other.send(command, bookmark=laid_over(seen), **about)
     assert other.receive_until(lambda m: m["bookmark"] == missed[-1]["bookmark"]) == missed
     assert other.heartbeat() == []
-    assert beside_bookmarks(missed) == [
-        records.told("oof", ["s"], {"id": 1, "status": "closed", "qty": 1}, reason="match"),
-        records.told("oof", ["s"], held[1], reason="deleted"),
-        records.told("oof", ["s"], {"id": 3, "status": "held"}, reason="match"),
-        records.told("publish", ["s"], {"id": 3, "status": "open"}),
-        records.told("oof", ["s"], {"id": 3, "status": "open"}, reason="deleted"),
+    assert without_bookmarks(missed) == [
+        records.message_to("oof", ["s"], {"id": 1, "status": "closed", "qty": 1}, reason="match"),
+        records.message_to("oof", ["s"], held[1], reason="deleted"),
+        records.message_to("oof", ["s"], {"id": 3, "status": "held"}, reason="match"),
+        records.message_to("publish", ["s"], {"id": 3, "status": "open"}),
+        records.message_to("oof", ["s"], {"id": 3, "status": "open"}, reason="deleted"),
     ]
 
 
@@ -236,7 +236,7 @@ def interval(client: Wire) -> list[Json]:
 
     Its messages but the last have to say that there is more.
     """
-    messages = beside_bookmarks(client.receive_until(lambda message: "more" not in message))
+    messages = without_bookmarks(client.receive_until(lambda message: "more" not in message))
     assert all(message.pop("more") for message in messages[:-1])
     return sorted(messages, key=lambda message: message["data"]["id"])
 
@@ -269,34 +269,36 @@ def test_updated_and_out_in_one_interval(
 ) -> None:
     """The body is the record as the subscriber has received it, not as it was or became within the interval."""
     open_records.send(*(("publish", OPEN_RECORD | {"qty": qty}) for qty in updates), leave)
-    assert interval(client) == [open_records.told("oof", ["s"], OPEN_RECORD, reason=reason)]
+    assert interval(client) == [open_records.message_to("oof", ["s"], OPEN_RECORD, reason=reason)]
 
 
-def test_what_an_earlier_interval_told_is_received(client: Wire, open_records: ServedTopic) -> None:
+def test_what_an_earlier_interval_sent_is_received(client: Wire, open_records: ServedTopic) -> None:
     """An interval begins with what the one before it has told, be it of an update or of a new record."""
     open_records.merge({"id": 1, "qty": 2}, {"id": 2, "status": "open"})
-    told = [OPEN_RECORD | {"qty": 2}, {"id": 2, "status": "open"}]
-    assert interval(client) == [open_records.told("publish", ["s"], record) for record in told]
+    message_to = [OPEN_RECORD | {"qty": 2}, {"id": 2, "status": "open"}]
+    assert interval(client) == [open_records.message_to("publish", ["s"], record) for record in message_to]
     open_records.merge(
         {"id": 1, "qty": 3},
         {"id": 2, "qty": 4},
         {"id": 1, "status": "closed"},
         {"id": 2, "status": "closed"},
     )
-    assert interval(client) == [open_records.told("oof", ["s"], record, reason="match") for record in told]
+    assert interval(client) == [
+        open_records.message_to("oof", ["s"], record, reason="match") for record in message_to
+    ]
 
 
 def test_out_and_back_in_one_interval(client: Wire, open_records: ServedTopic) -> None:
     """Only the state at the end is told."""
     open_records.merge({"id": 1, "status": "closed"}, {"id": 1, "status": "open", "qty": 2})
-    assert interval(client) == [open_records.told("publish", ["s"], OPEN_RECORD | {"qty": 2})]
+    assert interval(client) == [open_records.message_to("publish", ["s"], OPEN_RECORD | {"qty": 2})]
 
 
 def test_deleted_and_new_in_one_interval(client: Wire, open_records: ServedTopic) -> None:
     """It is as if the record had never been away."""
     new = {"id": 1, "status": "open", "price": 7}
     open_records.send(("sow_delete", {"id": 1}), ("publish", new))
-    assert interval(client) == [open_records.told("publish", ["s"], new)]
+    assert interval(client) == [open_records.message_to("publish", ["s"], new)]
 
 
 def test_out_and_back_and_out_in_one_interval(client: Wire, open_records: ServedTopic) -> None:
@@ -306,7 +308,7 @@ def test_out_and_back_and_out_in_one_interval(client: Wire, open_records: Served
         ("delta_publish", {"id": 1, "status": "open", "qty": 2}),
         ("sow_delete", {"id": 1}),
     )
-    assert interval(client) == [open_records.told("oof", ["s"], OPEN_RECORD, reason="deleted")]
+    assert interval(client) == [open_records.message_to("oof", ["s"], OPEN_RECORD, reason="deleted")]
 
 
 def test_in_and_out_in_one_interval(client: Wire, open_records: ServedTopic) -> None:
@@ -318,9 +320,9 @@ def test_in_and_out_in_one_interval(client: Wire, open_records: ServedTopic) -> 
         ("sow_delete", {"id": 3}),
         ("publish", OPEN_RECORD),
     )
-    assert interval(client) == [open_records.told("publish", ["s"], OPEN_RECORD)]
+    assert interval(client) == [open_records.message_to("publish", ["s"], OPEN_RECORD)]
     open_records.write(OPEN_RECORD)
-    assert interval(client) == [open_records.told("publish", ["s"], OPEN_RECORD)]
+    assert interval(client) == [open_records.message_to("publish", ["s"], OPEN_RECORD)]
 
 
 def test_out_and_back_of_a_delta_subscription(client: Wire, records: ServedTopic) -> None:
@@ -335,9 +337,9 @@ def test_out_and_back_of_a_delta_subscription(client: Wire, records: ServedTopic
     )
     client.group()
     records.merge({"id": 1, "status": "closed"}, {"id": 1, "status": "open"}, {"id": 1, "qty": 2})
-    assert interval(client) == [records.told("publish", ["s"], OPEN_RECORD | {"qty": 2})]
+    assert interval(client) == [records.message_to("publish", ["s"], OPEN_RECORD | {"qty": 2})]
     records.merge({"id": 1, "qty": 3}, {"id": 1, "status": "closed"})
-    assert interval(client) == [records.told("oof", ["s"], OPEN_RECORD | {"qty": 2}, reason="match")]
+    assert interval(client) == [records.message_to("oof", ["s"], OPEN_RECORD | {"qty": 2}, reason="match")]
 
 
 def test_the_group_is_not_conflated(client: Wire, records: ServedTopic) -> None:
@@ -360,9 +362,9 @@ def test_no_conflation(client: Wire, records: ServedTopic) -> None:
     records.delete({"id": 1})
     both = ["none", "without"]
     assert live(client) == [
-        records.told("publish", both, OPEN_RECORD),
-        records.told("publish", both, OPEN_RECORD),
-        records.told("oof", both, OPEN_RECORD, reason="deleted"),
+        records.message_to("publish", both, OPEN_RECORD),
+        records.message_to("publish", both, OPEN_RECORD),
+        records.message_to("oof", both, OPEN_RECORD, reason="deleted"),
     ]
 
 
@@ -374,7 +376,7 @@ def test_conflation_as_the_client_reads(client: Wire, records: ServedTopic) -> N
     messages = client.receive_until(lambda message: message["data"]["qty"] == 99)
     quantities = [message["data"]["qty"] for message in messages]
     assert quantities == sorted(set(quantities))
-    assert beside_bookmarks(messages[-1:]) == [records.told("publish", ["s"], {"id": 1, "qty": 99})]
+    assert without_bookmarks(messages[-1:]) == [records.message_to("publish", ["s"], {"id": 1, "qty": 99})]
 
 
 def test_one_message_per_customer(client: Wire, records: ServedTopic) -> None:
@@ -385,7 +387,7 @@ def test_one_message_per_customer(client: Wire, records: ServedTopic) -> None:
     customers = ["Patrick", "Smith", "Patrick", "Adam", "Smith", "Patrick"]
     records.write(*({"id": id, "customer": customer} for id, customer in enumerate(customers)))
     assert interval(client) == [
-        records.told("publish", ["s"], {"id": id, "customer": customers[id]}) for id in (3, 4, 5)
+        records.message_to("publish", ["s"], {"id": id, "customer": customers[id]}) for id in (3, 4, 5)
     ]
 
 
@@ -398,11 +400,11 @@ def test_the_time_of_the_first(client: Wire, other: Wire, records: ServedTopic) 
         records.write({"id": 1, "qty": qty})
     first, second, third = (message["timestamp"] for message in other.heartbeat())
     assert first < second < third
-    expected = records.told("publish", ["s"], {"id": 1, "qty": 2}, timestamp=first)
+    expected = records.message_to("publish", ["s"], {"id": 1, "qty": 2}, timestamp=first)
     assert interval(client) == [expected]
 
 
-def test_the_places_of_an_interval(client: Wire, other: Wire, served: Served) -> None:
+def test_the_positions_of_an_interval(client: Wire, other: Wire, served: Served) -> None:
     """All messages but the last carry the place before the interval, the last one the place after it, of the whole.
 
     Who comes back from within an interval is told all of it again; who comes back from its end, nothing of it.
@@ -425,7 +427,7 @@ def test_the_places_of_an_interval(client: Wire, other: Wire, served: Served) ->
     other.send("unsubscribe", sub_id="s")
     other.send("subscribe", bookmark=laid_over(messages), **about)
     records.write({"id": 4})
-    assert beside_bookmarks([other.receive()]) == [records.told("publish", ["s"], {"id": 4})]
+    assert without_bookmarks([other.receive()]) == [records.message_to("publish", ["s"], {"id": 4})]
 
 
 def test_coming_back_with_conflation(client: Wire, other: Wire, open_records: ServedTopic) -> None:
@@ -442,8 +444,8 @@ def test_coming_back_with_conflation(client: Wire, other: Wire, open_records: Se
     about: Json = {"topic": open_records.name, "sub_id": "s", "filter": "/status='open'"}
     other.send("subscribe", bookmark=bookmark, options="oof,conflation=1s", **about)
     assert interval(other) == [
-        open_records.told("oof", ["s"], OPEN_RECORD, reason="match"),
-        open_records.told("publish", ["s"], {"id": 3, "status": "open"}),
+        open_records.message_to("oof", ["s"], OPEN_RECORD, reason="match"),
+        open_records.message_to("publish", ["s"], {"id": 3, "status": "open"}),
     ]
 
 
@@ -457,7 +459,7 @@ def test_a_key_of_conflation_with_oof(client: Wire, records: ServedTopic) -> Non
     assert client.heartbeat() == []
     records.write({"id": 1, "qty": 1}, {"id": 2}, {"id": 1, "qty": 2})
     assert interval(client) == [
-        records.told("publish", ["s"], data) for data in ({"id": 1, "qty": 2}, {"id": 2})
+        records.message_to("publish", ["s"], data) for data in ({"id": 1, "qty": 2}, {"id": 2})
     ]
 
 
@@ -469,13 +471,13 @@ def test_a_page_with_conflation(client: Wire, records: ServedTopic) -> None:
     client.group()
     records.send(("publish", {"id": 1}), ("delta_publish", {"id": 2, "qty": 1}), ("sow_delete", {"id": 1}))
     assert interval(client) == [
-        records.told("publish", ["s"], {"id": 2, "qty": 1}),
-        records.told("publish", ["s"], {"id": 3, "qty": 0}),
+        records.message_to("publish", ["s"], {"id": 2, "qty": 1}),
+        records.message_to("publish", ["s"], {"id": 3, "qty": 0}),
     ]
     records.merge({"id": 3, "qty": 1}, {"id": 1})
     assert interval(client) == [
-        records.told("publish", ["s"], {"id": 1}),
-        records.told("oof", ["s"], {"id": 3, "qty": 0}, reason="match"),
+        records.message_to("publish", ["s"], {"id": 1}),
+        records.message_to("oof", ["s"], {"id": 3, "qty": 0}, reason="match"),
     ]
 
 
@@ -524,8 +526,8 @@ def test_from_interval_to_interval(
             if message["command"] == "oof":
                 assert message["data"] == view[message["sow_key"]]
             apply(view, message)
-        place = positions_of(step[-1]["bookmark"])[0]
-        while everything and everything[0][0] <= place:
+        position = positions_of(step[-1]["bookmark"])[0]
+        while everything and everything[0][0] <= position:
             apply(exact, everything.popleft()[1])
         assert view == exact
 
@@ -562,7 +564,7 @@ def test_filtering_in_the_gui(client: Wire, orders: ServedTopic) -> None:
     client.send("sow_and_subscribe", topic=orders.name, sub_id="s", filter='/Client="Adam"')
     assert rows(client.group()) == ADAMS
     orders.write(EVES, FILLED)
-    assert live(client) == [orders.told("publish", ["s"], FILLED)]
+    assert live(client) == [orders.message_to("publish", ["s"], FILLED)]
 
 
 def test_filtering_without_oof(client: Wire, orders: ServedTopic) -> None:
@@ -580,14 +582,14 @@ def test_filtering_with_oof(client: Wire, orders: ServedTopic) -> None:
     client.send("sow_and_subscribe", topic=orders.name, sub_id="s", filter=OPEN, options="oof")
     assert rows(client.group()) == ADAMS[:2]
     orders.write(FILLED)
-    assert live(client) == [orders.told("oof", ["s"], FILLED, reason="match")]
+    assert live(client) == [orders.message_to("oof", ["s"], FILLED, reason="match")]
     orders.merge({"Id": 1, "Price": 42})
     orders.merge({"Id": 1, "State": "Settled"})
     assert client.heartbeat() == []
     orders.merge({"Id": 1, "State": "Open"})
-    assert live(client) == [orders.told("publish", ["s"], ADAMS[0] | {"Price": 42})]
+    assert live(client) == [orders.message_to("publish", ["s"], ADAMS[0] | {"Price": 42})]
     orders.delete({"Id": 2}, {"Id": 3}, {"Id": 4})
-    assert live(client) == [orders.told("oof", ["s"], ADAMS[1], reason="deleted")]
+    assert live(client) == [orders.message_to("oof", ["s"], ADAMS[1], reason="deleted")]
 
 
 def test_the_group_is_the_same_with_oof(client: Wire, other: Wire, orders: ServedTopic) -> None:

@@ -83,11 +83,14 @@ def rig(kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     return rig
 
 
-def test_three_roads_print_one_dump(rig: Operated, capfd: pytest.CaptureFixture[str]) -> None:
+def test_three_recovery_sources_print_one_dump(rig: Operated, capfd: pytest.CaptureFixture[str]) -> None:
     """The local store, beside the worker that has it open, the changes, and the log: the same lines."""
     with rig.working() as worker:
         rig.settle(worker)
-        dumps = {road: rig.run(capfd, "dump", "--from", road) for road in ("store", "changes", "log")}
+        dumps = {
+            access_path: rig.run(capfd, "dump", "--from", access_path)
+            for access_path in ("store", "changes", "log")
+        }
         assert dumps["store"] == dumps["changes"] == dumps["log"]
         code, text = dumps["store"]
         assert code == 0
@@ -177,21 +180,21 @@ def backed_up(rig: Operated, capfd: pytest.CaptureFixture[str]) -> dict[str, Any
         assert code == 0, text
         rig.write(24)
         rig.settle(worker)
-    said: dict[str, Any] = json.loads(text)
-    return said
+    report: dict[str, Any] = json.loads(text)
+    return report
 
 
 def test_a_backup_goes_on_over_its_log(rig: Operated, capfd: pytest.CaptureFixture[str]) -> None:
     """Changes and local state are lost, and of the log all that the backup stands for: the state is what it was."""
-    said = backed_up(rig, capfd)
+    report = backed_up(rig, capfd)
     before = rig.states()
     code, text = rig.run(capfd, "restore", str(rig.directory / "b"))
     assert (code, "changes present" in text) == (1, True)
     lose_both(rig)
-    for partition, position in said["positions"].items():
+    for partition, position in report["positions"].items():
         rig.cut_log(int(partition), Position.parse(position).offset + 1)
     code, text = rig.run(capfd, "restore", str(rig.directory / "b"))
-    assert (code, json.loads(text)) == (0, said)
+    assert (code, json.loads(text)) == (0, report)
     assert rig.work().stopped == {}
     for partition, (records, checkpoint) in enumerate(before):
         now, head_now = rig.state(partition)
@@ -235,7 +238,7 @@ def test_a_backup_begins_an_era_over_another_log(
         with pytest.raises(KeyError):
             operate.main(other.arguments("restore", str(rig.directory / "b")), standalone_mode=False)
     stopped = other.work().stopped
-    assert "does not say where its changes stand" in stopped[other.place(0)]
+    assert "does not say where its changes stand" in stopped[other.topic_partition(0)]
     lose_changes(other)
     code, text = other.run(capfd, "restore", str(rig.directory / "b"))
     assert code == 0, text
@@ -305,7 +308,7 @@ class Watcher:
 def test_a_rebuilt_state_is_what_the_new_definition_makes_of_the_log(
     rig: Operated, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Live subscribers see every record go and come as it is now; whoever comes back with a bookmark, too."""
+    """Live subscribers see every record go and come as it is now; clients that come back with a bookmark, too."""
     rig.work()
     before = bodies(rig, rig.records())
     rig.arguments("dump")

@@ -37,13 +37,13 @@ def client(served: Served) -> Iterator[Wire]:
         yield client
 
 
-def told(messages: list[Json]) -> list[tuple[str, int]]:
+def summary(messages: list[Json]) -> list[tuple[str, int]]:
     """Return what is said of which record, in order."""
-    said: list[tuple[str, int]] = []
+    summaries: list[tuple[str, int]] = []
     for message in messages:
         records = message["records"] if message["command"] == "sow" else [message]
-        said += [(message["command"], record["data"]["id"]) for record in records if "data" in record]
-    return said
+        summaries += [(message["command"], record["data"]["id"]) for record in records if "data" in record]
+    return summaries
 
 
 def test_the_chapters_example(client: Wire, served: Served) -> None:
@@ -52,17 +52,17 @@ def test_the_chapters_example(client: Wire, served: Served) -> None:
     about: Json = {"topic": served["example"].name, "order_by": "/id", "top_n": 2, "skip_n": 1}
     client.send("sow_and_subscribe", sub_id="s", options="oof", **about)
     client.send("sow_and_subscribe", sub_id="without", **about)
-    assert told(client.group()) == [("sow", 2), ("sow", 5)]
-    assert told(client.group()) == [("sow", 2), ("sow", 5)]
+    assert summary(client.group()) == [("sow", 2), ("sow", 5)]
+    assert summary(client.group()) == [("sow", 2), ("sow", 5)]
     served["example"].write({"id": 4})
     messages = client.heartbeat()
-    assert told([m for m in messages if m["sids"] == ["s"]]) == [("oof", 5), ("publish", 4)]
-    assert told([m for m in messages if m["sids"] == ["without"]]) == [("publish", 4)]
+    assert summary([m for m in messages if m["sids"] == ["s"]]) == [("oof", 5), ("publish", 4)]
+    assert summary([m for m in messages if m["sids"] == ["without"]]) == [("publish", 4)]
     oof, publish = (m for m in messages if m["sids"] == ["s"])
     assert (oof["reason"], oof["more"]) == ("match", True)
     assert "more" not in publish
     client.send("sow", batch_size=2, **about)
-    assert told(client.group()) == [("sow", 2), ("sow", 4)]
+    assert summary(client.group()) == [("sow", 2), ("sow", 4)]
 
 
 def test_deletes_slide_the_window(client: Wire, served: Served) -> None:
@@ -71,7 +71,7 @@ def test_deletes_slide_the_window(client: Wire, served: Served) -> None:
     client.send(
         "sow_and_subscribe", topic=served["slide"].name, order_by="/id", top_n=2, skip_n=1, options="oof"
     )
-    assert told(client.group()) == [("sow", 2), ("sow", 3)]
+    assert summary(client.group()) == [("sow", 2), ("sow", 3)]
     for id, expected in (
         (2, [("oof", 2), ("publish", 4)]),
         (1, [("oof", 3), ("publish", 5)]),
@@ -83,7 +83,7 @@ def test_deletes_slide_the_window(client: Wire, served: Served) -> None:
     ):
         served["slide"].delete({"id": id})
         messages = client.heartbeat()
-        assert told(messages) == expected
+        assert summary(messages) == expected
         reasons = {m["data"]["id"]: m["reason"] for m in messages if m["command"] == "oof"}
         assert reasons == {gone: "deleted" if gone == id else "match" for gone in reasons}
 
@@ -94,7 +94,7 @@ def test_records_move(client: Wire, served: Served) -> None:
     client.send(
         "sow_and_subscribe", topic=served["stay"].name, order_by="/n DESC", top_n=2, skip_n=1, options="oof"
     )
-    assert told(client.group()) == [("sow", 3), ("sow", 2)]
+    assert summary(client.group()) == [("sow", 3), ("sow", 2)]
     for id, n, expected in (
         (3, 3.5, [("publish", 3)]),
         (0, 9, [("oof", 2), ("publish", 4)]),
@@ -102,7 +102,7 @@ def test_records_move(client: Wire, served: Served) -> None:
         (4, -1, [("oof", 4), ("publish", 2)]),
     ):
         served["stay"].write({"id": id, "n": n})
-        assert told(client.heartbeat()) == expected
+        assert summary(client.heartbeat()) == expected
 
 
 def test_clients_share_a_set(served: Served) -> None:
@@ -117,11 +117,11 @@ def test_clients_share_a_set(served: Served) -> None:
             assert served.query.metric("sowline_subscriptions_live") == live + 2
             served["shared"].write({"id": 2})
             served["shared"].write({"id": 1})
-            assert told(first.heartbeat()) == [("publish", 2), ("oof", 2), ("publish", 1)]
-            assert told(second.heartbeat()) == [("publish", 2)]
+            assert summary(first.heartbeat()) == [("publish", 2), ("oof", 2), ("publish", 1)]
+            assert summary(second.heartbeat()) == [("publish", 2)]
         wait_for(lambda: served.query.metric("sowline_subscriptions_live") == live + 1, "one to leave")
         served["shared"].write({"id": 0})
-        assert told(first.heartbeat()) == [("oof", 1), ("publish", 0)]
+        assert summary(first.heartbeat()) == [("oof", 1), ("publish", 0)]
     wait_for(lambda: served.query.metric("sowline_subscriptions_live") == live, "both to leave")
 
 
@@ -256,6 +256,6 @@ def test_views_are_what_a_query_shows(served: Served) -> None:
     model = model_of(served.system, served["random"].name)
     for watcher in crowd.all:
         watcher.check(model)
-        assert watcher.groups == 1, "whoever comes back with a bookmark is told the difference"
+        assert watcher.groups == 1, "anyone who comes back with a bookmark is told the difference"
     assert all(watcher.returns for watcher in crowd.coming)
     assert all(len(watcher.looks) > 5 for watcher in crowd.quick)

@@ -58,7 +58,7 @@ def write(rig: Rig, start: int, count: int) -> None:
 
 
 def lose_power(broker: LocalKafka, rig: Rig, endings: tuple[str, ...]) -> None:
-    """Kill the broker, cut the end of partition 0 of these topics, amid a batch, and start it again."""
+    """Kill the broker, cut the end of partition 0 of these topics, within a batch, and start it again."""
     broker.kill()
     for ending in endings:
         directory = broker.data_dir / "data" / f"{rig.topic.log}{ending}-0"
@@ -118,7 +118,7 @@ def is_level(rig: Rig, materializer: Materializer) -> bool:
     worker = materializer._worker
     positions = {} if worker is None else worker.statistics().positions
     ends = rig.cluster.ends(rig.topic.log, range(PARTITIONS))
-    found = {place[1]: Position.parse(text).offset + 1 for place, text in positions.items()}
+    found = {location[1]: Position.parse(text).offset + 1 for location, text in positions.items()}
     return found == ends
 
 

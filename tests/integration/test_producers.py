@@ -1,4 +1,4 @@
-"""Whoever writes the log, and however: the State of the World is the same."""
+"""No matter who writes the log, and how: the State of the World is the same."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ from tests.integration.changes import read_changes
 from tests.integration.load import check_all, model_of, new_seed
 from tests.integration.model import FILTERS, Body
 from tests.integration.producers.programs import PROGRAMS, SOURCES, Program
-from tests.integration.producers.records import History, Told, history, records, sow
+from tests.integration.producers.records import Delivered, History, history, records, sow
 from tests.integration.services import SECONDS_MAX, Service, System, headers_of, system, wait_for
 from tests.integration.wire import Json, Wire, wire
 
@@ -139,7 +139,7 @@ def test_delete_for_all_partitions(served: Served, kind: str, delete: Callable[[
     assert {message.partition() for message in forwards} == {0, 1, 3}
 
 
-def share_in_place(served: Served, name: str) -> float:
+def share_in_own_partition(served: Served, name: str) -> float:
     """Return which part of the records with a key was written to the partition that the key belongs in."""
     written = [message for message in served.system.read(name) if "sow.origin" not in headers_of(message)]
     keys = [(key.decode(), message.partition()) for message in written if (key := message.key())]
@@ -150,21 +150,21 @@ def read_live(client: Wire, served: Served, name: str, count: int) -> dict[str, 
     """Return what a subscriber is told of each record: so many messages, and whatever comes beyond them."""
     messages: list[Json] = [client.receive() for _ in range(count)]
     served.system.wait_settled(served.query.url, name)
-    told: dict[str, list[tuple[str, Body]]] = {}
+    received: dict[str, list[tuple[str, Body]]] = {}
     for message in [*messages, *client.heartbeat()]:
-        told.setdefault(str(message["data"]["id"]), []).append((message["command"], message["data"]))
-    return told
+        received.setdefault(str(message["data"]["id"]), []).append((message["command"], message["data"]))
+    return received
 
 
-def changes_told(served: Served, name: str) -> History:
+def changes_received(served: Served, name: str) -> History:
     """Return what the changes topic says of each record."""
-    told: History = {}
+    received: History = {}
     for event in read_changes(served.system, name)[0]:
         command, body = ("publish", event.body) if event.body is not None else ("oof", event.previous)
         assert body is not None
-        step = Told(command, body, event.about.get("correlation"))
-        told.setdefault(str(body["id"]), []).append(step)
-    return told
+        step = Delivered(command, body, event.about.get("correlation"))
+        received.setdefault(str(body["id"]), []).append(step)
+    return received
 
 
 @pytest.mark.parametrize(
@@ -183,9 +183,9 @@ def test_a_producer_that_knows_nothing_of_sowline(name: str, served: Served, tmp
         client.send("sow", topic=topic, batch_size=1000)
         found = [record["data"] for message in client.group()[1:-1] for record in message["records"]]
     assert {str(body["id"]): body for body in found} == sow(wanted)
-    assert changes_told(served, topic) == wanted
+    assert changes_received(served, topic) == wanted
     assert served.system.read(served.system.topic(topic).dead) == []
-    assert (share_in_place(served, topic) == 1) == program.in_place
+    assert (share_in_own_partition(served, topic) == 1) == program.is_partitioned
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)

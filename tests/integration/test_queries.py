@@ -308,7 +308,7 @@ def test_subscription_to_a_pattern_comes_back(client: Wire, served: Served) -> N
         )
 
 
-# roads
+# access paths
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_subscription_to_a_pattern_comes_back(client: Wire, served: Served) -> N
     ids=lambda given: given.get("access_path", ""),
 )
 def test_explain(client: Wire, served: Served, fields: Json, expected: Json) -> None:
-    """It says which road a query takes over which index, and how many records that left to look at."""
+    """It says which access path a query takes over which index, and how many records that left to look at."""
     asked = dict(fields)
     if "sow_keys" in asked:
         asked["sow_keys"] = [served.key("orders", id) for id in asked["sow_keys"]]
@@ -351,37 +351,39 @@ def test_explain(client: Wire, served: Served, fields: Json, expected: Json) -> 
     answer = client.receive()
     assert (answer["command"], answer["command_id"]) == ("explain", id)
     assert answer["bookmark"].startswith(f"{name}:0@")
-    (road,) = answer["access_paths"]
-    assert road["topic"] == name
-    assert {field: road.get(field) for field in expected} == expected
-    assert explained_over_http(served.query, name, asked) == [road]
+    (access_path,) = answer["access_paths"]
+    assert access_path["topic"] == name
+    assert {field: access_path.get(field) for field in expected} == expected
+    assert explained_over_http(served.query, name, asked) == [access_path]
     client.send("sow", topic=name, ack_type="stats", batch_size=100, **asked)
     assert len(ids(client.group())) == expected["matches"]
     assert client.receive()["matches"] == expected["matches"]
 
 
 def explained_over_http(service: Service, topic: str, fields: Json) -> list[Json]:
-    """Return the roads that a service names over HTTP."""
+    """Return the access paths that a service names over HTTP."""
     url = f"{service.url}/v1/topics/{topic}/explain"
     with urllib.request.urlopen(url, json.dumps(fields).encode(), timeout=ANSWER_SECONDS_MAX) as answer:
-        roads: list[Json] = json.loads(answer.read())["access_paths"]
-        return roads
+        access_paths: list[Json] = json.loads(answer.read())["access_paths"]
+        return access_paths
 
 
 def test_explain_of_several_topics(client: Wire, served: Served) -> None:
-    """Each topic has a road of its own."""
+    """Each topic has a access path of its own."""
     pattern = f"^{served.names['orders'].removesuffix('orders')}(orders|mixed)"
     client.send("explain", topic=pattern, filter="/region = 'north' AND /kind = 'a'")
-    roads = {road["topic"]: road["access_path"] for road in client.receive()["access_paths"]}
-    assert roads == {served.names["orders"]: "hash index", served.names["mixed"]: "memo index"}
+    access_paths = {
+        access_path["topic"]: access_path["access_path"] for access_path in client.receive()["access_paths"]
+    }
+    assert access_paths == {served.names["orders"]: "hash index", served.names["mixed"]: "memo index"}
 
 
 def test_explain_without_room_for_indexes(limited: Wire, served: Served) -> None:
     """It says what the room was too small for."""
     limited.send("explain", topic=served.names["orders"], filter="/qty > 50")
-    (road,) = limited.receive()["access_paths"]
-    assert (road["access_path"], road["matches"]) == ("scan", 6)
-    assert road["note"] == "index_bytes_max leaves no room for /qty"
+    (access_path,) = limited.receive()["access_paths"]
+    assert (access_path["access_path"], access_path["matches"]) == ("scan", 6)
+    assert access_path["note"] == "index_bytes_max leaves no room for /qty"
 
 
 # what may not hang, and what may be ended
@@ -417,7 +419,7 @@ def test_no_pattern_hangs_the_service(client: Wire, served: Served, pattern: str
     assert max(waits) < ANSWER_SECONDS_MAX
 
 
-def test_long_work_keeps_nobody_waiting(client: Wire, served: Served) -> None:
+def test_long_work_keeps_no_client_waiting(client: Wire, served: Served) -> None:
     """Others get their turns while many patterns are looked for in large records."""
     done, waits = threading.Event(), [0.0]
 

@@ -1,4 +1,4 @@
-"""The roads of recovery on a real Kafka: whatever was lost, a partition ends in the one state of its log."""
+"""The recovery sources on a real Kafka: whatever was lost, a partition ends in the one state of its log."""
 
 import shutil
 import threading
@@ -60,7 +60,7 @@ class Rig:
         """The topic's definition."""
         return self.topics.topics[0]
 
-    def place(self, partition: int) -> tuple[str, int]:
+    def topic_partition(self, partition: int) -> tuple[str, int]:
         """Return how a worker calls a partition."""
         return self.topic.log, partition
 
@@ -95,8 +95,8 @@ class Rig:
 
     def cut_log(self, partition: int, offset: int) -> None:
         """Let a log begin at an offset: what was before is gone."""
-        place = TopicPartition(self.topic.log, partition, offset)
-        self.admin.delete_records([place])[place].result(SECONDS_MAX)
+        topic_partition = TopicPartition(self.topic.log, partition, offset)
+        self.admin.delete_records([topic_partition])[topic_partition].result(SECONDS_MAX)
 
     def delete(self, *names: str) -> None:
         """Delete Kafka topics, and wait until they are gone."""
@@ -140,8 +140,11 @@ class Rig:
         def settled() -> WorkerStatistics | None:
             ends = self.cluster.ends(self.topic.log, range(PARTITIONS))
             now = worker.statistics()
-            at = {place: Position.parse(text).offset + 1 for place, text in now.positions.items()}
-            done = {place[1]: offset for place, offset in at.items()}
+            at = {
+                topic_partition: Position.parse(text).offset + 1
+                for topic_partition, text in now.positions.items()
+            }
+            done = {topic_partition[1]: offset for topic_partition, offset in at.items()}
             done |= {partition: ends[partition] for (_, partition) in now.stopped}
             same = self.cluster.ends(self.topic.log, range(PARTITIONS)) == ends
             return now if done == ends and same else None
@@ -211,7 +214,7 @@ def mixed(number: int) -> Iterator[tuple[bytes | None, list[tuple[str, bytes]]]]
 @pytest.fixture
 def rig(kafka: str, prefix: str, tmp_path: Path) -> Rig:
     """A topic of the test's own, with something on its log that no worker has seen."""
-    rig = Rig(kafka, f"{prefix}road", tmp_path / "sow")
+    rig = Rig(kafka, f"{prefix}source", tmp_path / "sow")
     ensure_topics(rig.settings.kafka_client, rig.topics)
     rig.write()
     producer = exact_producer(rig.settings.kafka_client)
@@ -277,7 +280,7 @@ def lose_nothing(rig: Rig) -> None:
     "lose",
     [lose_nothing, flip_a_byte, truncate_manifest, leave_half_made, lose_store, lose_changes, lose_both],
 )
-def test_all_roads_lead_to_one_state(worked: Rig, lose: Callable[[Rig], None]) -> None:
+def test_all_recovery_sources_lead_to_one_state(worked: Rig, lose: Callable[[Rig], None]) -> None:
     """Whatever is lost, the state is that of the log, and so is what the changes load to."""
     lose(worked)
     worked.work()
@@ -286,7 +289,7 @@ def test_all_roads_lead_to_one_state(worked: Rig, lose: Callable[[Rig], None]) -
 
 
 def test_damage_is_met_again_and_again(worked: Rig) -> None:
-    """A partition recovers from what happens to it each time anew."""
+    """A partition recovers from what happens to it each time again."""
     for lose in (flip_a_byte, lose_store, truncate_manifest):
         lose(worked)
         worked.work()
@@ -300,9 +303,9 @@ def test_records_that_are_gone_unseen_stop_their_partition(worked: Rig) -> None:
     worked.cut_log(0, end)
     next_offset = worked.state()[1].next_offset
     now = worked.work()
-    assert list(now.stopped) == [worked.place(0)]
-    assert f"offsets {next_offset} to {end - 1} are gone" in now.stopped[worked.place(0)]
-    assert "--accept-loss" in now.stopped[worked.place(0)]
+    assert list(now.stopped) == [worked.topic_partition(0)]
+    assert f"offsets {next_offset} to {end - 1} are gone" in now.stopped[worked.topic_partition(0)]
+    assert "--accept-loss" in now.stopped[worked.topic_partition(0)]
     assert worked.state(1)[0] == worked.made_by_log(1)
     worked.accept_loss = True
     worked.work()
@@ -318,12 +321,12 @@ def test_records_that_are_gone_unseen_stop_their_partition(worked: Rig) -> None:
     assert worked.compacted() == worked.state()[0]
 
 
-def test_a_log_without_its_begin_is_no_road(worked: Rig) -> None:
+def test_a_log_without_its_begin_is_no_recovery_source(worked: Rig) -> None:
     """With the store and the changes gone too, the partition says so and stops."""
     lose_both(worked)
     worked.cut_log(0, 5)
     now = worked.work()
-    assert "begins at offset 5" in now.stopped[worked.place(0)]
+    assert "begins at offset 5" in now.stopped[worked.topic_partition(0)]
     worked.accept_loss = True
     assert worked.work().stopped == {}
 
@@ -382,7 +385,7 @@ def test_stale_owner_writes_are_put_right_by_a_live_owner(rig: Rig) -> None:
 
 @pytest.mark.parametrize("lose", [lose_nothing, lose_store])
 def test_stale_owner_writes_are_put_right_by_the_next_owner(rig: Rig, lose: Callable[[Rig], None]) -> None:
-    """Written while nobody was there, they are found at the next open, on either road."""
+    """Written while nobody was there, they are found at the next open, on either recovery source."""
     rig.work()
     write_stale(rig)
     assert rig.compacted() != rig.made_by_log()

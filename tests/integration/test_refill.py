@@ -103,7 +103,7 @@ def test_readers_that_start_during_a_refill(lost: Fanout, started_before: bool) 
     assert lost.query.running
 
 
-def test_a_restore_beside_running_readers(lost: Fanout, tmp_path: Path) -> None:
+def test_a_restore_next_to_running_readers(lost: Fanout, tmp_path: Path) -> None:
     """Readers wait for the whole backup; a fanout that was further waits until the log was applied up to there."""
     lost.fanout.start().wait_ready()
     lost.system.write(lost.topic, *({"id": n, "n": n} for n in range(RECORDS)))

@@ -25,7 +25,7 @@ def client(served: Served) -> Iterator[Wire]:
         yield client
 
 
-def said(messages: list[Json]) -> list[tuple[str, int]]:
+def summary(messages: list[Json]) -> list[tuple[str, int]]:
     """Return commands and the ids of their records."""
     found = []
     for message in messages:
@@ -42,7 +42,7 @@ def test_only_what_is_lacking_is_sent(client: Wire, served: Served) -> None:
     orders.write(*({"id": id, "qty": id} for id in range(6)))
     about = {"topic": orders.name, "sub_id": "s", "options": "oof"}
     client.send("sow_and_subscribe", filter="/qty < 4", batch_size=10, **about)
-    assert said(client.group()) == [("sow", id) for id in range(4)]
+    assert summary(client.group()) == [("sow", id) for id in range(4)]
     about["options"] = "oof,replace"
     id = client.send(
         "sow_and_subscribe", filter="/qty > 1", batch_size=10, ack_type="processed,completed,stats", **about
@@ -55,14 +55,14 @@ def test_only_what_is_lacking_is_sent(client: Wire, served: Served) -> None:
         ("stats", "success", id),
     ]
     assert (acks[2]["matches"], acks[2]["records_returned"]) == (4, 2)
-    assert said(messages) == [("oof", 0), ("oof", 1), ("sow", 4), ("sow", 5)]
+    assert summary(messages) == [("oof", 0), ("oof", 1), ("sow", 4), ("sow", 5)]
     assert [(m["more"], m["reason"], m["sids"]) for m in messages if m["command"] == "oof"] == [
         (True, "match", ["s"])
     ] * 2
     begin, end = (m for m in messages if m["command"] in ("group_begin", "group_end"))
     assert (begin["replace"], end["records"]) == (True, 2)
     orders.write({"id": 0, "qty": 9}, {"id": 1, "qty": 0}, {"id": 5, "qty": 0})
-    assert said(client.heartbeat()) == [("publish", 0), ("oof", 5)]
+    assert summary(client.heartbeat()) == [("publish", 0), ("oof", 5)]
 
 
 def test_a_plain_subscription(client: Wire, served: Served) -> None:
@@ -73,7 +73,7 @@ def test_a_plain_subscription(client: Wire, served: Served) -> None:
     assert client.receive()["status"] == "success"
     client.send("delta_subscribe", topic=orders.name, sub_id="s", filter="/id = 1", options="oof,replace")
     messages = client.receive_until(lambda message: "more" not in message)
-    assert said(messages) == [("oof", 0), ("oof", 2)]
+    assert summary(messages) == [("oof", 0), ("oof", 2)]
     assert [message.get("more", False) for message in messages] == [True, False]
     orders.write({"id": 1, "a": 1}, {"id": 2})
     assert [(m["delta"], m["data"]) for m in client.heartbeat()] == [(True, {"id": 1, "a": 1})]
@@ -96,7 +96,7 @@ def test_what_is_refused_leaves_the_old_one_as_it_is(client: Wire, served: Serve
         failure = client.fail("sow_and_subscribe", **asked)
         assert (failure["reason"], "sub_id" in failure) == (reason, False)
     orders.write({"id": 1})
-    assert said(client.heartbeat()) == [("publish", 1)]
+    assert summary(client.heartbeat()) == [("publish", 1)]
 
 
 def test_a_page(client: Wire, served: Served) -> None:
@@ -105,17 +105,17 @@ def test_a_page(client: Wire, served: Served) -> None:
     orders.write(*({"id": id, "n": -id} for id in range(6)))
     about = {"topic": orders.name, "sub_id": "p", "batch_size": 10, "top_n": 3}
     client.send("sow_and_delta_subscribe", order_by="/id", skip_n=0, options="oof", **about)
-    assert said(client.group()) == [("sow", 0), ("sow", 1), ("sow", 2)]
+    assert summary(client.group()) == [("sow", 0), ("sow", 1), ("sow", 2)]
     client.send("sow_and_delta_subscribe", order_by="/id", skip_n=2, options="oof,replace", **about)
     messages = client.receive_until(lambda message: message["command"] == "group_end")
-    assert said(messages) == [("oof", 0), ("oof", 1), ("sow", 3), ("sow", 4)]
+    assert summary(messages) == [("oof", 0), ("oof", 1), ("sow", 3), ("sow", 4)]
     assert (
         client.fail("sow_and_delta_subscribe", skip_n=0, options="oof,replace", **about)["reason"]
         == "invalid order by"
     )
     client.send("sow_and_delta_subscribe", order_by="/n", skip_n=0, options="oof,replace", **about)
     messages = client.receive_until(lambda message: message["command"] == "group_end")
-    assert said(messages) == [("oof", 2), ("sow", 5)]
+    assert summary(messages) == [("oof", 2), ("sow", 5)]
     orders.merge({"id": 4, "qty": 1})
     assert [(m["delta"], m["data"]) for m in client.heartbeat()] == [(True, {"id": 4, "qty": 1})]
 
@@ -129,15 +129,15 @@ def test_another_topic(client: Wire, served: Served) -> None:
     client.group()
     client.send("sow_and_subscribe", topic=other.name, sub_id="s", options="oof,replace", batch_size=5)
     messages = client.receive_until(lambda message: message["command"] == "group_end")
-    assert said(messages) == [("oof", 1), ("sow", 1), ("sow", 2)]
+    assert summary(messages) == [("oof", 1), ("sow", 1), ("sow", 2)]
     assert messages[0]["topic"] == first.name
     first.write({"id": 7})
     other.write({"id": 8})
-    assert said(client.heartbeat()) == [("publish", 8)]
+    assert summary(client.heartbeat()) == [("publish", 8)]
 
 
 def test_while_records_change(client: Wire, served: Served) -> None:
-    """Whoever applies what comes holds what matches, however often the filter changes meanwhile."""
+    """Anyone who applies what comes holds what matches, however often the filter changes meanwhile."""
     orders = served["load"]
     orders.write(*({"id": id, "n": id} for id in range(20)))
     held: dict[int, Json] = {}

@@ -107,7 +107,7 @@ def completed(message: Json) -> bool:
     return message.get("ack_type") == "completed"
 
 
-def said(messages: list[Json]) -> list[tuple[str, Any, Any]]:
+def summary(messages: list[Json]) -> list[tuple[str, Any, Any]]:
     """Return what was told of records: what, of which, and the number in it."""
     found = []
     for message in messages:
@@ -155,7 +155,7 @@ def test_a_time_begins_behind_what_was_until_then(client: Wire, past: Past) -> N
         ack_type="completed",
     )
     *messages, end = client.receive_until(completed)
-    assert sorted(said(messages)) == [
+    assert sorted(summary(messages)) == [
         ("oof", "b", 1),
         ("publish", "a", 2),
         ("publish", "a", 3),
@@ -208,7 +208,7 @@ def test_ranges(client: Wire, past: Past, form: str, wanted: list[Any]) -> None:
     bookmark = form.format(first=format_time(past.first), second=format_time(past.second))
     client.send("subscribe", topic=past.topic, sub_id="s", bookmark=bookmark)
     *messages, end = client.receive_until(completed)
-    assert sorted(said(messages)) == wanted
+    assert sorted(summary(messages)) == wanted
     assert end["sub_id"] == "s"
     assert client.fail("pause", sub_id="s")["reason"] == "invalid subid"
 
@@ -229,12 +229,12 @@ def test_a_snapshot_of_a_time_and_all_that_came_after_it(
         up_to="now",
     )
     group = client.group()
-    assert sorted(said(group)) == [("sow", "a", 1), ("sow", "b", 1), ("sow", "c", 1)]
+    assert sorted(summary(group)) == [("sow", "a", 1), ("sow", "b", 1), ("sow", "c", 1)]
     assert group[-1]["records"] == 3
     messages = client.receive_until(completed)
-    told = sorted(said(messages))
-    assert ("oof", "b", 1) in told
-    assert told[-2:] == [("publish", "a", 3), ("publish", "d", 3)]
+    received = sorted(summary(messages))
+    assert ("oof", "b", 1) in received
+    assert received[-2:] == [("publish", "a", 3), ("publish", "d", 3)]
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_pages_and_groups_of_a_time(client: Wire, past: Past, fields: Json) -> N
 def test_a_query_of_a_time(client: Wire, replicas: Replicas, past: Past) -> None:
     """With filters and all; a bookmark that is no time is refused."""
     client.send("sow", topic=past.topic, filter="/n = 1", bookmark=format_time(past.first), batch_size=10)
-    assert sorted(said(client.group())) == [("sow", "a", 1), ("sow", "b", 1), ("sow", "c", 1)]
+    assert sorted(summary(client.group())) == [("sow", "a", 1), ("sow", "b", 1), ("sow", "c", 1)]
     assert client.fail("sow", topic=past.topic, bookmark="epoch")["reason"] == "invalid bookmark"
     asked = f"{{}}/v1/topics/{past.topic}/sow?bookmark={format_time(past.first)}&order_by=/id"
     lines = http_text(asked.format(replicas.query.url), b"").splitlines()
@@ -287,9 +287,9 @@ def test_without_a_history(client: Wire, replicas: Replicas) -> None:
     for command in ("sow", "sow_and_subscribe"):
         assert client.fail(command, **about)["reason"] == "no history"
         client.send(command, options="current", **about)
-        assert said(client.group()) == [("sow", "a", 1)]
+        assert summary(client.group()) == [("sow", "a", 1)]
     client.send("subscribe", sub_id="s", up_to="now", **about)
-    assert said(client.receive_until(completed)) == [("publish", "a", 1)]
+    assert summary(client.receive_until(completed)) == [("publish", "a", 1)]
 
 
 def test_an_end_that_is_to_come(client: Wire, replicas: Replicas) -> None:
@@ -302,7 +302,7 @@ def test_an_end_that_is_to_come(client: Wire, replicas: Replicas) -> None:
     time.sleep(max(0.0, (end - datetime.now(UTC)).total_seconds()) + 0.05)
     replicas.system.write(topic, {"id": "a", "n": 2})
     messages = client.receive_until(completed)
-    assert said(messages) == [("publish", "a", 1)]
+    assert summary(messages) == [("publish", "a", 1)]
     assert datetime.now(UTC) > end
 
 
@@ -314,7 +314,7 @@ def test_a_rate(client: Wire, past: Past) -> None:
     began = time.monotonic()
     client.send("subscribe", topic=past.topic, bookmark="epoch", up_to="now", options="rate=20")
     messages = client.receive_until(completed)
-    assert len(said(messages)) == 6
+    assert len(summary(messages)) == 6
     assert time.monotonic() - began > 5 / 20 - 0.12
 
 
@@ -322,7 +322,7 @@ def test_a_replay_at_its_original_speed(client: Wire, past: Past) -> None:
     """Twice as fast: the pauses between what was written are halved."""
     began = time.monotonic()
     client.send("subscribe", topic=past.topic, bookmark="epoch", up_to="now", options="rate=2X")
-    assert len(said(client.receive_until(completed))) == 6
+    assert len(summary(client.receive_until(completed))) == 6
     assert time.monotonic() - began > 0.2
 
 
@@ -374,10 +374,10 @@ def test_messages_of_a_topic_without_a_sow(client: Wire, replicas: Replicas) -> 
         publisher.publish(topic, {"id": 1, "n": 1})
     replicas.write(topic, {"id": 1, "n": 2})
     live = client.heartbeat()
-    assert sorted(said(live)) == [("publish", 1, 1), ("publish", 1, 2)]
+    assert sorted(summary(live)) == [("publish", 1, 1), ("publish", 1, 2)]
     assert not any("sow_key" in message for message in live)
     client.send("delta_subscribe", topic=topic, sub_id="d", bookmark="epoch", up_to="now", filter="/n = 2")
-    assert said(client.receive_until(completed)) == [("publish", 1, 2)]
+    assert summary(client.receive_until(completed)) == [("publish", 1, 2)]
     assert client.fail("sow", topic=topic)["reason"] == "no sow"
 
 
@@ -530,7 +530,7 @@ class Watching:
                 await asyncio.sleep(0.1)
 
 
-def test_whoever_comes_from_wherever_is_told_everything_once(replicas: Replicas) -> None:
+def test_each_client_receives_everything_once_from_any_bookmark(replicas: Replicas) -> None:
     """From random instants, times and bookmarks, on two replicas in turn, while others write: each view is right."""
     seed = new_seed()
     topic = replicas.topic("load")
@@ -579,11 +579,11 @@ def test_the_command_reads_from_one_time_to_another(replicas: Replicas, past: Pa
         return [json.loads(line) for line in done.stdout.splitlines()]
 
     first, second = format_time(past.first), format_time(past.second)
-    told = read("subscribe", past.topic, "--bookmark", first, "--up-to", second, "--options", "oof")
-    assert sorted((body["id"], body["n"]) for body in told) == [("a", 2), ("b", 1)]
+    received = read("subscribe", past.topic, "--bookmark", first, "--up-to", second, "--options", "oof")
+    assert sorted((body["id"], body["n"]) for body in received) == [("a", 2), ("b", 1)]
     records = read("sow", past.topic, "-b", first, "--order-by", "/id")
     assert [(body["id"], body["n"]) for body in records] == [("a", 1), ("b", 1), ("c", 1)]
     both = read("sow-and-subscribe", past.topic, "-b", first, "--up-to", "now")
     assert [body["n"] for body in both] == [1, 1, 1, 2, 3, 3]
-    [road, *_] = read("explain", past.topic, "-b", first)[0]["access_paths"]
-    assert road["topic"] == past.topic
+    [access_path, *_] = read("explain", past.topic, "-b", first)[0]["access_paths"]
+    assert access_path["topic"] == past.topic

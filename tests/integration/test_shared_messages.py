@@ -10,7 +10,7 @@ import pytest
 
 from sowline.protocol.options import parse_options
 from tests.integration.load import new_seed
-from tests.integration.served import Served, ServedTopic, beside_bookmarks, live, serve
+from tests.integration.served import Served, ServedTopic, live, serve, without_bookmarks
 from tests.integration.test_change_deltas import merge_into
 from tests.integration.test_delta_chapter import ORDERS, PENDING
 from tests.integration.wire import Json, Wire, wire
@@ -53,12 +53,16 @@ def test_whole_wins(client: Wire, other: Wire, orders: ServedTopic, first: str) 
     other.send("delta_subscribe", topic=orders.name, sub_id="alone")
     assert client.heartbeat() == other.heartbeat() == []
     orders.write(PENDING)
-    assert live(client) == [orders.told("publish", [first, second], PENDING)]
-    assert live(other) == [orders.told("publish", ["alone"], {"order": 3, "status": "pending"}, delta=True)]
+    assert live(client) == [orders.message_to("publish", [first, second], PENDING)]
+    assert live(other) == [
+        orders.message_to("publish", ["alone"], {"order": 3, "status": "pending"}, delta=True)
+    ]
     client.send("unsubscribe", sub_id="subscribe")
     assert client.heartbeat() == [], "it has ended before anything else is written"
     orders.merge({"order": 3, "qty": 900})
-    assert live(client) == [orders.told("publish", ["delta_subscribe"], {"order": 3, "qty": 900}, delta=True)]
+    assert live(client) == [
+        orders.message_to("publish", ["delta_subscribe"], {"order": 3, "qty": 900}, delta=True)
+    ]
 
 
 def test_select_lists_come_together(client: Wire, orders: ServedTopic) -> None:
@@ -71,12 +75,12 @@ def test_select_lists_come_together(client: Wire, orders: ServedTopic) -> None:
     orders.write({"order": 3, "customer": "Smith"})
     *first, last = live(client)
     assert first == [
-        orders.told("publish", ["b", "a"], {"order": 3, "status": "pending", "qty": 900}, delta=True),
-        orders.told("publish", ["b", "a"], {"order": 3, "qty": 800}, delta=True),
+        orders.message_to("publish", ["b", "a"], {"order": 3, "status": "pending", "qty": 900}, delta=True),
+        orders.message_to("publish", ["b", "a"], {"order": 3, "qty": 800}, delta=True),
     ]
     assert sorted(last["removed"]) == ["/qty", "/status"]
     removed = last["removed"]
-    assert last == orders.told("publish", ["b", "a"], {"order": 3}, delta=True, removed=removed)
+    assert last == orders.message_to("publish", ["b", "a"], {"order": 3}, delta=True, removed=removed)
 
 
 def test_select_lists_within_each_other(client: Wire, orders: ServedTopic) -> None:
@@ -86,7 +90,7 @@ def test_select_lists_within_each_other(client: Wire, orders: ServedTopic) -> No
         client.send("subscribe", topic=orders.name, sub_id=sub_id, options=f"select={select}")
     assert client.heartbeat() == []
     orders.write(PENDING | {"note": "none", "about": {"desk": "NY", "by": "jcarlo"}})
-    assert live(client) == [orders.told("publish", ["a", "b"], PENDING | {"about": {"desk": "NY"}})]
+    assert live(client) == [orders.message_to("publish", ["a", "b"], PENDING | {"about": {"desk": "NY"}})]
 
 
 def test_a_whole_record_has_the_fields_of_all(client: Wire, orders: ServedTopic) -> None:
@@ -96,7 +100,7 @@ def test_a_whole_record_has_the_fields_of_all(client: Wire, orders: ServedTopic)
     assert client.heartbeat() == []
     orders.merge({"order": 3, "ticker": "IBM"})
     assert live(client) == [
-        orders.told("publish", ["full", "delta"], {"order": 3, "status": "new", "qty": 1000})
+        orders.message_to("publish", ["full", "delta"], {"order": 3, "status": "new", "qty": 1000})
     ]
 
 
@@ -111,16 +115,16 @@ def test_different_filters(client: Wire, orders: ServedTopic) -> None:
     orders.merge({"order": 3, "qty": 800})
     orders.merge({"order": 3, "status": "done"})
     messages = client.heartbeat()
-    assert beside_bookmarks(messages[:3]) == [
-        orders.told("publish", ["customer"], {"order": 3, "qty": 900}, delta=True),
-        orders.told("publish", ["customer", "pending"], PENDING | {"qty": 900}),
-        orders.told("publish", ["customer", "pending"], {"order": 3, "qty": 800}, delta=True),
+    assert without_bookmarks(messages[:3]) == [
+        orders.message_to("publish", ["customer"], {"order": 3, "qty": 900}, delta=True),
+        orders.message_to("publish", ["customer", "pending"], PENDING | {"qty": 900}),
+        orders.message_to("publish", ["customer", "pending"], {"order": 3, "qty": 800}, delta=True),
     ]
     done = PENDING | {"qty": 800, "status": "done"}
     publish, oof = sorted(messages[3:], key=lambda message: -len(message["command"]))
-    assert beside_bookmarks([publish, oof]) == [
-        orders.told("publish", ["customer"], {"order": 3, "status": "done"}, delta=True),
-        orders.told("oof", ["pending"], done, reason="match"),
+    assert without_bookmarks([publish, oof]) == [
+        orders.message_to("publish", ["customer"], {"order": 3, "status": "done"}, delta=True),
+        orders.message_to("oof", ["pending"], done, reason="match"),
     ]
     assert publish["bookmark"] == oof["bookmark"]
 
@@ -138,13 +142,13 @@ def test_oof_to_several(client: Wire, orders: ServedTopic) -> None:
     orders.write(PENDING)
     orders.delete({"order": 1})
     assert live(client) == [
-        orders.told(
+        orders.message_to(
             "oof",
             ["regular", "delta"],
             {"order": 3, "status": "pending", "qty": 1000},
             reason="match",
         ),
-        orders.told(
+        orders.message_to(
             "oof", ["regular", "delta"], {"order": 1, "status": "new", "qty": 1000}, reason="deleted"
         ),
     ]
@@ -163,8 +167,8 @@ def test_no_empties_among_others(client: Wire, orders: ServedTopic) -> None:
     orders.merge({"order": 3, "qty": 900})
     orders.merge({"order": 3, "status": "pending"})
     assert live(client) == [
-        orders.told("publish", ["all"], {"order": 3, "qty": 900}, delta=True),
-        orders.told("publish", ["quiet", "all"], {"order": 3, "status": "pending"}, delta=True),
+        orders.message_to("publish", ["all"], {"order": 3, "qty": 900}, delta=True),
+        orders.message_to("publish", ["quiet", "all"], {"order": 3, "status": "pending"}, delta=True),
     ]
 
 
@@ -179,8 +183,10 @@ def test_key_and_time_for_one_of_them(client: Wire, orders: ServedTopic) -> None
     orders.merge({"order": 3, "qty": 800})
     (with_key,) = live(client)
     assert without.pop("timestamp") <= with_key.pop("timestamp")
-    assert without == orders.told("publish", ["a", "b"], {"order": 3, "qty": 900}, delta=True, sow_key=None)
-    assert with_key == orders.told("publish", ["a", "b", "c"], {"order": 3, "qty": 800}, delta=True)
+    assert without == orders.message_to(
+        "publish", ["a", "b"], {"order": 3, "qty": 900}, delta=True, sow_key=None
+    )
+    assert with_key == orders.message_to("publish", ["a", "b", "c"], {"order": 3, "qty": 800}, delta=True)
 
 
 # deltas of different select lists
@@ -230,7 +236,9 @@ def test_a_delta_that_tells_each_enough(
     assert client.heartbeat() == []
     records.write({"id": 1} | now)
     gone = {"removed": removed} if removed else {}
-    assert live(client) == [records.told("publish", ["some", "every"], {"id": 1} | delta, delta=True, **gone)]
+    assert live(client) == [
+        records.message_to("publish", ["some", "every"], {"id": 1} | delta, delta=True, **gone)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -265,7 +273,7 @@ def test_a_delta_that_does_not(
                 one.send("delta_subscribe", topic=records.name, sub_id=sub_id, options=options)
         assert client.heartbeat() == other.heartbeat() == third.heartbeat() == []
         records.write({"id": 1} | now)
-        assert live(client) == [records.told("publish", ["some", "every"], {"id": 1} | now)]
+        assert live(client) == [records.message_to("publish", ["some", "every"], {"id": 1} | now)]
         assert [message["delta"] for one in (other, third) for message in live(one)] == [True, True]
     records.merge({"id": 1, "qty": 5})
     (message,) = live(client)
@@ -333,8 +341,8 @@ def views(messages: list[Json], options: str) -> list[Json]:
         if select is not None:
             view = json.loads(select.apply(json.dumps(view).encode()))
         if "delta" in message:
-            told, view = view, copy.deepcopy(held[message["sow_key"]])
-            merge_into(view, told)
+            message_to, view = view, copy.deepcopy(held[message["sow_key"]])
+            merge_into(view, message_to)
             for path in message.get("removed", ()):
                 take_out(view, path.split("/")[1:])
         held[message["sow_key"]] = view
@@ -355,7 +363,7 @@ def touches(message: Json, name: str) -> bool:
     return name in message["data"] or any(path.split("/")[1] == name for path in message.get("removed", ()))
 
 
-def told_alone_and_together(
+def sent_alone_and_together(
     served: Served, records: ServedTopic, asked: dict[str, Json], commands: list[tuple[str, Json]]
 ) -> tuple[dict[str, list[Json]], list[Json]]:
     """Return what is told to each subscription on a connection of its own, and to all of them on one."""
@@ -377,9 +385,11 @@ def test_sharing_keeps_nothing_from_anybody(records: ServedTopic, served: Served
     kinds = ["subscribe"] * wholes + ["delta_subscribe"] * 5
     asked = {f"s{n}": some_subscription(dice, records.name, kind) for n, kind in enumerate(kinds)}
     commands = [some_command(dice) for _ in range(300)]
-    single, shared = told_alone_and_together(served, records, asked, commands)
+    single, shared = sent_alone_and_together(served, records, asked, commands)
     assert len({event(message) for message in shared}) == len(shared)
-    assert {event(message) for message in shared} == {event(one) for told in single.values() for one in told}
+    assert {event(message) for message in shared} == {
+        event(one) for message_to in single.values() for one in message_to
+    }
     for sub_id, messages in single.items():
         own = [message for message in shared if sub_id in message["sids"]]
         options = asked[sub_id]["options"]

@@ -105,13 +105,13 @@ def watched(workers: Workers) -> Iterator[Life]:
 
 def load_counts(worker: Service) -> list[int]:
     """Return how often a worker has loaded, by what it says of that."""
-    return [worker.log.count(said) for said in LOADED]
+    return [worker.log.count(answer) for answer in LOADED]
 
 
 def test_rolling_restart(workers: Workers) -> None:
     """Each worker is restarted under load, then one is killed: nothing is lost, nothing comes twice.
 
-    Whoever takes over has a warm copy, and loads nothing.
+    A worker that takes over has a warm copy, and loads nothing.
     """
     system, topic, (first, second) = workers.system, workers.topic, workers.both
     loads = [load_counts(worker) for worker in workers.both]

@@ -93,8 +93,8 @@ def test_every_key_comes_back_as_it_was_given(served: Served) -> None:
             client.publish(topic, body, key=key)
         client.flush()
         assert served.records("hostile") == bodies
-        told = [message for _ in bodies for message in [live.receive()]]
-        assert {message["sow_key"]: message["data"] for message in told} == bodies
+        received = [message for _ in bodies for message in [live.receive()]]
+        assert {message["sow_key"]: message["data"] for message in received} == bodies
         group = list(client.sow(topic, sow_keys=list(HOSTILE), order_by="/n"))
         assert [m.sow_key for m in group if m.command == "sow"] == list(HOSTILE)
         assert [client.record(topic, key) for key in HOSTILE] == list(bodies.values())
@@ -229,8 +229,8 @@ def test_deltas_have_no_key_fields(served: Served) -> None:
         client.publish(topic, {"id": 1, "n": 2}, key="d")
         client.delta_publish(topic, {"n": 2}, key="d")
         client.flush()
-        told = [live.receive() for _ in range(3)]
-        assert [(m["sow_key"], m["delta"], m["data"], m.get("removed")) for m in told] == [
+        received = [live.receive() for _ in range(3)]
+        assert [(m["sow_key"], m["delta"], m["data"], m.get("removed")) for m in received] == [
             ("d", True, {"n": 2}, None),
             ("d", True, {}, ["/m"]),
             ("d", True, {}, None),
@@ -326,7 +326,7 @@ def test_the_command_takes_keys(served: Served) -> None:
 
 @pytest.mark.parametrize("kind", ["kafka", "header", "generated", "placed"])
 def test_state_is_what_log_and_changes_say(served: Served, kind: str) -> None:
-    """Applied anew, the log makes the same keys; the local store, the changes and the log are equal."""
+    """Applied again, the log makes the same keys; the local store, the changes and the log are equal."""
     topic, system = served.settle(kind), served.system
     where = [
         "--config",

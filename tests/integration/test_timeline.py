@@ -1,4 +1,4 @@
-"""Timelines of documents over a real Kafka: through every door, beyond the window, and after compaction."""
+"""Timelines of documents over a real Kafka: through every API, beyond the window, and after compaction."""
 
 import json
 import subprocess
@@ -60,15 +60,15 @@ def assert_follow_each_other(writes: list[Json], record: Json) -> None:
     assert (writes[0]["data"] or {}, writes[0]["signature"]) == (content, record["~signature"])
 
 
-def test_every_door_tells_the_same(served: Served, writer: Client, client: Wire) -> None:
+def test_every_api_returns_the_same(served: Served, writer: Client, client: Wire) -> None:
     """Of a document that was deleted and made again, the writes before that too."""
     topic = served["reviews"].name
     for delta in ('{..,"n":1}', '{..,"n":2}', 'if {..,"n":5} then ~ end', "~", "{..}"):
         writer.delta(topic, KEY, delta, tags=["import"])
         writer.delta(topic, "other", delta)
     writer.delta(topic, KEY, '{..,"n":3}', wait=True)
-    told = writer.timeline(topic, KEY)
-    writes = told["writes"]
+    received = writer.timeline(topic, KEY)
+    writes = received["writes"]
     assert [write["outcome"] for write in writes] == ["applied"] * 3 + ["condition_false"] + ["applied"] * 2
     assert [write["data"] for write in writes] == [{"n": 3}, {}, None, {"n": 2}, {"n": 2}, {"n": 1}]
     assert [write["tags"] for write in writes] == [[]] + [["import"]] * 5
@@ -83,7 +83,7 @@ def test_every_door_tells_the_same(served: Served, writer: Client, client: Wire)
     client.send("timeline", topic=topic, key=KEY, batch_size=5)
     _, *batches, end = client.group()
     assert [write for batch in batches for write in batch["writes"]] == writes
-    assert (end["records"], end["bookmark"]) == (6, told["bookmark"])
+    assert (end["records"], end["bookmark"]) == (6, received["bookmark"])
 
 
 def test_pages_of_it_are_all_of_it(served: Served, writer: Client) -> None:
@@ -111,7 +111,7 @@ def test_nothing_to_tell(served: Served, writer: Client) -> None:
     assert refused.value.reason == "no documents"
 
 
-def test_what_is_older_than_the_window_is_told_no_more(served: Served, writer: Client) -> None:
+def test_what_is_older_than_the_window_is_sent_no_more(served: Served, writer: Client) -> None:
     """The document stays as it is, and its next write begins a timeline."""
     topic = served["brief"].name
     writer.delta(topic, "old", '{..,"n":1}', wait=True)

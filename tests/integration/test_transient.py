@@ -100,6 +100,6 @@ def test_a_partition_that_moves_keeps_its_records(rig: Transient) -> None:
         (moved,) = second.statistics().positions
         held = (
             second._owned.partitions[moved].checkpoint.records
-            + first._owned.partitions[rig.place(1 - moved[1])].checkpoint.records
+            + first._owned.partitions[rig.topic_partition(1 - moved[1])].checkpoint.records
         )
         assert held == 4

@@ -1,4 +1,4 @@
-"""When a transient topic is ready: once its records of before are void, and not sooner."""
+"""When a transient topic is ready: once its previous records are void, and not sooner."""
 
 import uuid
 from pathlib import Path
@@ -26,7 +26,7 @@ def waits(query: Service) -> bool:
     return http_status(f"{query.url}/readyz") == 503 and "materializer" in http_refusal(f"{query.url}/readyz")
 
 
-def test_a_query_service_waits_for_who_begins_anew(kafka: str, tmp_path: Path) -> None:
+def test_a_query_service_waits_for_a_topic_that_begins_again(kafka: str, tmp_path: Path) -> None:
     """Alone it has nothing to serve; with a materializer, what was written since that began, and nothing else."""
     name = f"t{uuid.uuid4().hex[:12]}-brief"
     topic = {"name": name, "key": "/id", "partitions": 2, "durability": "transient", "recovery_point": "now"}

@@ -22,7 +22,7 @@ from tests.integration.services import SECONDS_MAX, Service, System, http_text, 
 PARTITIONS = 4
 
 SLOWLY = "batch.num.messages=5,max.in.flight.requests.per.connection=1"
-"""How a worker writes for so long that it can be stopped amid a batch's events."""
+"""How a worker writes for so long that it can be stopped within a batch's events."""
 
 ON_THE_WAY = 5
 """Events of each partition that may have left such a worker and are not with Kafka yet; no more than so many come
@@ -74,7 +74,7 @@ class Pair:
         wait_for(lambda: not model_of(self.system, self.topic).missing, "every forward to be on the log")
         self.system.wait_settled(self.query.url, self.topic)
 
-    def stop_amid_delete(self, worker: Service) -> None:
+    def stop_within_delete(self, worker: Service) -> None:
         """Stop a worker when Kafka has some of the many changes of one log record, but not all.
 
         The worker has applied that record, and nothing else is written meanwhile.
@@ -139,7 +139,7 @@ KEYS = [
 """The keys of a burst, by partition."""
 
 
-class Told:
+class ViewLog:
     """What a live view that began with nothing is told of each record: its states, one after the other."""
 
     def __init__(self) -> None:
@@ -196,12 +196,12 @@ def test_workers_join_and_die(pair: Pair) -> None:
 def test_stalled_owner_wakes(pair: Pair) -> None:
     """A worker that stalls past its session and wakes again repeats old events at most, and none of them stays.
 
-    It stalls under load, and amid the events of a delete, whose records come again while it sleeps: compaction keeps
+    It stalls under load, and within the events of a delete, whose records come again meanwhile: compaction keeps
     them all the same, a live view is told of each change once, and one that begins after compaction shows the same.
     """
     first, second = pair.workers
-    seed, told = new_seed(), Told()
-    with Client(pair.query.url) as client, client.local_view(pair.topic, **told.callbacks) as view:
+    seed, view_log = new_seed(), ViewLog()
+    with Client(pair.query.url) as client, client.local_view(pair.topic, **view_log.callbacks) as view:
         second.start()
         pair.wait_shared()
         with Publishers(pair.system, pair.topic, seed, count=1) as publishers:
@@ -211,7 +211,7 @@ def test_stalled_owner_wakes(pair: Pair) -> None:
             pair.wait_taken_over(second)
             first.signal(signal.SIGCONT)
             pair.wait_shared()
-        pair.stop_amid_delete(second)
+        pair.stop_within_delete(second)
         pair.wait_taken_over(first)
         pair.write_burst(45)
         pair.wait_settled()
@@ -222,7 +222,7 @@ def test_stalled_owner_wakes(pair: Pair) -> None:
         pair.check()
         pair.compact()
         model = model_of(pair.system, pair.topic)
-        told.check(view, model)
+        view_log.check(view, model)
     fresh = pair.system.service("query_service").start().wait_ready()
     asyncio.run(check_sow(model, fresh.url, pair.topic))
     with Client(fresh.url) as client, client.local_view(pair.topic) as view:

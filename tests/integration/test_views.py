@@ -39,7 +39,7 @@ def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tup
 
 
 class Subscriber:
-    """Connects, reads a while, leaves, comes back with its bookmark or begins anew."""
+    """Connects, reads a while, leaves, comes back with its bookmark or begins again."""
 
     def __init__(self, url: str, topic: str, seed: int) -> None:
         self._url = url

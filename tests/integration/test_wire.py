@@ -14,7 +14,7 @@ from tests.integration.wire import Json, Wire, wire
 
 RING = 50
 BACKLOG_BYTES = 64 * 1024
-PLACES = ("orders", "slow", "ring", "expired")
+POSITIONS = ("orders", "slow", "ring", "expired")
 
 
 class Served:
@@ -37,7 +37,7 @@ class Served:
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One materializer and one query service for all tests here."""
     prefix = f"t{uuid.uuid4().hex[:12]}"
-    names = {name: f"{prefix}-{name}" for name in PLACES}
+    names = {name: f"{prefix}-{name}" for name in POSITIONS}
     topics = [{"name": name, "key": ["/id"], "partitions": 2} for name in names.values()]
     with system(kafka, tmp_path_factory.mktemp("wire"), topics) as made, ExitStack() as stack:
         materializer = made.service("materializer").start()
@@ -278,7 +278,7 @@ def partition(bookmark: str) -> str:
 
 
 def test_expired_bookmark(client: Wire, served: Served) -> None:
-    """Where changes after a bookmark were compacted away it has expired, or the group begins anew where asked for."""
+    """Where changes after a bookmark were compacted away it has expired, or the group begins again if requested."""
     name = served.names["expired"]
     hasten_compaction(served.system, name)
     served.write("expired", {"id": 0, "n": 0})

@@ -1,4 +1,4 @@
-"""Commands that come in through the doors: acknowledged once Kafka has them, and told what became of them."""
+"""Commands that come in through the APIs: acknowledged once Kafka has them, and told what became of them."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def _empty(served: Served) -> None:
         served[name].clear()
 
 
-def told(client: Wire, command: str, **fields: Any) -> dict[str, Json]:
+def outcomes_of(client: Wire, command: str, **fields: Any) -> dict[str, Json]:
     """Send a command that writes, and return its acknowledgements by kind."""
     id = client.send(command, ack_type=ACKS, **fields)
     answers = [client.receive() for _ in range(3)]
@@ -48,17 +48,17 @@ def post(served: Served, name: str, command: str, body: bytes = b"", type: str =
 def test_what_is_acknowledged_is_there(served: Served, client: Wire) -> None:
     """Processed says that this replica has it: a query behind it sees it. Deltas merge."""
     name = served["orders"].name
-    written = told(client, "publish", topic=name, data={"id": 1, "a": 1, "b": 1})
+    written = outcomes_of(client, "publish", topic=name, data={"id": 1, "a": 1, "b": 1})
     assert written["processed"]["outcome"] == "applied"
     assert query(client, served["orders"]) == [{"id": 1, "a": 1, "b": 1}]
-    merged = told(client, "delta_publish", topic=name, data={"id": 1, "b": 2})
+    merged = outcomes_of(client, "delta_publish", topic=name, data={"id": 1, "b": 2})
     assert query(client, served["orders"]) == [{"id": 1, "a": 1, "b": 2}]
     [(partition, first)] = parse_bookmark(written["persisted"]["bookmark"])[name].items()
     assert parse_bookmark(merged["processed"]["bookmark"])[name][partition] > first
 
 
-def test_subscribers_are_told_the_correlation(served: Served, client: Wire) -> None:
-    """The headers of a command that came in through a door are those of any other."""
+def test_subscribers_are_sent_the_correlation(served: Served, client: Wire) -> None:
+    """The headers of a command that came in through an API are those of any other."""
     name = served["orders"].name
     client.send("subscribe", topic=name, sub_id="s", filter="CORRELATION_ID() = 'c-1'", ack_type="processed")
     client.receive()
@@ -74,7 +74,7 @@ def test_a_delete_says_how_many_are_gone(served: Served, client: Wire) -> None:
     """By filter, by keys, by data, in all partitions; what is not there is none."""
     topic = served["orders"]
     topic.write(*({"id": number, "n": number} for number in range(20)))
-    gone = told(client, "sow_delete", topic=topic.name, filter="/n >= 12")
+    gone = outcomes_of(client, "sow_delete", topic=topic.name, filter="/n >= 12")
     assert gone["stats"]["records_deleted"] == gone["stats"]["matches"] == 8
     assert gone["stats"]["topic_matches"] == 20
     assert [record["id"] for record in query(client, topic)] != []
@@ -82,11 +82,16 @@ def test_a_delete_says_how_many_are_gone(served: Served, client: Wire) -> None:
     client.send("sow", topic=topic.name, filter="/n < 3", batch_size=10)
     keys = [record["sow_key"] for message in client.group()[1:-1] for record in message["records"]]
     assert (
-        told(client, "sow_delete", topic=topic.name, sow_keys=[*keys, "1"])["stats"]["records_deleted"] == 3
+        outcomes_of(client, "sow_delete", topic=topic.name, sow_keys=[*keys, "1"])["stats"]["records_deleted"]
+        == 3
     )
-    assert told(client, "sow_delete", topic=topic.name, data={"id": 5})["stats"]["records_deleted"] == 1
-    assert told(client, "sow_delete", topic=topic.name, data={"id": 5})["stats"]["records_deleted"] == 0
-    assert told(client, "sow_delete", topic=topic.name, filter="1=1")["stats"]["records_deleted"] == 8
+    assert (
+        outcomes_of(client, "sow_delete", topic=topic.name, data={"id": 5})["stats"]["records_deleted"] == 1
+    )
+    assert (
+        outcomes_of(client, "sow_delete", topic=topic.name, data={"id": 5})["stats"]["records_deleted"] == 0
+    )
+    assert outcomes_of(client, "sow_delete", topic=topic.name, filter="1=1")["stats"]["records_deleted"] == 8
     assert query(client, topic) == []
 
 
@@ -95,7 +100,7 @@ def test_a_pattern_deletes_in_all_topics(served: Served, client: Wire) -> None:
     prefix = served["orders"].name.removesuffix("orders")
     served["orders"].write({"id": 1}, {"id": 2})
     served["trades"].write({"id": 1})
-    gone = told(client, "sow_delete", topic=f"^{prefix}(orders|trades)", filter="1=1")
+    gone = outcomes_of(client, "sow_delete", topic=f"^{prefix}(orders|trades)", filter="1=1")
     assert gone["stats"]["records_deleted"] == 3
     assert set(parse_bookmark(gone["persisted"]["bookmark"])) == {
         served["orders"].name,
@@ -124,7 +129,7 @@ def test_what_can_t_be_is_refused(
     assert client.fail(command, topic=served["orders"].name, **fields)["reason"] == reason
 
 
-def test_what_the_materializer_refuses_is_told(served: Served, client: Wire) -> None:
+def test_refusals_of_the_materializer_are_reported(served: Served, client: Wire) -> None:
     """A merged record may be too large where its delta is not."""
     topic = served["orders"]
     topic.write({"id": 1, "text": "x" * 900})
@@ -153,7 +158,7 @@ def test_post(served: Served, client: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "reasons", "said"),
+    ("id", "reasons", "reported"),
     [
         (10**30, {"bad key"}, "got a number beyond 64 bits (about 1e+30): write it as a string"),
         ("\ud800", {"not json", "bad request"}, "got half of a surrogate pair at line 1, column"),
@@ -161,14 +166,14 @@ def test_post(served: Served, client: Wire) -> None:
     ],
 )
 def test_what_no_key_can_be_is_refused_with_a_true_sentence(
-    served: Served, client: Wire, id: Any, reasons: set[str], said: str
+    served: Served, client: Wire, id: Any, reasons: set[str], reported: str
 ) -> None:
     """Over both APIs: what was expected, what came, what to do."""
     over_http = post(served, "orders", "publish", json.dumps({"id": id}).encode())
     over_websocket = client.fail("publish", topic=served["orders"].name, data={"id": id})
     assert {over_http["reason"], over_websocket["reason"]} == reasons
-    assert said in over_http["message"]
-    assert said in over_websocket["message"]
+    assert reported in over_http["message"]
+    assert reported in over_websocket["message"]
 
 
 def test_a_number_is_a_repeat_the_second_time(served: Served) -> None:

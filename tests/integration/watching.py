@@ -160,8 +160,8 @@ class Watcher:
                 self.view[message["sow_key"]] = message["data"]
             else:
                 del self.view[message["sow_key"]]
-        places = [{"bookmark": self._bookmark}] if self._bookmark else []
-        self._bookmark = laid_over([*places, step[-1]])
+        positions = [{"bookmark": self._bookmark}] if self._bookmark else []
+        self._bookmark = laid_over([*positions, step[-1]])
         self.looks.append((self._bookmark, dict(self.view)))
 
     def fresh(self) -> Records:

@@ -73,14 +73,14 @@ class Wire:
 
 def laid_over(messages: Iterable[Json]) -> str:
     """Return the bookmark that a client has after these messages: each laid over those before it."""
-    places: dict[str, dict[str, str]] = {}
+    locations: dict[str, dict[str, str]] = {}
     for message in messages:
         for part in message["bookmark"].split(";"):
             log, _, positions = part.rpartition(":")
-            places.setdefault(log, {}).update(one.split("@") for one in positions.split(","))
+            locations.setdefault(log, {}).update(one.split("@") for one in positions.split(","))
     return ";".join(
         f"{log}:" + ",".join(f"{number}@{at}" for number, at in positions.items())
-        for log, positions in places.items()
+        for log, positions in locations.items()
     )
 
 

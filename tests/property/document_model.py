@@ -14,7 +14,17 @@ from uuid import UUID
 
 from sowline.emodb import UNDEFINED, Intrinsics, compile_condition, parse_delta, same
 from sowline.protocol.command import LogRecord
-from tests.property.model import Account, Body, Effect, Kept, PartitionModel, Place, Refused, merged, tags_of
+from tests.property.model import (
+    Account,
+    Body,
+    Effect,
+    Kept,
+    PartitionModel,
+    RecordPosition,
+    Refused,
+    merged,
+    tags_of,
+)
 
 NEVER_WRITTEN = "0" * 32
 NOBODYS = {"~id", "~table", "~version", "~signature", "~deleted", "~placement", "~tags"}
@@ -111,7 +121,7 @@ class DocumentModel(PartitionModel):
         super()._keep_state(offset)
         self.known[offset] = dict(self.accounts)
 
-    def _publish(self, record: LogRecord, command: str, number: tuple[str, Place] | None) -> None:
+    def _publish(self, record: LogRecord, command: str, number: tuple[str, RecordPosition] | None) -> None:
         key, body = self._read(record)
         if not self._is_mine(record, key):
             return
@@ -123,7 +133,7 @@ class DocumentModel(PartitionModel):
         body = {name: value for name, value in body.items() if name not in NOBODYS}
         self._write(record, key, kept, body, number)
 
-    def _delta(self, record: LogRecord, number: tuple[str, Place] | None) -> None:
+    def _delta(self, record: LogRecord, number: tuple[str, RecordPosition] | None) -> None:
         key, value = (record.key or b"").decode(), record.value or b""
         if not key:
             raise Refused("key missing")
@@ -165,7 +175,7 @@ class DocumentModel(PartitionModel):
         key: str,
         kept: Kept,
         body: Body | None,
-        number: tuple[str, Place] | None,
+        number: tuple[str, RecordPosition] | None,
     ) -> None:
         """Keep a document, None if it is gone, unless it may not be so."""
         if body is not None:

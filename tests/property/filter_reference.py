@@ -1,6 +1,6 @@
 """The filter language once more, slow and obviously right: a direct walk of the tree.
 
-Every pair of array elements is tried, every text is searched by way of RE2, and the functions are written anew
+Every pair of array elements is tried, every text is searched by way of RE2, and the functions are written again
 in another way wherever there is one.
 """
 
@@ -368,7 +368,7 @@ def substring(text: str, start: int, length: int | None = None) -> str:
     """SUBSTR, asking of each character whether it is in."""
     begin = start if start > 0 else 1 if start == 0 else max(1, len(text) + start + 1)
     end = math.inf if length is None else begin + length
-    return "".join(character for place, character in enumerate(text, 1) if begin <= place < end)
+    return "".join(character for index, character in enumerate(text, 1) if begin <= index < end)
 
 
 def trimmed(text: str, characters: str = " ", left: bool = True, right: bool = True) -> str:
@@ -382,7 +382,7 @@ def trimmed(text: str, characters: str = " ", left: bool = True, right: bool = T
 
 def found_at(text: str, wanted: str) -> int:
     """INSTR, trying each place."""
-    return next((place + 1 for place in range(len(text)) if text[place:].startswith(wanted)), 0)
+    return next((index + 1 for index in range(len(text)) if text[index:].startswith(wanted)), 0)
 
 
 def one_case(text: str) -> str:
@@ -391,16 +391,16 @@ def one_case(text: str) -> str:
     return "".join(fold if len(fold) == 1 else character for character, fold in folds)
 
 
-def to_places(number: Any, places: int = 0) -> Any:
+def to_digits(number: Any, digits: int = 0) -> Any:
     """ROUND, of the exact fraction that is written."""
-    if math.isnan(number) or math.isinf(number) or places > 400:
+    if math.isnan(number) or math.isinf(number) or digits > 400:
         return number
-    if places < -400:
+    if digits < -400:
         return 0
-    scaled = Fraction(repr(number)) * Fraction(10) ** places
+    scaled = Fraction(repr(number)) * Fraction(10) ** digits
     away = math.floor(abs(scaled) + Fraction(1, 2)) * (-1 if scaled < 0 else 1)
-    result = away / Fraction(10) ** places
-    return int(result) if places <= 0 or isinstance(number, int) else float(result)
+    result = away / Fraction(10) ** digits
+    return int(result) if digits <= 0 or isinstance(number, int) else float(result)
 
 
 def towards(direction: Callable[[Any], int], number: Any) -> Any:
@@ -463,8 +463,8 @@ def crc(text: str, bits: int, polynomial: int) -> int:
     ones = (1 << bits) - 1
     remainder = ones
     for byte in text.encode():
-        for place in range(8):
-            bit = (remainder ^ byte >> place) & 1
+        for index in range(8):
+            bit = (remainder ^ byte >> index) & 1
             remainder = remainder >> 1 ^ (int(f"{polynomial:0{bits}b}"[::-1], 2) if bit else 0)
     return remainder ^ ones
 
@@ -537,7 +537,7 @@ FUNCTIONS: dict[str, tuple[str, Callable[..., Any]]] = {
     "LEAST?": ("s", lambda *values: min(numbers_in(values), default=math.nan)),
     "CEILING": ("n", lambda number: towards(math.ceil, number)),
     "FLOOR": ("n", lambda number: towards(math.floor, number)),
-    "ROUND": ("ni", to_places),
+    "ROUND": ("ni", to_digits),
     "EXP": ("d", lambda number: unlimited(math.exp, number)),
     "LN": ("d", lambda number: None if number == 0 else domain(math.log, number)),
     "LOG2": ("d", lambda number: None if number == 0 else domain(math.log2, number)),

@@ -13,7 +13,7 @@ from sowline.model.key import partition_of, sow_key
 from sowline.protocol.command import LogRecord
 
 Body = dict[str, Any]
-Place = tuple[int, int]
+RecordPosition = tuple[int, int]
 
 FILTERS: dict[str, Callable[[Body], bool]] = {
     "1=1": lambda body: True,
@@ -35,12 +35,12 @@ TAG_CHARACTERS_MAX = 100
 class Kept:
     """What is kept of a record: its body, None once it is deleted, and each publisher's (sequence, time).
 
-    `place` is its last update's, and `due` the time that this update set.
+    `position` is its last update's, and `due` the time that this update set.
     """
 
     body: Body | None
-    numbers: dict[str, tuple[Place, int]]
-    place: Place = (-1, 0)
+    numbers: dict[str, tuple[RecordPosition, int]]
+    position: RecordPosition = (-1, 0)
     due: int | None = None
 
 
@@ -61,7 +61,7 @@ class Account(NamedTuple):
 class Effect:
     """What one log record did to one record; of a document also what is known of its writes, and the outcome."""
 
-    place: Place
+    position: RecordPosition
     key: str
     before: Body | None
     now: Body | None
@@ -174,9 +174,9 @@ class PartitionModel:
             raise Refused("key missing")
         key = record.key.decode()
         kept = self.kept.get(key, Kept(None, {}))
-        offset, nth = kept.place
-        place = f"{offset}.{nth}" if nth else str(offset)
-        if kept.body is None or kept.due is None or guard != place or self.expiration == "disabled":
+        offset, nth = kept.position
+        position = f"{offset}.{nth}" if nth else str(offset)
+        if kept.body is None or kept.due is None or guard != position or self.expiration == "disabled":
             return
         if self.time >= kept.due:
             self._set(record, 0, key, kept, None, None)
@@ -249,13 +249,15 @@ class PartitionModel:
             self.forwards[owner, record.offset] = record
         return owner == self.number
 
-    def _is_repeat(self, kept: Kept, number: tuple[str, Place] | None) -> bool:
+    def _is_repeat(self, kept: Kept, number: tuple[str, RecordPosition] | None) -> bool:
         if number is None or number[0] not in kept.numbers:
             return False
         sequence, time = kept.numbers[number[0]]
         return self.time - time <= self.window and number[1] <= sequence
 
-    def _numbers(self, kept: Kept, number: tuple[str, Place] | None) -> dict[str, tuple[Place, int]]:
+    def _numbers(
+        self, kept: Kept, number: tuple[str, RecordPosition] | None
+    ) -> dict[str, tuple[RecordPosition, int]]:
         numbers = {name: seen for name, seen in kept.numbers.items() if self.time - seen[1] <= self.window}
         if number is not None:
             numbers[number[0]] = (number[1], self.time)
@@ -264,7 +266,7 @@ class PartitionModel:
                 del numbers[min(others, key=lambda name: (numbers[name][1], name))]
         return numbers
 
-    def _publish(self, record: LogRecord, command: str, number: tuple[str, Place] | None) -> None:
+    def _publish(self, record: LogRecord, command: str, number: tuple[str, RecordPosition] | None) -> None:
         key, body = self._read(record)
         if not self._is_mine(record, key):
             return
@@ -278,10 +280,10 @@ class PartitionModel:
                 raise Refused("too large")
         self._set(record, 0, key, kept, body, number)
 
-    def _delta(self, record: LogRecord, number: tuple[str, Place] | None) -> None:
+    def _delta(self, record: LogRecord, number: tuple[str, RecordPosition] | None) -> None:
         raise Refused("no documents")
 
-    def _delete_named(self, record: LogRecord, number: tuple[str, Place] | None) -> None:
+    def _delete_named(self, record: LogRecord, number: tuple[str, RecordPosition] | None) -> None:
         key = self._read(record)[0] if record.value else self._named(record)
         if not key:
             raise Refused("key missing")
@@ -292,7 +294,7 @@ class PartitionModel:
         self,
         record: LogRecord,
         headers: dict[str, str],
-        number: tuple[str, Place] | None,
+        number: tuple[str, RecordPosition] | None,
         origin: str | None,
     ) -> None:
         if record.value:
@@ -310,7 +312,7 @@ class PartitionModel:
             keys = [key for key in self.live if self.sow_key(key).decode() in named]
         self._delete(record, sorted(keys, key=self.sow_key), number)
 
-    def _delete(self, record: LogRecord, keys: list[str], number: tuple[str, Place] | None) -> None:
+    def _delete(self, record: LogRecord, keys: list[str], number: tuple[str, RecordPosition] | None) -> None:
         kept = [(key, self.kept[key]) for key in keys if key in self.kept]
         live = [(key, k) for key, k in kept if k.body is not None and not self._is_repeat(k, number)]
         for nth, (key, there) in enumerate(live):
@@ -323,7 +325,7 @@ class PartitionModel:
         key: str,
         kept: Kept,
         body: Body | None,
-        number: tuple[str, Place] | None,
+        number: tuple[str, RecordPosition] | None,
     ) -> None:
         self.effects.append(Effect((record.offset, nth), key, kept.body, body))
         due = None if body is None else self._due(record)

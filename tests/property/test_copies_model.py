@@ -28,15 +28,15 @@ class CopiesAgainstModel(CoreAgainstModel):
         for entered in self.world.patched():
             self.stack.enter_context(entered)
 
-    @rule(place=numbers, count=st.integers(1, 12))
-    def follow(self, place: int, count: int) -> None:
+    @rule(slot=numbers, count=st.integers(1, 12))
+    def follow(self, slot: int, count: int) -> None:
         """A copy takes in some changes."""
-        self.copied.follow(place % self.partitions, count)
+        self.copied.follow(slot % self.partitions, count)
 
-    @rule(place=numbers, behind=st.integers(0, 6), cold=st.booleans())
-    def move(self, place: int, behind: int, cold: bool) -> None:
+    @rule(slot=numbers, behind=st.integers(0, 6), cold=st.booleans())
+    def move(self, slot: int, behind: int, cold: bool) -> None:
         """A partition moves to the worker that has a copy, which is some changes behind."""
-        number = place % self.partitions
+        number = slot % self.partitions
         self.copied.owner(number)
         while self.copied.copy(number).next_offset < self.copied.changes[number].end - behind:
             self.copied.follow(number, 1)
@@ -57,7 +57,7 @@ class CopiesAgainstModel(CoreAgainstModel):
 
 
 class TransientCopies(Transient):
-    """A transient topic that begins anew, while another worker keeps a copy."""
+    """A transient topic that begins again, while another worker keeps a copy."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +99,7 @@ TestTransientCopies = TransientCopies.TestCase
 
 
 def test_an_owner_behind_what_was_emitted_dies() -> None:
-    """It took a copy over that was behind, and had applied a little; the service starts anew."""
+    """It took a copy over that was behind, and had applied a little; the service starts again."""
     machine = TransientCopies()
     machine.move(cold=False)
     machine.compact()
@@ -111,8 +111,8 @@ def test_an_owner_behind_what_was_emitted_dies() -> None:
     machine.teardown()
 
 
-def test_an_owner_that_is_told_nothing_new_sees_what_others_write() -> None:
-    """It applies what was emitted before it came, so it writes nothing; what it puts right by then is everything."""
+def test_an_owner_without_new_records_sees_what_others_write() -> None:
+    """It applies what was emitted before it came, so it writes nothing; what it repairs by then is everything."""
     machine = TransientCopies()
     machine.move(cold=False)
     machine.write(keys=[1, 2, 1], number=None, value=0)

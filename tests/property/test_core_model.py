@@ -171,73 +171,73 @@ class CoreAgainstModel(RuleBasedStateMachine):
         delta=st.booleans(),
         number=publishers,
         more=foreign_headers,
-        place=st.none() | numbers,
+        slot=st.none() | numbers,
         lifetime=lifetimes,
     )
     def write_records(
-        self, some: list[Body], delta: bool, number: Any, more: Any, place: int | None, lifetime: str | None
+        self, some: list[Body], delta: bool, number: Any, more: Any, slot: int | None, lifetime: str | None
     ) -> None:
         """Publish records, whole or as deltas, in their partition or elsewhere, for ever or for a while."""
         headers = [*more, ("sow.command", b"delta_publish")] if delta else more
         if lifetime is not None:
             headers = [*headers, ("sow.expiration", lifetime.encode())]
         for body in some:
-            self._write(self.key_of(body["id"]), encoded(body), headers, number, place)
+            self._write(self.key_of(body["id"]), encoded(body), headers, number, slot)
 
     @rule(
         selector=st.sampled_from([("sow.filter", text) for text in FILTERS])
         | st.lists(ids, min_size=1, max_size=3),
         number=publishers,
-        place=numbers,
+        slot=numbers,
     )
-    def delete_selected(self, selector: Any, number: Any, place: int) -> None:
+    def delete_selected(self, selector: Any, number: Any, slot: int) -> None:
         """Delete what matches a filter, or what SOW keys name."""
         if isinstance(selector, list):
             keys = [self.sow_key(self.key_of(key)).decode() for key in selector]
             selector = ("sow.keys", joined_keys([*keys, "77"]))
         headers = [("sow.command", b"sow_delete"), (selector[0], selector[1].encode())]
-        self._write(None, None, headers, number, place)
+        self._write(None, None, headers, number, slot)
 
-    @rule(key=ids, by_data=st.booleans(), number=publishers, place=st.none() | numbers)
-    def delete_named(self, key: Any, by_data: bool, number: Any, place: int | None) -> None:
+    @rule(key=ids, by_data=st.booleans(), number=publishers, slot=st.none() | numbers)
+    def delete_named(self, key: Any, by_data: bool, number: Any, slot: int | None) -> None:
         """Delete a record by its data, or by a tombstone."""
         if by_data:
             self._write(
-                self.key_of(key), encoded({"id": key}), [("sow.command", b"sow_delete")], number, place
+                self.key_of(key), encoded({"id": key}), [("sow.command", b"sow_delete")], number, slot
             )
         else:
-            self._write(self.key_of(key), None, [], number, place)
+            self._write(self.key_of(key), None, [], number, slot)
 
-    @rule(value=malformed, header=st.none() | bad_headers, place=numbers)
-    def write_malformed(self, value: bytes, header: Any, place: int) -> None:
+    @rule(value=malformed, header=st.none() | bad_headers, slot=numbers)
+    def write_malformed(self, value: bytes, header: Any, slot: int) -> None:
         """Write what can't be applied."""
-        self._write(None, value, [] if header is None else [header], None, place)
+        self._write(None, value, [] if header is None else [header], None, slot)
 
-    @rule(key=ids, body=bodies, log_id=other_logs, origin=st.tuples(numbers, far_offsets), place=numbers)
+    @rule(key=ids, body=bodies, log_id=other_logs, origin=st.tuples(numbers, far_offsets), slot=numbers)
     def write_copy_of_another_log(
-        self, key: Any, body: Body, log_id: str, origin: tuple[int, int], place: int
+        self, key: Any, body: Body, log_id: str, origin: tuple[int, int], slot: int
     ) -> None:
         """A log is mirrored with its headers, or somebody makes an origin up: of another log, as far as it says."""
         headers: Headers = [("sow.origin", b"%b:%d@%d" % (log_id.encode(), *origin))]
-        self._write(self.key_of(key), encoded({**body, "id": key}), headers, None, place)
+        self._write(self.key_of(key), encoded({**body, "id": key}), headers, None, slot)
 
     @rule(ms=st.sampled_from([1, 5, WINDOW, WINDOW + 1, -3]))
     def pass_time(self, ms: int) -> None:
         """Let the log's clock go on, or step back."""
         self.world.time += ms
 
-    @rule(key=ids, back=st.integers(0, 2), place=st.none() | numbers, more=st.booleans())
-    def expire(self, key: Any, back: int, place: int | None, more: bool) -> None:
+    @rule(key=ids, back=st.integers(0, 2), slot=st.none() | numbers, more=st.booleans())
+    def expire(self, key: Any, back: int, slot: int | None, more: bool) -> None:
         """Ask for a record's end: by its newest update, by one before that, in any partition, or malformed."""
         owner = partition_of(self.key_of(key), self.partitions)
         changes = [event for _, event in changes_of(self.world.changes[owner].history) if event.op != AGAIN]
-        places = [event.position for event in changes if event.sow_key == self.sow_key(self.key_of(key))]
-        guard = (places or [Position(0, 3)])[-1 - back :][0]
+        positions = [event.position for event in changes if event.sow_key == self.sow_key(self.key_of(key))]
+        guard = (positions or [Position(0, 3)])[-1 - back :][0]
         headers: Headers = [("sow.command", b"expire"), ("sow.guard", str(guard).encode())]
-        self._write(self.key_of(key), b"{}" if more and back else None, headers, None, place)
+        self._write(self.key_of(key), b"{}" if more and back else None, headers, None, slot)
 
-    @rule(key=ids, place=numbers, ms=st.sampled_from([0, 1, 5]))
-    def race(self, key: Any, place: int, ms: int) -> None:
+    @rule(key=ids, slot=numbers, ms=st.sampled_from([0, 1, 5]))
+    def race(self, key: Any, slot: int, ms: int) -> None:
         """A record is due, and its owner asks for its end, but before that comes it is updated and due again."""
         owner = partition_of(self.key_of(key), self.partitions)
         for _ in range(2):
@@ -250,10 +250,10 @@ class CoreAgainstModel(RuleBasedStateMachine):
         headers: Headers = [("sow.command", b"expire"), ("sow.guard", str(position).encode())]
         self._write(self.key_of(key), None, headers, None, None)
 
-    @rule(place=numbers)
-    def keep_up(self, place: int) -> None:
+    @rule(slot=numbers)
+    def keep_up(self, slot: int) -> None:
         """The owner appends what is due by its own clock."""
-        number = place % self.partitions
+        number = slot % self.partitions
         self.world.owner(number)
         self.world.keep_up(number)
 
@@ -286,18 +286,18 @@ class CoreAgainstModel(RuleBasedStateMachine):
 
     # owners
 
-    @rule(place=numbers, size=st.integers(1, 6), intrude=st.integers(0, 3), restart=st.booleans())
-    def work(self, place: int, size: int, intrude: int, restart: bool) -> None:
+    @rule(slot=numbers, size=st.integers(1, 6), intrude=st.integers(0, 3), restart=st.booleans())
+    def work(self, slot: int, size: int, intrude: int, restart: bool) -> None:
         """Apply a batch; what a dead owner had on its way arrives in the midst of it."""
-        self.world.work(place % self.partitions, size, intrude=intrude, restart=restart)
+        self.world.work(slot % self.partitions, size, intrude=intrude, restart=restart)
 
-    @rule(place=numbers, size=st.integers(1, 6), cut=st.integers(0, 5), lost=st.booleans())
-    def die_at_work(self, place: int, size: int, cut: int, lost: bool) -> None:
+    @rule(slot=numbers, size=st.integers(1, 6), cut=st.integers(0, 5), lost=st.booleans())
+    def die_at_work(self, slot: int, size: int, cut: int, lost: bool) -> None:
         """Apply a batch but die before all of its output is written; the disk may go with the owner.
 
         Without its disk it is dead for good: nothing of it arrives later.
         """
-        number = place % self.partitions
+        number = slot % self.partitions
         self.world.work(number, size, cut=cut)
         self.world.crash(number)
         if lost:
@@ -305,37 +305,37 @@ class CoreAgainstModel(RuleBasedStateMachine):
             self.world.disk.pop(Path(str(number)), None)
         self.world.owner(number)
 
-    @rule(place=numbers, lost=st.booleans())
-    def die_amid_a_delete(self, place: int, lost: bool) -> None:
+    @rule(slot=numbers, lost=st.booleans())
+    def die_within_a_delete(self, slot: int, lost: bool) -> None:
         """Delete everything, and die after the first of the changes."""
         self.world.drain()
-        self._write(None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")], None, place)
-        self.die_at_work(place, 1, self.partitions, lost)
+        self._write(None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")], None, slot)
+        self.die_at_work(slot, 1, self.partitions, lost)
 
-    @rule(place=numbers)
-    def restart(self, place: int) -> None:
+    @rule(slot=numbers)
+    def restart(self, slot: int) -> None:
         """Begin again from what was committed."""
-        number = place % self.partitions
+        number = slot % self.partitions
         self.world.crash(number)
         self.world.owner(number)
 
-    @rule(place=numbers, count=st.integers(1, 3))
-    def arrive_late(self, place: int, count: int) -> None:
+    @rule(slot=numbers, count=st.integers(1, 3))
+    def arrive_late(self, slot: int, count: int) -> None:
         """Some of what a dead owner had on its way arrives."""
-        self.world.arrive_late(place % self.partitions, count)
+        self.world.arrive_late(slot % self.partitions, count)
 
-    @rule(place=numbers, start=numbers, count=st.integers(1, 3))
-    def repeat_old(self, place: int, start: int, count: int) -> None:
+    @rule(slot=numbers, start=numbers, count=st.integers(1, 3))
+    def repeat_old(self, slot: int, start: int, count: int) -> None:
         """A worker that was thought dead writes old changes once more."""
-        changes = self.world.changes[place % self.partitions]
+        changes = self.world.changes[slot % self.partitions]
         own = [event for _, event in changes_of(changes.history[changes.since :]) if event.op != AGAIN]
         for event in own[start : start + count]:
             changes.append(event)
 
-    @rule(place=numbers, access_path=st.sampled_from(["lost", "damaged", "changes", "both"]))
-    def lose(self, place: int, access_path: str) -> None:
+    @rule(slot=numbers, access_path=st.sampled_from(["lost", "damaged", "changes", "both"]))
+    def lose(self, slot: int, access_path: str) -> None:
         """Lose the local state, find it damaged, or lose the changes topic, or both."""
-        number = place % self.partitions
+        number = slot % self.partitions
         self.world.owner(number)
         self.world.crash(number)
         path = Path(str(number))
@@ -349,11 +349,11 @@ class CoreAgainstModel(RuleBasedStateMachine):
             self.world.late[number] = []
         self.world.owner(number)
 
-    @rule(place=numbers, data=st.data())
-    def compact(self, place: int, data: st.DataObject) -> None:
-        """Kafka compacts the changes, once they are older than the lag: stale-owner writes were put right by then."""
+    @rule(slot=numbers, data=st.data())
+    def compact(self, slot: int, data: st.DataObject) -> None:
+        """Kafka compacts the changes, once they are older than the lag: stale-owner writes were repaired by then."""
         self._settle()
-        changes = self.world.changes[place % self.partitions]
+        changes = self.world.changes[slot % self.partitions]
         changes.compact(lambda: data.draw(st.booleans()))
 
     def _settle(self) -> None:
@@ -458,7 +458,9 @@ class CoreAgainstModel(RuleBasedStateMachine):
         self, number: int, model: PartitionModel, changes: list[tuple[Written, Change]]
     ) -> None:
         """Each effect of the model is one change, in its place."""
-        assert [(e.position.offset, e.position.nth) for _, e in changes] == [e.place for e in model.effects]
+        assert [(e.position.offset, e.position.nth) for _, e in changes] == [
+            e.position for e in model.effects
+        ]
         for (_, event), effect in zip(changes, model.effects, strict=True):
             assert event.sow_key == self.sow_key(effect.key)
             assert (event.body and json.loads(event.body)) == effect.now

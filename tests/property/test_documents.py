@@ -1,4 +1,4 @@
-"""Documents by every road: compaction after any prefix, and a copy that follows, change nothing of any of them."""
+"""Documents from every recovery source: neither compaction after any prefix nor a copy that follows changes them."""
 
 from hypothesis import given
 from hypothesis import strategies as st

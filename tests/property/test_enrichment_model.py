@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 
 from sowline.protocol.command import LogRecord
-from tests.property.model import Body, Effect, Kept, PartitionModel, Place, Refused, merged
+from tests.property.model import Body, Effect, Kept, PartitionModel, RecordPosition, Refused, merged
 from tests.property.test_core_model import CoreAgainstModel
 
 PREPROCESSING = ["/id AS /key"]
@@ -39,7 +39,7 @@ class EnrichedModel(PartitionModel):
             raise
         return key, body | {"key": body["id"]}
 
-    def _publish(self, record: LogRecord, command: str, number: tuple[str, Place] | None) -> None:
+    def _publish(self, record: LogRecord, command: str, number: tuple[str, RecordPosition] | None) -> None:
         key, body = self._read(record)
         if not self._is_mine(record, key):
             return
@@ -55,8 +55,8 @@ class EnrichedModel(PartitionModel):
     def _enriched(self, body: Body, previous: Body, updated: int | None, offset: int) -> Body:
         """What enrichment makes of a body."""
         since = None if updated is None else self.time / 1000 - updated / 1000
-        place = f"thingsthings:{self.number}@{offset}"
-        body = body | {"count": previous.get("count", 0) + 1, "since": since, "place": place}
+        position = f"thingsthings:{self.number}@{offset}"
+        body = body | {"count": previous.get("count", 0) + 1, "since": since, "place": position}
         body.pop("was", None)
         if "q" in previous:
             body["was"] = previous["q"]

@@ -128,9 +128,9 @@ class Log:
             return
         now = self.moments[-1]
         record = now.records.get(event.sow_key)
-        place, time = (now.last_change, now.time) if record is None else (record.position, record.time)
+        position, time = (now.last_change, now.time) if record is None else (record.position, record.time)
         body = None if record is None else record.body
-        self.written.append(Change(event.sow_key, body, None, place, place, AGAIN, time))
+        self.written.append(Change(event.sow_key, body, None, position, position, AGAIN, time))
 
     def compacted(self, until: int) -> list[Event]:
         """Return what is left of it when so many of its events are compacted."""
@@ -330,7 +330,7 @@ async def has_begun(query: Query | GroupedQuery, reason: str = "history expired"
 
 
 def check_positions(world: World, at: int, positions: Positions) -> None:
-    """Whoever follows from there misses nothing, and repeats nothing."""
+    """Anyone who follows from there misses nothing, and repeats nothing."""
     for number, log in enumerate(world.logs):
         reached = [moment for moment in log.moments if moment.position <= positions[number]]
         assert reached[-1].last_change == log.at(world.rounded(at)).last_change
@@ -451,7 +451,7 @@ def nothing_kept(*asked: object) -> Iterator[list[Any]]:
     st.sampled_from([3, 1000]),
     st.sampled_from([-1, past.AT_ONCE]),
 )
-def test_a_place_is_what_was_there(
+def test_a_position_is_what_was_there(
     before: list[Step], after: list[Step], later: list[Step], asked: list[Asked], ring: int, at_once: int
 ) -> None:
     """A query at a bookmark is answered as one that was made there, or it has expired: with history or without."""

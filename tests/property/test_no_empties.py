@@ -48,12 +48,12 @@ class Follower:
         """What it selects of a body."""
         return body if self.select is None else self.select.apply(body)
 
-    def take(self, told: Payload | None) -> None:
+    def take(self, received: Payload | None) -> None:
         """Apply a message."""
-        if told is not None and told.removed is not None:
-            self.held = take_out(merge(self.held, told.body), told.removed)
-        elif told is not None:
-            self.held = told.body
+        if received is not None and received.removed is not None:
+            self.held = take_out(merge(self.held, received.body), received.removed)
+        elif received is not None:
+            self.held = received.body
 
     def holds(self, body: bytes) -> bool:
         """Whether it holds what it selects of a body."""
@@ -72,10 +72,10 @@ def test_no_change_is_swallowed(states: list[bytes], select: Select | None, ends
         change = Change(b"1", now, before, Position(0, number + 1), Position(0, number), "publish", number)
         delivery = SUBSCRIPTION.on_change(ChangeView(change))
         assert delivery is not None
-        told = payload_of(b"1", delivery, live.form, Deltas(KEYS), None)
-        live.take(told)
+        received = payload_of(b"1", delivery, live.form, Deltas(KEYS), None)
+        live.take(received)
         assert live.holds(now)
-        assert (told is None) == (json.loads(live.selected(before)) == json.loads(live.selected(now)))
+        assert (received is None) == (json.loads(live.selected(before)) == json.loads(live.selected(now)))
         conflated.conflation.take(b"1", delivery, Deltas(KEYS), number)
         if number in ends or number == len(states) - 2:
             messages = conflated.conflation.flush()

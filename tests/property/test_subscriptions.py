@@ -1,6 +1,6 @@
 """Subscriptions of every kind, by clients that lag, leave and change their minds, against a model of what they hold.
 
-The model works out anew, from the records as they were at the client's bookmark, what the client should hold;
+The model works out again, from the records as they were at the client's bookmark, what the client should hold;
 the client does with messages what docs/wire.md says.
 """
 
@@ -140,7 +140,7 @@ class Grouping(NamedTuple):
     projection: str
     made: Callable[[str, list[Record]], Json]
     order: str
-    place: Callable[[Json], Any]
+    order_key: Callable[[Json], Any]
     tells_latest: bool = False
 
 
@@ -176,7 +176,7 @@ class Ask:
 
     @property
     def mine(self) -> Mine:
-        """What whoever asks may see."""
+        """What the client may see."""
         return MINE[self.whose]
 
     @property
@@ -262,8 +262,8 @@ class Ask:
         found = self.matching(records)
         if self.grouping is not None:
             return self._groups(found)
-        place = ORDERS[self.order]
-        keys = sorted(found, key=lambda number: (place(found[number].body), KEY_OF[number]))
+        order_key = ORDERS[self.order]
+        keys = sorted(found, key=lambda number: (order_key(found[number].body), KEY_OF[number]))
         return {("id", number): found[number].body for number in keys}
 
     def _groups(self, found: Records) -> View:
@@ -275,7 +275,7 @@ class Ask:
         made = [grouping.made(grouping.field, some) for some in members.values()]
         return {
             (grouping.field, body[grouping.field]): body
-            for body in (sorted(made, key=grouping.place) if self.order else made)
+            for body in (sorted(made, key=grouping.order_key) if self.order else made)
         }
 
     def view(self, records: Records) -> View:
@@ -388,11 +388,11 @@ class Service(Server):
         """Where the service stands."""
         return {number: past[-1][0] for number, past in enumerate(self.past)}
 
-    def at(self, place: Positions) -> Records:
+    def at(self, positions: Positions) -> Records:
         """The records as they were at a place."""
         found: Records = {}
         for number, past in enumerate(self.past):
-            found |= next(records for position, records in reversed(past) if position <= place[number])
+            found |= next(records for position, records in reversed(past) if position <= positions[number])
         return found
 
     def changes_between(self, before: Positions, now: Positions) -> list[tuple[int, Change, float]]:
@@ -434,27 +434,27 @@ class Service(Server):
 
     def _change(self, partition: int, number: int, text: bytes | None, nth: int, *, last: bool) -> Change:
         key, held, after = KEY_OF[number].encode(), self.last[partition], self.after[partition]
-        place = Position(0, held.offset + 1) if nth == 0 else Position(0, held.offset, nth)
-        self.after[partition] = place
+        position = Position(0, held.offset + 1) if nth == 0 else Position(0, held.offset, nth)
+        self.after[partition] = position
         previous = self.bodies.pop(key, None)
         op, reason = ("delete", "deleted") if text is None else ("publish", None)
         time = 1000 + int(self.loop.time() * 1000)
-        change = Change(key, text, previous, place, after, op, time, last, reason)
+        change = Change(key, text, previous, position, after, op, time, last, reason)
         records = dict(self.past[partition][-1][1])
         if text is None:
             del records[number]
         else:
             self.bodies[key] = text
-            records[number] = Record(json.loads(text), time, partition, place)
-        self.past[partition].append((place, records))
-        self.changed[partition][place] = number, change, self.loop.time()
+            records[number] = Record(json.loads(text), time, partition, position)
+        self.past[partition].append((position, records))
+        self.changed[partition][position] = number, change, self.loop.time()
         return change
 
     def progress(self, partition: int) -> None:
         """Let a partition move on without a change."""
-        place = Position(0, self.last[partition].offset + 1)
-        event = Progress(place, self.after[partition], 0, {}, "", "", 1000, {})
-        self.past[partition].append((place, self.past[partition][-1][1]))
+        position = Position(0, self.last[partition].offset + 1)
+        event = Progress(position, self.after[partition], 0, {}, "", "", 1000, {})
+        self.past[partition].append((position, self.past[partition][-1][1]))
         self.state.take({("orders.changes", partition): [self._placed(partition, event)]})
 
     def _placed(self, partition: int, event: Change | Progress) -> EventAtOffset:
@@ -469,10 +469,10 @@ class Service(Server):
 
 @dataclass
 class Holding:
-    """What a subscriber holds, and where; `place` is None before it holds anything that can be told."""
+    """What a subscriber holds, and where; `positions` is None before it holds anything that can be told."""
 
     ask: Ask
-    place: Positions | None = None
+    positions: Positions | None = None
     held: View = field(default_factory=dict)
     partial: set[Key] = field(default_factory=set)
     """What it holds only some fields of: it came as a delta to one that never had the whole."""
@@ -514,7 +514,7 @@ class Subscriber:
 
     def acknowledged(self, ask: Ask, message: Json, kind: str) -> None:
         """Begin; `kind` is fresh, replace or back."""
-        place = self.placed(message["bookmark"])
+        positions = self.placed(message["bookmark"])
         before = self.committed()
         if not ask.is_view and (
             self.group is not None or (self.turned_from and self.holding.ask.has_snapshot)
@@ -524,7 +524,7 @@ class Subscriber:
         self.group, self.turned_from, self.owed = None, None, set()
         self.is_back = kind == "back"
         if kind == "back":
-            assert before.place == place, "comes back where it left"
+            assert before.positions == positions, "comes back where it left"
             before.has_come_back = True
             return
         self.saved = copy.deepcopy(before) if ask.has_snapshot else None
@@ -534,16 +534,16 @@ class Subscriber:
             self.turned_from = copy.deepcopy(before)
             self.holding.ask = ask
         if not ask.has_snapshot:
-            self._go_on_without_group(place, self.turned_from)
+            self._go_on_without_group(positions, self.turned_from)
 
-    def _go_on_without_group(self, place: Positions, before: Holding | None) -> None:
+    def _go_on_without_group(self, positions: Positions, before: Holding | None) -> None:
         """A plain subscription holds what it held, whatever has become of that, and lacks the rest."""
-        now, view = self.holding, self.holding.ask.view(self.service.at(place))
-        if before is not None and before.place is not None:
-            self._may_not_go_back(place)
+        now, view = self.holding, self.holding.ask.view(self.service.at(positions))
+        if before is not None and before.positions is not None:
+            self._may_not_go_back(positions)
             certain = before.complete and before.ask.oof and now.ask.oof and not before.extra
             self.owed = set(now.held) - set(view) if certain else set()
-        now.place, now.complete, now.has_come_back = place, False, False
+        now.positions, now.complete, now.has_come_back = positions, False, False
         now.extra, now.missing = set(now.held) - set(view), set(view) - set(now.held)
         wrong = {key for key in view if key in now.held and not self._is_right(key, view[key])}
         now.partial |= wrong
@@ -564,7 +564,7 @@ class Subscriber:
 
     def _is_certain(self, before: Holding) -> bool:
         """Whether it can be told what was held when the subscription was replaced."""
-        if before.place is None:
+        if before.positions is None:
             return False
         if self.holding.ask.is_view:
             is_alike = (before.ask.grouping is None) is (self.holding.ask.grouping is None)
@@ -579,12 +579,12 @@ class Subscriber:
 
     def group_end(self, message: Json) -> None:
         """Check what came, and hold it."""
-        ask, place = self.holding.ask, self.placed(message["bookmark"])
+        ask, positions = self.holding.ask, self.placed(message["bookmark"])
         assert self.group is not None
         assert message["records"] == len(self.group)
-        if self.saved is not None and self.saved.place is not None:
-            assert all(place[p] >= self.saved.place[p] for p in place), "goes back"
-        records = self.service.at(place)
+        if self.saved is not None and self.saved.positions is not None:
+            assert all(positions[p] >= self.saved.positions[p] for p in positions), "goes back"
+        records = self.service.at(positions)
         keys = [self._key(record) for record in self.group]
         assert len(set(keys)) == len(keys)
         for record, key in zip(self.group, keys, strict=True):
@@ -599,7 +599,7 @@ class Subscriber:
         self.holding.complete, self.holding.has_come_back = not ask.is_limited, False
         if ask.is_limited:
             self.holding.missing = set(shown) - set(self.holding.held)
-        self.holding.place, self.saved, self.group = place, None, None
+        self.holding.positions, self.saved, self.group = positions, None, None
         self.turned_from, self.owed, self.step = None, set(), []
         self.check_holding(shown)
 
@@ -613,12 +613,14 @@ class Subscriber:
         """What came is lacked, and what is left is not shown any more; nobody else tells of what leaves."""
         before, ask = self.turned_from, self.holding.ask
         assert before is not None
-        assert before.place is not None
+        assert before.positions is not None
         shown = ask.view(records)
         assert keys <= set(shown)
         if before.ask.select == ask.select and ask.grouping is None and before.ask.grouping is None:
-            then = before.ask.view(self.service.at(before.place))
-            changed = {("id", n) for n, *_ in self.service.changes_between(before.place, self.service.now)}
+            then = before.ask.view(self.service.at(before.positions))
+            changed = {
+                ("id", n) for n, *_ in self.service.changes_between(before.positions, self.service.now)
+            }
             assert keys <= (set(shown) - set(then)) | changed, "sent though it is held"
         gone = set(self.holding.held) - set(shown)
         self.holding.extra = gone if not (before.ask.oof and ask.oof) else before.extra
@@ -639,8 +641,8 @@ class Subscriber:
     def take(self, message: Json, sent: float) -> None:
         """Apply a publish or an oof."""
         ask, holding = self.holding.ask, self.holding
-        assert self.group is None, "a message amid a group"
-        assert holding.place is not None or self.turned_from is not None
+        assert self.group is None, "a message within a group"
+        assert holding.positions is not None or self.turned_from is not None
         key = self._key(message, ask)
         if not self.step:
             self._begin_step(message, key)
@@ -664,51 +666,51 @@ class Subscriber:
             return
         assert not self.owed, "not told of what leaves"
         self.turned_from = None
-        assert self.holding.place is not None
+        assert self.holding.positions is not None
         self.saved = copy.deepcopy(self.holding)
         if "more" in message:
-            place = self._laid_over(message)
-            assert all(place[p] >= self.holding.place[p] for p in place)
-            self.check_holding(self.holding.ask.view(self.service.at(place)), keep=False)
+            positions = self._laid_over(message)
+            assert all(positions[p] >= self.holding.positions[p] for p in positions)
+            self.check_holding(self.holding.ask.view(self.service.at(positions)), keep=False)
 
     def _is_turning(self, message: Json, key: Key) -> bool:
         """Whether a message tells what leaves because another subscription has taken its place."""
-        ask, place = self.holding.ask, self.holding.place
-        if ask.has_snapshot or place is None:
+        ask, positions = self.holding.ask, self.holding.positions
+        if ask.has_snapshot or positions is None:
             return True
         given = parse_bookmark(message["bookmark"])["orders"]
-        is_old = all(given[p] <= place[p] for p in given)
-        return message["command"] == "oof" and is_old and key not in ask.view(self.service.at(place))
+        is_old = all(given[p] <= positions[p] for p in given)
+        return message["command"] == "oof" and is_old and key not in ask.view(self.service.at(positions))
 
     def _end_step(self, message: Json, sent: float) -> None:
         ask, holding, service = self.holding.ask, self.holding, self.service
         before, step = self.saved, self.step
         if self.turned_from is not None:
             assert not ask.has_snapshot
-            assert holding.place == self._laid_over(message)
+            assert holding.positions == self._laid_over(message)
             assert not self.owed, "not told of what leaves"
             holding.extra &= set(holding.held)
             self.turned_from, self.step = None, []
             return
         assert before is not None
-        assert before.place is not None
-        place = self._laid_over(message)
-        assert place != before.place
-        assert all(place[p] >= before.place[p] for p in place), "goes back"
-        holding.place, self.saved, self.step = place, None, []
-        self.check_holding(ask.view(service.at(place)))
+        assert before.positions is not None
+        positions = self._laid_over(message)
+        assert positions != before.positions
+        assert all(positions[p] >= before.positions[p] for p in positions), "goes back"
+        holding.positions, self.saved, self.step = positions, None, []
+        self.check_holding(ask.view(service.at(positions)))
         for other in step:
-            self._check_message(other, before, place)
+            self._check_message(other, before, positions)
         is_hurried = self.is_back or (ask.is_view and sent in self.replaced_at)
         if ask.interval is not None and not is_hurried:
-            self._check_interval(before.place, place, sent)
+            self._check_interval(before.positions, positions, sent)
         self.step_sent, self.is_back = sent, False
 
-    def _check_interval(self, before: Positions, place: Positions, sent: float) -> None:
+    def _check_interval(self, before: Positions, positions: Positions, sent: float) -> None:
         """An interval begins with a change, and not before the last one ended."""
         interval = (self.holding.ask.interval or 0) / 1000 - 1e-6
         assert self.step_sent is None or sent - self.step_sent >= interval, "too soon after the last step"
-        applied = [at for _, _, at in self.service.changes_between(before, place)]
+        applied = [at for _, _, at in self.service.changes_between(before, positions)]
         assert sent - min(applied) >= interval, "before the interval ended"
 
     def _leave(self, key: Key, message: Json) -> None:
@@ -738,7 +740,7 @@ class Subscriber:
                 strict=key not in holding.partial and len(message["sids"]) == 1 and not ask.conflation,
             )
 
-    def _check_message(self, message: Json, before: Holding, place: Positions) -> None:
+    def _check_message(self, message: Json, before: Holding, positions: Positions) -> None:
         """What a message of a step says beside the outcome."""
         ask, key = self.holding.ask, self._key(message)
         data = message["data"]
@@ -746,10 +748,10 @@ class Subscriber:
         if ask.sent({name: 1}):
             assert name in data, "without its key"
         if "delta" in message and "no_empties" in ask.words:
-            told = [ask.sent(data).keys() - {name}, message.get("removed", ())]
-            assert any(told), "tells nothing"
+            received = [ask.sent(data).keys() - {name}, message.get("removed", ())]
+            assert any(received), "tells nothing"
         if message["command"] == "oof" and key not in before.partial:
-            self._check_leaving(message, key, before, place)
+            self._check_leaving(message, key, before, positions)
         if not ask.is_view and not ask.conflation:
             self._check_single(message, key)
 
@@ -763,7 +765,7 @@ class Subscriber:
         if "timestamp" in self.holding.ask.words:
             assert message["timestamp"] == iso_time(change.time)
 
-    def _check_leaving(self, message: Json, key: Key, before: Holding, place: Positions) -> None:
+    def _check_leaving(self, message: Json, key: Key, before: Holding, positions: Positions) -> None:
         """The body of what leaves."""
         ask, data = self.holding.ask, self.holding.ask.sent(message["data"])
         held = before.held.get(key)
@@ -773,7 +775,7 @@ class Subscriber:
         if ask.conflation:
             assert held is None or data == ask.sent(held), "not what was told last"
             return
-        records = self.service.at(place)
+        records = self.service.at(positions)
         if ask.grouping is None:
             there = {("id", number): record.body for number, record in records.items()}
         else:
@@ -792,9 +794,9 @@ class Subscriber:
         """A group that went while its client was away is told as one of its records would have it."""
         ask = before.ask
         assert ask.grouping is not None
-        assert before.place is not None
+        assert before.positions is not None
         field, made = ask.grouping.field, ask.grouping.made
-        members = ask.matching(self.service.at(before.place)).values()
+        members = ask.matching(self.service.at(before.positions)).values()
         assert data in [ask.sent(made(field, [one])) for one in members if one.body[field] == key[1]]
 
     # what is true
@@ -819,7 +821,7 @@ class Subscriber:
         assert not self.owed, "not told of what leaves"
         assert not self.step
         assert self.group is None
-        assert self.holding.place is not None
+        assert self.holding.positions is not None
         self.check_holding(self.holding.ask.view(self.service.at(self.service.now)), keep=False)
 
     def _is_right(self, key: Key, body: Json) -> bool:
@@ -834,22 +836,22 @@ class Subscriber:
 
     def placed(self, bookmark: str) -> Positions:
         """A whole bookmark."""
-        places = parse_bookmark(bookmark)
-        assert set(places) == {"orders"}
-        assert set(places["orders"]) == set(range(len(self.service.past)))
-        return places["orders"]
+        positions = parse_bookmark(bookmark)
+        assert set(positions) == {"orders"}
+        assert set(positions["orders"]) == set(range(len(self.service.past)))
+        return positions["orders"]
 
     def _laid_over(self, message: Json) -> Positions:
-        assert self.holding.place is not None
+        assert self.holding.positions is not None
         ask, given = self.holding.ask, parse_bookmark(message["bookmark"])["orders"]
         assert len(given) == (len(self.service.past) if ask.is_view or ask.conflation else 1) or (
             self.turned_from is not None
         )
-        return self.holding.place | given
+        return self.holding.positions | given
 
-    def _may_not_go_back(self, place: Positions) -> None:
-        held = self.holding.place
-        assert held is None or all(place[p] >= held[p] for p in place), "goes back"
+    def _may_not_go_back(self, positions: Positions) -> None:
+        held = self.holding.positions
+        assert held is None or all(positions[p] >= held[p] for p in positions), "goes back"
 
     def _key(self, message: Json, ask: Ask | None = None) -> Key:
         """What a message or a record is about."""
@@ -943,8 +945,8 @@ class Connection:
         """Take one message, and when it was put."""
         command = message["command"]
         self._check_group(message)
-        for told in (message, *message.get("records", ())) if command != "group_end" else ():
-            data = told.get("data", {})
+        for received in (message, *message.get("records", ())) if command != "group_end" else ():
+            data = received.get("data", {})
             assert data == selected(data, MINE[self.whose].paths), "tells what may not be seen"
         if command == "ack":
             self._acknowledged(message)
@@ -1000,9 +1002,9 @@ class Connection:
         if asks[0].is_view or asks[0].conflation:
             assert len(asks) == 1
         elif self.is_calm and all(self.subscribers[sid].turned_from is None for sid in message["sids"]):
-            place = message["command"], message.get("sow_key", ""), message["bookmark"]
-            assert place not in self.shared, "the same message twice"
-            self.shared.add(place)
+            identity = message["command"], message.get("sow_key", ""), message["bookmark"]
+            assert identity not in self.shared, "the same message twice"
+            self.shared.add(identity)
 
 
 class Subscriptions(RuleBasedStateMachine):
@@ -1208,7 +1210,9 @@ class Subscriptions(RuleBasedStateMachine):
         for subscriber in connection.subscribers.values():
             holding = subscriber.committed()
             bookmark = (
-                {} if holding.place is None else {"bookmark": format_bookmark({"orders": holding.place})}
+                {}
+                if holding.positions is None
+                else {"bookmark": format_bookmark({"orders": holding.positions})}
             )
             kind = "back" if bookmark else "fresh"
             new.subscribers[subscriber.sid] = subscriber

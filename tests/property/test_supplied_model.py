@@ -62,21 +62,21 @@ class SuppliedAgainstModel(CoreAgainstModel):
         """A key that was given is the SOW key."""
         return key.encode()
 
-    @rule(key=ids, body=bodies, place=st.none() | numbers)
-    def write_another_body(self, key: Any, body: Body, place: int | None) -> None:
+    @rule(key=ids, body=bodies, slot=st.none() | numbers)
+    def write_another_body(self, key: Any, body: Body, slot: int | None) -> None:
         """Publish a body whose fields say nothing of the key, or none at all."""
         body = {name: value for name, value in body.items() if name != "id"}
-        self._write(self.key_of(key), encoded(body), [], None, place)
+        self._write(self.key_of(key), encoded(body), [], None, slot)
 
-    @rule(key=st.sampled_from(NO_KEYS), gone=st.booleans(), place=numbers)
-    def write_no_key(self, key: str, gone: bool, place: int) -> None:
+    @rule(key=st.sampled_from(NO_KEYS), gone=st.booleans(), slot=numbers)
+    def write_no_key(self, key: str, gone: bool, slot: int) -> None:
         """Write with a text that is no key."""
-        self._write(key, None if gone else b'{"id":1}', [], None, place)
+        self._write(key, None if gone else b'{"id":1}', [], None, slot)
 
-    @rule(key=st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"]), place=numbers)
-    def write_no_text(self, key: bytes, place: int) -> None:
+    @rule(key=st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80"]), slot=numbers)
+    def write_no_text(self, key: bytes, slot: int) -> None:
         """Write with a Kafka key that is not UTF-8."""
-        self.world.write(place % self.partitions, b'{"id":1}', key, [])
+        self.world.write(slot % self.partitions, b'{"id":1}', key, [])
 
 
 class HeaderAgainstModel(SuppliedAgainstModel):

@@ -1,4 +1,4 @@
-"""A transient topic that begins anew at any moment, with owners that die on the way: all agree on what is left."""
+"""A transient topic that begins again at any moment, with owners that die on the way: all agree on what is left."""
 
 from contextlib import ExitStack
 from dataclasses import replace
@@ -99,7 +99,7 @@ class Transient(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        """Kafka compacts the changes, after stale-owner writes were put right."""
+        """Kafka compacts the changes, after stale-owner writes were repaired."""
         self.settle()
         self.world.changes[0].compact(lambda: False)
 
@@ -161,7 +161,7 @@ class Transient(RuleBasedStateMachine):
         assert not era or set(live) <= written
 
 
-def test_a_start_after_an_owner_was_overtaken() -> None:
+def test_a_start_after_an_owner_was_fenced() -> None:
     """What a dead owner says late may be more than the next one has applied, when the service starts at the end."""
     machine = Transient()
     machine.write(keys=[1], value=0, number=None)
@@ -173,7 +173,7 @@ def test_a_start_after_an_owner_was_overtaken() -> None:
 
 
 def same(checkpoint: Any) -> Any:
-    """Return what all roads must agree on."""
+    """Return what all recovery sources must agree on."""
     return replace(checkpoint, changes_end=0, changes_id="", stale_keys=frozenset())
 
 

@@ -105,7 +105,7 @@ def rocks_in_memory(disk: Disk) -> type[MemoryStore]:
 class Topic:
     """One changes partition: what it still holds, and, apart from it, all that was ever written.
 
-    `since` is where in that history the topic was made anew.
+    `since` is where in that history the topic was made again.
     """
 
     held: list[Written] = field(default_factory=list)

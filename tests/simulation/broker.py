@@ -11,13 +11,13 @@ from confluent_kafka import KafkaError
 
 from sowline.protocol.command import Headers
 
-Place = tuple[str, int]
+PartitionId = tuple[str, int]
 
 
 class Written(NamedTuple):
     """A record of a topic, or an error in its stead; quacks like a Kafka message."""
 
-    place: Place
+    partition_id: PartitionId
     at: int
     time: int = 0
     name: bytes | None = None
@@ -27,11 +27,11 @@ class Written(NamedTuple):
 
     def topic(self) -> str:
         """Return the topic's name."""
-        return self.place[0]
+        return self.partition_id[0]
 
     def partition(self) -> int:
         """Return the partition's number."""
-        return self.place[1]
+        return self.partition_id[1]
 
     def offset(self) -> int:
         """Return the offset."""
@@ -91,14 +91,14 @@ class Broker:
     chance: Random
     clock: Callable[[], int]
     on_append: Callable[[Written], None]
-    parts: dict[Place, Part] = field(default_factory=dict)
+    parts: dict[PartitionId, Part] = field(default_factory=dict)
     skew: int = 0
     is_refusing: bool = False
     has_holes: bool = False
     without_holes: set[str] = field(default_factory=set)
     is_calm: bool = False
     """Whether all that is there is delivered at once."""
-    late: list[deque[tuple[Place, Any]]] = field(default_factory=list)
+    late: list[deque[tuple[PartitionId, Any]]] = field(default_factory=list)
     lost: int = 0
     """Records that compaction took, or that went with their topic."""
 
@@ -111,43 +111,43 @@ class Broker:
             self.parts[topic, number] = Part(generation=generation)
 
     def append(
-        self, place: Place, key: bytes | None, value: bytes | None, headers: Headers | None
+        self, partition_id: PartitionId, key: bytes | None, value: bytes | None, headers: Headers | None
     ) -> Written:
         """Write a record."""
-        part = self.parts[place]
-        if self.has_holes and place[0] not in self.without_holes and self.chance.random() < 0.1:
+        part = self.parts[partition_id]
+        if self.has_holes and partition_id[0] not in self.without_holes and self.chance.random() < 0.1:
             part.end += 1
-        written = Written(place, part.end, self.clock() + self.skew, key, value, headers)
+        written = Written(partition_id, part.end, self.clock() + self.skew, key, value, headers)
         part.held.append(written)
         part.offsets.append(written.at)
         part.end += 1
         self.on_append(written)
         return written
 
-    def compact(self, place: Place, before: int) -> None:
+    def compact(self, partition_id: PartitionId, before: int) -> None:
         """Let compaction run over what was written before a time in ms."""
-        self.lost += self.parts[place].compact(before)
+        self.lost += self.parts[partition_id].compact(before)
 
     def arrive(self) -> None:
         """Let some of what a dead process had sent arrive after all."""
         if self.late:
             requests = self.chance.choice(self.late)
-            place, (key, value, headers) = requests.popleft()
-            self.append(place, key, value, headers)
+            partition_id, (key, value, headers) = requests.popleft()
+            self.append(partition_id, key, value, headers)
             self.late = [requests for requests in self.late if requests]
 
 
 class Group:
     """The workers' consumer group: cooperative, so that a partition is let go before another member gets it."""
 
-    def __init__(self, chance: Random, places: list[Place]) -> None:
+    def __init__(self, chance: Random, partition_ids: list[PartitionId]) -> None:
         self._chance = chance
-        self._places = places
+        self._partition_ids = partition_ids
         self.members: list[Any] = []
-        self.owners: dict[Place, Any] = {}
-        self.commits: dict[Place, tuple[int, str]] = {}
+        self.owners: dict[PartitionId, Any] = {}
+        self.commits: dict[PartitionId, tuple[int, str]] = {}
         """The offset that was committed of each partition, and what was noted with it."""
-        self.target: dict[Place, Any] = {}
+        self.target: dict[PartitionId, Any] = {}
 
     def join(self, member: Any) -> None:
         """Take in a member."""
@@ -159,24 +159,26 @@ class Group:
         """Let a member go, or give it up: what it had is free."""
         if member in self.members:
             self.members.remove(member)
-        self.owners = {place: owner for place, owner in self.owners.items() if owner is not member}
+        self.owners = {
+            partition_id: owner for partition_id, owner in self.owners.items() if owner is not member
+        }
         self.share_out()
 
     def share_out(self, reset_to: bool = False) -> None:
-        """Say who shall have what: owners keep theirs, unless all is shared out anew."""
+        """Say who shall have what: owners keep theirs, unless all is shared out again."""
         self.target = {}
         if not self.members:
             return
         members = self._chance.sample(self.members, len(self.members))
-        most = -(-len(self._places) // len(members))
+        most = -(-len(self._partition_ids) // len(members))
         counts = {id(member): 0 for member in members}
-        for place in self._places:
-            owner = self.owners.get(place)
+        for partition_id in self._partition_ids:
+            owner = self.owners.get(partition_id)
             if not reset_to and owner in members and counts[id(owner)] < most:
-                self.target[place] = owner
+                self.target[partition_id] = owner
                 counts[id(owner)] += 1
-        for place in self._places:
-            if place not in self.target:
+        for partition_id in self._partition_ids:
+            if partition_id not in self.target:
                 member = min(members, key=lambda one: counts[id(one)])
-                self.target[place] = member
+                self.target[partition_id] = member
                 counts[id(member)] += 1

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import OFFSET_END, OFFSET_INVALID, KafkaError, KafkaException, TopicPartition
 
 from sowline.protocol.command import Headers
-from tests.simulation.broker import Broker, Group, Place, Written
+from tests.simulation.broker import Broker, Group, PartitionId, Written
 from tests.simulation.process import Process
 from tests.simulation.strands import pause
 
@@ -36,21 +36,23 @@ class Consumer:
         self._reports_ends = "enable.partition.eof" in config
         self._group: Group | None = None
         self._callbacks: dict[str, Callable[..., None]] = {}
-        self._told = False
-        self._positions: dict[Place, int] = {}
-        self._generations: dict[Place, int] = {}
-        self._paused: set[Place] = set()
-        self._ended: set[Place] = set()
-        self._highs: dict[Place, int] = {}
+        self._reported = False
+        self._positions: dict[PartitionId, int] = {}
+        self._generations: dict[PartitionId, int] = {}
+        self._paused: set[PartitionId] = set()
+        self._ended: set[PartitionId] = set()
+        self._highs: dict[PartitionId, int] = {}
         self._unaware = 0
         self._repeats = 0
 
     # what reads
 
-    def assign(self, places: list[TopicPartition]) -> None:
+    def assign(self, partition_ids: list[TopicPartition]) -> None:
         """Read these partitions from their offsets."""
-        self._positions = {(place.topic, place.partition): place.offset for place in places}
-        self._generations = {place: self._broker.parts[place].generation for place in self._positions}
+        self._positions = {(one.topic, one.partition): one.offset for one in partition_ids}
+        self._generations = {
+            partition_id: self._broker.parts[partition_id].generation for partition_id in self._positions
+        }
 
     def poll(self, seconds: float) -> Written | None:
         """Return the next message, an error or the sign of an end; None where nothing came in time."""
@@ -58,7 +60,9 @@ class Consumer:
         pause()
         self._process.boundary("polled")
         self._rebalance()
-        self._positions = {place: max(0, at - self._repeats) for place, at in self._positions.items()}
+        self._positions = {
+            partition_id: max(0, at - self._repeats) for partition_id, at in self._positions.items()
+        }
         self._repeats = 0
         if self._chance.random() < 0.15 and not self._broker.is_calm:
             return None
@@ -75,42 +79,42 @@ class Consumer:
         return found
 
     def _next(self) -> Written | None:
-        places = [place for place in self._positions if place not in self._paused]
-        self._chance.shuffle(places)
-        for place in places:
-            if (message := self._next_of(place)) is not None:
+        partition_ids = [partition_id for partition_id in self._positions if partition_id not in self._paused]
+        self._chance.shuffle(partition_ids)
+        for partition_id in partition_ids:
+            if (message := self._next_of(partition_id)) is not None:
                 return message
         return None
 
-    def _next_of(self, place: Place) -> Written | None:
-        part, position = self._broker.parts[place], self._positions[place]
-        if part.generation != self._generations[place]:
-            return Written(place, position, wrong=KafkaError(KafkaError._AUTO_OFFSET_RESET))
-        self._highs[place] = part.end
+    def _next_of(self, partition_id: PartitionId) -> Written | None:
+        part, position = self._broker.parts[partition_id], self._positions[partition_id]
+        if part.generation != self._generations[partition_id]:
+            return Written(partition_id, position, wrong=KafkaError(KafkaError._AUTO_OFFSET_RESET))
+        self._highs[partition_id] = part.end
         message = part.first_from(position)
         if message is not None:
-            self._positions[place] = message.at + 1
-            self._ended.discard(place)
+            self._positions[partition_id] = message.at + 1
+            self._ended.discard(partition_id)
             return message
-        if self._reports_ends and place not in self._ended:
-            self._ended.add(place)
-            return Written(place, part.end, wrong=KafkaError(KafkaError._PARTITION_EOF))
+        if self._reports_ends and partition_id not in self._ended:
+            self._ended.add(partition_id)
+            return Written(partition_id, part.end, wrong=KafkaError(KafkaError._PARTITION_EOF))
         return None
 
     def go_back(self, records: int) -> None:
         """Deliver some records once more, from the next poll on: what it returns goes with what is consumed then."""
         self._repeats = records
 
-    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+    def position(self, partition_ids: list[TopicPartition]) -> list[TopicPartition]:
         """Return where it reads on in each of these partitions."""
         return [
             TopicPartition(one.topic, one.partition, self._positions[one.topic, one.partition])
-            for one in places
+            for one in partition_ids
         ]
 
-    def get_watermark_offsets(self, place: TopicPartition, cached: bool) -> tuple[int, int]:
+    def get_watermark_offsets(self, partition_id: TopicPartition, cached: bool) -> tuple[int, int]:
         """Return the ends of a partition as they were when it was last read."""
-        return 0, self._highs.get((place.topic, place.partition), -1001)
+        return 0, self._highs.get((partition_id.topic, partition_id.partition), -1001)
 
     # the group
 
@@ -139,50 +143,52 @@ class Consumer:
                 self._let_go(list(self._positions), "on_lost")
                 group.join(self)
             return
-        leaving = [place for place in self._positions if group.target.get(place) is not self]
+        leaving = [
+            partition_id for partition_id in self._positions if group.target.get(partition_id) is not self
+        ]
         if leaving:
             self._let_go(leaving, "on_revoke")
         free = [p for p, member in group.target.items() if member is self and group.owners.get(p) is None]
-        if free or not self._told:
-            self._told = True
+        if free or not self._reported:
+            self._reported = True
             group.owners |= dict.fromkeys(free, self)
-            self._callbacks["on_assign"](self, [TopicPartition(*place) for place in free])
+            self._callbacks["on_assign"](self, [TopicPartition(*partition_id) for partition_id in free])
 
-    def _let_go(self, places: list[Place], how: str) -> None:
+    def _let_go(self, partition_ids: list[PartitionId], how: str) -> None:
         assert self._group is not None
-        for place in places:
-            del self._positions[place]
-        if places:
-            self._callbacks[how](self, [TopicPartition(*place) for place in places])
-        for place in places:
-            if self._group.owners.get(place) is self:
-                del self._group.owners[place]
+        for partition_id in partition_ids:
+            del self._positions[partition_id]
+        if partition_ids:
+            self._callbacks[how](self, [TopicPartition(*partition_id) for partition_id in partition_ids])
+        for partition_id in partition_ids:
+            if self._group.owners.get(partition_id) is self:
+                del self._group.owners[partition_id]
 
-    def incremental_assign(self, places: list[TopicPartition]) -> None:
+    def incremental_assign(self, partition_ids: list[TopicPartition]) -> None:
         """Read these partitions too."""
-        for one in places:
-            place = one.topic, one.partition
-            part = self._broker.parts[place]
-            self._positions[place] = part.end if one.offset == OFFSET_END else one.offset
-            self._generations[place] = part.generation
-            self._highs[place] = -1001
-            self._paused.discard(place)
-            self._ended.discard(place)
+        for one in partition_ids:
+            partition_id = one.topic, one.partition
+            part = self._broker.parts[partition_id]
+            self._positions[partition_id] = part.end if one.offset == OFFSET_END else one.offset
+            self._generations[partition_id] = part.generation
+            self._highs[partition_id] = -1001
+            self._paused.discard(partition_id)
+            self._ended.discard(partition_id)
 
-    def pause(self, places: list[TopicPartition]) -> None:
+    def pause(self, partition_ids: list[TopicPartition]) -> None:
         """Read these no more."""
-        self._paused |= {(place.topic, place.partition) for place in places}
+        self._paused |= {(one.topic, one.partition) for one in partition_ids}
 
-    def resume(self, places: list[TopicPartition]) -> None:
+    def resume(self, partition_ids: list[TopicPartition]) -> None:
         """Read these again."""
-        self._paused -= {(place.topic, place.partition) for place in places}
+        self._paused -= {(one.topic, one.partition) for one in partition_ids}
 
-    def committed(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+    def committed(self, partition_ids: list[TopicPartition], timeout: float) -> list[TopicPartition]:
         """Return what the group has committed."""
         assert self._group is not None
         self._process.boundary("committed")
         found = []
-        for one in places:
+        for one in partition_ids:
             offset, metadata = self._group.commits.get((one.topic, one.partition), (OFFSET_INVALID, ""))
             found.append(TopicPartition(one.topic, one.partition, offset, metadata))
         return found
@@ -216,7 +222,7 @@ class Producer:
         self._broker: Broker = self._process.broker
         self._chance = self._process.chance
         self._on_error: Callable[[KafkaError], None] = config["error_cb"]
-        self._queues: dict[Place, deque[tuple[Any, Report | None]]] = {}
+        self._queues: dict[PartitionId, deque[tuple[Any, Report | None]]] = {}
         self._reports: list[Callable[[], None]] = []
         self._is_broken = False
         self._process.producers.append(self)
@@ -236,16 +242,16 @@ class Producer:
             raise KafkaException(KafkaError(KafkaError._FATAL, "broken", True))
         if self._broker.is_refusing and self._chance.random() < 0.1:
             raise BufferError
-        place = topic, partition
-        self._queues.setdefault(place, deque()).append(((key, value, headers), report))
+        partition_id = topic, partition
+        self._queues.setdefault(partition_id, deque()).append(((key, value, headers), report))
         if not self._broker.is_refusing and self._chance.random() < 0.2:
-            self._send(place)
+            self._send(partition_id)
 
-    def _send(self, place: Place) -> None:
-        (key, value, headers), report = self._queues[place].popleft()
-        if not self._queues[place]:
-            del self._queues[place]
-        written = self._broker.append(place, key, value, headers)
+    def _send(self, partition_id: PartitionId) -> None:
+        (key, value, headers), report = self._queues[partition_id].popleft()
+        if not self._queues[partition_id]:
+            del self._queues[partition_id]
+        written = self._broker.append(partition_id, key, value, headers)
         if report is not None:
             self._reports.append(partial(report, None, written))
 
@@ -283,20 +289,20 @@ class Producer:
         self._is_broken = True
         error = KafkaError(KafkaError._FATAL, "broken", True)
         self._reports.append(partial(self._on_error, error))
-        for place, queue in self._queues.items():
-            failed = Written(place, -1001)
+        for partition_id, queue in self._queues.items():
+            failed = Written(partition_id, -1001)
             self._reports += [partial(report, error, failed) for _, report in queue if report is not None]
         self._queues.clear()
 
     def crash(self) -> None:
         """Die with the process: of each partition's messages some may arrive, now or later."""
-        for place, queue in self._queues.items():
+        for partition_id, queue in self._queues.items():
             sent = [message for message, _ in queue][: self._chance.randint(0, len(queue))]
             if self._chance.random() < 0.5:
                 for message in sent:
-                    self._broker.append(place, *message)
+                    self._broker.append(partition_id, *message)
             elif sent:
-                self._broker.late.append(deque((place, message) for message in sent))
+                self._broker.late.append(deque((partition_id, message) for message in sent))
         self._queues.clear()
 
 
@@ -312,14 +318,19 @@ class AdminClient:
         if all(
             spec._value >= 0 for spec in asked.values()
         ):  # by time, right behind the others: nothing happens
-            return {place: _known(self._offset(place, spec)) for place, spec in asked.items()}
+            return {
+                partition_id: _known(self._offset(partition_id, spec)) for partition_id, spec in asked.items()
+            }
         self._process.boundary("ask")
         return {
-            place: self._answer(SimpleNamespace(offset=self._offset(place, asked[place]))) for place in asked
+            partition_id: self._answer(
+                SimpleNamespace(offset=self._offset(partition_id, asked[partition_id]))
+            )
+            for partition_id in asked
         }
 
-    def _offset(self, place: TopicPartition, spec: Any) -> int:
-        part = self._broker.parts[place.topic, place.partition]
+    def _offset(self, partition_id: TopicPartition, spec: Any) -> int:
+        part = self._broker.parts[partition_id.topic, partition_id.partition]
         if spec._value < 0:
             return part.end if spec._value == -1 else 0
         return next((one.at for one in part.held if one.time >= spec._value), -1)

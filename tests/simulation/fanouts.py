@@ -71,7 +71,7 @@ class FanoutReader:
 
     def take(self, written: Written) -> None:
         """Read the next message."""
-        number, key = written.place[1], written.name or b""
+        number, key = written.partition_id[1], written.name or b""
         message = Message.read(written.body, written.about or [])
         view, held, position = self.views[number], self._positions[number], message.position
         self.messages += 1

@@ -56,13 +56,14 @@ _write_of = write_of
 def _commit_before_emit() -> list[Any]:
     def apply(self: BatchProcessor, messages: Any) -> None:
         prepared = {
-            place: self._prepare(place, batch) for place, batch in self._by_partition(messages).items()
+            partition_id: self._prepare(partition_id, batch)
+            for partition_id, batch in self._by_partition(messages).items()
         }
-        for place, batch in prepared.items():
-            partition = self._owned.partitions[place]
+        for partition_id, batch in prepared.items():
+            partition = self._owned.partitions[partition_id]
             partition.commit(batch, partition.checkpoint.changes_end + len(batch.events))
-        for place, batch in prepared.items():
-            self._emitter.events(self._owned.definitions[place[0]], place[1], batch.events)
+        for partition_id, batch in prepared.items():
+            self._emitter.events(self._owned.definitions[partition_id[0]], partition_id[1], batch.events)
         self._emitter.wait()
 
     return [patch.object(BatchProcessor, "apply", apply)]
@@ -72,15 +73,18 @@ def _events_before_forwards() -> list[Any]:
     def apply(self: BatchProcessor, messages: Any) -> None:
         batches = self._by_partition(messages)
         prepared = {
-            place: self._owned.partitions[place].prepare(batch, 0) for place, batch in batches.items()
+            partition_id: self._owned.partitions[partition_id].prepare(batch, 0)
+            for partition_id, batch in batches.items()
         }
-        for place, batch in prepared.items():
-            self._emitter.events(self._owned.definitions[place[0]], place[1], batch.events)
+        for partition_id, batch in prepared.items():
+            self._emitter.events(self._owned.definitions[partition_id[0]], partition_id[1], batch.events)
         self._emitter.wait()
-        for place, batch in prepared.items():
-            self._emitter.forwards(place[0], batch.step.forwards)
-            self._emitter.dead(self._owned.definitions[place[0]].dead, place[1], batch.step.dead)
-            self._commit(place, batch)
+        for partition_id, batch in prepared.items():
+            self._emitter.forwards(partition_id[0], batch.step.forwards)
+            self._emitter.dead(
+                self._owned.definitions[partition_id[0]].dead, partition_id[1], batch.step.dead
+            )
+            self._commit(partition_id, batch)
         self._emitter.wait()
 
     return [patch.object(BatchProcessor, "apply", apply)]
@@ -193,14 +197,14 @@ def _last_loaded() -> list[Any]:
 
 
 def _halves_shown() -> list[Any]:
-    return [patch.object(TopicFollower, "_whole", lambda self, place, events: events)]
+    return [patch.object(TopicFollower, "_whole", lambda self, partition_id, events: events)]
 
 
 def _damage_not_seen() -> list[Any]:
     return [patch("materializer.store.integrity.checksum_of", lambda store: store.checksum())]
 
 
-def _resumed_anew() -> list[Any]:
+def _resumed_from_the_start() -> list[Any]:
     def begin(self: BatchState, record: Any) -> None:
         _begin(self, record)
         self.index, self.resumed = 0, False
@@ -284,7 +288,7 @@ def _moved_partition_applied() -> list[Any]:
     return [patch.object(Assignment, "_release", release)]
 
 
-def _written_amid_ours_not_seen() -> list[Any]:
+def _written_between_ours_not_seen() -> list[Any]:
     return [patch.object(Repair, "repair", _repair)]
 
 
@@ -314,7 +318,7 @@ def _topics_not_known_by_their_ids() -> list[Any]:
     ]
 
 
-def _overtaken_not_seen() -> list[Any]:
+def _fenced_not_seen() -> list[Any]:
     def tail(messages: Any, position: Any, topic_id: str, start: int) -> Any:
         return read_tail(messages, position, topic_id, start)._replace(has_gap=False)
 
@@ -339,7 +343,7 @@ def _long_load_not_read_on() -> list[Any]:
     return [patch.object(LoadProgress, "phase", phase)]
 
 
-def _loaded_amid_a_rewrite() -> list[Any]:
+def _loaded_during_a_rewrite() -> list[Any]:
     def saw(self: Wholeness, events: Any, offsets: Any) -> None:
         self._has_progress = self._has_progress or any(isinstance(event, Progress) for event in events)
 
@@ -350,7 +354,7 @@ def _loaded_without_a_word() -> list[Any]:
     return [patch("query_service.topics.follower.LoadProgress", _of_anything)]
 
 
-def _fanout_loads_amid_a_refill() -> list[Any]:
+def _fanout_loads_during_a_refill() -> list[Any]:
     return [patch("fanout.runner.LoadProgress", _of_anything)]
 
 
@@ -359,10 +363,10 @@ def _of_anything(topic_id: str, lag_seconds: float, has_sow: bool = True) -> Loa
 
 
 def _fanout_goes_on_in_another_topic() -> list[Any]:
-    def opened(self: Runner, place: Any, topic_id: str) -> Any:
-        metadata = (place.metadata or "").rpartition(" ")[0]
-        known = TopicPartition(place.topic, place.partition, place.offset, metadata)
-        return _opened(self, known if metadata else place, topic_id)
+    def opened(self: Runner, partition_id: Any, topic_id: str) -> Any:
+        metadata = (partition_id.metadata or "").rpartition(" ")[0]
+        known = TopicPartition(partition_id.topic, partition_id.partition, partition_id.offset, metadata)
+        return _opened(self, known if metadata else partition_id, topic_id)
 
     return [patch.object(Runner, "_opened", opened)]
 
@@ -394,14 +398,14 @@ FOUND_BY: dict[str, int] = {
     "guard not checked": 30,
     "due time not checked": 30,
     "last loaded": 51,
-    "resumed anew": 8,
+    "resumed from the start": 8,
     "cut short not seen": 8,
     "replica not waited for": 9,
     "reset goes on from before": 256,
-    "overtaken not seen": 40,
+    "fenced not seen": 40,
     "long load not read on": 77,
-    "written amid ours not seen": 28,
-    "fanout loads amid a refill": 41,
+    "written between ours not seen": 28,
+    "fanout loads during a refill": 41,
     "fanout commits before it writes": 68,
 }
 """The seed that found a mistake that few of them find: it is tried first. Once the services differ, another may."""
@@ -413,23 +417,23 @@ FAULTS_OF: dict[str, frozenset[str]] = {
     "origin of any log counts": frozenset({"foreign origins"}),
     "stale owner writes not seen": _STALE,
     "stale owner tail not seen": _STALE,
-    "written amid ours not seen": _STALE,
+    "written between ours not seen": _STALE,
     "repeat taken": _STALE,
     "last loaded": _STALE | {"service crash"},
     "repeat window ignored": frozenset({"idle"}),
     "live one change late": frozenset({"vanish", "restart"}),
-    "resumed anew": frozenset({"disk loss", "crash"}),
+    "resumed from the start": frozenset({"disk loss", "crash"}),
     "cut short not seen": frozenset({"disk loss", "crash"}),
     "loaded without a word": frozenset({"changes loss", "service crash"}),
-    "loaded amid a rewrite": frozenset({"changes loss", "service crash", "disk loss"}),
-    "fanout loads amid a refill": frozenset({"changes loss", "service crash"}),
+    "loaded during a rewrite": frozenset({"changes loss", "service crash", "disk loss"}),
+    "fanout loads during a refill": frozenset({"changes loss", "service crash"}),
     "fanout goes on in another topic": frozenset({"changes loss", "service crash"}),
     "fanout commits before it writes": frozenset({"service crash"}),
     "account not written again": _STALE,
     "deleted document not loaded": frozenset({"disk loss", "crash"}),
     "idle owner does not look": _STALE,
     "topics not known by their ids": frozenset({"changes loss", "service crash"}),
-    "overtaken not seen": _STALE,
+    "fenced not seen": _STALE,
     "full disk taken for written": frozenset({"full disk"}),
     "long load not read on": frozenset({"compaction", "idle", "service crash"}),
 }

@@ -154,8 +154,8 @@ class Simulation:
         self.output = self.topics.fanouts[0].output
         self.broker.make(self.output, partitions)
         self.broker.without_holes.add(self.output)
-        places = [(self.definition.log, number) for number in range(partitions)]
-        self.group = Group(self._chance("group"), places)
+        positions = [(self.definition.log, number) for number in range(partitions)]
+        self.group = Group(self._chance("group"), positions)
         self.processes: dict[str, Process] = {}
         self.disks = Disks(self.processes, self._on_commit)
         self.workers = [self._worker(number) for number in range(self.chance.choice((1, 1, 2, 3)))]
@@ -167,12 +167,14 @@ class Simulation:
         self.publishers = publishers(self._chance("publishers"), self.definition, self.broker)
         self.wakes: dict[str, int] = {}
         self.counts: dict[str, int] = {}
-        self._aside: BaseException | None = None
+        self._background_error: BaseException | None = None
         loop.set_exception_handler(self._on_exception)
 
     def _on_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Keep what was raised where nobody waits for it."""
-        self._aside = self._aside or context.get("exception") or Untrue(context["message"])
+        self._background_error = (
+            self._background_error or context.get("exception") or Untrue(context["message"])
+        )
 
     def _chance(self, name: str) -> Random:
         return Random(f"{self.seed} {name}")
@@ -235,11 +237,13 @@ class Simulation:
         raise structlog.DropEvent
 
     def _on_append(self, written: Written) -> None:
-        number = written.place[1]
+        number = written.partition_id[1]
         about = dict(written.about or [])
-        said = {name: value.decode() for name, value in about.items() if value and name != "sow.previous"}
-        self.trace("  ", f"{written.place[0]}[{number}]@{written.at}", written.name, written.body, said)
-        if written.place[0] == self.output:
+        message = {name: value.decode() for name, value in about.items() if value and name != "sow.previous"}
+        self.trace(
+            "  ", f"{written.partition_id[0]}[{number}]@{written.at}", written.name, written.body, message
+        )
+        if written.partition_id[0] == self.output:
             self.fanouts.reader.take(written)
         else:
             self.truth.written(written)
@@ -282,11 +286,11 @@ class Simulation:
         await self._take_turns(chance.randint(1, 4))
         self.fanouts.take_turns()
         await self.loop.tick(chance.choice((1, 10, 50, 200, 1000)))
-        self._look_aside()
+        self._check_background()
 
-    def _look_aside(self) -> None:
-        if self._aside is not None:
-            raise self._aside
+    def _check_background(self) -> None:
+        if self._background_error is not None:
+            raise self._background_error
 
     async def _take_turns(self, turns: int) -> None:
         for _ in range(turns):
@@ -506,11 +510,11 @@ class Simulation:
 
     def _look_after(self, worker: Worker) -> None:
         """Do what the sentence of a stopped partition says."""
-        for place, why in worker.stopped().items():
+        for partition_id, why in worker.stopped().items():
             hold(
                 "Delete that topic" in why and self.truth.may_expire_wholly,
                 worker.name,
-                place,
+                partition_id,
                 "stopped:",
                 why,
             )
@@ -548,9 +552,9 @@ class Simulation:
     async def _leave_idle(self) -> None:
         """Something old arrives though nobody has anything to write: an owner must look for that by itself."""
         number = self.chance.randrange(self.definition.partitions)
-        place = self.definition.changes, number
-        stale = self.chance.choice(self.broker.parts[place].held)
-        self.broker.append(place, stale.name, stale.body, stale.about)
+        position = self.definition.changes, number
+        stale = self.chance.choice(self.broker.parts[position].held)
+        self.broker.append(position, stale.name, stale.body, stale.about)
         for _ in range(IDLE_ROUNDS_MAX):
             for worker in self.workers:
                 worker.turn()
@@ -575,7 +579,7 @@ class Simulation:
                 await self._use(subscriber)
             self.fanouts.take_turns()
             await self.loop.tick(20)
-            self._look_aside()
+            self._check_background()
             if round % 3 == 2 and not self._unrest():
                 break
 
@@ -587,7 +591,7 @@ class Simulation:
                 if service.is_dead or replica.loading or replica.held.offset != self.truth.last(number):
                     found.append(f"{service.name}[{number}] at {replica.held} of {self.truth.last(number)}")
         found += [
-            f"{subscriber.name} at {subscriber.places}"
+            f"{subscriber.name} at {subscriber.positions}"
             for subscriber in self.subscribers
             if not subscriber.is_level()
         ]

@@ -83,11 +83,11 @@ class QueryService(Process):
             self.trace(self.name, "takes", number, [str(placed.event.position) for placed in events])
             self._check(number)
 
-    def _loaded(self, places: list[ChangesPartition]) -> None:
+    def _loaded(self, partition_ids: list[ChangesPartition]) -> None:
         if self.is_dead:
             return
-        self.state.loaded(places)
-        for _, number in places:
+        self.state.loaded(partition_ids)
+        for _, number in partition_ids:
             self.trace(self.name, "has loaded", number)
             self._check(number)
 

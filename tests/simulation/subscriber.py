@@ -73,7 +73,7 @@ class Saved(NamedTuple):
 
     bookmark: str
     view: dict[bytes, Body]
-    places: Positions
+    positions: Positions
 
 
 class Subscriber:
@@ -96,7 +96,7 @@ class Subscriber:
         self._again: Received | None = None
         self.view: dict[bytes, Body] = {}
         self._group: dict[bytes, Body] | None = None
-        self.places: Positions = {}
+        self.positions: Positions = {}
         self.saved: Saved | None = None
         self.groups = self.messages = self.expired = 0
         self._has_news = False
@@ -116,7 +116,7 @@ class Subscriber:
         )
         self._group = None
         self.view = dict(saved.view) if saved else {}
-        self.places = dict(saved.places) if saved else {}
+        self.positions = dict(saved.positions) if saved else {}
         return Stream(f"{self.name}-{self._ids}", ask)
 
     # the connection
@@ -196,7 +196,7 @@ class Subscriber:
             for message in batch:
                 self._take(message)
             self._has_news = bool(self.stream._waiting) or self.stream._error is not None
-        self._note_place()
+        self._note_positions()
 
     def _failed(self, error: SowlineError) -> None:
         if error.reason == "behind" and not self.stream._whole:  # the program asked by itself, and asks again
@@ -233,12 +233,12 @@ class Subscriber:
     def _end_group(self, message: Message) -> None:
         assert message.bookmark is not None
         assert self._group is not None
-        places = self._read(message.bookmark)
-        for number, place in self.places.items():
-            is_on = places.get(number, place) >= place
+        positions = self._read(message.bookmark)
+        for number, position in self.positions.items():
+            is_on = positions.get(number, position) >= position
             # An empty changes topic is taken for one that has just been made, also where it was lost.
-            hold(is_on or self._truth.may_expire_wholly, self.name, "goes back from", place, "in", number)
-        self.places, self.view, self._group = places, self._group, None
+            hold(is_on or self._truth.may_expire_wholly, self.name, "goes back from", position, "in", number)
+        self.positions, self.view, self._group = positions, self._group, None
         self.groups += 1
         self._check_view("group")
 
@@ -252,15 +252,15 @@ class Subscriber:
             return
         assert message.bookmark is not None
         assert message.sow_key is not None
-        ((number, place),) = self._read(message.bookmark).items()
-        before = self.places.get(number, Position(0, -1))
-        hold(place > before, self.name, "is told of", place, "in", number, "and stands at", before)
-        effects = self._truth.effects(number, before, place)
+        ((number, position),) = self._read(message.bookmark).items()
+        before = self.positions.get(number, Position(0, -1))
+        hold(position > before, self.name, "is told of", position, "in", number, "and stands at", before)
+        effects = self._truth.effects(number, before, position)
         due = [effect for effect in effects if self.wish.is_sent(effect)]
-        told = [(effect.place, self._truth.key(effect.key), self.wish.is_sent(effect)) for effect in due]
-        expected = [((place.offset, place.nth), message.sow_key.encode(), message.command)]
-        hold(told == expected, self.name, "was due", told, "and got", expected)
-        self.places[number] = place
+        sent = [(effect.position, self._truth.key(effect.key), self.wish.is_sent(effect)) for effect in due]
+        expected = [((position.offset, position.nth), message.sow_key.encode(), message.command)]
+        hold(sent == expected, self.name, "was due", sent, "and got", expected)
+        self.positions[number] = position
         key, effect = message.sow_key.encode(), due[0]
         if message.command == "publish":
             held = self.view.get(key)
@@ -270,12 +270,12 @@ class Subscriber:
 
     def _check_intrinsics(self, message: Message, effect: Effect) -> None:
         """Look at what is told of a document's writes."""
-        told, account = message.intrinsics or {}, effect.account
+        sent, account = message.intrinsics or {}, effect.account
         assert account is not None
-        found = told.get("~id"), told.get("~version"), told.get("~signature"), told.get("~deleted")
+        found = sent.get("~id"), sent.get("~version"), sent.get("~signature"), sent.get("~deleted")
         expected = effect.key, account.version, account.signature, effect.now is None
-        hold(found == expected, self.name, "is told", told, "of", effect)
-        hold(tuple(told.get("~tags", ())) == account.tags, self.name, "is told", told, "of", effect)
+        hold(found == expected, self.name, "is told", sent, "of", effect)
+        hold(tuple(sent.get("~tags", ())) == account.tags, self.name, "is told", sent, "of", effect)
 
     def _apply(self, message: Message) -> None:
         assert message.sow_key is not None
@@ -288,31 +288,31 @@ class Subscriber:
         else:
             self.view[key] = message.data
 
-    def _note_place(self) -> None:
+    def _note_positions(self) -> None:
         """Look at where the stream says that it stands: nothing may have been left out up to there."""
         bookmark = self.stream.bookmark
         if bookmark is None or not self.stream._whole or self._group is not None:
             return
-        places = self._read(bookmark)
-        for number, place in places.items():
-            before = self.places.get(number, Position(0, -1))
-            hold(place >= before, self.name, "goes back from", before, "to", place, "in", number)
+        positions = self._read(bookmark)
+        for number, position in positions.items():
+            before = self.positions.get(number, Position(0, -1))
+            hold(position >= before, self.name, "goes back from", before, "to", position, "in", number)
             if not self.wish.conflation:
-                effects = self._truth.effects(number, before, place)
+                effects = self._truth.effects(number, before, position)
                 due = [effect for effect in effects if self.wish.is_sent(effect)]
-                hold(not due, self.name, "moved from", before, "to", place, "in", number, "without", due)
-        self.places |= places
+                hold(not due, self.name, "moved from", before, "to", position, "in", number, "without", due)
+        self.positions |= positions
         self._check_view(bookmark)
         if not self.stream._in_step and self._chance.random() < 0.3:
-            self.saved = Saved(bookmark, dict(self.view), dict(self.places))
+            self.saved = Saved(bookmark, dict(self.view), dict(self.positions))
 
     def _check_view(self, where: str) -> None:
         """What it holds is what matches at the place where it stands, if it is told of all that goes."""
         if not self.wish.oof or self.stream._in_step:
             return
         expected: dict[bytes, Body] = {}
-        for number, place in self.places.items():
-            if (state := self._truth.state_at(number, place)) is None:
+        for number, position in self.positions.items():
+            if (state := self._truth.state_at(number, position)) is None:
                 return
             expected |= {key: body for key, (body, of) in state.items() if self.wish.matches(body, of)}
         hold(self.view == expected, self.name, "holds", self.view, "at", where, "not", expected)
@@ -322,11 +322,11 @@ class Subscriber:
         if self.stream.bookmark is None:
             return False
         for number in range(self._truth.definition.partitions):
-            place, end = (
-                self.places.get(number, Position(0, -1)),
+            position, end = (
+                self.positions.get(number, Position(0, -1)),
                 Position(0, self._truth.last(number), 1 << 30),
             )
-            if any(self.wish.is_sent(effect) for effect in self._truth.effects(number, place, end)):
+            if any(self.wish.is_sent(effect) for effect in self._truth.effects(number, position, end)):
                 return False
         return True
 

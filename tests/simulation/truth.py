@@ -27,7 +27,7 @@ from tests.property.model import Account, Body, Effect, PartitionModel
 from tests.property.supplied_model import SuppliedDocumentModel, SuppliedModel
 from tests.simulation.broker import Broker, Written
 
-Said = tuple[bytes | None, Writes | None]
+Statement = tuple[bytes | None, Writes | None]
 """What an event says of a record: its body, and the account of a document's writes."""
 
 
@@ -49,16 +49,16 @@ class Truth:
         self._broker = broker
         count = range(definition.partitions)
         self.models = [self._model(number) for number in count]
-        self._places: list[list[tuple[int, int]]] = [[] for _ in count]
+        self._positions: list[list[tuple[int, int]]] = [[] for _ in count]
         self._replayed = [0 for _ in count]
         self._emitted = [0 for _ in count]
         self._forwarded: list[list[tuple[int, int, int]]] = [[] for _ in count]
         self.dead: set[tuple[int, int, str]] = set()
         self.stale_writes = 0
-        self._newest: list[dict[bytes, tuple[Position, Said]]] = [{} for _ in count]
+        self._newest: list[dict[bytes, tuple[Position, Statement]]] = [{} for _ in count]
         self._newest_of_all = [Position(0, -1) for _ in count]
         self._wrong: list[dict[bytes, int]] = [{} for _ in count]
-        self._told: dict[tuple[int, int], Account | None] = {}
+        self._accounts: dict[tuple[int, int], Account | None] = {}
         self._keys: dict[str, bytes] = {}
 
     def _model(self, number: int) -> PartitionModel:
@@ -90,7 +90,9 @@ class Truth:
             model.replay(LogRecord(one.at, one.time, one.name, one.body, one.about) for one in new)
             self._replayed[number] = len(held)
             self._forwarded[number] += [(one.at, *origin) for one in new if (origin := self._origin(one))]
-            self._places[number] += [effect.place for effect in model.effects[len(self._places[number]) :]]
+            self._positions[number] += [
+                effect.position for effect in model.effects[len(self._positions[number]) :]
+            ]
         return model
 
     def last(self, number: int) -> int:
@@ -116,16 +118,16 @@ class Truth:
             return {}
         return {self.key(text): account for text, account in model.known[offset].items()}
 
-    def state_at(self, number: int, place: Position) -> dict[bytes, tuple[Body, Account | None]] | None:
+    def state_at(self, number: int, position: Position) -> dict[bytes, tuple[Body, Account | None]] | None:
         """Return the records by SOW key at a place, with what is known of documents; None where there is none.
 
-        The place may be amid a log record.
+        The place may be within a log record.
         """
-        if place.offset not in self.model(number).states:
+        if position.offset not in self.model(number).states:
             return None
-        state: dict[bytes, Body | None] = dict(self.state(number, place.offset))
-        accounts: dict[bytes, Account | None] = dict(self.accounts(number, place.offset))
-        for effect in self.effects(number, place, Position(place.era, place.offset, 1 << 30)):
+        state: dict[bytes, Body | None] = dict(self.state(number, position.offset))
+        accounts: dict[bytes, Account | None] = dict(self.accounts(number, position.offset))
+        for effect in self.effects(number, position, Position(position.era, position.offset, 1 << 30)):
             key = self.key(effect.key)
             state[key], accounts[key] = effect.before, effect.account_before
         return {key: (body, accounts.get(key)) for key, body in state.items() if body is not None}
@@ -145,21 +147,21 @@ class Truth:
 
     def effects(self, number: int, after: Position, upto: Position) -> list[Effect]:
         """Return what happened after a position, up to another."""
-        model, places = self.model(number), self._places[number]
-        start = bisect_right(places, (after.offset, after.nth))
-        end = bisect_right(places, (upto.offset, upto.nth))
+        model, positions = self.model(number), self._positions[number]
+        start = bisect_right(positions, (after.offset, after.nth))
+        end = bisect_right(positions, (upto.offset, upto.nth))
         return model.effects[start:end]
 
     # the changes topic, and the dead letters
 
     def written(self, message: Written) -> None:
         """Check what a worker has written."""
-        topic, number = message.place
+        topic, number = message.partition_id
         if topic == self.definition.changes:
             event = read_event(message.name or b"", message.body, message.about)
             self._note_key(number, message, event)
             if isinstance(event, Change):
-                self._told[number, message.at] = _account(event.writes)
+                self._accounts[number, message.at] = _account(event.writes)
                 self._check_change(number, event)
             else:
                 self._check_after(number, event.position, event.after, inclusive=True)
@@ -171,13 +173,13 @@ class Truth:
             self.dead.add((int(partition), int(offset), reason.decode()))
 
     def _check_change(self, number: int, event: Change) -> None:
-        place = event.position.offset, event.position.nth
-        model, places = self.model(number), self._places[number]
-        index = bisect_left(places, place)
-        there = index < len(places) and places[index] == place
+        position = event.position.offset, event.position.nth
+        model, positions = self.model(number), self._positions[number]
+        index = bisect_left(positions, position)
+        there = index < len(positions) and positions[index] == position
         if event.op == AGAIN:
             if event.value is None:
-                known = self.state(number, place[0]), self.accounts(number, place[0])
+                known = self.state(number, position[0]), self.accounts(number, position[0])
                 hold(not any(event.sow_key in each for each in known), number, "again without what is", event)
                 return
             hold(there, number, "again what never was", event)
@@ -202,9 +204,9 @@ class Truth:
 
     def _check_after(self, number: int, position: Position, after: Position, *, inclusive: bool) -> None:
         self.model(number)
-        places, place = self._places[number], (position.offset, position.nth)
-        before = (bisect_right if inclusive else bisect_left)(places, place)
-        expected = places[before - 1] if before else (-1, 0)
+        positions, pair = self._positions[number], (position.offset, position.nth)
+        before = (bisect_right if inclusive else bisect_left)(positions, pair)
+        expected = positions[before - 1] if before else (-1, 0)
         hold((after.offset, after.nth) == expected, number, position, "says after", after, "not", expected)
 
     # what is kept
@@ -249,10 +251,10 @@ class Truth:
         return highest
 
     def _check_put_right(self, number: int, checkpoint: Checkpoint) -> None:
-        """Whoever stands behind all that was written has put right, up to where it looked, what others wrote."""
+        """Anyone who stands behind all that was written has repaired, up to where it looked, what others wrote."""
         if not checkpoint.stale_keys and checkpoint.position == self._newest_of_all[number]:
             left = [key for key, at in self._wrong[number].items() if at < checkpoint.changes_end]
-            hold(not left, number, "does not put right", left, "at", checkpoint.position)
+            hold(not left, number, "does not repair", left, "at", checkpoint.position)
 
     def replica(self, name: str, state: ServedTopics, number: int) -> None:
         """Check a replica's part between two instants."""
@@ -288,9 +290,9 @@ class Truth:
             if effect.account is not None:
                 writes.setdefault(self.key(effect.key), []).insert(0, effect.account)
         for key, accounts in writes.items():
-            told = [self._told.get((number, noted.offset)) for noted in timeline.newest_first(key)]
-            expected = [account for account in accounts if account.last >= since or account in told]
-            hold(told == expected, name, number, "tells", told, "at", held, "not", expected)
+            found = [self._accounts.get((number, noted.offset)) for noted in timeline.newest_first(key)]
+            expected = [account for account in accounts if account.last >= since or account in found]
+            hold(found == expected, name, number, "tells", found, "at", held, "not", expected)
 
     def stale_keys(self, number: int) -> bool:
         """Tell whether compaction would keep an event of the changes that is not its key's newest."""
@@ -346,10 +348,10 @@ class Truth:
     def _origin(self, message: Written) -> tuple[int, int] | None:
         """Return where a forwarded record was first written; nothing for another, and for a copy from another log."""
         found = dict(message.about or []).get("sow.origin") or b""
-        log_id, _, place = found.decode().partition(":")
+        log_id, _, position = found.decode().partition(":")
         if log_id != self._log_id:
             return None
-        partition, offset = place.split("@")
+        partition, offset = position.split("@")
         return int(partition), int(offset)
 
 

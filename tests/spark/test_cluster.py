@@ -132,7 +132,7 @@ def noise(done: subprocess.CompletedProcess[str]) -> list[str]:
     return [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith(usual)]
 
 
-def test_mistakes_are_told_first(tmp_path: Path) -> None:
+def test_mistakes_are_reported_first(tmp_path: Path) -> None:
     """With their lines, and before anything is asked of the cluster, which need not be there."""
     file = tmp_path / "pipeline.yaml"
     file.write_text(FILE.replace("qty * 2", "qty *"))

@@ -101,7 +101,7 @@ def wrong(text: str, path: Path) -> list[str]:
     ],
 )
 @pytest.mark.usefixtures("spark")
-def test_sql_that_does_not_parse_is_told_with_its_line(added: str, messages: str, tmp_path: Path) -> None:
+def test_sql_that_does_not_parse_is_reported_with_its_line(added: str, messages: str, tmp_path: Path) -> None:
     """By the parser's own sentence, in one line, without its codes."""
     (problem,) = wrong(f"{LEAST}{added}\n", tmp_path)
     assert messages in problem
@@ -110,7 +110,7 @@ def test_sql_that_does_not_parse_is_told_with_its_line(added: str, messages: str
 
 
 @pytest.mark.usefixtures("spark")
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     """One for each text that does not parse, in the order of their lines."""
     text = f"{LEAST}body: a b c\nchecks: [{{expect: a >}}]\ncommand: lower(\n".replace(
         "id BIGINT", "id BIGNT"

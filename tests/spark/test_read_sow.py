@@ -228,7 +228,7 @@ def _instant() -> int:
     return now
 
 
-def test_places(spark: SparkSession, kafka: str, prefix: str) -> None:
+def test_offsets_of_bookmarks(spark: SparkSession, kafka: str, prefix: str) -> None:
     """What comes after a bookmark is looked for where it must be, and from the start where clocks were wrong."""
     written = Written(kafka, f"{prefix}orders", has_hole=False)
     written.append(10)

@@ -10,14 +10,14 @@ ILL = {"name": "jinja2", "version": "2.10", "vulns": [{"id": "PYSEC-2019-217"}, 
 UNKNOWN = {"name": "ours", "skip_reason": "Dependency not found on PyPI and could not be audited: ours (1)"}
 
 
-def said(*packages: object) -> str:
+def report_of(*packages: object) -> str:
     """Return what pip-audit prints of packages."""
     return json.dumps({"dependencies": packages, "fixes": []})
 
 
 def test_findings_fail() -> None:
     """With each package and what is known of it."""
-    assert verdict(said(WELL, ILL, UNKNOWN), "") == (
+    assert verdict(report_of(WELL, ILL, UNKNOWN), "") == (
         1,
         "audit: known vulnerabilities:\njinja2 2.10: PYSEC-2019-217, PYSEC-2021-66",
     )
@@ -25,16 +25,16 @@ def test_findings_fail() -> None:
 
 def test_nothing_found() -> None:
     """Packages that the service does not know are named."""
-    assert verdict(said(WELL, WELL), "") == (0, "audit: 2 packages without a known vulnerability")
+    assert verdict(report_of(WELL, WELL), "") == (0, "audit: 2 packages without a known vulnerability")
     known = "audit: 1 packages without a known vulnerability; nothing is known of ours"
-    assert verdict(said(WELL, UNKNOWN), "") == (0, known)
+    assert verdict(report_of(WELL, UNKNOWN), "") == (0, known)
 
 
-def test_nobody_answers() -> None:
+def test_no_answer() -> None:
     """No answer, or none that knows any package, is no clean bill: it says that it was left out."""
     code, sentence = verdict("", "Traceback …\nrequests.exceptions.ConnectionError: no route\n")
     assert (code, "LEFT OUT" in sentence) == (0, True)
-    code, sentence = verdict(said(UNKNOWN), "")
+    code, sentence = verdict(report_of(UNKNOWN), "")
     assert (code, "LEFT OUT" in sentence) == (0, True)
 
 

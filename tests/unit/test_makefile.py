@@ -1,4 +1,4 @@
-"""The front door sets itself up: once, again where it must, and never half. Python is played by a script."""
+"""The entry point sets itself up: once, again where it must, and never half. Python is played by a script."""
 
 import os
 import shutil

@@ -27,7 +27,7 @@ class Program(NamedTuple):
 
     source: str
     write: Write
-    in_place: bool
+    is_partitioned: bool
     needs: tuple[str, ...] = ()
     """The tools of `tests/tools.py` that it takes."""
 
@@ -59,9 +59,9 @@ def _python(kafka: str, topic: str, records: Sequence[Record], directory: Path) 
 
 
 PROGRAMS = {
-    "kcat": Program("orders.sh", _kcat, in_place=False, needs=("kcat",)),
-    "java": Program("Orders.java", _java, in_place=True, needs=("javac",)),
-    "python": Program("orders.py", _python, in_place=False),
+    "kcat": Program("orders.sh", _kcat, is_partitioned=False, needs=("kcat",)),
+    "java": Program("Orders.java", _java, is_partitioned=True, needs=("javac",)),
+    "python": Program("orders.py", _python, is_partitioned=False),
 }
 
 

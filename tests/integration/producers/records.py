@@ -41,7 +41,7 @@ class Record(NamedTuple):
         return HEADERS[self.kind].get("sow.correlation")
 
 
-class Told(NamedTuple):
+class Delivered(NamedTuple):
     """What a record's change is to a subscriber, and the correlation that it carries."""
 
     command: str
@@ -49,7 +49,7 @@ class Told(NamedTuple):
     correlation: str | None
 
 
-History = dict[str, list[Told]]
+History = dict[str, list[Delivered]]
 """What was told of each record, in order, by key text."""
 
 
@@ -82,20 +82,20 @@ def grouped(records: Sequence[Record]) -> list[Record]:
 def history(records: Sequence[Record]) -> History:
     """Return what a subscriber is told who listens from the start."""
     held: dict[str, Body] = {}
-    told: History = {}
+    received: History = {}
     for record in records:
         before = held.pop(record.text, None)
         if record.kind in (SOW_DELETE, GONE):
-            found = None if before is None else Told("oof", before, record.correlation)
+            found = None if before is None else Delivered("oof", before, record.correlation)
         else:
             old = before if before is not None and record.kind == DELTA_PUBLISH else {}
             held[record.text] = old | (record.body or {})
-            found = Told("publish", held[record.text], record.correlation)
+            found = Delivered("publish", held[record.text], record.correlation)
         if found is not None:
-            told.setdefault(record.text, []).append(found)
-    return told
+            received.setdefault(record.text, []).append(found)
+    return received
 
 
-def sow(told: History) -> dict[str, Body]:
+def sow(received: History) -> dict[str, Body]:
     """Return the records that there are in the end."""
-    return {key: steps[-1].body for key, steps in told.items() if steps[-1].command == "publish"}
+    return {key: steps[-1].body for key, steps in received.items() if steps[-1].command == "publish"}

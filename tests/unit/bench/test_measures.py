@@ -57,7 +57,7 @@ def test_table_goes_between_its_marker_lines(tmp_path: Path) -> None:
     assert text.splitlines() == ["|  | µs |", "| --- | --- |", "| a row | 1.5 |"]
 
 
-def test_table_without_a_place_is_refused(tmp_path: Path) -> None:
+def test_a_table_without_a_marker_is_refused(tmp_path: Path) -> None:
     """A page that has no marker lines of that name is left alone."""
     page = tmp_path / "page.md"
     page.write_text("<!-- bench one -->\n<!-- end of bench one -->\n")

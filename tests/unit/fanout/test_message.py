@@ -17,7 +17,7 @@ from sowline.protocol.command import Headers
 
 ORDERS = TopicDefinition.model_validate({"name": "eu/orders", "key": "/id", "partitions": 2})
 CHANGE = Change(b"7", b'{"id":1}', None, Position(0, 5), Position(0, 3, 2), "publish", 1_700_000_000_000)
-PLACE = {
+POSITION_HEADERS = {
     "topic": "eu/orders",
     "sow_key": "7",
     "bookmark": "eu.orders:1@5",
@@ -34,7 +34,7 @@ def about(headers: Headers) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("command", "reason", "removed", "told"),
+    ("command", "reason", "removed", "payload"),
     [
         (PUBLISH, None, None, {"command": "publish"}),
         (OOF, MATCH, None, {"command": "oof", "reason": "match"}),
@@ -48,33 +48,35 @@ def about(headers: Headers) -> dict[str, Any]:
     ],
 )
 def test_headers(
-    command: str, reason: str | None, removed: tuple[str, ...] | None, told: dict[str, Any]
+    command: str, reason: str | None, removed: tuple[str, ...] | None, payload: dict[str, Any]
 ) -> None:
     """They name the record and its place, why it went, and whether the value is a delta."""
     message = Payload(b"7", command, b"{}", CHANGE.time, reason, removed)
-    assert about(fanout_headers(ORDERS, 1, CHANGE, message)) == PLACE | told
+    assert about(fanout_headers(ORDERS, 1, CHANGE, message)) == POSITION_HEADERS | payload
 
 
 def test_the_correlation_goes_along() -> None:
     """As the correlation id of the message, and as the delivery has it, not the change."""
-    told = Payload(b"7", PUBLISH, b"{}", CHANGE.time, correlation="batch-7")
-    assert about(fanout_headers(ORDERS, 1, CHANGE, told))["correlation_id"] == "batch-7"
+    payload = Payload(b"7", PUBLISH, b"{}", CHANGE.time, correlation="batch-7")
+    assert about(fanout_headers(ORDERS, 1, CHANGE, payload))["correlation_id"] == "batch-7"
     change = replace(CHANGE, correlation="batch-7")
-    assert "correlation_id" not in about(fanout_headers(ORDERS, 1, change, told._replace(correlation=None)))
+    assert "correlation_id" not in about(
+        fanout_headers(ORDERS, 1, change, payload._replace(correlation=None))
+    )
 
 
 def test_intrinsics_go_along() -> None:
     """Where they are asked for."""
-    told = Payload(b"7", PUBLISH, b"{}", CHANGE.time)
-    headers = fanout_headers(ORDERS, 1, CHANGE, told, b'{"~version":3}')
-    assert about(headers) == PLACE | {"command": "publish", "intrinsics": {"~version": 3}}
+    payload = Payload(b"7", PUBLISH, b"{}", CHANGE.time)
+    headers = fanout_headers(ORDERS, 1, CHANGE, payload, b'{"~version":3}')
+    assert about(headers) == POSITION_HEADERS | {"command": "publish", "intrinsics": {"~version": 3}}
 
 
-def test_what_has_no_place_says_none() -> None:
+def test_a_message_without_a_position_has_none() -> None:
     """Of a record that went nobody knows when, there is no bookmark and no time."""
     gone = replace(CHANGE, body=None, position=before_the_log())
-    told = about(fanout_headers(ORDERS, 1, gone, Payload(b"7", OOF, b"{}", 0, "deleted")))
-    assert told == {"command": "oof", "topic": "eu/orders", "sow_key": "7", "reason": "deleted"}
+    payload = about(fanout_headers(ORDERS, 1, gone, Payload(b"7", OOF, b"{}", 0, "deleted")))
+    assert payload == {"command": "oof", "topic": "eu/orders", "sow_key": "7", "reason": "deleted"}
 
 
 def message(
@@ -84,8 +86,8 @@ def message(
     delta = None if previous is None else difference(previous, body, (("id",),))
     value, removed = (body, None) if delta is None else (delta.body, delta.removed)
     change = replace(CHANGE, position=Position(0, offset))
-    told = Payload(change.sow_key, command, value, change.time, None, removed)
-    return told.sow_key, OutputMessage.read(value, fanout_headers(ORDERS, 1, change, told))
+    payload = Payload(change.sow_key, command, value, change.time, None, removed)
+    return payload.sow_key, OutputMessage.read(value, fanout_headers(ORDERS, 1, change, payload))
 
 
 FIRST = b'{"id":1,"a":{"b":1,"c d":1.50,"e":1},"x":0}'

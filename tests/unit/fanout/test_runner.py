@@ -13,7 +13,7 @@ from sowline.config.settings import Settings
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError
 
-NOBODY: Any = None
+NO_MESSAGE: Any = None
 SETTINGS = Settings(kafka="127.0.0.1:1")
 TOPICS = parse_topics("{topics: [{name: t, key: /id}], fanouts: [{name: f, topic: t}]}")
 
@@ -28,7 +28,7 @@ def _failing(runner: Runner) -> None:
     raise KeyError("no such")
 
 
-def test_what_nobody_has_thought_of_stops_it_for_all_to_see(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_stops_it_visibly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its service is not ready, and says why; it does not end in silence."""
     service = FanoutService(SETTINGS, TOPICS, threading.Event())
     monkeypatch.setattr(Runner, "run", _failing)
@@ -36,13 +36,13 @@ def test_what_nobody_has_thought_of_stops_it_for_all_to_see(monkeypatch: pytest.
     assert service.not_ready() == "f: KeyError: 'no such'"
 
 
-def test_a_place_that_kafka_does_not_tell_makes_it_begin_again(runner: Runner) -> None:
+def test_an_unknown_position_makes_it_begin_again(runner: Runner) -> None:
     """It is no new fanout then."""
 
     class Refused:
         error = KafkaError(KafkaError.NOT_COORDINATOR)
 
-    consumer: Any = SimpleNamespace(committed=lambda places, timeout: [Refused()])
+    consumer: Any = SimpleNamespace(committed=lambda positions, timeout: [Refused()])
     with pytest.raises(KafkaException, match="NOT_COORDINATOR"):
         runner._on_assign(consumer, [TopicPartition("t.changes", 0)])
 
@@ -50,7 +50,7 @@ def test_a_place_that_kafka_does_not_tell_makes_it_begin_again(runner: Runner) -
 def test_a_producer_that_has_come_to_its_end_makes_it_begin_again(runner: Runner) -> None:
     """As after a Kafka that was killed: a new one writes what was not committed."""
     runner._output.require_written()
-    runner._output._on_delivery(None, NOBODY)
+    runner._output._on_delivery(None, NO_MESSAGE)
     runner._output.require_written()
     runner._output._on_error(KafkaError(KafkaError._TRANSPORT))
     runner._output.require_written()
@@ -62,8 +62,8 @@ def test_a_producer_that_has_come_to_its_end_makes_it_begin_again(runner: Runner
 def test_a_message_that_is_refused_stops_it(runner: Runner) -> None:
     """Whatever the producer says because of it: it would be refused again."""
     runner._output._on_error(KafkaError(KafkaError._GAPLESS_GUARANTEE, "a gap", fatal=True))
-    runner._output._on_delivery(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"), NOBODY)
-    runner._output._on_delivery(KafkaError(KafkaError._PURGE_QUEUE), NOBODY)
+    runner._output._on_delivery(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "too large"), NO_MESSAGE)
+    runner._output._on_delivery(KafkaError(KafkaError._PURGE_QUEUE), NO_MESSAGE)
     with pytest.raises(SowlineError, match="too large") as error:
         runner._output.require_written()
     assert error.value.reason == "not written"

@@ -59,7 +59,7 @@ def test_problems_as_json(file: str) -> None:
 
 def test_what_a_pipeline_does_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     """For programs; without it the same as lines for a person."""
-    told = {
+    received = {
         "pipeline": "shop",
         "publishers": ["shop/a/<partition>", "shop/b/<partition>"],
         "log": "orders",
@@ -69,10 +69,10 @@ def test_what_a_pipeline_does_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     plan = {"plan": "== Physical Plan =="}
     monkeypatch.setattr(
-        "ingest.explain.explain", lambda file, *, with_plan: told | (plan if with_plan else {})
+        "ingest.explain.explain", lambda file, *, with_plan: received | (plan if with_plan else {})
     )
     done = CliRunner().invoke(main, ["explain", "any.yaml", "--json"])
-    assert json.loads(done.stdout) == told
+    assert json.loads(done.stdout) == received
     done = CliRunner().invoke(main, ["explain", "any.yaml", "--plan"])
     assert done.stdout.splitlines() == [
         "pipeline   shop",
@@ -87,7 +87,7 @@ def test_what_a_pipeline_does_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_a_missing_file_is_said_to_be_missing(file: str) -> None:
+def test_a_missing_file_is_reported_as_missing(file: str) -> None:
     """Like every other failure of a command."""
     done = CliRunner().invoke(main, ["validate", "other.yaml"])
     assert (done.exit_code, done.stdout) == (1, "")

@@ -73,7 +73,7 @@ def beyond(path: Path, added: str = "", schema: str = "id BIGINT") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("added", "line", "where", "place"),
+    ("added", "line", "where", "position"),
     [
         (f"body: f{'(' * 15_000}1{')' * 15_000}", 7, "body", "column 202"),
         (f"body: f{'(' * 20_000}", 7, "body", "column 202"),
@@ -85,26 +85,30 @@ def beyond(path: Path, added: str = "", schema: str = "id BIGINT") -> list[str]:
         (f"transforms:\n- select: SELECT ({NESTED}) FROM raw", 8, "transforms.0.select", "column 208"),
     ],
 )
-def test_sql_that_is_nested_too_deep(tmp_path: Path, added: str, line: int, where: str, place: str) -> None:
+def test_sql_that_is_nested_too_deep(
+    tmp_path: Path, added: str, line: int, where: str, position: str
+) -> None:
     """It is refused with its place, before a parser sees it."""
-    said = f"expected SQL of at most {SQL_LEVELS_MAX} brackets in each other, got more ({place})"
-    assert beyond(tmp_path, added) == [f"line {line}: {where}: {said}"]
+    message = f"expected SQL of at most {SQL_LEVELS_MAX} brackets in each other, got more ({position})"
+    assert beyond(tmp_path, added) == [f"line {line}: {where}: {message}"]
 
 
 def test_types_that_are_nested_too_deep(tmp_path: Path) -> None:
     """Those of a schema have brackets of their own."""
     types = 67 * "array<MAP <INT, STRUCT<a: " + "INT" + 67 * ">>>"
-    (said,) = beyond(tmp_path, schema=f"a {types}")
-    assert said.startswith(f"line 4: sources.raw.schema: expected SQL of at most {SQL_LEVELS_MAX} brackets")
+    (message,) = beyond(tmp_path, schema=f"a {types}")
+    assert message.startswith(
+        f"line 4: sources.raw.schema: expected SQL of at most {SQL_LEVELS_MAX} brackets"
+    )
 
 
 def test_sql_that_is_too_long(tmp_path: Path) -> None:
     """So is what has more characters than anybody writes; all such texts are told at once."""
     text = "a + " * (SQL_CHARACTERS_MAX // 4)
-    said = f"expected SQL of at most {SQL_CHARACTERS_MAX} characters, got {SQL_CHARACTERS_MAX + 1}"
+    message = f"expected SQL of at most {SQL_CHARACTERS_MAX} characters, got {SQL_CHARACTERS_MAX + 1}"
     assert beyond(tmp_path, f"body: {text}a\nexpiration: {text}a") == [
-        f"line 7: body: {said}",
-        f"line 8: expiration: {said}",
+        f"line 7: body: {message}",
+        f"line 8: expiration: {message}",
     ]
 
 

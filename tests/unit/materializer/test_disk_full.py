@@ -39,7 +39,7 @@ class FullAt:
     def __init__(self, nth: int, failing: int) -> None:
         self.writes = 0
         self.given_up: list[Path] = []
-        """Finished stores that were made anew."""
+        """Finished stores that were made again."""
         self._fails = range(nth, nth + failing)
 
     def write(self) -> None:
@@ -78,7 +78,7 @@ def store_class(full: FullAt, disk: dict[Path, dict[str, Any]]) -> type:
 
 
 def run(nth: int, failing: int = 1) -> tuple[World, FullAt]:
-    """Apply logs with something of everything on them to the end; whoever finds the disk full begins again."""
+    """Apply logs with something of everything on them to the end; a worker that finds the disk full begins again."""
     world, full = World(DEFINITION), FullAt(nth, failing)
     with ExitStack() as stack:
         for patch in world.patched():
@@ -117,8 +117,8 @@ def followed(world: World) -> dict[bytes, bytes | None]:
     """Return the records that a replica has which follows all changes from their begin; none may come twice."""
     rows = Rows()
     for number, changes in enumerate(world.changes):
-        told = [change.position for _, change in changes_of(changes.history) if change.op != AGAIN]
-        assert len(told) == len(set(told))
+        received = [change.position for _, change in changes_of(changes.history) if change.op != AGAIN]
+        assert len(received) == len(set(received))
         replica = PartitionReplica(number, rows, 1000)
         replica.loaded()
         replica.apply([EventAtOffset(message.at, message.event) for message in changes.history])
@@ -126,7 +126,7 @@ def followed(world: World) -> dict[bytes, bytes | None]:
 
 
 def test_every_write_in_turn() -> None:
-    """Whichever write it is that fails, all ends as if it had not, and no store that was there is made anew."""
+    """Whichever write it is that fails, all ends as if it had not, and no store that was there is made again."""
     whole, counted = run(0)
     expected = bodies(whole)
     assert [len(dump(whole.store(number), 0, FOREVER)) for number in range(PARTITIONS)] != [0, 0]
@@ -266,9 +266,9 @@ def test_too_few_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with capture_logs() as logs:
         one.run()
     assert len(begun) == 2
-    [said] = looks
+    [answer] = looks
     assert "too few for its partitions (the store does not open: [Errno 24] Too many open files)" in (
-        said or ""
+        answer or ""
     )
     assert one.not_started() == "waiting for partitions from the group"
     assert [line["event"] for line in logs] == ["too few descriptors"]

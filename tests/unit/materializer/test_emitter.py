@@ -15,29 +15,29 @@ from sowline.protocol.change import PROGRESS_KEY, Change, Progress
 from sowline.protocol.command import CopyOf, LogRecord, Origin
 
 TOPICS = parse_topics("topics: [{name: orders, key: /id}, {name: told, key: /id, delta: true}]").topics
-ORDERS, TOLD = TOPICS
-PLACE = Position(0, 1)
-CHANGE = Change(b"7", b"{}", None, PLACE, Position(0, 0), "publish", 5)
-PROGRESS = Progress(PLACE, PLACE, 2, {}, "d", "l", 5, {})
+ORDERS, WITH_DELTAS = TOPICS
+POSITION = Position(0, 1)
+CHANGE = Change(b"7", b"{}", None, POSITION, Position(0, 0), "publish", 5)
+PROGRESS = Progress(POSITION, POSITION, 2, {}, "d", "l", 5, {})
 
 
 class FakeMessage:
     """A message as a delivery report names it."""
 
     def __init__(self, topic: str, partition: int, offset: int) -> None:
-        self._place = topic, partition, offset
+        self._coordinates = topic, partition, offset
 
     def topic(self) -> str:
         """Return the topic."""
-        return self._place[0]
+        return self._coordinates[0]
 
     def partition(self) -> int:
         """Return the partition."""
-        return self._place[1]
+        return self._coordinates[1]
 
     def offset(self) -> int:
         """Return the offset."""
-        return self._place[2]
+        return self._coordinates[2]
 
 
 class FakeProducer:
@@ -104,17 +104,17 @@ def test_events_go_to_their_partition(emitter: Emitter, producer: FakeProducer) 
 def test_a_topic_with_deltas_tells_what_updates_changed(emitter: Emitter, producer: FakeProducer) -> None:
     """Only there, and only of updates; values and all other headers are the same."""
     update = replace(CHANGE, body=b'{"id":7,"a":2}', previous=b'{"id":7,"a":1,"b":1}')
-    for definition in (ORDERS, TOLD):
+    for definition in (ORDERS, WITH_DELTAS):
         emitter.events(definition, 0, [CHANGE, update, PROGRESS])
-    plain, told = producer.produced[:3], producer.produced[3:]
-    assert [message[0] for message in told] == ["told.changes"] * 3
+    plain, with_deltas = producer.produced[:3], producer.produced[3:]
+    assert [message[0] for message in with_deltas] == ["told.changes"] * 3
     assert [message[4] for message in plain] == [CHANGE.headers(), update.headers(), None]
-    assert [message[4] for message in told] == [
+    assert [message[4] for message in with_deltas] == [
         CHANGE.headers(),
         update.headers(update.delta(ORDERS.key_paths)),
         None,
     ]
-    assert [message[1:4] for message in told] == [message[1:4] for message in plain]
+    assert [message[1:4] for message in with_deltas] == [message[1:4] for message in plain]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A store that somebody else has open: it is let be, whoever that is, and taken once it is free."""
+"""A store that somebody else has open: it is left alone, and taken once it is free."""
 
 import subprocess
 import sys
@@ -68,7 +68,7 @@ def files(path: Path) -> dict[str, bytes]:
 
 
 def opened(path: Path) -> RocksStore:
-    """Open a partition by whichever road leads there."""
+    """Open a partition by whichever recovery source leads there."""
     return Recovery({}, DEFINITION, 0, path, EXTENT).open().store
 
 
@@ -87,7 +87,7 @@ def loaded_copy(path: Path) -> WarmCopy:
 
 
 def test_what_another_process_has_open_is_let_be(path: Path) -> None:
-    """It is not taken for damaged: it is neither opened, nor made anew, nor replaced by a copy, until it is free."""
+    """It is not taken for damaged: it is neither opened, nor made again, nor replaced by a copy, until it is free."""
     with held_elsewhere(path) as holder:
         before = files(path)
         for attempt in (opened, lambda path: RocksStore(path, create=True), delete_store, loaded_copy):
@@ -103,7 +103,7 @@ def test_what_another_process_has_open_is_let_be(path: Path) -> None:
 
 
 def test_what_is_half_made_is_in_use_too(path: Path) -> None:
-    """A store that another process is loading has no mark yet, and is not begun anew under its hands."""
+    """A store that another process is loading has no mark yet, and is not begun again under its hands."""
     (path / "INITIALISED").unlink()
     with held_elsewhere(path) as holder:
         before = files(path)
@@ -127,8 +127,8 @@ def test_a_handle_of_this_process_counts_as_well(path: Path) -> None:
     again.close()
 
 
-def test_a_store_closes_under_whoever_reads_it(path: Path) -> None:
-    """A walk that was left where it stood, or failed, keeps no file open: whoever begins again opens the store."""
+def test_a_store_closes_while_it_is_read(path: Path) -> None:
+    """A walk that was left where it stood, or failed, keeps no file open: the next one opens the store."""
     store = RocksStore(path, create=False)
     store.commit({b"1": b"x", b"2": b"y"}, Checksum(), b"head")
     scan = store.scan()
@@ -153,14 +153,14 @@ class Stops(threading.Event):
 
     def __init__(self, one: list[Materializer], holder: subprocess.Popen[bytes]) -> None:
         super().__init__()
-        self.said: list[str | None] = []
+        self.message: list[str | None] = []
         self._one = one
         self._holder = holder
 
     def wait(self, timeout: float | None = None) -> bool:
         """Note what is said meanwhile."""
-        self.said.append(self._one[0].not_ready())
-        if len(self.said) == 2:
+        self.message.append(self._one[0].not_ready())
+        if len(self.message) == 2:
             self._holder.kill()
             self._holder.wait()
         return self.is_set()
@@ -195,10 +195,10 @@ def test_a_worker_waits_until_its_state_is_free(monkeypatch: pytest.MonkeyPatch,
     assert len(begun) == 2
     assert [line["event"] for line in logs] == ["state in use", "the state is free again"]
     assert made[0].not_ready() is None
-    (said,) = set(stop.said)
-    assert said is not None
-    assert said.startswith(f"another process uses the state in {path} (")
-    assert said.endswith(
+    (message,) = set(stop.message)
+    assert message is not None
+    assert message.startswith(f"another process uses the state in {path} (")
+    assert message.endswith(
         "end it, or give each a SOWLINE_DATA_DIR of its own; nothing was deleted, and it goes on by itself once the"
         " state is free"
     )

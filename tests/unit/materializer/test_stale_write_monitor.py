@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 from materializer.emitter import NotWritten
 from materializer.stale_write_monitor import LOOK_SECONDS, KnownEnd, StaleWriteMonitor
 
-PLACE = ("orders.changes", 1)
-KNOWN = {PLACE: KnownEnd("id", 7)}
+PARTITION = ("orders.changes", 1)
+KNOWN = {PARTITION: KnownEnd("id", 7)}
 
 
 class Cluster:
@@ -19,15 +19,19 @@ class Cluster:
     def __init__(self) -> None:
         self.asked: list[Any] = []
 
-    def ask(self, places: Any) -> Any:
+    def ask(self, partitions: Any) -> Any:
         """Take a question."""
-        self.asked.append(SimpleNamespace(places=list(places), is_answered=False))
+        self.asked.append(SimpleNamespace(partitions=list(partitions), is_answered=False))
         return self.asked[-1]
 
     def answer(self, id: str, end: int) -> None:
         """Answer the last one."""
         asked = self.asked[-1]
-        asked.is_answered, asked.topic_ids, asked.ends = True, lambda: {PLACE[0]: id}, lambda: {PLACE: end}
+        asked.is_answered, asked.topic_ids, asked.ends = (
+            True,
+            lambda: {PARTITION[0]: id},
+            lambda: {PARTITION: end},
+        )
 
     def refuse(self, code: int) -> None:
         """Answer that it can't be."""
@@ -51,11 +55,11 @@ def test_a_look_waits_for_nothing() -> None:
     cluster, stale_write_monitor = asked()
     assert stale_write_monitor.look(lambda: KNOWN, 101) == {}
     cluster.answer("id", 9)
-    assert stale_write_monitor.look(lambda: KNOWN, 102) == {PLACE: 9}
+    assert stale_write_monitor.look(lambda: KNOWN, 102) == {PARTITION: 9}
     assert stale_write_monitor.look(lambda: KNOWN, 99 + LOOK_SECONDS) == {}
     assert len(cluster.asked) == 1
     stale_write_monitor.look(lambda: KNOWN, 100 + LOOK_SECONDS)
-    assert [one.places for one in cluster.asked] == [[PLACE], [PLACE]]
+    assert [one.partitions for one in cluster.asked] == [[PARTITION], [PARTITION]]
 
 
 def test_nothing_is_asked_about_nothing() -> None:

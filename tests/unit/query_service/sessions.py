@@ -89,16 +89,16 @@ class Server:
     def _put(
         self, sow: bytes, text: bytes | None, partition: int, step: int, correlation: str | None
     ) -> Position:
-        place = Position(0, self.last[partition].offset + step)
+        location = Position(0, self.last[partition].offset + step)
         op, reason = ("delete", "deleted") if text is None else ("publish", None)
         change = Change(
             sow,
             text,
             self.bodies.get(sow),
-            place,
+            location,
             self.last[partition],
             op,
-            1000 + place.offset,
+            1000 + location.offset,
             True,
             reason,
             correlation=correlation,
@@ -108,7 +108,7 @@ class Server:
         else:
             self.bodies[sow] = text
         self.take(change, partition)
-        return place
+        return location
 
     def take(self, event: Event, partition: int = 0) -> None:
         """Let an event arrive."""
@@ -128,7 +128,7 @@ class Server:
 
     @contextmanager
     def patched(self) -> Iterator[None]:
-        """Let whoever catches up read this server's changes topic, in the event loop."""
+        """Let anyone who catches up read this server's changes topic, in the event loop."""
         reader = "query_service.subscriptions.catch_up.read_range"
         with (
             patch(reader, self.read_range),
@@ -145,20 +145,20 @@ class Client:
         self.session = session
         self.outbox = outbox
         self.received: list[Json] = []
-        self._aside: list[asyncio.Future[None]] = []
+        self._in_threads: list[asyncio.Future[None]] = []
         """Requests that take long to understand."""
 
     def ask(self, command: str, **fields: Any) -> None:
         """Send a command about `orders`."""
         request = {"command": command, "command_id": "1", "topic": "orders"} | fields
         text = json.dumps({k: v for k, v in request.items() if v is not None}).encode()
-        if (aside := self.session.receive_one(text)) is not None:
-            self._aside.append(asyncio.ensure_future(aside))
+        if (in_thread := self.session.receive_one(text)) is not None:
+            self._in_threads.append(asyncio.ensure_future(in_thread))
 
     async def read(self) -> list[Json]:
         """Return what is sent until nothing more comes by itself."""
-        await asyncio.gather(*self._aside)
-        self._aside.clear()
+        await asyncio.gather(*self._in_threads)
+        self._in_threads.clear()
         await settled()
         messages = []
         while self.outbox._messages:

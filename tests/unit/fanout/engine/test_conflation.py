@@ -54,7 +54,7 @@ class Subscriber:
     def see(self, *bodies: Json | None) -> list[tuple[Any, ...]]:
         """Let a record go through these states, the first of which was before; return what is told at the end."""
         self.change(*bodies)
-        return self.told()
+        return self.received()
 
     def change(self, *bodies: Json | None) -> None:
         """Let a record go through these states, the first of which was before."""
@@ -62,13 +62,13 @@ class Subscriber:
             self.time += 1
             key = str((before or now or {})["id"]).encode()
             op, reason = ("publish", None) if now is not None else ("delete", "deleted")
-            places = Position(0, self.time), Position(0, self.time - 1)
-            seen = ChangeView(Change(key, text(now), text(before), *places, op, self.time, reason=reason))
+            positions = Position(0, self.time), Position(0, self.time - 1)
+            seen = ChangeView(Change(key, text(now), text(before), *positions, op, self.time, reason=reason))
             delivery = self.subscription.on_change(seen)
             if delivery is not None:
                 self.conflation.take(key, delivery, Deltas(KEYS), self.time)
 
-    def told(self) -> list[tuple[Any, ...]]:
+    def received(self) -> list[tuple[Any, ...]]:
         """End the interval; return each message: command, reason, removed fields (None: whole), body."""
         return [
             (message.command, message.reason, message.removed, json.loads(message.body))
@@ -96,7 +96,7 @@ def test_the_chapters_record() -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "told"),
+    ("states", "received"),
     [
         # Update, then out: the record as it was told last.
         ([1, 2, 9], [("oof", "match", None, {"id": 1, "a": 1})]),
@@ -117,18 +117,18 @@ def test_the_chapters_record() -> None:
         ([9, 8, None], []),
     ],
 )
-def test_focus(states: list[int | None], told: list[tuple[Any, ...]]) -> None:
+def test_focus(states: list[int | None], received: list[tuple[Any, ...]]) -> None:
     """Of several steps into focus and out of it the outcome counts."""
     bodies = [None if state is None else {"id": 1, "a": state} for state in states]
     for form in (DELTA, Form()):
         subscriber = Subscriber(form, filter="/a < 5")
         subscriber.change(*bodies)
-        assert bool(subscriber.conflation.bytes) is bool(told)
-        assert subscriber.told() == told
+        assert bool(subscriber.conflation.bytes) is bool(received)
+        assert subscriber.received() == received
         assert (len(subscriber.conflation), subscriber.conflation.bytes) == (0, 0)
 
 
-def test_without_oof_the_last_state_that_matched_is_told() -> None:
+def test_without_oof_the_last_state_that_matched_is_sent() -> None:
     """As it would be without conflation."""
     states = [{"id": 1, "a": a} for a in (1, 2, 3, 9)]
     assert Subscriber(Form(), filter="/a < 5", oof=False).see(*states) == [publish({"id": 1, "a": 3})]
@@ -175,7 +175,7 @@ def test_several_records() -> None:
         Payload(b"1", "publish", b'{"id":1,"a":2}', 1),
         Payload(b"2", "publish", b'{"id":2,"a":1}', 2),
     ]
-    assert subscriber.told() == []
+    assert subscriber.received() == []
 
 
 def test_conflation_key() -> None:
@@ -184,19 +184,19 @@ def test_conflation_key() -> None:
     for body in ({"id": 1, "a": 1}, {"id": 2, "a": 1}, {"id": 3}, {"id": 4, "a": None}, {"id": 5, "a": 2}):
         subscriber.change(None, body)
     assert subscriber.conflation.bytes == 14 + 17 + 14
-    told = subscriber.told()
-    assert [body["id"] for *_, body in told] == [2, 4, 5]
+    received = subscriber.received()
+    assert [body["id"] for *_, body in received] == [2, 4, 5]
     assert subscriber.conflation.bytes == 0
 
 
-def test_of_one_record_only_the_newest_is_told() -> None:
+def test_of_one_record_only_the_newest_is_sent() -> None:
     """Also where its values change."""
     subscriber = Subscriber(Form(), oof=False, key="/a")
     subscriber.change(*({"id": 1, "a": a} for a in (0, 2, 1, 2)))
     assert subscriber.conflation.bytes == len(b'{"id":1,"a":2}')
     subscriber.change({"id": 2}, {"id": 2, "a": 2})
     subscriber.change({"id": 2, "a": 2}, {"id": 2, "a": 3})
-    assert subscriber.told() == [publish({"id": 2, "a": 3})]
+    assert subscriber.received() == [publish({"id": 2, "a": 3})]
 
 
 def test_auto() -> None:

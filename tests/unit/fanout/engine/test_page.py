@@ -134,7 +134,7 @@ def test_what_stops_to_match_is_out_with_its_new_body() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 3, 4])
-def test_what_happens_outside_is_not_told(number: int) -> None:
+def test_what_happens_outside_is_not_sent(number: int) -> None:
     """Changes of records behind the window, and of content before it, mean nothing to it."""
     page = Page([0, 1, 2, 3, 4], skip=1, top=2)
     assert page.publish(number, record(number, note="x"), record(number)) == []
@@ -161,14 +161,14 @@ def test_a_window_that_is_not_full() -> None:
     assert len(page.set) == 0
 
 
-def test_each_window_is_told_what_it_sees() -> None:
+def test_each_window_is_sent_what_it_sees() -> None:
     """One change means different things to different windows of a set, and nothing to some."""
     page = Page([1, 2, 3, 4], skip=0, top=1)
     second, rest, far = Window(1, 1), Window(1, 9), Window(9, 9)
     for window in (second, rest, far):
         page.set.open(window)
-    told = page.set.put(BY_ID.key({"id": 0}, b"k0"), record(0))
-    assert told == {
+    received = page.set.put(BY_ID.key({"id": 0}, b"k0"), record(0))
+    assert received == {
         page.window: [Left(b"k1", record(1)), Entered(b"k0", record(0))],
         second: [Left(b"k2", record(2)), Entered(b"k1", record(1))],
         rest: [Entered(b"k1", record(1))],

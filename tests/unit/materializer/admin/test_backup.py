@@ -30,7 +30,7 @@ class Played:
         """Return nothing: there is no Kafka."""
 
     def from_changes(self, extent: None) -> OfflineCopy:
-        """Return the copy, or fail amid the work."""
+        """Return the copy, or fail during the work."""
         if self._copy is None:
             raise SowlineError("changes incomplete", "no rest")
         return self._copy
@@ -57,7 +57,7 @@ def _of(copy: OfflineCopy, digest: str) -> Checkpoint:
 
 
 def test_a_backup_reads_back(backup: Backup) -> None:
-    """Records and heads are what they were; all is to be written anew; what counts no more is left out."""
+    """Records and heads are what they were; all is to be written again; what counts no more is left out."""
     read = open_backup(backup.directory)
     first, second = read.parts
     entries = {key: decode_record(data) for key, data in read_entries(read, first)}
@@ -92,7 +92,7 @@ def test_a_backup_that_fails_leaves_nothing(backup: Backup, tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
-def test_a_backup_takes_no_others_place(backup: Backup) -> None:
+def test_a_backup_does_not_replace_another(backup: Backup) -> None:
     """What lies there stays."""
     with pytest.raises(SowlineError) as error:
         made(backup.directory, None)

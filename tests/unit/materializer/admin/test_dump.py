@@ -1,4 +1,4 @@
-"""The lines of a dump: what they hold, their order, and what no road may show."""
+"""The lines of a dump: what they hold, their order, and what no recovery source may show."""
 
 from typing import Any
 
@@ -82,7 +82,7 @@ def test_a_body_is_printed_as_it_is() -> None:
 
 
 def test_numbers_of_another_order_and_what_counts_no_more_make_no_other_dump() -> None:
-    """Nor does what a road leaves behind in the head: where the changes end, and what is to be put right."""
+    """Nor does what a recovery source leaves in the checkpoint: where the changes end, and what to repair."""
     other = {key: record for key, record in reversed(RECORDS.items()) if key != b"4"}
     other[b"20"] = Record(BODY, "1", Position(0, 3), 4000, 9000, {"p": (1, 0, 10), "q": (2, 1, 10)}, "c")
     checkpoint = Checkpoint(

@@ -394,7 +394,7 @@ def test_a_ninth_publisher_is_counted() -> None:
 
 
 def test_a_change_carries_the_numbers() -> None:
-    """Whoever loads the changes knows what each record has seen."""
+    """Anyone who loads the changes knows what each record has seen."""
     core = Core()
     core.write({"id": 1}, publisher="p", sequence="5.1")
     change = only(core.write({"id": 1}, "sow_delete", publisher="q", sequence="1").changes)
@@ -475,7 +475,7 @@ def test_a_forwarded_record_does_not_travel_on() -> None:
 # the state is a function of the log
 
 
-def test_the_place_of_a_batchs_end_does_not_matter() -> None:
+def test_the_position_of_a_batchs_end_does_not_matter() -> None:
     """One batch or many: the same changes, byte for byte, and the same head."""
     records = [
         LogRecord(0, 5, None, b'{"id":1}', [("sow.publisher", b"p"), ("sow.sequence", b"1")]),

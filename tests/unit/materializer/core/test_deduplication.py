@@ -66,7 +66,7 @@ def test_of_two_equally_old_the_first_name_is_pushed_out() -> None:
 
 @pytest.mark.parametrize("writer", [Command(), command("q", 1)])
 def test_numbers_out_of_the_window_go_with_any_update(writer: Command) -> None:
-    """They go whoever writes, so that it can't matter when a deleted record's memory was cleared."""
+    """They go no matter who writes, so that it can't matter when a deleted record's memory was cleared."""
     kept, pushed_out = note_number({"p": (5, 0, 1000)}, writer, 1101, 1101 - WINDOW)
     assert "p" not in (kept or {})
     assert pushed_out == 0

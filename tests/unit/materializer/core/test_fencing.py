@@ -30,8 +30,8 @@ BASE = Position(0, 8)
 
 def change(offset: int, era: int = 0) -> Change:
     """Return a change."""
-    place = Position(era, offset)
-    return Change(b"1", b"{}", None, place, place, "publish", 100)
+    location = Position(era, offset)
+    return Change(b"1", b"{}", None, location, location, "publish", 100)
 
 
 def begun() -> Progress:
@@ -45,7 +45,7 @@ def test_followers_stand_on_the_base(found: list[Event]) -> None:
     check_base(found, BASE)
 
 
-def test_followers_were_told_of_more() -> None:
+def test_followers_received_more() -> None:
     """They have taken it: so must the base of the era."""
     with pytest.raises(Fenced, match="up to 8, found 9"):
         check_base([change(7), change(9), begun()], BASE)
@@ -59,7 +59,7 @@ def test_somebody_else_is_further() -> None:
 
 
 class Late:
-    """An emitter before whose first event something of an owner of before arrives."""
+    """An emitter before whose first event something of a previous owner arrives."""
 
     def __init__(self, topic: Topic, late: list[Change]) -> None:
         self._topic = topic
@@ -81,7 +81,7 @@ class Late:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    """A world with two records and a log that is made anew after that."""
+    """A world with two records and a log that is made again after that."""
     world = World(DEFINITION)
     with ExitStack() as stack:
         for entered in world.patched():
@@ -114,7 +114,7 @@ def assignment_in(world: World, late: list[Change], start: int | None) -> Assign
 
 @pytest.mark.parametrize("start", [None, 0])
 def test_an_owner_of_before_writes_as_an_era_begins(world: World, start: int | None) -> None:
-    """The new owner, whoever loads the changes and whoever follows them have the same records."""
+    """The new owner, anyone who loads the changes and anyone who follows them have the same records."""
     key = sow_key(DEFINITION.domain_prefix, "3")
     late = Change(key, b'{"id":3}', None, Position(0, 2), Position(0, 1), "publish", 1000)
     partition = assignment_in(world, [late], start).recover(("orders", 0))

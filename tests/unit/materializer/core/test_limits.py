@@ -87,7 +87,7 @@ def test_an_expire_of_another_record_is_harmless(key: str) -> None:
     assert (step.changes, step.forwards, step.outcomes) == ([], [], {"1": "noop"})
 
 
-def test_an_update_begins_a_lifetime_anew() -> None:
+def test_an_update_begins_a_lifetime_again() -> None:
     """Every publish and every delta has its own, or the topic's, or none."""
     core = due_core()
     core.write({"id": 1}, "delta_publish")
@@ -122,7 +122,7 @@ def test_an_expired_record_remembers_its_numbers() -> None:
 # define
 
 
-def test_a_definition_counts_from_its_place_on() -> None:
+def test_a_definition_counts_from_its_position_on() -> None:
     """Due times that records have stay what they are."""
     core = Core(expiration="1s")
     core.write({"id": 1})
@@ -135,8 +135,8 @@ def test_a_definition_counts_from_its_place_on() -> None:
     assert len(expire(core, "0")[0]) == 1
 
 
-def test_new_limits_are_told_before_the_next_change() -> None:
-    """Whoever loads the changes has the limits of the position that they reach."""
+def test_new_limits_are_reported_before_the_next_change() -> None:
+    """Anyone who loads the changes has the limits of the position that they reach."""
     core = Core()
     step = core.write(define_value(Limits(), Limits("enabled")), "define")
     assert step.unreported == []

@@ -70,7 +70,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("name", NEEDS_SOW)
-def test_what_is_about_records_is_refused_beside_it(name: str) -> None:
+def test_what_is_about_records_is_refused_next_to_it(name: str) -> None:
     """With a sentence that names it."""
     with pytest.raises(ValueError, match=f"with sow: false, got {name}"):
         TopicDefinition.model_validate({"name": "ticks", "sow": False, name: UNFIT[name]})
@@ -163,30 +163,32 @@ def world() -> Iterator[World]:
         yield world
 
 
-def told(world: World) -> list[tuple[Position, bytes | None]]:
+def received(world: World) -> list[tuple[Position, bytes | None]]:
     """Return the changes that were ever written, in their order."""
     return [(event.position, event.body) for _, event in changes_of(world.changes[0].history)]
 
 
-@pytest.mark.parametrize("road", ["restart", "lost", "damaged", "replaced", "shortened", "changes only"])
-def test_every_road_goes_on_where_it_was(world: World, road: str) -> None:
+@pytest.mark.parametrize(
+    "access_path", ["restart", "lost", "damaged", "replaced", "shortened", "changes only"]
+)
+def test_every_recovery_source_goes_on_where_it_was(world: World, access_path: str) -> None:
     """Nothing is told twice, and nothing is left out."""
     before = world.owner(0).checkpoint
     world.crash(0)
-    if road in ("lost", "shortened", "changes only"):
+    if access_path in ("lost", "shortened", "changes only"):
         world.disk.clear()
-    elif road == "damaged":
+    elif access_path == "damaged":
         world.disk[Path("0")]["_entries"][b"1"] = b"x"
     held = world.changes[0].held
-    if road == "replaced":
+    if access_path == "replaced":
         world.changes[0].replace()
-    elif road == "shortened":
+    elif access_path == "shortened":
         world.changes[0].held = held[-2:]
-    elif road == "changes only":
+    elif access_path == "changes only":
         world.changes[0].held = [message for message in held if isinstance(message.event, Change)][2:]
     partition = world.owner(0)
     assert checksum_of(partition._store).entries == 0
-    if road == "changes only":
+    if access_path == "changes only":
         assert partition.checkpoint.position == Position(0, 3)
     else:
         assert (partition.checkpoint.position, partition.checkpoint.last_change) == (
@@ -195,19 +197,19 @@ def test_every_road_goes_on_where_it_was(world: World, road: str) -> None:
         )
     world.write(0, b'{"n":9}', None, [])
     world.drain()
-    assert told(world) == [(Position(0, n), b'{"n":%d}' % n) for n in range(4)] + [
+    assert received(world) == [(Position(0, n), b'{"n":%d}' % n) for n in range(4)] + [
         (Position(0, 5), b'{"n":9}')
     ]
 
 
-def test_with_everything_lost_the_log_is_told_again_as_what_it_was(world: World) -> None:
-    """The same changes at the same positions: whoever has seen them drops them."""
+def test_with_everything_lost_the_log_is_sent_again_as_it_was(world: World) -> None:
+    """The same changes at the same positions: a reader that has seen them drops them."""
     world.crash(0)
     world.disk.clear()
     world.changes[0].replace()
     world.owner(0)
     world.drain()
-    assert told(world) == [(Position(0, n), b'{"n":%d}' % n) for n in range(4)] * 2
+    assert received(world) == [(Position(0, n), b'{"n":%d}' % n) for n in range(4)] * 2
 
 
 def test_stale_owner_events_need_not_be_put_right(world: World) -> None:
@@ -216,7 +218,7 @@ def test_stale_owner_events_need_not_be_put_right(world: World) -> None:
     world.changes[0].append(old)
     world.write(0, b'{"n":9}', None, [])
     world.drain()
-    assert [body for _, body in told(world)].count(b'{"n":0}') == 2
+    assert [body for _, body in received(world)].count(b'{"n":0}') == 2
     assert world.owner(0).checkpoint.stale_keys == frozenset()
 
 

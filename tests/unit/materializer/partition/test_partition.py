@@ -1,4 +1,4 @@
-"""A partition at work: what a batch writes, what is kept, and how stale-owner writes are put right."""
+"""A partition at work: what a batch writes, what is kept, and how stale-owner writes are repaired."""
 
 from dataclasses import replace
 from typing import Any
@@ -82,14 +82,14 @@ def test_a_progress_event_follows_the_changes_it_adds_to(partition: Partition) -
     assert events[1].after == Position(0, 0)
 
 
-def test_a_new_origin_is_told(partition: Partition) -> None:
+def test_a_new_origin_is_reported(partition: Partition) -> None:
     """Compaction may take the change that brought an origin; the progress event keeps it."""
     events = run(partition, record(0, b'{"id":1}', origin="log:3@5"))
     assert isinstance(events[-1], Progress)
     assert events[-1].origins == {3: 5}
 
 
-def test_an_origin_without_a_change_is_told_before_the_next_change(partition: Partition) -> None:
+def test_an_origin_without_a_change_is_reported_before_the_next_change(partition: Partition) -> None:
     """If only the first events of a batch reach Kafka, they still say which forwards were applied."""
     events = run(
         partition,
@@ -106,9 +106,9 @@ def test_an_origin_without_a_change_is_told_before_the_next_change(partition: Pa
         ("Change", Position(0, 4)),
         ("Progress", Position(0, 4)),
     ]
-    told = events[1]
-    assert isinstance(told, Progress)
-    assert (told.origins, told.after) == ({3: 6, 4: 1}, Position(0, 0))
+    received = events[1]
+    assert isinstance(received, Progress)
+    assert (received.origins, received.after) == ({3: 6, 4: 1}, Position(0, 0))
 
 
 def test_many_outcomes_are_split(partition: Partition) -> None:
@@ -140,7 +140,7 @@ def test_changes_that_were_emitted_before_a_crash_are_not_emitted_again(store: M
     assert len(list(store.scan())) == 3
 
 
-def test_state_head_and_tally_are_committed_together(partition: Partition, store: MemoryStore) -> None:
+def test_state_head_and_checksum_are_committed_together(partition: Partition, store: MemoryStore) -> None:
     """After a commit the store says how far it is true and what it must contain."""
     run(partition, record(0, b'{"id":1}'), record(1, b"{"), changes_end=7)
     data = store.checkpoint()
@@ -164,7 +164,7 @@ def test_a_deleted_records_memory_is_cleared_after_the_window(
 
 
 def test_a_memory_is_cleared_by_the_next_owner_too(partition: Partition, store: MemoryStore) -> None:
-    """Whoever opens the store knows what is to be cleared."""
+    """Anyone who opens the store knows what is to be cleared."""
     run(partition, record(0, b'{"id":1}', 0, publisher="p", sequence="1"))
     run(partition, record(1, b'{"id":1}', 0, command="sow_delete"))
     run(Partition(DEFINITION, 0, opened(store)), record(2, b"{", 101))
@@ -219,7 +219,7 @@ def change(offset: int, key: bytes = b"1") -> Change:
 def test_stale_owner_events_are_those_that_are_not_ours(
     found: list[Event], ours: list[Event], foreign: set[bytes]
 ) -> None:
-    """Old, new or a second copy of one of ours: the keys of all of them are spoiled."""
+    """Old, new or a second copy of one of ours: the keys of all of them are stale."""
     assert stale_owner_keys(found, ours) == foreign
 
 
@@ -228,7 +228,7 @@ def repair(partition: Partition) -> list[Event]:
     return [event for batch in partition.repair(9) for event in batch]
 
 
-def test_spoiled_keys_are_written_again(partition: Partition) -> None:
+def test_stale_keys_are_written_again(partition: Partition) -> None:
     """The newest event of each is written once more, then where the partition stands; and that only once."""
     events = run(partition, record(0, b'{"id":1}'), record(1, b'{"id":1,"a":1}'), record(2, b"{"))
     key = events[0].sow_key if isinstance(events[0], Change) else b""
@@ -246,8 +246,8 @@ def test_spoiled_keys_are_written_again(partition: Partition) -> None:
     assert repair(partition) == []
 
 
-def test_what_is_spoiled_outlives_its_owner(partition: Partition, store: MemoryStore) -> None:
-    """Until it is put right, it is committed with the state, and the next owner knows."""
+def test_what_is_stale_outlives_its_owner(partition: Partition, store: MemoryStore) -> None:
+    """Until it is repaired, it is committed with the state, and the next owner knows."""
     partition.mark_stale({b"1"}, 0)
     run(partition, record(0, b'{"id":1}'), changes_end=5)
     again, _ = repair(Partition(DEFINITION, 0, opened(store)))
@@ -278,8 +278,8 @@ def test_keys_are_put_right_only_once_the_state_is_as_new_as_what_was_emitted(st
     assert [event.position for event in repair(partition)] == [Position(0, 1), Position(0, 1)]
 
 
-def test_a_partition_amid_a_record_waits_to_put_things_right(store: MemoryStore) -> None:
-    """A progress event amid a log record's changes would show half of it."""
+def test_a_partition_within_a_record_waits_before_it_repairs(store: MemoryStore) -> None:
+    """A progress event within a log record's changes would show half of it."""
     given = {"position": Position(0, 3), "complete": False, "stale_keys": frozenset({b"1"})}
     partition = Partition(DEFINITION, 0, opened(store, **given))
     assert repair(partition) == []
@@ -332,7 +332,7 @@ def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) 
     assert (partition.checkpoint.changes_end, partition.checkpoint.stale_keys) == (42, frozenset())
 
 
-def test_what_others_wrote_amid_that_is_spoiled_still(partition: Partition, store: MemoryStore) -> None:
+def test_what_others_wrote_during_that_is_stale_still(partition: Partition, store: MemoryStore) -> None:
     """Their events may be the last of their keys: the next time puts those right."""
     partition.mark_stale({b"1"}, 0)
     partition.is_right(42, {b"2"})

@@ -1,4 +1,4 @@
-"""Opening a partition: the three roads, and the eras; over a Kafka and a disk in memory."""
+"""Opening a partition: the three recovery sources, and the eras; over a Kafka and a disk in memory."""
 
 import dataclasses
 import itertools
@@ -76,7 +76,7 @@ def first_since(world: World, time: int) -> int:
 
 
 def state(opened: OpenedPartition) -> Any:
-    """Return what all roads must agree on."""
+    """Return what all recovery sources must agree on."""
     checkpoint = opened.checkpoint
     return (
         dump(opened.store, 0, 0),
@@ -96,7 +96,7 @@ def damage(world: World) -> None:
 
 
 def test_a_whole_store_goes_on_where_it_was(worked: World) -> None:
-    """The first road: nothing is read but the tail of the changes."""
+    """The first source: nothing is read but the tail of the changes."""
     opened = recover(worked)
     assert opened.checkpoint.next_offset == len(worked.logs[0])
     assert opened.checkpoint.stale_keys == frozenset()
@@ -105,7 +105,7 @@ def test_a_whole_store_goes_on_where_it_was(worked: World) -> None:
 
 @pytest.mark.parametrize("loss", ["gone", "damaged", "unfinished", "headless"])
 def test_the_changes_replace_a_store_that_is_lost(worked: World, loss: str) -> None:
-    """The second road leads to the same state as the first, however the store was lost."""
+    """The second source leads to the same state as the first, however the store was lost."""
     expected = state(recover(worked))
     if loss == "gone":
         worked.disk.clear()
@@ -122,7 +122,7 @@ def test_the_changes_replace_a_store_that_is_lost(worked: World, loss: str) -> N
 
 
 def test_the_log_replaces_what_is_lost_with_the_changes(worked: World) -> None:
-    """The third road: the log itself gives the same state, from its begin."""
+    """The third source: the log itself gives the same state, from its begin."""
     expected = state(recover(worked))
     worked.disk.clear()
     worked.changes[0].replace()
@@ -133,7 +133,7 @@ def test_the_log_replaces_what_is_lost_with_the_changes(worked: World) -> None:
     assert state(recover(worked)) == expected
 
 
-def test_without_its_begin_the_log_is_no_road(worked: World) -> None:
+def test_without_its_begin_the_log_is_no_recovery_source(worked: World) -> None:
     """Where store, changes and the log's begin are gone the partition stops with a sentence."""
     worked.disk.clear()
     worked.changes[0].replace()
@@ -247,7 +247,7 @@ def test_what_was_emitted_but_not_committed_is_not_emitted_again(worked: World) 
 
 
 def test_stale_owner_events_in_the_tail_are_noted(worked: World) -> None:
-    """What came too late since the last commit is to be put right, once the state is new enough."""
+    """What came too late since the last commit is to be repaired, once the state is new enough."""
     old = worked.changes[0].history[1].event
     assert isinstance(old, Change)
     worked.changes[0].append(old)
@@ -258,8 +258,8 @@ def test_stale_owner_events_in_the_tail_are_noted(worked: World) -> None:
 
 def test_the_word_of_another_topic_in_the_tail_is_noted(worked: World) -> None:
     """An owner that does not know that the topic was made again: nothing up to there was emitted into this one."""
-    place = Position(0, 99)
-    word = Progress(place, place, 0, {}, DEFINITION.digest, "log", 100, {}, changes_id="old")
+    location = Position(0, 99)
+    word = Progress(location, location, 0, {}, DEFINITION.digest, "log", 100, {}, changes_id="old")
     worked.changes[0].append(word)
     opened = recover(worked)
     assert (opened.floor, opened.checkpoint.stale_keys) == (opened.checkpoint.position, {PROGRESS_KEY})
@@ -384,7 +384,7 @@ def test_state_behind_what_was_emitted_gives_way_where_the_log_does_not_lead_on(
 
 
 def test_local_state_of_an_ended_era_gives_way(worked: World) -> None:
-    """A copy that another worker's era has passed by is loaded anew."""
+    """A copy that another worker's era has passed by is loaded again."""
     old = {path: dict(files) for path, files in worked.disk.items()}
     with_era = recover(worked, log_id="other", log_end=0)
     partition = Partition(worked.definition, 0, with_era)
@@ -404,14 +404,14 @@ def change(
     offset: int, key: bytes = b"1", body: bytes | None = b'{"id":1}', era: int = 0, **given: Any
 ) -> Change:
     """Return a change."""
-    place, after = Position(era, offset), Position(era, offset - 1)
-    return Change(key, body, b'{"id":1}', place, after, "publish", 100 + offset, **given)
+    location, after = Position(era, offset), Position(era, offset - 1)
+    return Change(key, body, b'{"id":1}', location, after, "publish", 100 + offset, **given)
 
 
 def progress(offset: int, era: int = 0, origins: dict[int, int] | None = None) -> Progress:
     """Return a progress event."""
-    place = Position(era, offset)
-    return Progress(place, place, 0, origins or {}, DEFINITION.digest, "log", 100 + offset, {})
+    location = Position(era, offset)
+    return Progress(location, location, 0, origins or {}, DEFINITION.digest, "log", 100 + offset, {})
 
 
 def load(*events: Event, topic_id: str = "") -> tuple[MemoryStore, ChangesLoader]:
@@ -454,7 +454,7 @@ def test_a_deletion_is_newer_than_what_it_deletes() -> None:
 
 
 def test_an_event_written_again_heals_its_key() -> None:
-    """Once the newest event stands behind the stale one, nothing is spoiled."""
+    """Once the newest event stands behind the stale one, nothing is stale."""
     _, loader = load(progress(-1), change(5), change(3), replace(change(5), op=AGAIN))
     assert loader.stale_keys == set()
 
@@ -475,8 +475,8 @@ def repair(offset: int) -> Change:
 
 
 @pytest.mark.parametrize("events", [(change(7), repair(5)), (repair(5), change(7))])
-def test_what_was_said_in_the_later_era_counts(events: tuple[Event, ...]) -> None:
-    """Compaction may have taken the event with which an era began; what its owner has put right counts still."""
+def test_what_was_reported_in_the_later_era_counts(events: tuple[Event, ...]) -> None:
+    """Compaction may have taken the event with which an era began; what its owner has repaired counts still."""
     store, _ = load(*events, progress(4, 1))
     assert loaded_positions(store) == [5]
     store, _ = load(*events, change(2, era=1), progress(4, 1))

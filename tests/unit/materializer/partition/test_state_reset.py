@@ -1,4 +1,4 @@
-"""Emptying: a transient topic begins anew, whatever happens on the way, and whoever follows sees its records go."""
+"""Emptying: a transient topic begins again, whatever happens on the way, and each follower sees its records go."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -55,7 +55,7 @@ def resets(world: World) -> list[Change]:
 
 
 def check(world: World, expected: set[str], era: int) -> None:
-    """Every road leads to the same records in the same era; a follower holds as many and stands there, too."""
+    """Every recovery source gives the same records in the same era; a follower holds as many, at the same position."""
     for lose in (False, True):
         world.crash(0)
         if lose:
@@ -103,7 +103,7 @@ def test_nothing_is_a_repeat_of_what_was_before(world: World) -> None:
     assert [change.op for change in changes if change.position.era].count("publish") == 2
 
 
-def test_an_empty_topic_begins_anew_without_a_word_of_records(world: World) -> None:
+def test_an_empty_topic_begins_again_without_records(world: World) -> None:
     """Only the progress event says that there is another era."""
     world.write(0, None, None, [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")])
     world.drain()
@@ -148,7 +148,7 @@ def test_what_was_emitted_but_not_committed_ends_too(world: World) -> None:
 
 
 def test_stale_owner_events_do_not_bring_records_back(world: World) -> None:
-    """What a dead worker wrote late is put right in the new era."""
+    """What a dead worker wrote late is repaired in the new era."""
     first = next(event for _, event in changes_of(world.changes[0].history))
     world.crash(0)
     world.changes[0].append(first)

@@ -1,4 +1,4 @@
-"""Warm copies: what a follower takes, where it asks to be loaded anew, and what lies on the disk meanwhile."""
+"""Warm copies: what a follower takes, where it asks to be loaded again, and what lies on the disk meanwhile."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -35,16 +35,16 @@ def change(
     **given: Any,
 ) -> Change:
     """Return a change."""
-    place = Position(era, offset)
+    location = Position(era, offset)
     before = after or Position(era, offset - 1)
-    return Change(key, body, b'{"id":1}', place, before, given.pop("op", "publish"), 100 + offset, **given)
+    return Change(key, body, b'{"id":1}', location, before, given.pop("op", "publish"), 100 + offset, **given)
 
 
 def progress(offset: int, era: int = 0, after: Position | None = None, **given: Any) -> Progress:
     """Return a progress event."""
-    place = Position(era, offset)
+    location = Position(era, offset)
     return Progress(
-        place, after or Position(0, -1), 0, {}, DEFINITION.digest, "log", 100 + offset, {}
+        location, after or Position(0, -1), 0, {}, DEFINITION.digest, "log", 100 + offset, {}
     )._replace(**given)
 
 
@@ -77,8 +77,8 @@ def test_each_portion_is_a_state_to_go_on_from() -> None:
 
 def test_what_progress_events_tell_is_kept() -> None:
     """Limits, origins and the log come from them; the origins of an era that has ended are forgotten."""
-    said: dict[str, Any] = {"origins": {3: 7}, "limits": Limits(records_max=9), "numbers_since": 4}
-    _, one = follower(progress(1, **said), change(2, origin=Origin(3, 8)), change(3, origin=Origin(2, 1)))
+    message: dict[str, Any] = {"origins": {3: 7}, "limits": Limits(records_max=9), "numbers_since": 4}
+    _, one = follower(progress(1, **message), change(2, origin=Origin(3, 8)), change(3, origin=Origin(2, 1)))
     assert (one.checkpoint.origins, one.checkpoint.limits.records_max, one.checkpoint.numbers_since) == (
         {3: 8, 2: 1},
         9,
@@ -102,7 +102,7 @@ def test_the_word_of_an_owner_that_knows_another_topic_counts_nothing() -> None:
 
 
 def test_a_log_record_cut_short_is_next_again() -> None:
-    """Whoever takes over amid the changes of one log record reads that record again."""
+    """A worker that takes over within the changes of one log record reads that record again."""
     _, one = follower(change(0, last=False))
     assert (one.checkpoint.complete, one.checkpoint.next_offset) == (False, 0)
 
@@ -151,7 +151,7 @@ def test_what_compaction_may_keep_wrongly_is_noted(late: list[Event], stale_keys
 
 
 def test_what_comes_late_from_an_ended_era_is_to_be_written_again() -> None:
-    """Even a record's newest event: whoever loads drops it, for it stands behind the next era's begin."""
+    """Even a record's newest event: a loader drops it, for it stands behind the next era's begin."""
     _, one = follower(progress(-1), change(0), progress(-1, 1, Position(0, 0)))
     one.follow([change(0)], 5)
     assert one.checkpoint.stale_keys == {b"1"}
@@ -255,7 +255,7 @@ def test_an_unfinished_load_is_not_handed_over(copies: Copies) -> None:
 
 
 def test_what_is_not_checked_yet_is_not_handed_over(copies: Copies) -> None:
-    """Whoever takes over then checks it like every store that is opened."""
+    """A worker that takes over then checks it like every store that is opened."""
     copies.loaded(*THREE).close()
     copy = WarmCopy(DEFINITION, 0, copies.path, lambda topic: "a")
     copy.begin()

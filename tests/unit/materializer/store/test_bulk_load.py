@@ -33,7 +33,7 @@ PLAIN, DUE, LATER = data_of("1"), data_of("1", 10), data_of("1", 20)
     ids=["others", "due otherwise", "gone", "never due"],
 )
 @pytest.mark.parametrize("batch", [1, 2, 9])
-def test_tally_and_due_times_are_those_of_the_entries(puts: Puts, batch: int) -> None:
+def test_checksum_and_due_times_are_those_of_the_entries(puts: Puts, batch: int) -> None:
     """However the entries come to be, and in however many batches."""
     store = MemoryStore()
     for start in range(0, len(puts), batch):

@@ -97,13 +97,13 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
         disk.close()
 
 
-def flip(place: float) -> Callable[[Path], None]:
+def flip(position: float) -> Callable[[Path], None]:
     """Return what changes one byte at that part of a file."""
 
     def flip(path: Path) -> None:
         data = bytearray(path.read_bytes())
         if data:
-            data[int((len(data) - 1) * place)] ^= 0x55
+            data[int((len(data) - 1) * position)] ^= 0x55
         path.write_bytes(bytes(data))
 
     return flip
@@ -120,7 +120,7 @@ def truncate(keep: float) -> Callable[[Path], None]:
 
 
 DAMAGES = {
-    **{f"flipped at {place}": flip(place) for place in (0.2, 0.5, 0.95)},
+    **{f"flipped at {position}": flip(position) for position in (0.2, 0.5, 0.95)},
     **{f"cut to {keep}": truncate(keep) for keep in (0.0, 0.6)},
     "deleted": Path.unlink,
 }
@@ -129,7 +129,7 @@ DAMAGES = {
 @pytest.mark.parametrize("kind", ["closed", "killed"])
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damage_to_any_file_is_found_or_harmless(disk: Disk, kind: str, damage: str) -> None:
-    """A flipped byte, a cut, a missing file: the partition is what it was, by whichever road that takes."""
+    """A flipped byte, a cut, a missing file: the partition is what it was, from whichever source that takes."""
     files = disk.files(kind)
     assert {"CURRENT", "IDENTITY"} <= {path.name for path in files}
     assert any(path.suffix == ".sst" for path in files)
@@ -145,7 +145,7 @@ def test_damage_to_any_file_is_found_or_harmless(disk: Disk, kind: str, damage: 
 def test_without_damage_the_local_state_is_taken(
     disk: Disk, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The other roads are for damage only: a store that is whole is not made again."""
+    """The other recovery sources are for damage only: a store that is whole is not made again."""
     disk.put_back(kind)
     made: list[bool] = []
     init = RocksStore.__init__
@@ -161,7 +161,7 @@ def test_without_damage_the_local_state_is_taken(
 
 @pytest.mark.parametrize("read", ["scan", "dues", "get"])
 def test_damage_that_is_met_later_is_damage_too(disk: Disk, read: str) -> None:
-    """What a table lost after it was opened ends the partition when it is read; the next owner takes another road."""
+    """What a table lost after it was opened ends the partition when read; the next owner uses another source."""
     disk.put_back("closed")
     store = RocksStore(STORE, create=False)
     for table in STORE.glob("db/*.sst"):

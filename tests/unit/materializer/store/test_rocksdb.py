@@ -30,7 +30,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return rocks
 
 
-def tally_of(entries: dict[bytes, bytes]) -> Checksum:
+def sum_of(entries: dict[bytes, bytes]) -> Checksum:
     """Return the tally that belongs to these entries."""
     return Checksum(len(entries), sum(entry_hash(k, v) for k, v in entries.items()) & 0xFFFFFFFFFFFFFFFF)
 
@@ -38,7 +38,7 @@ def tally_of(entries: dict[bytes, bytes]) -> Checksum:
 def filled(store: Store, count: int) -> dict[bytes, bytes]:
     """Commit some entries with their tally and return them."""
     entries = {b"%d" % number: b"body of %d" % number * 20 for number in range(count)}
-    store.commit(dict(entries), tally_of(entries), b"head")
+    store.commit(dict(entries), sum_of(entries), b"head")
     return entries
 
 
@@ -53,7 +53,7 @@ def test_a_new_store_is_empty(make: Make) -> None:
     )
 
 
-def test_entries_tally_and_head_are_written_together(make: Make) -> None:
+def test_entries_checksum_and_head_are_written_together(make: Make) -> None:
     """A commit writes and removes entries and replaces tally and head."""
     store = make()
     store.commit({b"1": b"a", b"2": b"b"}, Checksum(2, 5), b"first")
@@ -93,7 +93,7 @@ def test_due_times_are_in_order(make: Make) -> None:
     assert dict(store.scan()) == {b"1": b"a"}
 
 
-def test_a_due_time_that_went_missing_does_not_fit_the_tally(make: Make) -> None:
+def test_a_due_time_that_went_missing_does_not_fit_the_checksum(make: Make) -> None:
     """A record that would never expire, or one that is due at another time, is found."""
     for wrong in ({b"5": False}, {b"6": True}, {b"5": False, b"6": True}):
         store = make()
@@ -146,7 +146,7 @@ def test_a_store_is_finished_only_with_its_mark(tmp_path: Path) -> None:
     store.close()
 
 
-def test_creating_begins_anew(tmp_path: Path) -> None:
+def test_creating_begins_again(tmp_path: Path) -> None:
     """A new store takes the place of whatever lay there."""
     store = RocksStore(tmp_path / "s", create=True)
     filled(store, 3)
@@ -187,12 +187,12 @@ def test_a_whole_store_is_sound(closed: Path) -> None:
     assert is_sound(closed)
 
 
-@pytest.mark.parametrize("place", [0.1, 0.3, 0.5, 0.7])
-def test_a_flipped_byte_in_a_table_is_found(closed: Path, place: float) -> None:
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7])
+def test_a_flipped_byte_in_a_table_is_found(closed: Path, share: float) -> None:
     """Wherever a block is damaged, the walk ends with `StoreDamaged`, not early and silently."""
     table = next(closed.glob("db/*.sst"))
     data = bytearray(table.read_bytes())
-    data[int(len(data) * place)] ^= 0x55
+    data[int(len(data) * share)] ^= 0x55
     table.write_bytes(bytes(data))
     with pytest.raises(StoreDamaged):
         is_sound(closed)
@@ -218,12 +218,12 @@ def test_a_missing_table_is_found(closed: Path) -> None:
         is_sound(closed)
 
 
-def test_entries_that_went_missing_do_not_fit_the_tally(make: Make) -> None:
+def test_entries_that_went_missing_do_not_fit_the_checksum(make: Make) -> None:
     """A hole, a changed body and a stray entry each show in the walk."""
     for wrong in ({b"5": None}, {b"5": b"other"}, {b"x": b"stray"}):
         store = make()
         entries = filled(store, 10)
-        store.commit(wrong, tally_of(entries), b"head")
+        store.commit(wrong, sum_of(entries), b"head")
         assert checksum_of(store) != store.checksum()
 
 

@@ -12,13 +12,13 @@ from materializer.store.tombstones import Tombstones, tombstones_of
 from sowline.model.position import Position
 from tests.property.keys import HOSTILE
 
-PLACE = Position(0, 1)
+POSITION = Position(0, 1)
 LARGEST_KEY = b"%d" % (2**64 - 1)
 
 
 def gone(time: int, *, has_numbers: bool = True) -> Record:
     """Return a deleted record."""
-    return Record(None, "k", PLACE, time, None, {"p": (1, 0, time)} if has_numbers else None)
+    return Record(None, "k", POSITION, time, None, {"p": (1, 0, time)} if has_numbers else None)
 
 
 def stored(records: dict[bytes, Record]) -> MemoryStore:
@@ -43,10 +43,10 @@ def test_those_from_before_are_forgotten(times: list[int], since: int) -> None:
 
 def test_live_records_are_not_looked_at() -> None:
     """Nor is one that came back."""
-    store = stored({b"1": Record(b"{}", "k", PLACE, 0), b"2": gone(0)})
+    store = stored({b"1": Record(b"{}", "k", POSITION, 0), b"2": gone(0)})
     tombstones = tombstones_of(store)
     assert len(tombstones) == 1
-    store.commit({b"2": encode_record(Record(b"{}", "k", PLACE, 5))}, Checksum(), b"")
+    store.commit({b"2": encode_record(Record(b"{}", "k", POSITION, 5))}, Checksum(), b"")
     view = Overlay(store)
     tombstones.forget(view, 10)
     assert (len(tombstones), view.written(Checksum()).entries) == (0, {})

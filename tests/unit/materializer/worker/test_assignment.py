@@ -1,4 +1,4 @@
-"""Starting: where transient topics begin anew, and where they go on."""
+"""Starting: where transient topics begin again, and where they go on."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def starting(cluster: FakeCluster) -> StartPhase:
 
 
 @pytest.mark.parametrize(
-    ("place", "offset"),
+    ("position", "offset"),
     [
         (("kept", 0), None),
         (("epoch", 0), None),
@@ -58,9 +58,9 @@ def starting(cluster: FakeCluster) -> StartPhase:
         (("then", 1), 25_001),
     ],
 )
-def test_each_topic_begins_where_it_says(place: tuple[str, int], offset: int | None) -> None:
+def test_each_topic_begins_where_it_says(position: tuple[str, int], offset: int | None) -> None:
     """Persistent ones, and those that begin at the epoch, go on."""
-    assert starting(FakeCluster()).offset(place, 7, 99) == offset
+    assert starting(FakeCluster()).offset(position, 7, 99) == offset
 
 
 def test_where_others_work_nothing_starts() -> None:
@@ -80,7 +80,7 @@ def test_after_the_first_assignment_partitions_only_move() -> None:
     assert start.offset(("now", 0), 7, 99) is None
 
 
-def test_without_transient_topics_nobody_is_asked() -> None:
+def test_without_transient_topics_kafka_is_not_asked() -> None:
     """The group is not described in vain."""
     cluster = FakeCluster()
     StartPhase(cluster, "workers", TOPICS[:2])  # type: ignore[arg-type]

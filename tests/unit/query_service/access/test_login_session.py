@@ -1,4 +1,4 @@
-"""A client's time at the doors: its logon, its renewal, and when it has to leave."""
+"""A client's time at the APIs: its logon, its renewal, and when it has to leave."""
 
 import asyncio
 import contextlib
@@ -87,7 +87,7 @@ async def refusal(house: House, token: str | None) -> str:
     return error.value.reason
 
 
-async def test_nobody_without_a_token(house: House) -> None:
+async def test_no_logon_without_a_token(house: House) -> None:
     """And none with one that is unknown, has ended, or was signed by somebody else."""
     assert await refusal(house, None) == "logon required"
     house.keys["k2"] = ed25519.Ed25519PrivateKey.generate()
@@ -145,7 +145,7 @@ async def test_a_logon_by_the_first_command(house: House) -> None:
 
 
 async def test_a_connection_stays_that_of_its_user(house: House) -> None:
-    """Another token of the same user will do; another user, or other rights, has to come anew."""
+    """Another token of the same user will do; another user, or other rights, has to come again."""
     with house.logins.enter(None, PresentedCredentials()) as login:
         await login.log_on("ada")
         login.ask()
@@ -161,18 +161,18 @@ async def test_who_came_in_without_a_token_may_bring_one_first(house: House) -> 
     """As a browser that has a certificate, or where anybody comes in; once it has asked for something, it may not."""
     house.write(more="anonymous: [desk]")
     house.changed()
-    nobody = await house.authenticator.identify(PresentedCredentials())
-    with house.logins.enter(nobody, PresentedCredentials()) as login:
+    no_client = await house.authenticator.identify(PresentedCredentials())
+    with house.logins.enter(no_client, PresentedCredentials()) as login:
         assert (await login.log_on("ada")).user == "ada"
-    with house.logins.enter(nobody, PresentedCredentials()) as login:
+    with house.logins.enter(no_client, PresentedCredentials()) as login:
         login.ask()
         with pytest.raises(SowlineError) as error:
             await login.log_on("ada")
         assert error.value.reason == "rights changed"
 
 
-async def test_a_change_between_door_and_visit_counts(house: House) -> None:
-    """Whoever was identified by the file of before has to leave at once."""
+async def test_a_change_between_connection_and_logon_counts(house: House) -> None:
+    """Anyone who was identified by the previous file has to leave at once."""
     ada = await house.authenticator.identify(PresentedCredentials("ada"))
     house.write(topics="offers")
     house.changed()

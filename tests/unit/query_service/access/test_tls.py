@@ -1,4 +1,4 @@
-"""TLS at the doors: what clients get, whose certificates count, and new files without a restart."""
+"""TLS at the APIs: what clients get, whose certificates count, and new files without a restart."""
 
 import asyncio
 import ssl
@@ -32,10 +32,10 @@ class Listening:
             setattr(context, name, version)
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
         try:
-            said = (await reader.read()).decode()
-            if not said:
+            message = (await reader.read()).decode()
+            if not message:
                 raise ConnectionError("the server has closed the connection without a word")
-            return said, int(writer.get_extra_info("peercert")["serialNumber"], 16)
+            return message, int(writer.get_extra_info("peercert")["serialNumber"], 16)
         finally:
             writer.close()
 
@@ -80,7 +80,7 @@ async def test_a_client_with_and_without_a_certificate(authority: Authority, tmp
 
 
 async def test_new_files_are_taken(authority: Authority, tmp_path: Path) -> None:
-    """A certificate of its own, and another authority of clients: that of before counts no more."""
+    """A certificate of its own, and another authority of clients: the previous one counts no more."""
     own, ada = authority.vouch("service"), authority.vouch("ada")
     others = Authority(tmp_path / "two")
     clients = tmp_path / "clients.pem"
@@ -93,14 +93,14 @@ async def test_new_files_are_taken(authority: Authority, tmp_path: Path) -> None
         authority.vouch("service")
         clients.write_bytes(others.file.read_bytes() + b"\n")
         tls.look()
-        said, now = await server.ask(authority.file, others.vouch("bob"))
-        assert (said, now != before) == ("bob", True)
+        message, now = await server.ask(authority.file, others.vouch("bob"))
+        assert (message, now != before) == ("bob", True)
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await server.ask(authority.file, ada)
 
 
 async def test_files_that_do_not_fit_are_not(authority: Authority) -> None:
-    """Those of before stay in use until there are some that do."""
+    """The previous ones stay in use until there are some that do."""
     own = authority.vouch("service")
     tls = Tls(TlsFiles(own, own))
     async with listening(tls) as server:

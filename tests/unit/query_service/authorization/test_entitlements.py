@@ -121,7 +121,7 @@ def test_several_topics_in_one_request() -> None:
 
 
 def test_fields_that_may_not_be_read_may_not_be_asked_by() -> None:
-    """Whoever can filter or sort by a field, or count by it, knows what it holds."""
+    """Anyone who can filter or sort by a field, or count by it, knows what it holds."""
     eu = rights_of(ROLES, ["trader"]).read.of("orders/eu")
     price = parse_path("/price")
     check_fields(eu, compile_filter("/id > 1"), [parse_path("/id")])

@@ -11,7 +11,7 @@ def test_later_each_time_up_to_a_limit() -> None:
     assert waits[-1] == SECONDS_MAX
 
 
-def test_an_address_begins_anew_after_a_while() -> None:
+def test_an_address_begins_again_after_a_while() -> None:
     """And one has nothing to do with another."""
     slowing = LoginThrottle()
     assert [slowing.failed("a", 0.0) for _ in range(5)][-1] > 0

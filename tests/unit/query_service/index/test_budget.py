@@ -68,7 +68,7 @@ def test_topics_share_the_memory() -> None:
     assert (one.sizes, two.sizes) == ({}, {A: 60})
 
 
-def test_what_is_too_large_alone_is_told_so() -> None:
+def test_what_is_too_large_alone_is_reported() -> None:
     """All others have gone before it, and in vain."""
     memory = Memory(100)
     one, two = Topic(memory), Topic(memory)

@@ -1,4 +1,4 @@
-"""The key road: which SOW keys a filter asks for, and that they are all that may match."""
+"""The key lookup: which SOW keys a filter asks for, and that they are all that may match."""
 
 import pytest
 from hypothesis import given

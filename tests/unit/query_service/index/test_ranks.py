@@ -57,7 +57,7 @@ def test_hard_rows_are_named() -> None:
 
 
 @pytest.mark.parametrize("count", [2, 100])
-def test_new_strings_take_their_place(count: int) -> None:
+def test_new_strings_are_ranked(count: int) -> None:
     """A few or many, also after the dictionary was sorted once."""
     values = ["m", "z", *(f"{'n' if number % 2 else 'a'}{number}" for number in range(count))]
     column = column_of(*values[:2])

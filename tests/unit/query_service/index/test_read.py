@@ -50,7 +50,7 @@ def test_deeper_paths_look_through_arrays() -> None:
     ],
 )
 def test_the_value_is_that_of_the_whole_body(body: bytes) -> None:
-    """Whichever way takes it, and whoever is read with it."""
+    """Whichever way takes it, and whatever is read with it."""
     expected = orjson.loads(body).get("a")
     for bodies in ([body], [b'{"a": 5}', body]):
         values = read(["/a"], *bodies)[0]

@@ -52,14 +52,14 @@ def test_what_is_captured_stays() -> None:
         rows = filled(20)
 
 
-def test_places_and_positions_agree() -> None:
+def test_rows_and_positions_agree() -> None:
     """A position is written as bookmarks have it, eras and parts of a log record included."""
     rows = Rows()
-    places = [Position(0, 5), Position(0, 5, 2), Position(3, 5), Position(3, 2**60, 7)]
-    for number, place in enumerate(places):
-        rows.put(b"%d" % number, b"{}", number, place, 0)
+    positions = [Position(0, 5), Position(0, 5, 2), Position(3, 5), Position(3, 2**60, 7)]
+    for number, position in enumerate(positions):
+        rows.put(b"%d" % number, b"{}", number, position, 0)
     held = rows.capture(rows.all())
-    assert [held.position(at) for at in range(4)] == places
+    assert [held.position(at) for at in range(4)] == positions
     assert list(held.locations(np.arange(4))) == [b"0@5", b"1@5.2", b"2@3/5", b"3@3/%d.7" % 2**60]
     assert held.locations(np.array([0])) == [b"0@5"]
 
@@ -111,7 +111,7 @@ def test_changed_rows_are_noted_once_somebody_asks() -> None:
     assert rows.changed == {3, 1}
 
 
-def test_a_place_that_is_not_known_is_none() -> None:
+def test_a_position_that_is_not_known_is_none() -> None:
     """It stands before all others."""
     rows = filled(2)
     rows.put(b"1", b"body", 0, Position(0, UNKNOWN_OFFSET), UNKNOWN_TIME)

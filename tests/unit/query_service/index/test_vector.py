@@ -65,7 +65,7 @@ def test_all_else_is_left(text: str) -> None:
     assert rest is not None
 
 
-def test_conjuncts_are_told_apart() -> None:
+def test_conjuncts_are_distinguished() -> None:
     """Those taken narrow the rows for the rest."""
     terms, rest = split(compile_filter("/a = 1 AND /b + 1 = 2 AND /b IS NULL AND /a = /b").tree)
     assert [text_of(term) for term in terms] == ["/a = 1", "/b IS NULL"]

@@ -16,7 +16,7 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def told(messages: list[Json]) -> list[tuple[str, bool, str, Json]]:
+def received(messages: list[Json]) -> list[tuple[str, bool, str, Json]]:
     """Return of each live message the command, whether there is more, the bookmark and the body."""
     return [
         (m["command"], "more" in m, m["bookmark"], m["data"])
@@ -37,13 +37,13 @@ async def test_an_interval_begins_with_the_first_change(server: Server) -> None:
     server.put({"id": 1, "n": 2})
     assert await client.read() == []
     await clock().tick(1)
-    assert told(await client.read()) == [("publish", False, "orders:0@1", {"id": 1, "n": 2})]
+    assert received(await client.read()) == [("publish", False, "orders:0@1", {"id": 1, "n": 2})]
     await clock().tick(50)
     server.put({"id": 1, "n": 3})
     await clock().tick(99)
     assert await client.read() == []
     await clock().tick(1)
-    assert told(await client.read()) == [("publish", False, "orders:0@2", {"id": 1, "n": 3})]
+    assert received(await client.read()) == [("publish", False, "orders:0@2", {"id": 1, "n": 3})]
 
 
 @on_clock
@@ -68,7 +68,7 @@ async def test_the_messages_of_an_interval_are_one_step() -> None:
     server.put({"id": 1, "n": 7})
     await clock().tick(1000)
     messages = await client.read()
-    assert told(messages) == [
+    assert received(messages) == [
         ("publish", True, "orders:0@0,1@-1", {"id": 2, "n": 2}),
         ("oof", False, "orders:0@2,1@0", {"id": 1, "n": 1}),
     ]
@@ -76,7 +76,7 @@ async def test_the_messages_of_an_interval_are_one_step() -> None:
 
 
 @on_clock
-async def test_who_comes_back_amid_conflation_misses_nothing(server: Server) -> None:
+async def test_who_comes_back_during_conflation_misses_nothing(server: Server) -> None:
     """What waited when the connection was lost is told after the bookmark."""
     server.put({"id": 1, "n": 1})
     client = server.connect()
@@ -89,7 +89,7 @@ async def test_who_comes_back_amid_conflation_misses_nothing(server: Server) -> 
     back.ask("sow_and_subscribe", options="conflation=1s", bookmark="orders:0@0")
     assert await back.read() == []
     await clock().tick(1000)
-    assert told(await back.read()) == [("publish", False, "orders:0@1", {"id": 1, "n": 2})]
+    assert received(await back.read()) == [("publish", False, "orders:0@1", {"id": 1, "n": 2})]
 
 
 @on_clock
@@ -112,7 +112,7 @@ async def test_auto_sends_at_once_to_who_keeps_up(server: Server) -> None:
         await clock().tick(20)
     await client.read()
     server.put({"id": 1, "n": 99})
-    assert [body["n"] for *_, body in told(await client.read())] == [99]
+    assert [body["n"] for *_, body in received(await client.read())] == [99]
 
 
 @on_clock
@@ -147,7 +147,7 @@ async def test_pages_and_groups_are_conflated(server: Server) -> None:
     server.put({"id": 3, "n": 30})
     server.put({"id": 2, "n": 1})
     await clock().tick(1000)
-    assert sorted(t[0] + str(t[3]["id"]) for t in told(await client.read())) == ["oof1", "publish2"]
+    assert sorted(t[0] + str(t[3]["id"]) for t in received(await client.read())) == ["oof1", "publish2"]
     client.ask("unsubscribe", sub_id="p")
     grouping = f"{options},grouping=[/g],projection=[/g,SUM(/n) AS /sum]"
     client.ask("sow_and_subscribe", command_id="2", sub_id="g", options=grouping)
@@ -155,7 +155,7 @@ async def test_pages_and_groups_are_conflated(server: Server) -> None:
     server.put({"id": 4, "g": 1, "n": 1})
     server.put({"id": 5, "g": 1, "n": 2})
     await clock().tick(1000)
-    assert [t[3] for t in told(await client.read())] == [{"g": 1, "sum": 3}]
+    assert [t[3] for t in received(await client.read())] == [{"g": 1, "sum": 3}]
 
 
 @on_clock
@@ -167,11 +167,11 @@ async def test_a_conflation_key_takes_the_last_of_several_records(server: Server
     server.put({"id": 1, "a": 1})
     server.put({"id": 2, "a": 1})
     await clock().tick(1000)
-    assert [t[3] for t in told(await client.read())] == [{"id": 2, "a": 1}]
+    assert [t[3] for t in received(await client.read())] == [{"id": 2, "a": 1}]
     for a in (2, 1, 2):
         server.put({"id": 3, "a": a})
     await clock().tick(1000)
-    assert [t[3] for t in told(await client.read())] == [{"id": 3, "a": 2}]
+    assert [t[3] for t in received(await client.read())] == [{"id": 3, "a": 2}]
 
 
 @pytest.mark.parametrize("key", ["/id", "/a"])
@@ -184,7 +184,7 @@ async def test_a_conflation_key_takes_the_last_of_several_records(server: Server
     ],
 )
 @on_clock
-async def test_where_each_record_is_told_of_the_key_is_the_records(
+async def test_where_each_record_is_sent_the_key_is_the_records(
     server: Server, command: str, fields: Json, key: str
 ) -> None:
     """Any other conflation key is refused there."""
@@ -210,7 +210,7 @@ async def test_an_interval_begins_before_all_messages_of_a_change(server: Server
     server.put({"id": 3, "g": "c"})
     server.put({"id": 2, "g": "d"})
     await clock().tick(1000)
-    messages = told(await client.read())
+    messages = received(await client.read())
     assert {bookmark for _, more, bookmark, _ in messages if more} == {"orders:0@1"}
     assert sorted(body["g"] for *_, body in messages) == ["a", "c", "d"]
 
@@ -225,14 +225,14 @@ async def test_an_interval_that_grows_too_large_ends_early() -> None:
         await client.read()
         for number in range(40):
             server.put({"id": number, "pad": "x" * 40})
-        early = len(told(await client.read()))
+        early = len(received(await client.read()))
         assert early > 30
         await clock().tick(3_600_000)
-        assert early + len(told(await client.read())) == 40
+        assert early + len(received(await client.read())) == 40
 
 
 @on_clock
-async def test_nothing_to_tell_moves_the_place_on(server: Server) -> None:
+async def test_nothing_to_tell_moves_the_position_on(server: Server) -> None:
     """The messages of an interval name the place where it began, however long nothing was told before it."""
     server.put({"id": 1, "n": 0})
     client = server.connect()
@@ -243,5 +243,5 @@ async def test_nothing_to_tell_moves_the_place_on(server: Server) -> None:
     server.put({"id": 1, "n": 1})
     server.put({"id": 3, "n": 1})
     await clock().tick(1000)
-    places = [(more, bookmark) for _, more, bookmark, _ in told(await client.read())]
-    assert places == [(True, "orders:0@10"), (False, "orders:0@12")]
+    positions = [(more, bookmark) for _, more, bookmark, _ in received(await client.read())]
+    assert positions == [(True, "orders:0@10"), (False, "orders:0@12")]

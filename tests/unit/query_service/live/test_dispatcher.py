@@ -32,7 +32,7 @@ async def test_clients_get_their_own_messages() -> None:
     assert json.loads((await boxes[1].take())[0])["sids"] == ["s"]
 
 
-async def test_who_is_removed_is_told_nothing() -> None:
+async def test_who_is_removed_is_sent_nothing() -> None:
     """After its removal a subscription gets nothing, and removing it twice does not matter."""
     server, box = Server().loaded(), Outbox(1000)
     active = live(server, box, "s")

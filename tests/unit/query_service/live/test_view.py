@@ -35,11 +35,11 @@ def key_of(number: object) -> str:
 
 def ids(messages: list[Json]) -> list[tuple[str, int]]:
     """Return what is said of which record, in order."""
-    said: list[tuple[str, int]] = []
+    answer: list[tuple[str, int]] = []
     for message in messages:
         records = message["records"] if message["command"] == "sow" else [message]
-        said += [(message["command"], r["data"]["id"]) for r in records if "data" in r]
-    return said
+        answer += [(message["command"], r["data"]["id"]) for r in records if "data" in r]
+    return answer
 
 
 # pages
@@ -198,7 +198,7 @@ async def test_a_page_of_groups_is_live(server: Server) -> None:
     ]
 
 
-async def test_a_group_that_leaves_a_page_is_told_as_it_is_now(server: Server) -> None:
+async def test_a_group_that_leaves_a_page_is_sent_as_it_is_now(server: Server) -> None:
     """Also where it was pushed out before it changed, in one change of a record."""
     for number, n, group in ((0, 0, "a"), (1, 0, "a"), (3, 1, "b")):
         server.put({"id": number, "n": n, "g": group})
@@ -211,7 +211,7 @@ async def test_a_group_that_leaves_a_page_is_told_as_it_is_now(server: Server) -
     assert (message["reason"], message["data"]) == ("match", {"g": "a", "c": 3, "s": 1})
 
 
-async def test_groups_of_a_guess_are_told_whole(server: Server) -> None:
+async def test_groups_of_a_guess_are_sent_whole(server: Server) -> None:
     """What a group showed of its latest record isn't known to whom it comes back: a delta would be of a guess."""
     for number in (1, 2):
         server.put({"id": number, "g": "a"})
@@ -246,11 +246,11 @@ async def test_too_many_groups_end_the_subscription() -> None:
 # views that can't be filled
 
 
-@pytest.mark.parametrize("amid", ["loading", "what came meanwhile"])
+@pytest.mark.parametrize("during", ["loading", "what came meanwhile"])
 async def test_what_breaks_a_view_while_it_is_filled_ends_it(
-    server: Server, monkeypatch: pytest.MonkeyPatch, amid: str
+    server: Server, monkeypatch: pytest.MonkeyPatch, during: str
 ) -> None:
-    """All who wait for it are told, and keep nothing; whoever asks later gets a new one."""
+    """All who wait for it are told, and keep nothing; anyone who asks later gets a new one."""
     begun, go_on = asyncio.Event(), asyncio.Event()
     load, take = PageView._load, PageView._take
 
@@ -258,11 +258,11 @@ async def test_what_breaks_a_view_while_it_is_filled_ends_it(
         await load(self, query)
         begun.set()
         await go_on.wait()
-        if amid == "loading":
+        if during == "loading":
             raise ZeroDivisionError("mine")
 
     def broken(self: PageView, partition: int, seen: ChangeView) -> object:
-        if amid != "loading":
+        if during != "loading":
             raise ZeroDivisionError("mine")
         return take(self, partition, seen)
 
@@ -344,7 +344,7 @@ async def now(server: Server, asked: Json) -> dict[str, Json]:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("asked", VIEWS)
-async def test_a_slow_client_is_told_the_difference(asked: Json, seed: int) -> None:
+async def test_a_slow_client_is_sent_the_difference(asked: Json, seed: int) -> None:
     """Whatever it missed, it ends with what everybody sees, and is live again."""
     server, chance = Server(partitions=2, backlog=300).loaded(), random.Random(seed)
     for _ in range(10):
@@ -361,7 +361,7 @@ async def test_a_slow_client_is_told_the_difference(asked: Json, seed: int) -> N
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("asked", VIEWS[:-1])
-async def test_a_client_that_comes_back_is_told_the_difference(asked: Json, seed: int) -> None:
+async def test_a_client_that_comes_back_is_sent_the_difference(asked: Json, seed: int) -> None:
     """From any bookmark that it has seen; of another replica, too, and without a group."""
     server, chance = Server(partitions=2).loaded(), random.Random(seed)
     with server.patched():
@@ -392,19 +392,23 @@ async def test_a_page_of_latest_fields_can_not_go_back(server: Server) -> None:
     client = server.connect()
     server.put({"id": 1, "g": "a", "n": 1})
     server.put({"id": 2, "g": "a", "n": 1})
-    for sub_id, place in (("a", 1), ("b", 0)):
-        client.ask("sow_and_subscribe", bookmark=f"orders:0@{place}", sub_id=sub_id, **VIEWS[-1])
+    for sub_id, location in (("a", 1), ("b", 0)):
+        client.ask("sow_and_subscribe", bookmark=f"orders:0@{location}", sub_id=sub_id, **VIEWS[-1])
     (failure,) = await client.read()
     assert (failure["reason"], failure["sub_id"]) == ("bookmark_expired", "b")
 
 
 def laid_over(messages: list[Json]) -> str:
     """Return the bookmark that a client has after these messages."""
-    places: dict[str, str] = {}
+    positions: dict[str, str] = {}
     for message in messages:
         if message["command"] in ("group_end", "publish", "oof"):
-            places |= dict(part.split("@") for part in message["bookmark"].removeprefix("orders:").split(","))
-    return "orders:" + ",".join(f"{partition}@{place}" for partition, place in sorted(places.items()))
+            positions |= dict(
+                part.split("@") for part in message["bookmark"].removeprefix("orders:").split(",")
+            )
+    return "orders:" + ",".join(
+        f"{partition}@{location}" for partition, location in sorted(positions.items())
+    )
 
 
 async def test_an_expired_bookmark_fails_or_resets(server: Server) -> None:

@@ -35,7 +35,7 @@ async def test_after_quiet_the_round_begins_at_once() -> None:
 
 @on_clock
 async def test_rounds_are_half_their_length_apart() -> None:
-    """Whoever comes in between waits for the next; after a pause that is long over, for none."""
+    """Anyone who comes in between waits for the next; after a pause that is long over, for none."""
     writers = Writers(0.01)
     writers.wait("a")
     writers.wait("b")
@@ -53,7 +53,7 @@ async def test_rounds_are_half_their_length_apart() -> None:
 
 
 @on_clock
-async def test_nobody_waits_long() -> None:
+async def test_no_client_waits_long() -> None:
     """However long a round has taken."""
     writers = Writers(10.0)
     writers.wait("a")

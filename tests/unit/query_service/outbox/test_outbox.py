@@ -14,7 +14,7 @@ async def test_messages_go_out_in_order() -> None:
 
 
 async def test_taking_waits_for_a_message() -> None:
-    """Whoever takes from an empty outbox gets the next message."""
+    """Anyone who takes from an empty outbox gets the next message."""
     outbox = Outbox(1000)
     taking = asyncio.create_task(outbox.take())
     await asyncio.sleep(0)
@@ -43,7 +43,7 @@ async def test_a_message_larger_than_a_frame_goes_by_itself() -> None:
 
 
 async def test_a_full_outbox_has_drained_once_it_is_half_empty() -> None:
-    """Above the limit it is full; whoever waits goes on when half of it is gone, not before."""
+    """Above the limit it is full; anyone who waits goes on when half of it is gone, not before."""
     outbox = Outbox(FRAME_BYTES * 2)
     await outbox.wait_drained()
     for _ in range(3):

@@ -25,7 +25,7 @@ def server() -> Iterator[Documents]:
         yield server
 
 
-def told(messages: list[Json]) -> list[tuple[str, Json]]:
+def received(messages: list[Json]) -> list[tuple[str, Json]]:
     """Return of each live message its command and its body."""
     return [(m["command"], m["data"]) for m in messages if m["command"] in ("publish", "oof")]
 
@@ -120,9 +120,9 @@ async def test_a_condition_follows_what_is_known_of_a_document(server: Documents
     server.delta("b", "..")
     server.delta("a", "..")
     server.delta("a", "..", tags="hot")
-    assert told(await hot.read()) == [("oof", {"n": 1}), ("publish", {"n": 1})]
-    assert told(await signed.read()) == [("oof", {"n": 2})]
-    assert told(await since.read()) == [("publish", {"n": 1}), ("publish", {"n": 1})]
+    assert received(await hot.read()) == [("oof", {"n": 1}), ("publish", {"n": 1})]
+    assert received(await signed.read()) == [("oof", {"n": 2})]
+    assert received(await since.read()) == [("publish", {"n": 1}), ("publish", {"n": 1})]
     server.delta("a", "~", tags="hot")
     assert [m["reason"] for m in await hot.read()] == ["deleted"]
 
@@ -140,12 +140,12 @@ async def test_partitions_share_all_documents(server: Documents) -> None:
     for id in ids[10:]:
         server.delta(id, f'{{"id":"{id}","new":true}}')
     server.delta("doc-0", "~")
-    heard = [told(await consumer.read()) for consumer in consumers]
-    events = sorted((command, of["id"]) for said in heard for command, of in said)
+    heard = [received(await consumer.read()) for consumer in consumers]
+    events = sorted((command, of["id"]) for reported in heard for command, of in reported)
     assert events == [("oof", "doc-0"), *(("publish", id) for id in sorted(ids[10:]))]
     homes = [
-        {of["id"] for of in (*view.values(), *(of for _, of in said))}
-        for said, view in zip(heard, views, strict=True)
+        {of["id"] for of in (*view.values(), *(of for _, of in reported))}
+        for reported, view in zip(heard, views, strict=True)
     ]
     assert sum(map(len, homes)) == len(ids)
     assert all(homes)
@@ -161,7 +161,7 @@ async def test_sow_keys_and_a_condition_both_restrict(server: Documents, options
     assert shown(await client.read()) == [{"n": 1}]
     server.delta("b", '{"n":1,"m":1}')
     server.delta("a", '{"n":2}')
-    assert told(await client.read()) == [("oof", {"n": 2})]
+    assert received(await client.read()) == [("oof", {"n": 2})]
 
 
 async def test_a_condition_is_replaced(server: Documents) -> None:
@@ -175,12 +175,12 @@ async def test_a_condition_is_replaced(server: Documents) -> None:
     await client.read()
     client.ask("sow_and_subscribe", condition=tagged("y"), options="oof,replace", sub_id="s")
     messages = await client.read()
-    assert (told(messages), shown(messages)) == ([("oof", {"n": 1})], [])
+    assert (received(messages), shown(messages)) == ([("oof", {"n": 1})], [])
     server.delta("a", "..", tags="y")
     other = server.connect()
     other.ask("subscribe", bookmark="orders:0@1", condition=tagged("x"), options="oof")
-    assert told(await other.read()) == [("publish", {"n": 2}), ("oof", {"n": 1})]
-    assert told(await client.read()) == [("publish", {"n": 1})]
+    assert received(await other.read()) == [("publish", {"n": 2}), ("oof", {"n": 1})]
+    assert received(await client.read()) == [("publish", {"n": 1})]
 
 
 async def test_pages_and_groups_have_conditions(server: Documents) -> None:
@@ -198,8 +198,8 @@ async def test_pages_and_groups_have_conditions(server: Documents) -> None:
     assert [of["n"] for of in shown(await page.read())] == [0, 1]
     assert [of["count"] for of in shown(await groups.read())] == [2, 2]
     server.delta("k0", "..")
-    assert told(await page.read()) == [("oof", {"n": 0, "g": 0}), ("publish", {"n": 2, "g": 0})]
-    assert told(await groups.read()) == [("publish", {"g": 0, "count": 1})]
+    assert received(await page.read()) == [("oof", {"n": 0, "g": 0}), ("publish", {"n": 2, "g": 0})]
+    assert received(await groups.read()) == [("publish", {"g": 0, "count": 1})]
     server.delta("k0", "..", tags="t")
     server.delta("k1", "..")
     await groups.read()
@@ -207,11 +207,11 @@ async def test_pages_and_groups_have_conditions(server: Documents) -> None:
     again.ask("sow_and_subscribe", bookmark="orders:0@4", sub_id="page", **window)
     again.ask("sow_and_subscribe", bookmark="orders:0@4", sub_id="groups", **grouping)
     messages = await again.read()
-    assert sorted(told([m for m in messages if m["sids"] == ["page"]]), key=str) == [
+    assert sorted(received([m for m in messages if m["sids"] == ["page"]]), key=str) == [
         ("oof", {"n": 1, "g": 1}),
         ("publish", {"n": 0, "g": 0}),
     ]
-    counts = told([m for m in messages if m["sids"] == ["groups"]])
+    counts = received([m for m in messages if m["sids"] == ["groups"]])
     assert sorted(of["count"] for _, of in counts) == [1, 2]
 
 
@@ -334,7 +334,7 @@ def accounts(messages: list[Json]) -> list[tuple[str, Json]]:
     ]
 
 
-async def test_intrinsics_lie_beside_the_data(server: Documents) -> None:
+async def test_intrinsics_lie_next_to_the_data(server: Documents) -> None:
     """All of them; who does not ask for them gets none."""
     writes = server.delta("a", '{"n":1}', tags="y,x").writes
     assert writes is not None
@@ -360,7 +360,7 @@ async def test_intrinsics_lie_beside_the_data(server: Documents) -> None:
 @pytest.mark.parametrize("more", ["", ",no_empties", ",conflation=1ms"])
 @pytest.mark.parametrize("command", ["sow_and_subscribe", "sow_and_delta_subscribe"])
 @on_clock
-async def test_a_subscription_is_told_what_becomes_of_intrinsics(
+async def test_a_subscription_is_sent_what_becomes_of_intrinsics(
     server: Documents, command: str, more: str
 ) -> None:
     """Also by writes that change nothing else, of what leaves and of what is deleted; deltas and outcomes alike."""
@@ -375,10 +375,10 @@ async def test_a_subscription_is_told_what_becomes_of_intrinsics(
         ('{..,"n":2}', ("publish", {"version": 5})),
         ("~", ("oof", {"version": 6, "deleted": True})),
     ]
-    for text, told_then in expected:
+    for text, sent_then in expected:
         server.delta("a", text)
         await clock().tick(1)
-        assert accounts(await client.read()) == [told_then]
+        assert accounts(await client.read()) == [sent_then]
 
 
 async def test_pages_tell_intrinsics(server: Documents) -> None:
@@ -469,7 +469,7 @@ async def test_a_shared_message_has_what_one_of_them_asks_for(server: Documents)
 @pytest.mark.parametrize("options", ["", "oof", "conflation=1ms", "oof,intrinsics"])
 @pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])
 @on_clock
-async def test_redundant_writes_are_not_told_to_those_who_say_so(
+async def test_redundant_writes_are_not_sent_to_those_who_say_so(
     server: Documents, command: str, options: str
 ) -> None:
     """Others are told of each write; a write that changes the tags is not redundant."""
@@ -487,7 +487,7 @@ async def test_redundant_writes_are_not_told_to_those_who_say_so(
     ):
         server.delta("a", text, **tags)
         await clock().tick(1)
-        assert [len(told(await client.read())) for client in (every, some)] == [1, count]
+        assert [len(received(await client.read())) for client in (every, some)] == [1, count]
     assert server.topic.positions == {0: Position(0, 5)}
     assert [status.behind_positions for status in some.session.subscription_statuses()] == [0]
 
@@ -495,7 +495,7 @@ async def test_redundant_writes_are_not_told_to_those_who_say_so(
 @pytest.mark.parametrize("command", ["subscribe", "delta_subscribe"])
 @pytest.mark.parametrize("option", ["no_redundant", "no_redundant,oof"])
 @pytest.mark.parametrize("bookmark", [None, "orders:0@1"])
-async def test_a_redundant_write_that_moves_a_document_is_told(
+async def test_a_redundant_write_that_moves_a_document_is_sent(
     server: Documents, command: str, option: str, bookmark: str | None
 ) -> None:
     """Into focus or out of it: what the client holds stays true, live and on the way there."""
@@ -548,7 +548,7 @@ async def test_pages_and_groups_without_redundant_writes(server: Documents) -> N
     assert [(m["sids"], m["data"]) for m in await again.read()] == [(["2"], {"n": 0.5, "g": 0})]
 
 
-async def test_a_filter_without_redundant_writes_is_one_that_is_told_before(server: Documents) -> None:
+async def test_a_filter_without_redundant_writes_is_one_that_is_sent_before(server: Documents) -> None:
     """Else what stays in focus could not be told."""
     client = server.connect()
     client.ask("subscribe", options="no_redundant", filter="LAST_UPDATED() > 0")

@@ -103,7 +103,7 @@ async def test_nothing_hidden_comes(seed: int) -> None:
     """Of the records as they were, of what became of them since, and of what happens then."""
     chance = random.Random(seed)
     server = Server(more=HISTORY, ring=chance.choice([3, 1000])).loaded()
-    told: list[Json] = []
+    received: list[Json] = []
     with patched(server):
         body, correlation = record(chance)
         last = server.put(body, correlation=correlation).offset
@@ -118,9 +118,9 @@ async def test_nothing_hidden_comes(seed: int) -> None:
                 body, correlation = record(chance)
                 last = server.put(body, correlation=correlation).offset
             if chance.random() < 0.4 or step == STEPS - 1:
-                told += await client.read()
-                assert "HIDDEN" not in json.dumps(told)
-    reasons = {m.get("reason") for m in told if m["command"] == "ack"}
+                received += await client.read()
+                assert "HIDDEN" not in json.dumps(received)
+    reasons = {m.get("reason") for m in received if m["command"] == "ack"}
     assert reasons <= {None, "bad filter"}, reasons
 
 

@@ -67,6 +67,6 @@ async def test_nothing_hidden_comes(seed: int) -> None:
             else:
                 server.put(record(chance))
             if chance.random() < 0.3 or step == STEPS - 1:
-                told = await client.read()
-                assert "HIDDEN" not in json.dumps(told)
-                bookmarks += [message["bookmark"] for message in told if message.get("bookmark")]
+                received = await client.read()
+                assert "HIDDEN" not in json.dumps(received)
+                bookmarks += [message["bookmark"] for message in received if message.get("bookmark")]

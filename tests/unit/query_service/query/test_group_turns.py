@@ -46,7 +46,7 @@ async def test_queries_take_turns(server: Server) -> None:
     assert [end["records"] for end in ends] == [RECORDS, RECORDS, RECORDS, 0]
 
 
-async def test_what_subscriptions_are_told_waits_for_the_end(server: Server) -> None:
+async def test_what_subscriptions_are_sent_waits_for_the_end(server: Server) -> None:
     """Nothing is lost or twice, whatever kind of subscription it is, and however much happens meanwhile."""
     client = server.connect()
     about: Json = {"batch_size": 100, "filter": "/id < 20"}
@@ -131,8 +131,8 @@ async def test_an_aborted_group_lets_the_others_go_on(server: Server) -> None:
     at = messages.index(failed)
     assert all(m["command"] in ("group_begin", "sow", "ack") for m in messages[:at])
     assert groups_are_whole(messages[at:]) == ["r", "p"]
-    told = [m["data"] for m in messages[at:] if m["command"] == "publish" and m["sids"] == ["s"]]
-    assert told == [{"id": 1, "n": 1}]
+    received = [m["data"] for m in messages[at:] if m["command"] == "publish" and m["sids"] == ["s"]]
+    assert received == [{"id": 1, "n": 1}]
 
 
 async def test_a_group_that_waits_can_be_aborted(server: Server) -> None:
@@ -152,7 +152,7 @@ async def test_a_group_that_waits_can_be_aborted(server: Server) -> None:
     assert client.session.subscriptions_count == 0
 
 
-async def test_a_group_that_fails_amid_is_said_to_at_once() -> None:
+async def test_a_group_that_fails_halfway_is_reported_at_once() -> None:
     """Nothing comes between what was sent of it and its failure; then the others go on."""
     server = Server(backlog=NARROW, limits=QueryLimits(records_max=2000)).loaded()
     for number in range(RECORDS):

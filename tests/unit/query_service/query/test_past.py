@@ -94,8 +94,8 @@ def reloaded() -> Server:
     key = sow_key(DOMAIN, "1")
     for offset, previous in ((4, b'{"id":0}'), (5, b'{"id":1,"n":1}')):
         name = key if offset == 5 else b"0"
-        place, after = Position(0, offset), Position(0, offset - 1)
-        server.take(Change(name, b'{"id":1,"n":2}', previous, place, after, "publish", FIRST + offset))
+        location, after = Position(0, offset), Position(0, offset - 1)
+        server.take(Change(name, b'{"id":1,"n":2}', previous, location, after, "publish", FIRST + offset))
     return server.loaded()
 
 
@@ -129,7 +129,7 @@ async def test_a_hole_is_the_end_of_the_past() -> None:
 
 
 async def test_explain_has_an_entry_for_what_has_changed() -> None:
-    """Beside the road to what has not."""
+    """Next to the access path to what has not."""
     server = served(*({"id": n, "n": n} for n in range(5)), {"id": 1, "n": 9}, {"id": 9, "n": 9})
     explained = await query(server, FIRST + 4, "/n > 0").explained()
     assert explained == [
@@ -204,10 +204,10 @@ async def test_each_topic_has_its_granularity() -> None:
         state.loaded([(f"{name}.changes", 0)])
         last, previous = Position(0, -1), None
         for offset in range(25):
-            body, place = orjson.dumps({"id": 1, "n": offset}), Position(0, offset)
-            change = Change(b"1", body, previous, place, last, "publish", 10_000 + offset)
+            body, location = orjson.dumps({"id": 1, "n": offset}), Position(0, offset)
+            change = Change(b"1", body, previous, location, last, "publish", 10_000 + offset)
             state.take({(f"{name}.changes", 0): [EventAtOffset(offset, change)]})
-            last, previous = place, body
+            last, previous = location, body
     asked = Query(list(state.topics.values()), Selection(order=parse_order("/n")), QueryLimits(), 10_017)
     await asked.begin()
     assert await values(asked) == [0, 10, 17]

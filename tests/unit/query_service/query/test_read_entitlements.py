@@ -72,19 +72,19 @@ async def test_a_query_is_of_what_may_be_seen(server: Server) -> None:
         {"options": "grouping=[/desk],projection=[/desk]", "sow_keys": [key_of(2)]},
     ],
 )
-async def test_what_was_looked_at_is_not_told(server: Server, fields: Json) -> None:
+async def test_what_was_scanned_is_not_disclosed(server: Server, fields: Json) -> None:
     """How many records a key or an index leads to, before it is asked which may be seen."""
     client = server.connect(TRADER)
     client.ask("explain", **fields)
-    (said,) = await client.read()
-    assert said["access_paths"][0].keys() & {"records", "candidates", "read", "matches"} == {"matches"}
+    (message,) = await client.read()
+    assert message["access_paths"][0].keys() & {"records", "candidates", "read", "matches"} == {"matches"}
     client.ask("sow", ack_type="stats", **fields)
     stats = next(m for m in await client.read() if m["command"] == "ack")
     assert (stats["topic_matches"], stats["matches"]) == (1 if "sow_keys" in fields else 2, 0)
     everybody = server.connect()
     everybody.ask("explain", sow_keys=[key_of(1), key_of(9)])
-    (said,) = await everybody.read()
-    assert (said["access_paths"][0]["records"], said["access_paths"][0]["candidates"]) == (1, 1)
+    (message,) = await everybody.read()
+    assert (message["access_paths"][0]["records"], message["access_paths"][0]["candidates"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ async def test_what_is_not_theirs_is_refused(command: str, fields: Json) -> None
     assert await refused(server.connect(READER), command, **fields) == "not entitled"
 
 
-async def test_whether_a_topic_exists_is_not_told(server: Server) -> None:
+async def test_whether_a_topic_exists_is_not_disclosed(server: Server) -> None:
     """One that is not there, but would be theirs, is invalid."""
     assert await refused(server.connect(TRADER), "sow", topic="nosuch") == "not entitled"
     assert await refused(server.connect(TRADER), "sow", topic="orders2") == "invalid topic"
@@ -148,8 +148,8 @@ async def test_what_may_not_be_seen_any_more_leaves(server: Server, way: Json) -
 
 
 @pytest.mark.parametrize("way", WAYS)
-async def test_what_left_while_nobody_listened(server: Server, way: Json) -> None:
-    """Whoever comes back, or was paused and asks for something else, is told no more than others."""
+async def test_what_left_while_no_client_listened(server: Server, way: Json) -> None:
+    """Anyone who comes back, or was paused and asks for something else, is told no more than others."""
     as_it_was = (key_of(1), "entitlement", {"id": 1, "desk": "NY", "name": "a", "n": 1})
     asked = {"command": "sow_and_subscribe", "sub_id": "s", **way}
     client = server.connect(TRADER)
@@ -166,7 +166,7 @@ async def test_what_left_while_nobody_listened(server: Server, way: Json) -> Non
 
 
 @pytest.mark.parametrize("rights", [TRADER, READER])
-async def test_groups_in_place_of_a_page(server: Server, rights: Rights) -> None:
+async def test_groups_instead_of_a_page(server: Server, rights: Rights) -> None:
     """The records that leave with it are not told in the form of groups, which leaves out nothing."""
     client = server.connect(rights)
     client.ask("sow_and_subscribe", sub_id="s", top_n=5, skip_n=0, options="oof")
@@ -176,9 +176,9 @@ async def test_groups_in_place_of_a_page(server: Server, rights: Rights) -> None
     server.put({"id": 1, "desk": "LN", "name": "a", "n": "secret"})
     groups = "grouping=[/id],projection=[/id,COUNT(/id) AS /c],oof,replace"
     client.ask("sow_and_subscribe", sub_id="s", options=groups, command_id="2", top_n=5, skip_n=0)
-    told = await client.read()
-    assert "secret" not in json.dumps(told)
-    assert next(m for m in told if m["command"] == "group_begin")["reset"]
+    received = await client.read()
+    assert "secret" not in json.dumps(received)
+    assert next(m for m in received if m["command"] == "group_begin")["reset"]
 
 
 def test_one_record(server: Server) -> None:
@@ -286,7 +286,7 @@ def test_a_write_is_compared_with_what_may_be_seen(server: Server, read: Entitle
 
 
 def test_a_delete_by_filter_is_of_ones_own(server: Server) -> None:
-    """The log says so: whoever applies it deletes no others."""
+    """The log says so: anyone who applies it deletes no others."""
     assert posted(server, "sow_delete", filter="1=1")["sow.filter"] == b"1 = 1 AND /desk = 'NY'"
     assert (
         posted(server, "sow_delete", filter="/n=1", rights=Rights(to_read(Entitlement("^.*")), TRADER.write))[
@@ -347,7 +347,7 @@ async def test_users_who_may_see_different_records_share_no_message(server: Serv
 @pytest.mark.parametrize("options", ["oof", "oof,conflation=50ms"])
 @pytest.mark.parametrize("command", ["subscribe", "sow_and_delta_subscribe"])
 @on_clock
-async def test_a_correlation_id_is_told_with_what_may_be_seen(
+async def test_a_correlation_id_is_sent_with_what_may_be_seen(
     server: Server, command: str, options: str
 ) -> None:
     """Of a write that takes a record out of sight it is not told, nor of one to a record that is not in sight."""

@@ -143,7 +143,7 @@ def test_a_selection_is_what_the_request_says() -> None:
         ({"options": "nonsense"}, "invalid options"),
     ],
 )
-def test_what_is_wrong_is_told(fields: dict[str, Any], reason: str) -> None:
+def test_what_is_wrong_is_reported(fields: dict[str, Any], reason: str) -> None:
     """With its reason."""
     with pytest.raises(SowlineError) as error:
         selection_of(request(**fields))

@@ -51,7 +51,7 @@ class Stories(Documents):
         with patch("query_service.query.timeline_read.read_at", self.read_at):
             yield
 
-    async def told(self, key: str = "a", **given: Any) -> TimelineAnswer:
+    async def received(self, key: str = "a", **given: Any) -> TimelineAnswer:
         """Return a timeline."""
         wanted = timeline_request_of(
             self.state, Request(command="timeline", topic="orders", key=key, **given), EVERYTHING
@@ -61,12 +61,12 @@ class Stories(Documents):
 
     async def versions(self, **given: Any) -> list[int]:
         """Return the versions of the writes that a timeline tells."""
-        return [write["version"] for write in writes_of(await self.told(**given))]
+        return [write["version"] for write in writes_of(await self.received(**given))]
 
 
-def writes_of(told: TimelineAnswer) -> list[Json]:
+def writes_of(received: TimelineAnswer) -> list[Json]:
     """Return the writes that are told."""
-    writes: list[Json] = json_of(told.answer)["writes"]
+    writes: list[Json] = json_of(received.answer)["writes"]
     return writes
 
 
@@ -86,15 +86,15 @@ def server() -> Stories:
     return documents
 
 
-async def test_each_write_is_told_with_its_effect(server: Stories) -> None:
+async def test_each_write_is_sent_with_its_effect(server: Stories) -> None:
     """What was written, what became of it, and the document before and after."""
-    told = json_of((await server.told()).answer)
-    assert {name: told[name] for name in ("topic", "key", "bookmark")} == {
+    received = json_of((await server.received()).answer)
+    assert {name: received[name] for name in ("topic", "key", "bookmark")} == {
         "topic": "orders",
         "key": "a",
         "bookmark": "orders:0@11",
     }
-    last, deleted, conditional, published, again, first = told["writes"]
+    last, deleted, conditional, published, again, first = received["writes"]
     assert first == {
         "bookmark": "orders:0@1",
         "timestamp": "1970-01-01T00:00:10.000000Z",
@@ -127,8 +127,8 @@ async def test_each_write_is_told_with_its_effect(server: Stories) -> None:
         {"back": True},
         "9e4dd6f05a2911ef80000242ac120002",
     )
-    assert [write["version"] for write in told["writes"]] == [6, 5, 4, 3, 2, 1]
-    assert len({write["signature"] for write in told["writes"]}) == 6
+    assert [write["version"] for write in received["writes"]] == [6, 5, 4, 3, 2, 1]
+    assert len({write["signature"] for write in received["writes"]}) == 6
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,12 @@ async def test_each_write_is_told_with_its_effect(server: Stories) -> None:
         ({"key": "nobody"}, []),
     ],
 )
-async def test_what_is_asked_for_is_told(server: Stories, given: Json, versions: list[int]) -> None:
+async def test_what_is_asked_for_is_sent(server: Stories, given: Json, versions: list[int]) -> None:
     """By places, by times, so many of them, in either order."""
     assert await server.versions(**given) == versions
 
 
-async def test_places_that_the_index_tells_apart_are_read_no_further(server: Stories) -> None:
+async def test_positions_that_the_index_distinguishes_are_read_no_further(server: Stories) -> None:
     """Of what is far away nothing is read."""
     for _ in range(600):
         server.delta("b", "{..}")
@@ -177,7 +177,7 @@ async def test_what_compaction_has_taken_is_left_out(server: Stories) -> None:
 
 
 async def test_what_is_beyond_the_limit_of_bytes_is_refused(server: Stories) -> None:
-    """Whoever wants less of it says so."""
+    """Anyone who wants less of it says so."""
     wanted = timeline_request_of(
         server.state, Request(command="timeline", topic="orders", key="a"), EVERYTHING
     )
@@ -231,7 +231,7 @@ async def test_a_topic_without_documents_has_no_timeline() -> None:
     assert (refused["reason"], "documents: true" in refused["message"]) == ("no documents", True)
 
 
-async def test_a_connection_is_told_a_group(server: Stories) -> None:
+async def test_a_connection_is_sent_a_group(server: Stories) -> None:
     """Its writes come in batches, between a begin and an end; an unsubscribe ends one that still runs."""
     client = server.connect()
     with server.reading():
@@ -267,8 +267,8 @@ def test_offsets_that_are_near_are_read_together() -> None:
     assert list(near_runs([])) == []
 
 
-async def test_a_replica_that_is_behind_a_place_is_waited_for(server: Stories) -> None:
-    """Whoever knows where its write stands reads that write."""
+async def test_a_replica_that_is_behind_a_position_is_waited_for(server: Stories) -> None:
+    """Anyone who knows where its write stands reads that write."""
     client = server.connect()
     with server.reading():
         client.ask("timeline", key="a", bookmark="[orders:0@12..now]", ack_type="completed")
@@ -283,4 +283,4 @@ async def test_every_field_of_a_write_is_described(server: Stories) -> None:
     page = (Path(__file__).parents[4] / "docs" / "emodb.md").read_text()
     section = page.split("## Timeline")[1].split("\n## ")[0]
     described = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)))
-    assert set(described) == {name for write in writes_of(await server.told()) for name in write}
+    assert set(described) == {name for write in writes_of(await server.received()) for name in write}

@@ -28,8 +28,8 @@ def topic_of(*values: object) -> TopicState:
 def put(topic: TopicState, number: int, value: object, correlation: str | None = None) -> None:
     """Put a record."""
     body = json.dumps({"id": number, "n": value}).encode()
-    place = Position(0, number)
-    topic.rows.put(sow_key(b"t\0", str(number)), body, 0, place, 1000 * number + 500, correlation)
+    position = Position(0, number)
+    topic.rows.put(sow_key(b"t\0", str(number)), body, 0, position, 1000 * number + 500, correlation)
 
 
 def part_of(
@@ -41,34 +41,34 @@ def part_of(
     return query.topic_slices[0]
 
 
-def values(topic_slice: TopicSlice, places: RowNumbers) -> list[object]:
+def values(topic_slice: TopicSlice, rows: RowNumbers) -> list[object]:
     """Return the values of records."""
-    return [orjson.loads(topic_slice.captured.bodies[at])["n"] for at in places.tolist()]
+    return [orjson.loads(topic_slice.captured.bodies[at])["n"] for at in rows.tolist()]
 
 
-def all_places(topic_slice: TopicSlice) -> RowNumbers:
+def all_rows(topic_slice: TopicSlice) -> RowNumbers:
     """Return the places of all records that were captured."""
     return np.arange(len(topic_slice.captured))
 
 
 def test_records_stay_as_they_were() -> None:
-    """Whatever happens to them afterwards, and whoever gets their rows."""
+    """Whatever happens to them afterwards, and anyone who gets their rows."""
     topic = topic_of(1, 2, 3)
     topic_slice = part_of(topic, compile_filter("/n + 0 > 1"))
     put(topic, 1, 0)
     topic.rows.remove(sow_key(b"t\0", "2"))
     put(topic, 9, 9)
-    ((places, filter),) = topic_slice.checks
-    assert values(topic_slice, topic_slice.holding(filter, places)) == [2, 3]
+    ((rows, filter),) = topic_slice.checks
+    assert values(topic_slice, topic_slice.holding(filter, rows)) == [2, 3]
 
 
 def test_what_columns_decide_is_not_asked_again() -> None:
     """What they leave open is: here, an array."""
     topic_slice = part_of(topic_of(1, 2, [2, 3]), compile_filter("/n = 2"))
     assert values(topic_slice, topic_slice.decided) == [2]
-    ((places, filter),) = topic_slice.checks
-    assert values(topic_slice, places) == [[2, 3]]
-    assert values(topic_slice, topic_slice.holding(filter, places)) == [[2, 3]]
+    ((rows, filter),) = topic_slice.checks
+    assert values(topic_slice, rows) == [[2, 3]]
+    assert values(topic_slice, topic_slice.holding(filter, rows)) == [[2, 3]]
 
 
 def test_facts_are_of_the_instant() -> None:
@@ -105,11 +105,11 @@ def test_a_row_that_is_used_again_knows_nothing_of_the_last_record() -> None:
 def test_a_filter_may_ask_for_facts() -> None:
     """As any filter that reads bodies does."""
     topic_slice = part_of(topic_of("a", "b" * 50), compile_filter("MESSAGE_SIZE() > 50"))
-    ((places, filter),) = topic_slice.checks
-    assert values(topic_slice, topic_slice.holding(filter, places)) == ["b" * 50]
+    ((rows, filter),) = topic_slice.checks
+    assert values(topic_slice, topic_slice.holding(filter, rows)) == ["b" * 50]
 
 
-def test_ranks_are_by_place() -> None:
+def test_ranks_are_by_row() -> None:
     """Where columns can tell; one number for each term of the order."""
     topic = topic_of("b", None, 3, "a")
     topic_slice = part_of(topic, order_by="/n DESC, /id")
@@ -121,7 +121,7 @@ def test_ranks_are_by_place() -> None:
     assert part_of(topic, order_by="/n").ranks is None
 
 
-def test_it_tells_what_it_knows_of_its_road() -> None:
+def test_it_reports_what_it_knows_of_its_access_path() -> None:
     """What is empty is left out."""
     topic_slice = part_of(topic_of(1, 2, [2, 3]), compile_filter("/n = 2"))
     assert topic_slice.explained() == {
@@ -138,4 +138,4 @@ def test_it_tells_what_it_knows_of_its_road() -> None:
 def test_an_empty_topic_is_a_part() -> None:
     """Of no records."""
     topic_slice = part_of(topic_of(), compile_filter("/n = 2"), order_by="/n")
-    assert (topic_slice.records, len(topic_slice.captured), len(all_places(topic_slice))) == (0, 0, 0)
+    assert (topic_slice.records, len(topic_slice.captured), len(all_rows(topic_slice))) == (0, 0, 0)

@@ -175,7 +175,7 @@ def test_log_time_that_goes_on_lets_states_go() -> None:
     assert (partition.history.states, partition.history.floor, partition.history.oldest) == (0, 20, None)
 
 
-def test_behind_a_hole_the_past_begins_anew() -> None:
+def test_behind_a_hole_the_past_begins_again() -> None:
     """From the end of its interval on."""
     partition = Partition(granularity=10)
     partition.put("a", "1", 10)
@@ -219,7 +219,7 @@ def test_an_interval_that_is_too_large_alone_goes_too() -> None:
 
 
 def test_a_large_interval_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is void at once, and counted until it is gone; whoever applies changes is not kept for long."""
+    """It is void at once, and counted until it is gone; anyone who applies changes is not kept for long."""
     monkeypatch.setattr("query_service.replica.history.SWEPT_AT_ONCE", 10)
     histories = Histories(10**6)
     partition = Partition(window=100, granularity=100, histories=histories)
@@ -279,5 +279,5 @@ def test_states_of_several_partitions_stand_together() -> None:
 
 
 def test_a_time_is_written_as_in_a_bookmark() -> None:
-    """So that whoever reads it can ask for it."""
+    """So that anyone who reads it can ask for it."""
     assert time_text(1_763_726_400_123) == "20251121T120000.123000Z"

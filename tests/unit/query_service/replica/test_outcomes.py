@@ -86,13 +86,13 @@ def test_a_delete_for_all_waits_for_all(outcomes: Outcomes) -> None:
     assert outcomes.of("orders", command, (1, 2)) == CommandOutcome("deleted 0", 2)
 
 
-def test_a_refused_delete_waits_for_nobody(outcomes: Outcomes) -> None:
+def test_a_refused_delete_does_not_wait(outcomes: Outcomes) -> None:
     """It was not forwarded."""
     take(outcomes, 0, progress(3, {"3": "dead:bad filter"}))
     assert outcomes.of("orders", Origin(0, 3), (1, 2)) == CommandOutcome("dead:bad filter")
 
 
-def test_nothing_is_kept_while_nobody_waits(outcomes: Outcomes) -> None:
+def test_nothing_is_kept_without_a_waiter(outcomes: Outcomes) -> None:
     """What was said before somebody waits does not count, and does not cost."""
     second = outcomes.begin("orders")
     take(outcomes, 0, publish(5))

@@ -34,8 +34,8 @@ def change(offset: int, key: int = 1, body: bytes | None = b"{}", nth: int = 0, 
 
 def progress(offset: int, after: int | None = None) -> Progress:
     """Return a progress event."""
-    place = Position(0, offset if after is None else after)
-    return Progress(Position(0, offset), place, 0, {}, "", "", 1000 + offset, {})
+    location = Position(0, offset if after is None else after)
+    return Progress(Position(0, offset), location, 0, {}, "", "", 1000 + offset, {})
 
 
 def placed(events: Iterable[Event], start: int = 0) -> list[EventAtOffset]:
@@ -53,7 +53,9 @@ def replica_of(*events: Event, ring: int = 100, ring_bytes: int = 10**6) -> Part
 
 def held(replica: PartitionReplica) -> dict[bytes, int]:
     """Return the offset of each record's last change."""
-    return {key: place.offset for key in replica._rows.numbers if (place := replica._rows.position(key))}
+    return {
+        key: location.offset for key in replica._rows.numbers if (location := replica._rows.position(key))
+    }
 
 
 # loading
@@ -67,8 +69,8 @@ def test_a_load_takes_nothing_late_from_an_ended_era() -> None:
     assert held(replica) == {b"1": 5, b"3": 9}
 
 
-def test_a_load_goes_by_what_was_said_in_the_later_era() -> None:
-    """Compaction may have taken the event with which an era began; what its owner has put right counts still."""
+def test_a_load_goes_by_what_was_reported_in_the_later_era() -> None:
+    """Compaction may have taken the event with which an era began; what its owner has repaired counts still."""
     stale, again = change(7), replace(change(5), op=AGAIN, emitted_in=1)
     end = progress(-1)._replace(position=Position(1, 4))
     assert held(replica_of(stale, again, end)) == held(replica_of(again, stale, end)) == {b"1": 5}
@@ -102,7 +104,7 @@ def test_the_position_comes_from_the_newest_event_of_any_kind() -> None:
     assert replica_of(change(5), progress(8), progress(2)).held == Position(0, 8)
 
 
-def test_an_empty_topic_is_the_place_before_the_log() -> None:
+def test_an_empty_topic_is_the_position_before_the_log() -> None:
     """Nothing was ever written: the replica is true, and empty."""
     replica = replica_of()
     assert (replica.held, held(replica), replica.loading) == (before_the_log(), {}, False)
@@ -135,7 +137,7 @@ def test_following_goes_on_from_a_progress_event() -> None:
 
 
 def test_a_new_era_follows_the_old_one() -> None:
-    """Offsets begin anew; the era makes them newer."""
+    """Offsets begin again; the era makes them newer."""
     replica = replica_of(change(5))
     first = Change(b"1", b"{}", None, Position(1, 0), Position(0, 5), "publish", 0)
     assert replica.apply(placed([first])) == [first]
@@ -239,8 +241,8 @@ def most_of(changes: list[Change], changes_max: int, bytes_max: int) -> list[Cha
     return kept
 
 
-def test_a_place_between_changes_is_reached_too() -> None:
-    """A position at which only a progress event stood, or amid a log record's changes, is one to come back to."""
+def test_a_position_between_changes_is_reached_too() -> None:
+    """A position at which only a progress event stood, or within a log record's changes, is one to come back to."""
     replica = replica_of(change(5), progress(9, 5))
     many = [
         change(12, 1, nth=0, after=Position(0, 5), last=False),
@@ -343,7 +345,7 @@ def test_a_log_records_changes_are_shown_together(events: Sequence[Event], shown
     assert whole_records(placed(events)) == (placed(events)[:shown], placed(events)[shown:])
 
 
-def test_a_stale_event_amid_a_record_does_not_end_it() -> None:
+def test_a_stale_event_within_a_record_does_not_end_it() -> None:
     """An old event that a dead worker wrote between a record's changes does not make them whole."""
     events = placed([change(1), change(5, last=False), change(3, 2)])
     assert whole_records(events)[0] == events[:1]
@@ -352,10 +354,10 @@ def test_a_stale_event_amid_a_record_does_not_end_it() -> None:
 
 
 @pytest.mark.parametrize("offset", [0, 1, INDEX_STEP - 1, INDEX_STEP, INDEX_STEP + 1, 2 * INDEX_STEP + 100])
-def test_places_lie_between_the_offsets_that_are_said_of_them(offset: int) -> None:
+def test_positions_lie_between_their_offsets(offset: int) -> None:
     """Nothing newer is before the one, and nothing that is not newer from the other on."""
     count = 2 * INDEX_STEP + 101
     replica = replica_of(*(change(number) for number in range(count)))
-    place = Position(0, offset)
-    assert offset - INDEX_STEP <= replica.offset_for(place) <= min(offset + 1, count)
-    assert offset + 1 <= replica.offset_behind(place) <= min(offset + INDEX_STEP, count)
+    location = Position(0, offset)
+    assert offset - INDEX_STEP <= replica.offset_for(location) <= min(offset + 1, count)
+    assert offset + 1 <= replica.offset_behind(location) <= min(offset + INDEX_STEP, count)

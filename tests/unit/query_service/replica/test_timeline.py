@@ -41,7 +41,7 @@ steps = st.lists(
         st.tuples(st.just("note"), st.sampled_from([b"a", b"b", b"c"]), st.integers(0, 60)),
         st.tuples(st.just("advance"), st.none(), st.integers(-60, 60)),
         st.tuples(st.just("drop"), st.none(), st.integers(1, 4)),
-        st.tuples(st.just("begin anew"), st.sampled_from([b"a", b"b"]), st.just(1)),
+        st.tuples(st.just("begin again"), st.sampled_from([b"a", b"b"]), st.just(1)),
     ),
     max_size=60,
 )
@@ -58,7 +58,7 @@ def test_it_keeps_what_a_list_would(steps: list[tuple[str, bytes | None, int]], 
                 time += number
                 timeline.note(offset, change(time, key))
                 kept[key].insert(0, Noted(offset, time))
-            elif what == "begin anew" and key is not None:
+            elif what == "begin again" and key is not None:
                 timeline.note(offset, change(time, key, RESET, None))
                 kept[key] = []
             elif what == "advance":

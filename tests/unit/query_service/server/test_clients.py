@@ -8,7 +8,7 @@ from query_service.server.clients import Clients
 from tests.unit.query_service.sessions import Server
 
 
-async def test_a_client_is_told_of_while_it_is_there() -> None:
+async def test_a_client_is_listed_while_it_is_there() -> None:
     """Its address and program, what it has asked for, and that it is level with its replica."""
     server, connected = Server().loaded(), Clients()
     client = server.connect()

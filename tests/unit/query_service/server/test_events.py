@@ -29,11 +29,11 @@ def begun(*, begins_now: bool = True, has_end: bool = False) -> Events:
     return events
 
 
-def test_an_id_is_the_whole_place() -> None:
+def test_an_id_is_the_whole_position() -> None:
     """A live message names its one partition; the data is the message, in one line."""
-    told = event(begun(), command="publish", bookmark="o:1@3.2", data={"a": 1})
-    assert (told["event"], told["id"]) == ("publish", "o:0@1,1@3.2")
-    assert json.loads(told["data"]) == {"command": "publish", "bookmark": "o:1@3.2", "data": {"a": 1}}
+    received = event(begun(), command="publish", bookmark="o:1@3.2", data={"a": 1})
+    assert (received["event"], received["id"]) == ("publish", "o:0@1,1@3.2")
+    assert json.loads(received["data"]) == {"command": "publish", "bookmark": "o:1@3.2", "data": {"a": 1}}
 
 
 def test_a_group_has_no_id_until_its_end() -> None:
@@ -57,7 +57,7 @@ def test_a_failure_is_the_last_event(reason: str, id: str | None) -> None:
     assert (b"id: \n" in text) is (id == "")
 
 
-def test_the_end_is_told_by_the_id() -> None:
+def test_the_id_marks_the_end() -> None:
     """A browser that comes back for more is told that there is none."""
     events = begun(has_end=True)
     over = event(events, command="ack", ack_type="completed", status="success", bookmark="o:0@9,1@9")
@@ -68,7 +68,7 @@ def test_the_end_is_told_by_the_id() -> None:
     assert not replayed.is_over
 
 
-PLACES = st.dictionaries(
+POSITIONS = st.dictionaries(
     st.sampled_from(["a", "b.c/d"]),
     st.dictionaries(
         st.integers(0, 3),
@@ -79,14 +79,14 @@ PLACES = st.dictionaries(
 )
 
 
-@given(st.lists(PLACES, min_size=1))
-def test_places_are_laid_over(places: list[dict[str, dict[int, Position]]]) -> None:
+@given(st.lists(POSITIONS, min_size=1))
+def test_bookmarks_are_laid_over(positions: list[dict[str, dict[int, Position]]]) -> None:
     """As bookmarks are, without reading their positions."""
     whole = BookmarkTracker()
     expected: dict[str, Any] = {}
-    for place in places:
-        whole.lay(format_bookmark(place))
-        expected = lay_over(expected, place)
+    for location in positions:
+        whole.lay(format_bookmark(location))
+        expected = lay_over(expected, location)
     assert parse_bookmark(str(whole)) == expected
 
 
@@ -114,15 +114,15 @@ def test_a_request_has_the_fields_of_the_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "reason", "said"),
+    ("query", "reason", "answer"),
     [
         ("colour=red", "bad request", "colour"),
         ("command=sow", "bad request", "'sow'"),
         ("options=oof,pause", "invalid options", "pause"),
     ],
 )
-def test_what_a_request_can_not_have(query: str, reason: str, said: str) -> None:
+def test_what_a_request_can_not_have(query: str, reason: str, answer: str) -> None:
     """It is refused before anything begins."""
     with pytest.raises(SowlineError) as refused:
         command(query)
-    assert (refused.value.reason, said in refused.value.message) == (reason, True)
+    assert (refused.value.reason, answer in refused.value.message) == (reason, True)

@@ -99,7 +99,7 @@ async def test_options_change_what_is_sent(server: Server) -> None:
     }
 
 
-async def test_what_takes_long_to_understand_is_understood_aside(server: Server) -> None:
+async def test_large_requests_are_parsed_in_a_thread(server: Server) -> None:
     """Others get turns meanwhile; what it leads to is the same, refusals too."""
     server.put({"id": 1})
     client = server.connect()
@@ -197,7 +197,7 @@ async def test_a_subscribe_begins_now(server: Server) -> None:
     assert (publish["data"], publish["bookmark"]) == ({"id": 2}, "orders:0@1")
 
 
-async def test_without_oof_nobody_is_told_of_what_left(server: Server) -> None:
+async def test_without_oof_no_client_is_sent_what_left(server: Server) -> None:
     """Only publishes come where `oof` was not asked for."""
     client = server.connect()
     client.ask("subscribe", filter="/a = 1")
@@ -216,8 +216,8 @@ async def test_one_client_gets_a_change_once_for_all_its_subscriptions(server: S
     await settled()
     server.put({"id": 1, "x": 2})
     server.put({"id": 1, "x": 1})
-    told = [(m["command"], m["sids"], "sow_key" in m) for m in await client.read()]
-    assert told == [
+    reported = [(m["command"], m["sids"], "sow_key" in m) for m in await client.read()]
+    assert reported == [
         ("publish", ["a", "c", "d"], True),
         ("publish", ["a", "b", "d"], True),
         ("oof", ["c"], True),
@@ -282,7 +282,7 @@ async def test_the_epoch_is_before_everything(server: Server) -> None:
     assert [m["data"]["id"] for m in await client.read()] == [0, 1, 2]
 
 
-async def test_partitions_come_back_each_from_its_own_place() -> None:
+async def test_partitions_come_back_each_from_its_own_position() -> None:
     """A bookmark names a position for each partition; one it does not name begins before everything."""
     server = Server(partitions=2).loaded()
     for number in range(6):
@@ -493,22 +493,25 @@ def without_sow() -> Server:
 
 def pass_on(server: Server, n: int) -> None:
     """Let a message come."""
-    place = Position(0, server.last[0].offset + 1)
-    key = f"0@{place.offset}".encode()
-    server.take(Change(key, b'{"n":%d}' % n, None, place, server.last[0], "publish", 1000))
+    location = Position(0, server.last[0].offset + 1)
+    key = f"0@{location.offset}".encode()
+    server.take(Change(key, b'{"n":%d}' % n, None, location, server.last[0], "publish", 1000))
 
 
-async def test_messages_without_a_sow_are_told_and_not_kept(without_sow: Server) -> None:
-    """To whoever is there, or comes back; whole, for there is nothing to compare them with."""
+async def test_messages_without_a_sow_are_sent_and_not_kept(without_sow: Server) -> None:
+    """To anyone who is there, or comes back; whole, for there is nothing to compare them with."""
     client = without_sow.connect()
     client.ask("sow_and_subscribe", sub_id="s", options="oof", filter="/n > 0")
     client.ask("delta_subscribe", sub_id="d", filter="/n > 0")
     assert commands(await client.read()) == ["group_begin", "group_end"]
     for n in range(3):
         pass_on(without_sow, n)
-    told = await client.read()
-    assert [(message["sids"], message["data"]["n"]) for message in told] == [(["s", "d"], 1), (["s", "d"], 2)]
-    assert not any("sow_key" in message or "delta" in message for message in told)
+    reported = await client.read()
+    assert [(message["sids"], message["data"]["n"]) for message in reported] == [
+        (["s", "d"], 1),
+        (["s", "d"], 2),
+    ]
+    assert not any("sow_key" in message or "delta" in message for message in reported)
     assert without_sow.topic.size == 0
     client.ask("subscribe", sub_id="b", bookmark="orders:0@0")
     assert [message["data"]["n"] for message in await client.read()] == [1, 2]

@@ -16,7 +16,7 @@ ENGINE = "vendor/perspective-4.3.0/server/dist/wasm/perspective-server.wasm"
 
 @pytest.fixture
 async def http() -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of the console's doors."""
+    """A client of the console's APIs."""
     transport = httpx2.ASGITransport(app=Starlette(routes=Console().routes))
     async with httpx2.AsyncClient(transport=transport, base_url="http://sowline") as client:
         yield client

@@ -27,13 +27,13 @@ from tests.unit.query_service.sessions import Server, settled
 def log_offsets_at(server: Server) -> Any:
     """Stand in for Kafka's answer: change n of a partition is of the log record n, at the time 1000 + n."""
 
-    def places(kafka: Any, log: str, partitions: int, first_ms: int) -> dict[int, LogOffsets]:
+    def positions(kafka: Any, log: str, partitions: int, first_ms: int) -> dict[int, LogOffsets]:
         return {
             number: LogOffsets(max(0, min(first_ms - 1000, server.last[number].offset + 1)), 0)
             for number in range(partitions)
         }
 
-    return places
+    return positions
 
 
 def first_offsets(kafka: Any, topic: TopicState) -> dict[int, int]:
@@ -92,14 +92,14 @@ async def test_a_time_is_behind_all_that_was_until_then(server: Server, time: in
         ("epoch", -1),
     ],
 )
-async def test_brackets_say_whether_the_place_itself_counts(
+async def test_brackets_say_whether_the_position_itself_counts(
     server: Server, bookmark: str, offset: int
 ) -> None:
     """A square one does, a round one and none do not."""
     assert await begin(server, bookmark) == at(offset, offset)
 
 
-async def test_of_a_list_the_earliest_place_of_each_partition_counts(server: Server) -> None:
+async def test_of_a_list_the_earliest_position_of_each_partition_counts(server: Server) -> None:
     """A partition that none of them names is told from its beginning."""
     assert await begin(server, ["orders:0@5,1@3", "orders:0@3,1@9"]) == at(3, 3)
     assert await begin(server, ["orders:0@5", "orders:1@7"]) == at(5, 7)
@@ -114,7 +114,7 @@ async def test_a_time_to_come_is_no_begin(server: Server) -> None:
         await begin(server, "29990101T000000Z")
 
 
-async def test_the_oldest_place_is_behind_the_last_gap(server: Server) -> None:
+async def test_the_oldest_position_is_behind_the_last_gap(server: Server) -> None:
     """Where compaction has taken changes away."""
     assert (await oldest(context(server), [server.topic]))["orders"] == at(-1, -1)
     del server.written[0][1]

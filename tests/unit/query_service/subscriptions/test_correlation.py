@@ -28,7 +28,7 @@ def write(server: Server) -> None:
     server.put(None, 2, correlation="c4")
 
 
-def told(messages: list[Json]) -> list[tuple[str, str | None]]:
+def received(messages: list[Json]) -> list[tuple[str, str | None]]:
     """Return of each live message its command and its correlation id."""
     return [(m["command"], m.get("correlation_id")) for m in messages if m["command"] in ("publish", "oof")]
 
@@ -49,7 +49,7 @@ async def test_each_message_has_that_of_its_command(server: Server, command: str
     if when == "returned":
         client = server.connect()
         client.ask(command, options="oof", filter="/n < 5", bookmark=begun["bookmark"])
-    assert told(await client.read()) == [("publish", "c1"), ("publish", None), ("oof", 'a "b"')]
+    assert received(await client.read()) == [("publish", "c1"), ("publish", None), ("oof", 'a "b"')]
 
 
 @on_clock
@@ -61,11 +61,11 @@ async def test_a_conflated_message_has_that_of_the_last_change(server: Server) -
     server.put({"id": 1, "n": 2}, correlation="first")
     server.put({"id": 1, "n": 3})
     await clock().tick(1001)
-    assert told(await client.read()) == [("publish", "last"), ("publish", None)]
+    assert received(await client.read()) == [("publish", "last"), ("publish", None)]
     server.put({"id": 2, "n": 3}, correlation="first")
     server.put({"id": 2, "n": 8}, correlation="away")
     await clock().tick(1001)
-    assert told(await client.read()) == [("oof", "away")]
+    assert received(await client.read()) == [("oof", "away")]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ async def test_pages_and_groups_have_none(server: Server, fields: Json) -> None:
     client, _ = await asked(server, **fields)
     write(server)
     messages = await client.read()
-    assert {command for command, _ in told(messages)} == {"publish", "oof"}
+    assert {command for command, _ in received(messages)} == {"publish", "oof"}
     assert not any("correlation_id" in message for message in messages)
 
 
@@ -100,4 +100,4 @@ async def test_what_a_replacement_takes_away_has_none(server: Server) -> None:
     await client.read()
     server.put({"id": 1, "n": 7}, correlation="meanwhile")
     client.ask("sow_and_subscribe", sub_id="s", options="oof,replace", filter="/n < 5", command_id="2")
-    assert told(await client.read()) == [("oof", None)]
+    assert received(await client.read()) == [("oof", None)]

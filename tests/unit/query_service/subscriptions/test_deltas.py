@@ -21,7 +21,7 @@ def server() -> Iterator[Server]:
 ORDER = {"id": 3, "customer": "Patrick", "status": "new", "qty": 1000, "ticker": "MSFT"}
 
 
-def told(messages: list[Json]) -> list[tuple[bool, Json]]:
+def received(messages: list[Json]) -> list[tuple[bool, Json]]:
     """Return of each live message whether it is a delta, and its body."""
     return [("delta" in m, m["data"]) for m in messages if m["command"] in ("publish", "oof")]
 
@@ -34,7 +34,7 @@ async def test_the_chapters_update(server: Server) -> None:
     assert [m["command"] for m in await client.read()] == ["group_begin", "sow", "group_end"]
     server.put(ORDER | {"status": "pending"})
     server.put({"id": 4, "status": "new"})
-    assert told(await client.read()) == [
+    assert received(await client.read()) == [
         (True, {"id": 3, "status": "pending"}),
         (False, {"id": 4, "status": "new"}),
     ]
@@ -52,10 +52,10 @@ async def test_an_update_without_a_change_holds_the_keys(server: Server) -> None
     server.put(ORDER | {"status": "open"})
     server.put(ORDER | {"status": "open", "qty": 5})
     status, qty = (True, {"id": 3, "status": "open"}), (True, {"id": 3, "qty": 5})
-    assert told(await plain.read()) == [(True, {"id": 3}), status, qty]
+    assert received(await plain.read()) == [(True, {"id": 3}), status, qty]
     messages = await no_empties.read()
-    assert (told(messages), "sow_key" in messages[0]) == ([status, qty], False)
-    assert told(await selected.read()) == [qty]
+    assert (received(messages), "sow_key" in messages[0]) == ([status, qty], False)
+    assert received(await selected.read()) == [qty]
 
 
 async def test_a_key_field_with_another_value_is_a_change(server: Server) -> None:
@@ -66,8 +66,8 @@ async def test_a_key_field_with_another_value_is_a_change(server: Server) -> Non
     selected.ask("delta_subscribe", options="no_empties,select=[-/id]")
     await settled()
     server.put(ORDER | {"id": "3"})
-    assert told(await no_empties.read()) == [(True, {"id": "3"})]
-    assert told(await selected.read()) == []
+    assert received(await no_empties.read()) == [(True, {"id": "3"})]
+    assert received(await selected.read()) == []
 
 
 async def test_a_field_that_goes_is_named(server: Server) -> None:
@@ -90,7 +90,7 @@ async def test_what_comes_into_focus_is_whole(server: Server, options: str) -> N
     await client.read()
     server.put(ORDER | {"qty": 5})
     server.put(ORDER | {"qty": 20})
-    messages = told(await client.read())
+    messages = received(await client.read())
     assert messages[-1] == (False, ORDER | {"qty": 20})
     assert messages[:-1] == ([(False, ORDER | {"qty": 5})] if options else [])
 
@@ -109,7 +109,11 @@ async def test_subscriptions_of_one_client_share_what_is_whole(server: Server) -
     server.put(ORDER | {"qty": 30})
     messages = await client.read()
     assert [message["sids"] for message in messages] == [["a", "b"], ["a"], ["a", "b", "c"]]
-    assert told(messages) == [(True, {"id": 3, "qty": 20}), (True, {"id": 3}), (False, ORDER | {"qty": 30})]
+    assert received(messages) == [
+        (True, {"id": 3, "qty": 20}),
+        (True, {"id": 3}),
+        (False, ORDER | {"qty": 30}),
+    ]
 
 
 async def test_deltas_go_on_from_a_bookmark(server: Server) -> None:
@@ -118,7 +122,7 @@ async def test_deltas_go_on_from_a_bookmark(server: Server) -> None:
         server.put(ORDER | {"qty": number})
     client = server.connect()
     client.ask("sow_and_delta_subscribe", bookmark="orders:0@0")
-    assert told(await client.read()) == [(True, {"id": 3, "qty": 1}), (True, {"id": 3, "qty": 2})]
+    assert received(await client.read()) == [(True, {"id": 3, "qty": 1}), (True, {"id": 3, "qty": 2})]
 
 
 async def test_pages_have_deltas(server: Server) -> None:
@@ -130,7 +134,7 @@ async def test_pages_have_deltas(server: Server) -> None:
     assert [m["command"] for m in await client.read()] == ["group_begin", "sow", "sow", "group_end"]
     server.put({"id": 1, "a": 0, "b": 1})
     server.put({"id": 2, "a": 1, "b": 0})
-    assert told(await client.read()) == [
+    assert received(await client.read()) == [
         (True, {"id": 1, "b": 1}),
         (False, {"id": 2, "a": 1, "b": 0}),
         (False, {"id": 3, "a": 0, "b": 0}),
@@ -147,7 +151,7 @@ async def test_groups_have_deltas(server: Server) -> None:
     server.put({"id": 1, "a": "x", "b": 1, "c": 5})
     server.put({"id": 1, "a": "x", "b": 2})
     server.put({"id": 2, "a": "y", "b": 2})
-    assert told(await client.read()) == [
+    assert received(await client.read()) == [
         (True, {"a": "x", "sum": 2}),
         (False, {"a": "y", "sum": 2, "count": 1}),
     ]

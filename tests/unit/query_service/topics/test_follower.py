@@ -20,7 +20,7 @@ from sowline.protocol.change import AGAIN, Change, Event, Progress
 from sowline.protocol.changes_loader import LoadProgress
 from tests.property.world import Written, written
 
-PLACE = ("orders.changes", 0)
+PARTITION = ("orders.changes", 0)
 
 
 class Message(Written):
@@ -28,11 +28,11 @@ class Message(Written):
 
     def topic(self) -> str:
         """Return the topic's name."""
-        return PLACE[0]
+        return PARTITION[0]
 
     def partition(self) -> int:
         """Return the partition's number."""
-        return PLACE[1]
+        return PARTITION[1]
 
     def error(self) -> None:
         """None: it is a record."""
@@ -45,14 +45,14 @@ def message(at: int, event: Event) -> Any:
 
 def again(offset: int) -> Change:
     """A record of that offset, written once more."""
-    place = Position(0, offset)
-    return Change(b"%d" % offset, b"{}", None, place, place, AGAIN, 1000)
+    location = Position(0, offset)
+    return Change(b"%d" % offset, b"{}", None, location, location, AGAIN, 1000)
 
 
 def progress(offset: int) -> Progress:
     """A partition's word that it stands there."""
-    place = Position(0, offset)
-    return Progress(place, place, offset + 1, {}, "digest", "log", 1000, {})
+    location = Position(0, offset)
+    return Progress(location, location, offset + 1, {}, "digest", "log", 1000, {})
 
 
 @pytest.fixture
@@ -68,9 +68,9 @@ def follower_of(
     topic = TopicDefinition.model_validate({"name": "orders", **(definition or {"key": "/id"})})
     follower = TopicFollower({}, [topic], lambda batches: None, loaded.extend, lambda error: None)
     monkeypatch.setattr(follower, "_call", lambda function, *arguments: function(*arguments))
-    follower._loading[PLACE] = LoadProgress("this", compaction_lag_ms(topic) / 1000, topic.has_sow)
-    follower._loading[PLACE].aim(2, time.monotonic())
-    follower._topic_ids[PLACE[0]] = "this"
+    follower._loading[PARTITION] = LoadProgress("this", compaction_lag_ms(topic) / 1000, topic.has_sow)
+    follower._loading[PARTITION].aim(2, time.monotonic())
+    follower._topic_ids[PARTITION[0]] = "this"
     follower._cluster = SimpleNamespace(topic_id=lambda _: "this")  # type: ignore[assignment]
     return follower
 
@@ -92,7 +92,7 @@ def test_loaded_at_the_end(loaded: list[ChangesPartition], monkeypatch: pytest.M
     read(follower, message(0, progress(3)))
     assert loaded == []
     read(follower, message(1, again(2)))
-    assert loaded == [PLACE]
+    assert loaded == [PARTITION]
 
 
 def test_changes_that_are_being_written_again(
@@ -101,11 +101,11 @@ def test_changes_that_are_being_written_again(
     """Of a changes topic that was lost, the word of where the partition stands comes last."""
     follower = follower_of(loaded, monkeypatch)
     read(follower, message(0, again(7)), message(1, again(3)))
-    follower._on_end(*PLACE, 2)
+    follower._on_end(*PARTITION, 2)
     follower._report_loaded()
     assert loaded == []
     read(follower, message(2, again(5)), message(3, progress(7)))
-    assert loaded == [PLACE]
+    assert loaded == [PARTITION]
 
 
 def test_changes_that_are_written_again_behind_others(
@@ -117,7 +117,7 @@ def test_changes_that_are_written_again_behind_others(
     read(follower, message(2, progress(0)))
     assert loaded == []
     read(follower, message(3, progress(7)))
-    assert loaded == [PLACE]
+    assert loaded == [PARTITION]
 
 
 def test_the_word_of_an_owner_that_knows_another_topic(
@@ -126,7 +126,7 @@ def test_the_word_of_an_owner_that_knows_another_topic(
     """Nobody hears of it: what it has written up to there is in the topic that is no more."""
     taken: list[EventAtOffset] = []
     follower = follower_of(loaded, monkeypatch)
-    follower._take = lambda batches: taken.extend(batches.get(PLACE, []))
+    follower._take = lambda batches: taken.extend(batches.get(PARTITION, []))
     read(follower, message(0, progress(3)._replace(changes_id="this")))
     read(follower, message(1, progress(9)._replace(changes_id="old")))
     assert [event.position.offset for _, event in taken] == [3]
@@ -137,14 +137,14 @@ def test_a_load_that_takes_long_goes_on(
 ) -> None:
     """Compaction may have taken what was below the end for what is behind it: that is read, too."""
     follower = follower_of(loaded, monkeypatch)
-    follower._cluster = SimpleNamespace(ends=lambda *_: {PLACE[1]: 4})  # type: ignore[assignment]
-    follower._loading[PLACE].aim(2, long_ago(follower))
+    follower._cluster = SimpleNamespace(ends=lambda *_: {PARTITION[1]: 4})  # type: ignore[assignment]
+    follower._loading[PARTITION].aim(2, long_ago(follower))
     read(follower, message(0, progress(3)), message(1, again(2)))
     assert loaded == []
     read(follower, message(2, again(2)))
     assert loaded == []
     read(follower, message(3, again(3)))
-    assert loaded == [PLACE]
+    assert loaded == [PARTITION]
 
 
 def test_a_load_to_the_very_end_lacks_nothing(
@@ -152,11 +152,11 @@ def test_a_load_to_the_very_end_lacks_nothing(
 ) -> None:
     """However long it took."""
     follower = follower_of(loaded, monkeypatch)
-    follower._loading[PLACE].aim(9, long_ago(follower))
+    follower._loading[PARTITION].aim(9, long_ago(follower))
     read(follower, message(0, progress(3)))
-    follower._on_end(*PLACE, 1)
+    follower._on_end(*PARTITION, 1)
     follower._report_loaded()
-    assert loaded == [PLACE]
+    assert loaded == [PARTITION]
 
 
 def test_a_reader_that_starts_at_an_empty_topic(
@@ -165,15 +165,15 @@ def test_a_reader_that_starts_at_an_empty_topic(
     """Its owner may be about to fill it again: it is not loaded, and a sentence says so."""
     follower = follower_of(loaded, monkeypatch)
     assert follower.waiting() is None
-    follower._on_end(*PLACE, 0)
+    follower._on_end(*PARTITION, 0)
     follower._report_loaded()
     assert loaded == []
     assert str(follower.waiting()).startswith(
         "waiting for orders.changes [0]: it is empty, or its owner is still"
     )
-    follower._on_end(*PLACE, 1)
+    follower._on_end(*PARTITION, 1)
     read(follower, message(0, progress(-1)))
-    assert loaded == [PLACE]
+    assert loaded == [PARTITION]
     assert follower.waiting() is None
 
 
@@ -182,7 +182,7 @@ def test_a_topic_that_is_replaced_while_it_is_waited_for(
 ) -> None:
     """The progress events of the new topic's owner name another topic, so the load would never be complete."""
     follower = follower_of(loaded, monkeypatch)
-    follower._on_end(*PLACE, 0)
+    follower._on_end(*PARTITION, 0)
     follower._cluster = SimpleNamespace(topic_id=lambda _: "another")  # type: ignore[assignment]
     with pytest.raises(SowlineError, match="was deleted and created again while it was loaded"):
         follower._report_loaded()
@@ -192,7 +192,7 @@ def test_a_topic_without_a_sow(loaded: list[ChangesPartition], monkeypatch: pyte
     """There nothing lacks: its changes are deleted by their age, and with them what says where it stands."""
     follower = follower_of(loaded, monkeypatch, sow=False)
     read(follower, message(1, again(7)))
-    assert loaded == [PLACE]
+    assert loaded == [PARTITION]
 
 
 # a Kafka that does not answer yet
@@ -237,7 +237,7 @@ class Consumer:
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         """Read from there on."""
-        assert [(one.topic, one.partition, one.offset) for one in partitions] == [(*PLACE, 0)]
+        assert [(one.topic, one.partition, one.offset) for one in partitions] == [(*PARTITION, 0)]
 
     def poll(self, seconds: float) -> Any:
         """Return the next event."""
@@ -251,7 +251,7 @@ class Consumer:
         """Return where it reads."""
         return partitions
 
-    def get_watermark_offsets(self, place: TopicPartition, cached: bool) -> tuple[int, int]:
+    def get_watermark_offsets(self, location: TopicPartition, cached: bool) -> tuple[int, int]:
         """Return where the partition begins and ends."""
         return (0, BEHIND)
 
@@ -280,13 +280,13 @@ async def follow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[Chan
 async def test_a_kafka_that_has_just_come_back(code: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its leaders may take a while yet: they are waited for, with a word of it, and the load goes on."""
     with capture_logs() as logs:
-        assert await follow(Cluster(code, times=2), monkeypatch) == [PLACE]
+        assert await follow(Cluster(code, times=2), monkeypatch) == [PARTITION]
     assert [line["event"] for line in logs] == ["waiting for Kafka"] * 6
     assert "Failed to query partition leaders" in logs[0]["why"]
 
 
 async def test_a_kafka_that_refuses_for_good(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is not asked again: whoever runs the service has to do something."""
+    """It is not asked again: anyone who runs the service has to do something."""
     ended = await follow(Cluster(KafkaError.TOPIC_AUTHORIZATION_FAILED, times=1), monkeypatch)
     assert isinstance(ended, KafkaException)
 
@@ -298,19 +298,19 @@ def test_a_load_that_goes_on_asks_again(
     monkeypatch.setattr("sowline.kafka.admin.AGAIN_SECONDS", 0.0)
     follower = follower_of(loaded, monkeypatch)
     follower._cluster = Cluster(KafkaError._TIMED_OUT, times=2)  # type: ignore[assignment]
-    follower._loading[PLACE].aim(1, long_ago(follower))
+    follower._loading[PARTITION].aim(1, long_ago(follower))
     read(follower, message(0, progress(3)))
-    assert (loaded, follower._loading[PLACE]._target) == ([], BEHIND)
+    assert (loaded, follower._loading[PARTITION]._target) == ([], BEHIND)
 
 
 def test_how_far_behind_the_end_it_is() -> None:
     """By what Kafka said of the ends when something was fetched."""
     topic = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
     follower = TopicFollower({}, [topic], lambda batches: None, lambda partitions: None, lambda error: None)
-    follower._assigned = [TopicPartition(*PLACE, 0)]
+    follower._assigned = [TopicPartition(*PARTITION, 0)]
     consumer = cast(Any, Consumer())
     follower.behind.look(consumer, lambda: follower._reached(consumer))
-    assert follower.behind.lags == {PLACE: BEHIND}
+    assert follower.behind.lags == {PARTITION: BEHIND}
 
 
 def change(offset: int, *, last: bool = True) -> Change:
@@ -338,19 +338,19 @@ def transient(
     return follower
 
 
-def test_a_transient_topic_that_nobody_has_opened(
+def test_a_transient_topic_without_an_owner(
     loaded: list[ChangesPartition], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is loaded once a worker has opened it, and all that this ends is here; until then it says why."""
     follower = transient(loaded, monkeypatch, set())
-    follower._on_end(*PLACE, 2)
+    follower._on_end(*PARTITION, 2)
     follower._report_loaded()
     assert loaded == []
     assert "a transient topic starts empty when a materializer opens it" in (follower.waiting() or "")
     read(follower, message(2, change(4, last=False)))
     assert loaded == []
     read(follower, message(3, change(5)), message(4, progress(5)))
-    assert (loaded, follower.waiting()) == ([PLACE], None)
+    assert (loaded, follower.waiting()) == ([PARTITION], None)
 
 
 def test_a_transient_topic_that_a_worker_has(
@@ -358,4 +358,4 @@ def test_a_transient_topic_that_a_worker_has(
 ) -> None:
     """It is loaded at its end, like any other."""
     transient(loaded, monkeypatch, {("orders", 0)})
-    assert loaded == [PLACE]
+    assert loaded == [PARTITION]

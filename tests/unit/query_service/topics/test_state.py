@@ -16,10 +16,10 @@ def change(offset: int, after: int) -> Change:
     return Change(b"1", b"{}", None, Position(0, offset), Position(0, after), "publish", 0)
 
 
-def test_nobody_is_told_of_what_is_loaded() -> None:
+def test_loaded_records_are_not_sent() -> None:
     """Listeners hear of a change only once its partition follows."""
-    server, told = Server(partitions=2), list[tuple[int, int]]()
-    server.state.listen(lambda topic, number, before, changes: told.append((number, len(changes))))
+    server, received = Server(partitions=2), list[tuple[int, int]]()
+    server.state.listen(lambda topic, number, before, changes: received.append((number, len(changes))))
     server.put({"id": 1})
     assert server.state.loading == ["orders"]
     server.state.loaded([("orders.changes", 0)])
@@ -27,7 +27,7 @@ def test_nobody_is_told_of_what_is_loaded() -> None:
     assert server.state.loading == ["orders"]
     server.loaded()
     server.put({"id": 3}, partition=1)
-    assert (told, server.state.loading, server.topic.size) == ([(0, 1), (1, 1)], [], 3)
+    assert (received, server.state.loading, server.topic.size) == ([(0, 1), (1, 1)], [], 3)
 
 
 def test_a_gap_breaks_the_state() -> None:
@@ -41,7 +41,7 @@ def test_a_gap_breaks_the_state() -> None:
     assert server.topic.positions == {0: Position(0, 0)}
 
 
-def test_the_followers_end_is_said() -> None:
+def test_the_followers_end_is_reported() -> None:
     """What ended the following is kept for the health answer."""
     server = Server().loaded()
     server.state.failed(ValueError("no more"))
@@ -49,7 +49,7 @@ def test_the_followers_end_is_said() -> None:
 
 
 async def test_a_position_is_waited_for() -> None:
-    """Whoever waits goes on once every partition has reached what was asked for."""
+    """Anyone who waits goes on once every partition has reached what was asked for."""
     server = Server(partitions=2).loaded()
     wanted = {0: Position(0, 1), 1: Position(0, 0)}
     waiting = asyncio.create_task(server.state.wait_until_reached(server.topic, wanted, 60))
@@ -66,7 +66,7 @@ async def test_waiting_has_an_end() -> None:
     assert await server.state.wait_until_reached(server.topic, {0: Position(0, 1)}, 0) is False
 
 
-def test_want_of_memory_for_histories_is_said_once() -> None:
+def test_want_of_memory_for_histories_is_reported_once() -> None:
     """The oldest states go, while loading and later; how many have gone is counted."""
     server = Server(more=", history: {window: 1h}")
     server.state.histories._bytes_max = 1000

@@ -1,4 +1,4 @@
-"""The indexes of one topic: when they are made, how they are kept up to date, and which road a query takes."""
+"""The indexes of one topic: when they are made, how they are kept up to date, and which access path a query takes."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ class Topic:
         self.rows.remove(sow_key(b"t\0", str(number)))
 
     def found(self, text: str) -> list[int]:
-        """Follow the road and return the ids of the records that match."""
+        """Follow the access path and return the ids of the records that match."""
         access_path = self.indexes.access_path(compile_filter(text), ())
         rows = access_path.decided.tolist()
         for some, filter in access_path.checks:
@@ -96,7 +96,7 @@ def test_a_small_topic_is_indexed_at_once() -> None:
     assert topic.found("/a = 1") == topic.expected("/a = 1")
 
 
-def test_what_is_told_of_indexes() -> None:
+def test_statistics_of_indexes() -> None:
     """The kind of each, its fields, its memory, and how many queries it has led or sorted."""
     topic = filled(10, ", hash_indexes: [[/b]]")
     assert topic.indexes.statistics() == []
@@ -104,12 +104,12 @@ def test_what_is_told_of_indexes() -> None:
     topic.indexes.access_path(A, ())
     topic.indexes.access_path(A, ())
     topic.indexes.sorting(parse_order("/b"), 10)
-    told = {one["fields"]: one for one in topic.indexes.statistics()}
-    assert {fields: (one["kind"], one["uses"]) for fields, one in told.items()} == {
+    received = {one["fields"]: one for one in topic.indexes.statistics()}
+    assert {fields: (one["kind"], one["uses"]) for fields, one in received.items()} == {
         "/a": ("memo index", 2),
         "/b": ("memo index", 1),
     }
-    assert all(one["bytes"] > 0 for one in told.values())
+    assert all(one["bytes"] > 0 for one in received.values())
 
 
 def test_an_empty_topic_is_indexed_at_once() -> None:
@@ -172,7 +172,7 @@ async def test_rows_may_change_while_indexes_are_made() -> None:
 
 
 async def test_one_index_is_made_once() -> None:
-    """Whoever needs it waits for whoever makes it."""
+    """Anyone who needs it waits for anyone who makes it."""
     topic = filled(3000)
     work: list[float] = []
     with patch("query_service.topics.topic_indexes.Column", wraps=Column) as made:
@@ -181,7 +181,7 @@ async def test_one_index_is_made_once() -> None:
 
 
 async def test_a_cancelled_build_leaves_nothing_behind() -> None:
-    """The next one begins anew; what changes in between is not lost."""
+    """The next one begins again; what changes in between is not lost."""
     topic = filled(3000)
     first = asyncio.ensure_future(topic.indexes.build(A, UNSORTED, free))
     second = asyncio.ensure_future(topic.indexes.build(A, UNSORTED, free))
@@ -278,7 +278,7 @@ def test_without_indexes_no_changes_are_noted() -> None:
 
 
 def test_without_memory_every_record_is_read() -> None:
-    """And the road says why."""
+    """And the access path says why."""
     topic = filled(20, bytes_max=0)
     assert topic.indexes.at_hand(A, UNSORTED)
     access_path = topic.indexes.access_path(A, ())
@@ -325,7 +325,7 @@ async def test_growth_is_kept_within_the_limit() -> None:
     assert topic.found("/a = 1") == []
 
 
-# roads
+# access paths
 
 
 async def explained(
@@ -416,12 +416,12 @@ EXPLAINED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("more", "text", "expected"), EXPLAINED)
-async def test_roads(more: str, text: str, expected: dict[str, Any]) -> None:
+async def test_access_paths(more: str, text: str, expected: dict[str, Any]) -> None:
     """Which one is taken, and how many records it leaves to be read."""
     assert await explained(more, 30, text) == COUNTS | expected
 
 
-async def test_sow_keys_are_a_road() -> None:
+async def test_sow_keys_are_an_access_path() -> None:
     """Only those records count."""
     keys = (sow_key(b"t\0", "1"), sow_key(b"t\0", "2"), b"none")
     assert await explained("", 30, "/a = 1", sow_keys=keys) == {
@@ -473,7 +473,7 @@ def test_a_filter_finds_what_its_like_did_not() -> None:
 
 
 def test_an_order_is_of_the_records_as_they_are() -> None:
-    """Also on roads that ask no column."""
+    """Also on access paths that ask no column."""
     topic, order = filled(10), parse_order("/a DESC")
     assert topic.indexes.at_hand(A, order)
     topic.put(3, a=50)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from query_service.authorization.entitlements import EVERYTHING
-from query_service.server import worker_thread as aside_module
+from query_service.server import worker_thread as cooperative_module
 from query_service.server.worker_thread import THREAD_BYTES_MIN, in_worker_thread
 from query_service.topics.state import ServedTopics
 from query_service.writes.delta_requests import delta_of, posted_deltas, posted_lines
@@ -31,8 +31,8 @@ TOPICS = """topics:
 def state() -> ServedTopics:
     """Two topics of documents and one without, all loaded."""
     state = ServedTopics(parse_topics(TOPICS), 10)
-    places = [("reviews.changes", number) for number in range(4)]
-    state.loaded([*places, ("pairs.changes", 0), ("orders.changes", 0)])
+    positions = [("reviews.changes", number) for number in range(4)]
+    state.loaded([*positions, ("pairs.changes", 0), ("orders.changes", 0)])
     return state
 
 
@@ -171,7 +171,7 @@ def test_records_have_tags_only_where_they_are_documents(state: ServedTopics) ->
         assert refused.value.reason == "no documents"
 
 
-async def test_what_is_large_is_done_aside() -> None:
+async def test_large_deltas_are_parsed_in_a_thread() -> None:
     """And what is small at once; either way errors come back."""
 
     def where() -> threading.Thread:
@@ -189,9 +189,11 @@ async def test_what_is_large_is_done_aside() -> None:
 async def test_a_large_delta_lets_others_have_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own connection waits for it: commands are taken in their order."""
     server = Server(definition="{name: orders, key: /id, documents: true}").loaded()
-    gate, work = threading.Event(), aside_module._thread.submit
+    gate, work = threading.Event(), cooperative_module._thread.submit
     monkeypatch.setattr(
-        aside_module._thread, "submit", lambda *given: work(lambda: (gate.wait(10), given[0](*given[1:]))[1])
+        cooperative_module._thread,
+        "submit",
+        lambda *given: work(lambda: (gate.wait(10), given[0](*given[1:]))[1]),
     )
     one, other = server.connect(), server.connect()
     large = {"command": "delta", "topic": "orders", "key": "k", "data": "x" * THREAD_BYTES_MIN}

@@ -19,7 +19,7 @@ def state() -> ServedTopics:
 
 
 def test_only_records_are_deleted(state: ServedTopics) -> None:
-    """Of a topic without any nothing is, by neither door; of a pattern of topics, those with a SOW are meant."""
+    """Of a topic without any nothing is, by neither API; of a pattern of topics, those with a SOW are meant."""
     [posted] = posted_writes(state, "^.*", "sow_delete", {"filter": "1=1"}, (), EVERYTHING)
     assert posted.topic.definition.name == "orders"
     with pytest.raises(SowlineError, match="got ticks") as error:

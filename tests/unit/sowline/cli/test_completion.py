@@ -10,7 +10,7 @@ from sowline.cli import main
 from sowline.cli.connection import ConnectionOptions
 from sowline.cli.http import HttpAnswer
 
-NOBODY = "http://127.0.0.1:1"
+UNREACHABLE = "http://127.0.0.1:1"
 
 
 def completed(*words: str) -> list[str]:
@@ -23,7 +23,7 @@ def completed(*words: str) -> list[str]:
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No service answers, and a file defines topics."""
     (tmp_path / "topics.yaml").write_text("topics: [{name: orders, key: /id}, {name: offers, key: /id}]")
-    monkeypatch.setenv("SOWLINE_URL", NOBODY)
+    monkeypatch.setenv("SOWLINE_URL", UNREACHABLE)
     monkeypatch.setenv("SOWLINE_CONFIG", str(tmp_path / "topics.yaml"))
 
 
@@ -53,13 +53,13 @@ def test_topics_are_completed_from_the_service(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("sowline.cli.completion.get", get)
     assert completed("sow", "") == ["orders", "trades"]
     assert completed("subscribe", "--url", "http://q/", "t") == ["trades"]
-    assert asked == [f"{NOBODY}/v1/topics", "http://q/v1/topics"]
+    assert asked == [f"{UNREACHABLE}/v1/topics", "http://q/v1/topics"]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_is_told_how(shell: str) -> None:
+def test_each_shell_gets_instructions(shell: str) -> None:
     """The script that a shell reads names the command, and asks it with its own variable."""
     variable = {"_SOWLINE_COMPLETE": f"{shell}_source"}
-    told = CliRunner().invoke(main, env=variable, prog_name="sowline")
-    assert told.exit_code == 0, told.output
-    assert f"_SOWLINE_COMPLETE={shell}_complete" in told.output
+    received = CliRunner().invoke(main, env=variable, prog_name="sowline")
+    assert received.exit_code == 0, received.output
+    assert f"_SOWLINE_COMPLETE={shell}_complete" in received.output

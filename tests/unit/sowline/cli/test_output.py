@@ -75,7 +75,7 @@ def test_many_lines_do_not_wait(pipe: Pipe) -> None:
     assert read + pipe.read() == text
 
 
-def test_signal_while_nobody_reads(pipe: Pipe) -> None:
+def test_signal_while_the_pipe_is_full(pipe: Pipe) -> None:
     """It ends the wait for a reader, also where another thread was given it."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:

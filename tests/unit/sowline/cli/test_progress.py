@@ -26,7 +26,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_a_terminal_is_told_each_second(
+def test_a_terminal_gets_progress_each_second(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not before the first second is over, and of how much where that is known."""
@@ -43,7 +43,7 @@ def test_a_terminal_is_told_each_second(
     ]
 
 
-def test_nobody_else_is_told(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_streams_get_no_progress(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
     """A log or a pipe gets no such lines."""
     tell = ProgressLine()
     clock.now = 10.0

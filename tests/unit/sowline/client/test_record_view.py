@@ -22,11 +22,11 @@ class Log:
     """Callbacks that write down what they are told, and what the view shows then."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[Any, ...]] = []
+        self.received: list[tuple[Any, ...]] = []
         self.callbacks = Callbacks(
-            lambda *told: self.told.append(("insert", *told)),
-            lambda *told: self.told.append(("update", *told)),
-            lambda *told: self.told.append(("remove", *told)),
+            lambda *received: self.received.append(("insert", *received)),
+            lambda *received: self.received.append(("update", *received)),
+            lambda *received: self.received.append(("remove", *received)),
         )
 
 
@@ -97,8 +97,8 @@ def test_what_is_handed_out_is_the_callers_own() -> None:
     shown.saved().records.clear()
     assert shown == {"1": {"a": {"b": [1]}}}
     take(shown, [Message("publish", sow_key="1", body=b'{"c":1}', delta=True)])
-    assert log.told == [("update", "1", {"a": {"b": [1]}, "c": 1}, {"a": {"b": [1]}})]
-    log.told[0][2].clear()
+    assert log.received == [("update", "1", {"a": {"b": [1]}, "c": 1}, {"a": {"b": [1]}})]
+    log.received[0][2].clear()
     assert shown["1"] == {"a": {"b": [1]}, "c": 1}
 
 
@@ -108,7 +108,7 @@ def test_numbers_out_of_range_can_be_read() -> None:
     assert shown == {"1": {"a": float("inf")}}
 
 
-def test_whoever_iterates_sees_one_instant() -> None:
+def test_an_iterator_sees_one_instant() -> None:
     """What happens meanwhile is not seen."""
     shown = view(k1={"a": 1}, k2={"a": 2}, k3={"a": 3})
     items, keys, values = iter(shown.items()), iter(shown), iter(shown.values())
@@ -131,7 +131,7 @@ def test_with_an_order_it_iterates_in_that() -> None:
 
 
 def test_a_replaced_subscription_brings_its_order_with_its_group() -> None:
-    """Not before: until then the records are those of before."""
+    """Not before: until then the records are the previous ones."""
     shown = view("/a", k1={"a": 1, "b": 2}, k2={"a": 2, "b": 1})
     before, now = (
         ShownGroup(n, Ask("sow_and_subscribe", "orders", order_by=by)) for n, by in enumerate(["/a", "/b"])
@@ -147,13 +147,13 @@ def test_a_replaced_subscription_brings_its_order_with_its_group() -> None:
     assert list(shown) == ["3", "1", "4"]
 
 
-def test_callbacks_are_told_of_what_differs() -> None:
+def test_callbacks_are_sent_what_differs() -> None:
     """In the order of the messages, each with the record; of what did not change, nothing."""
     log = Log()
     shown = view(callbacks=log.callbacks, k1={"a": 1})
     take(shown, [publish("2", {"a": 2}), publish("2", {"a": 2}), publish("1", {"a": 3}), oof("2"), oof("7")])
     take(shown, group(k5={}))
-    assert log.told == [
+    assert log.received == [
         ("insert", "2", {"a": 2}),
         ("update", "1", {"a": 3}, {"a": 1}),
         ("remove", "2", {"a": 2}, "deleted"),
@@ -186,14 +186,14 @@ def test_a_callback_that_fails_is_logged_and_changes_nothing_else(caplog: pytest
     shown = view(callbacks=log.callbacks._replace(on_insert=fail))
     with caplog.at_level(logging.ERROR, "sowline"):
         take(shown, [publish("1", {}), publish("1", {"a": 1})])
-    assert (shown, [told[0] for told in log.told]) == ({"1": {"a": 1}}, ["update"])
+    assert (shown, [received[0] for received in log.received]) == ({"1": {"a": 1}}, ["update"])
     (logged,) = caplog.records
     assert logged.exc_info is not None
     assert logged.getMessage() == "a callback of <RecordView of orders: 1 records> failed"
 
 
 def test_a_saved_copy_is_of_one_instant() -> None:
-    """Bodies as they were sent, with the place that they are of; amid a step, those before it."""
+    """Bodies as they were sent, with the place that they are of; during a step, those before it."""
     shown = view()
     assert shown.bookmark == "orders:0@0"
     take(
@@ -209,22 +209,22 @@ def test_a_saved_copy_is_of_one_instant() -> None:
     assert shown.bookmark == "orders:0@6"
 
 
-def test_whoever_waits_is_woken_by_the_step_that_makes_it_true() -> None:
+def test_a_waiter_is_woken_by_the_step_that_makes_it_true() -> None:
     """Once its callbacks have been called; at once where it is true already."""
     log = Log()
     shown = view(callbacks=log.callbacks)
-    told: list[int] = []
-    shown._begin_to_wait(Waiting(lambda: len(shown) == 2, lambda _: told.append(len(log.told))))
+    received: list[int] = []
+    shown._begin_to_wait(Waiting(lambda: len(shown) == 2, lambda _: received.append(len(log.received))))
     take(shown, [publish("1", {}), publish("2", {}, more=True)])
-    assert told == []
+    assert received == []
     take(shown, [oof("1", more=True), publish("3", {}), publish("4", {})])
-    assert told == [4]
+    assert received == [4]
     assert len(shown) == 3
     assert waited_for(shown, lambda: len(shown) == 3) == [None]
     assert shown._waiting == []
 
 
-def test_whoever_begins_to_wait_amid_callbacks_waits_for_their_end() -> None:
+def test_a_wait_that_begins_during_callbacks_waits_for_their_end() -> None:
     """What is seen is told, too, before the wait is over."""
     answers: list[list[BaseException | None]] = []
     at_once: list[int] = []
@@ -239,7 +239,7 @@ def test_whoever_begins_to_wait_amid_callbacks_waits_for_their_end() -> None:
 
 
 def test_a_condition_that_fails_fails_its_waiter_alone() -> None:
-    """What it raises, whatever that is, goes to whoever gave the condition."""
+    """What it raises, whatever that is, goes to anyone who gave the condition."""
 
     def leave() -> bool:
         raise SystemExit(3)

@@ -59,7 +59,7 @@ def test_a_record_comes_changes_and_leaves() -> None:
     assert records.bodies == {}
 
 
-def test_what_is_told_once_more_has_no_effect() -> None:
+def test_what_is_sent_once_more_has_no_effect() -> None:
     """Neither the same record nor the same in other words; the text is kept as it came last."""
     records = holding(k1='{"a":1,"b":2}')
     assert records.take(publish("1", '{"a":1,"b":2}')) == []
@@ -176,7 +176,7 @@ def test_what_broke_off_is_forgotten_when_a_group_that_replaces_begins_again() -
     assert taken(records, begin, sow("9", "{}"), begin, sow("2", "{}"), END) == [Effect("2", None, b"{}")]
 
 
-def test_a_live_message_amid_a_group_says_that_the_group_broke_off() -> None:
+def test_a_live_message_during_a_group_says_that_the_group_broke_off() -> None:
     """The stream goes on from where it was before."""
     records = holding(k1="{}")
     assert taken(records, BEGIN, sow("9", "{}"), publish("2", "{}")) == [Effect("2", None, b"{}")]
@@ -217,12 +217,14 @@ def test_fields_are_taken_out_by_their_paths(paths: list[str], left: str) -> Non
     assert take_out(b'{"a":1.0, "o":{ "b":1,"c d":{"e":[1 ]}}}', paths) == left.encode()
 
 
-Telling = Literal["live", "step", "group", "reset", "replaced", "broken"]
+Delivery = Literal["live", "step", "group", "reset", "replaced", "broken"]
 models = st.dictionaries(st.sampled_from("1234"), bodies, max_size=4)
-tellings = st.sampled_from(Telling.__args__)  # type: ignore[attr-defined]
+tellings = st.sampled_from(Delivery.__args__)  # type: ignore[attr-defined]
 
 
-def told(before: dict[str, bytes], after: dict[str, bytes], how: Telling, deltas: bool) -> list[Message]:
+def messages_between(
+    before: dict[str, bytes], after: dict[str, bytes], how: Delivery, deltas: bool
+) -> list[Message]:
     """The messages that lead from one state to the next."""
     live = [Message("oof", sow_key=key, reason="match", body=b"{}") for key in before if key not in after]
     came = []
@@ -271,14 +273,16 @@ def parsed(held: dict[str, bytes]) -> dict[str, str]:
 
 @given(st.lists(st.tuples(models, tellings, st.booleans()), max_size=6))
 @example([({"1": b'{"a":1}'}, "group", False), ({"1": b"{}"}, "live", True), ({}, "broken", False)])
-def test_however_it_is_told_the_records_are_those_of_the_model(
-    history: list[tuple[dict[str, bytes], Telling, bool]],
+def test_with_each_delivery_the_records_are_those_of_the_model(
+    history: list[tuple[dict[str, bytes], Delivery, bool]],
 ) -> None:
     """Whole or as deltas, one by one, in steps or in groups; and the effects tell exactly what differs."""
     records, model = RecordSet(), dict[str, bytes]()
     followed: dict[str, bytes] = {}
     for after, how, deltas in history:
-        effects = [effect for m in told(model, after, how, deltas) for effect in records.take(m) or ()]
+        effects = [
+            effect for m in messages_between(model, after, how, deltas) for effect in records.take(m) or ()
+        ]
         assert parsed(records.bodies) == parsed(after)
         for key, before, now, reason in effects:
             assert (before is None) == (key not in followed)
@@ -291,11 +295,13 @@ def test_however_it_is_told_the_records_are_those_of_the_model(
         model = after
 
 
-def test_the_property_can_see_every_way_of_telling() -> None:
+def test_the_property_can_see_every_delivery() -> None:
     """Each leads to messages of its own."""
     before, after = {"1": b'{"a":1}', "2": b"{}"}, {"1": b'{"a":2}', "3": b"{}"}
     shapes = {
-        how: json.dumps([(m.command, m.more, m.reset, m.replace) for m in told(before, after, how, True)])
-        for how in Telling.__args__  # type: ignore[attr-defined]
+        how: json.dumps(
+            [(m.command, m.more, m.reset, m.replace) for m in messages_between(before, after, how, True)]
+        )
+        for how in Delivery.__args__  # type: ignore[attr-defined]
     }
     assert len(set(shapes.values())) == len(shapes)

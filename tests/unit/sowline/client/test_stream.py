@@ -75,7 +75,7 @@ async def test_what_was_received_comes_before_the_error() -> None:
     assert error.value.reason == "bad filter"
 
 
-async def test_whoever_waits_is_woken() -> None:
+async def test_a_waiter_is_woken() -> None:
     """A caller that waits for a message gets it when it comes."""
     stream = Stream("1", Ask("subscribe", "orders"))
     waiting = asyncio.create_task(anext(stream))
@@ -228,7 +228,7 @@ async def test_what_is_refused_changes_nothing() -> None:
 
 
 async def test_a_failure_of_the_subscription_ends_it_with_its_replacements() -> None:
-    """Whoever waits for them is told the reason."""
+    """Anyone who waits for them is told the reason."""
     stream = await subscribed()
     replacements = [stream.replace(filter="/b = 2"), stream.replace(filter="/b = 3")]
     await give(stream, refused(reason="gap", sub_id="1"), change(3))
@@ -259,8 +259,8 @@ async def test_replacements_come_one_after_the_other() -> None:
     assert (stream.ask, stream.replacements) == (replace(OPEN, filter="/b = 2", top_n=7), 2)
 
 
-async def test_a_replaced_subscription_has_no_place_until_its_group_was_given() -> None:
-    """What still waits is of before, groups included."""
+async def test_a_replaced_subscription_has_no_position_until_its_group_was_given() -> None:
+    """Messages that still wait belong to the previous one, groups included."""
     stream = await subscribed()
     stream.replace(filter="/b = 2")
     await give(stream, change(2), *group("orders:0@3"), taken())
@@ -298,7 +298,7 @@ async def test_a_connection_lost_before_the_answer_to_a_replacement() -> None:
 
 
 @pytest.mark.parametrize("given", range(3))
-async def test_a_connection_lost_amid_the_group_of_a_replacement(given: int) -> None:
+async def test_a_connection_lost_during_the_group_of_a_replacement(given: int) -> None:
     """The new subscription begins with a whole group, however much of the other one its caller has."""
     stream = await subscribed()
     stream.replace(filter="/b = 2")
@@ -407,7 +407,7 @@ async def test_progress_moves_the_bookmark_on_and_is_not_given() -> None:
     assert ask.bookmark == "orders:0@6,1@5"
 
 
-async def test_whoever_waits_is_not_woken_by_progress_alone() -> None:
+async def test_a_waiter_is_not_woken_by_progress_alone() -> None:
     """There is nothing to give."""
     stream = Stream("1", Ask("subscribe", "orders"))
     await give(stream, processed("orders:0@1"))

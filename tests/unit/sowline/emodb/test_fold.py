@@ -133,7 +133,7 @@ def test_the_writer_can_learn_what_became_of_a_write(text: str, outcome: FoldOut
     assert fold(document, write(text, 2)).outcome is outcome
 
 
-def test_other_tags_make_a_write_worth_telling() -> None:
+def test_other_tags_make_a_write_worth_sending() -> None:
     """Redundant is what changes neither content nor tags, whatever their order."""
     document = fold(EMPTY, write('{"a":1}', 1, ["x", "y"])).document
     assert fold(document, write("..", 2, ["y", "x"])).redundant

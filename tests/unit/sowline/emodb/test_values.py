@@ -63,7 +63,7 @@ def test_numbers_compare_as_doubles_if_one_is() -> None:
         (2**63 - 1, "9223372036854775807"),
     ],
 )
-def test_a_number_is_told_as_one_of_its_kind(number: int | float, text: str) -> None:
+def test_a_number_keeps_its_kind(number: int | float, text: str) -> None:
     """A double has a point, so that it reads back as one."""
     assert json_text(number) == text
     assert type(number)(text) == number

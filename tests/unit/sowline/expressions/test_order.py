@@ -65,7 +65,7 @@ def test_the_terms_say_what_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a", "column 1"),
         ("/a,", "a path after , at column 4, got end of order"),
@@ -84,9 +84,9 @@ def test_the_terms_say_what_was_asked_for() -> None:
         (f"/{'a' * ORDER_CHARS_MAX}", "at most 4096 characters, got 4097"),
     ],
 )
-def test_what_is_no_order_is_refused(text: str, said: str) -> None:
+def test_what_is_no_order_is_refused(text: str, message: str) -> None:
     """The error names what was expected and the column."""
-    with pytest.raises(SowlineError, match=said) as error:
+    with pytest.raises(SowlineError, match=message) as error:
         parse_order(text)
     assert error.value.reason == "invalid order by"
 
@@ -138,7 +138,7 @@ def test_ties_are_in_the_order_of_their_keys() -> None:
         assert [key[-1] for key in sorted(keys)] == [b"10", b"2", b"9", b"\xff"]
 
 
-def test_a_number_that_is_none_has_a_place() -> None:
+def test_nan_is_ordered() -> None:
     """NaN, where a body can hold it, stands behind all numbers."""
     assert str(sorted_values("/a", ["", "x", float("nan"), float("inf"), -1])) == "['', -1, inf, nan, 'x']"
     assert str(sorted_values("/a DESC", ["", "x", float("nan"), -1])) == "['x', nan, -1, '']"

@@ -147,7 +147,7 @@ def test_aggregates_in_any_case(name: str) -> None:
     assert parse_projection(f"{name.lower()}(/a) AS /b") == parse_projection(f"{name}(/a) AS /b")
 
 
-def test_what_changes_by_itself_is_told() -> None:
+def test_what_changes_by_itself_is_reported() -> None:
     """A projection names the functions for which it can't be kept live."""
     assert parse_projection("SUM(/a) AS /b, STRFTIME('%Y', /t) AS /c").nondeterministic == ()
     text = "UNIX_TIMESTAMP() - MAX(/t) AS /age, UNIX_TIMESTAMP() AS /now"

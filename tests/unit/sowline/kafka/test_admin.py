@@ -79,9 +79,9 @@ def refused(why: int) -> "Future[Any]":
         refused(KafkaError.UNKNOWN_LEADER_EPOCH),
         refused(KafkaError._UNKNOWN_PARTITION),
     ],
-    ids=["no offset", "no leader", "leader of before", "leader to come", "partition to come"],
+    ids=["no offset", "no leader", "previous leader", "leader to come", "partition to come"],
 )
-def test_where_a_partition_ends_is_asked_until_it_is_told(
+def test_the_end_of_a_partition_is_asked_for_until_it_is_known(
     answer: "Future[Any]", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of a client that has lost its connection an offset may come that is none: a log would seem to be cut."""
@@ -99,8 +99,8 @@ def test_no_record_of_that_time_or_later(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Cluster({}).offset_at("orders", 0, 1) == 9
 
 
-def test_a_look_that_was_told_no_end_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever watches a topic would take it for one that was made again."""
+def test_a_look_that_got_no_end_reports_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anyone who watches a topic would take it for one that was made again."""
     admin = SimpleNamespace(
         list_offsets=lambda asked, **given: dict.fromkeys(asked, answered(OFFSET_INVALID)),
         describe_topics=lambda topics: {},

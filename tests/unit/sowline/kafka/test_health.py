@@ -10,20 +10,20 @@ from sowline.config.topics import parse_topics
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
 
-NOBODY = kafka_config("127.0.0.1:1", {"socket.timeout.ms": "300"})
+UNREACHABLE = kafka_config("127.0.0.1:1", {"socket.timeout.ms": "300"})
 
 
 def test_a_kafka_that_answers_is_not_spoken_of() -> None:
     """There is nothing to say."""
-    kafka_health = KafkaHealth(NOBODY, "orders")
+    kafka_health = KafkaHealth(UNREACHABLE, "orders")
     with capture_logs() as logs:
         kafka_health.note(time.monotonic())
     assert (kafka_health.lost(), kafka_health.away_seconds, logs) == (None, 0.0, [])
 
 
-def test_one_that_goes_and_comes_is_told_of_twice() -> None:
+def test_one_that_goes_and_comes_is_reported_twice() -> None:
     """However often it was asked meanwhile; since when counts from the first question without an answer."""
-    kafka_health = KafkaHealth(NOBODY, "orders")
+    kafka_health = KafkaHealth(UNREACHABLE, "orders")
     with capture_logs() as logs:
         for ago in (7.2, 5, 3):
             kafka_health.note(time.monotonic() - ago, "refused")
@@ -43,7 +43,7 @@ def test_one_that_goes_and_comes_is_told_of_twice() -> None:
 def test_the_reason_is_the_clients_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that is refused is told as such, not as an answer that came too late."""
     monkeypatch.setattr("sowline.kafka.health.ANSWER_SECONDS_MAX", 0.3)
-    kafka_health = KafkaHealth(NOBODY, "orders")
+    kafka_health = KafkaHealth(UNREACHABLE, "orders")
     with capture_logs() as logs:
         kafka_health.start()
         deadline = time.monotonic() + 20
@@ -69,8 +69,8 @@ class Stop:
         return False
 
 
-def test_topics_are_awaited_until_told_to_stop() -> None:
+def test_topics_are_awaited_until_stopped() -> None:
     """A Kafka that is not there is no Kafka that refuses: the service waits for it, and says why."""
     with capture_logs() as logs:
-        assert not await_topics(NOBODY, parse_topics("topics: [{name: t, key: /id}]"), Stop())  # type: ignore[arg-type]
+        assert not await_topics(UNREACHABLE, parse_topics("topics: [{name: t, key: /id}]"), Stop())  # type: ignore[arg-type]
     assert [line["event"] for line in logs] == ["waiting for Kafka"] * 2

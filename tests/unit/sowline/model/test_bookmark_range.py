@@ -177,7 +177,7 @@ def test_spans(bookmark: str, up_to: str, span: BookmarkRange) -> None:
     ],
 )
 def test_what_a_begin_is(start: str, is_return: bool, moment: Point | None) -> None:
-    """Whoever begins at a time is new, whoever begins at a literal place has been there."""
+    """Anyone who begins at a time is new, anyone who begins at a literal place has been there."""
     span = parse_bookmark_range(start)
     assert (span.is_return, span.moment) == (is_return, moment)
 
@@ -245,7 +245,7 @@ def test_a_caller_may_say_times() -> None:
 held: dict[str, Positions] = {"orders": {0: Position(0, 1)}}
 
 
-def test_a_range_goes_on_from_a_place() -> None:
+def test_a_range_goes_on_from_a_position() -> None:
     """Its end stays what it was, however that is written."""
     given = split_range("[20261121T120000..now)")
     assert given is not None

@@ -287,7 +287,7 @@ def nested(levels: int, innermost: str) -> bytes:
     return ('{"a":' * (levels - 1) + f"{{{innermost}}}" + "}" * (levels - 1)).encode()
 
 
-def test_a_change_as_deep_as_merging_goes_is_told_and_a_deeper_one_makes_it_whole() -> None:
+def test_a_change_as_deep_as_merging_goes_is_sent_and_a_deeper_one_makes_it_whole() -> None:
     """What is sent as a delta, `merge` can merge."""
     before, now = nested(DEPTH_MAX, '"b":1,"c":1'), nested(DEPTH_MAX, '"b":2,"c":1')
     delta = difference(before, now, ())

@@ -69,7 +69,7 @@ def test_a_separator_in_a_field_does_not_forge_another_key(
 
 
 @pytest.mark.parametrize(
-    ("document", "reason", "said"),
+    ("document", "reason", "message"),
     [
         ({}, "key missing", "/id"),
         ({"ID": 1}, "key missing", "/id"),
@@ -81,9 +81,9 @@ def test_a_separator_in_a_field_does_not_forge_another_key(
         ({"id": [1]}, "bad key", "an array"),
     ],
 )
-def test_what_can_not_be_a_key_is_refused(document: dict[str, Any], reason: str, said: str) -> None:
+def test_what_can_not_be_a_key_is_refused(document: dict[str, Any], reason: str, message: str) -> None:
     """Fractions, objects, arrays, null and missing fields are refused, and the error says which."""
-    with pytest.raises(SowlineError, match=said) as error:
+    with pytest.raises(SowlineError, match=message) as error:
         key_text(document, ONE)
     assert error.value.reason == reason
 

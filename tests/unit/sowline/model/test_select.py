@@ -137,7 +137,7 @@ def test_equal_lists_are_equal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "a select list like"),
         ("[]", "a select list like"),
@@ -154,9 +154,9 @@ def test_equal_lists_are_equal() -> None:
         (f"[+/{'a' * SELECT_CHARS_MAX}]", "at most 65536 characters"),
     ],
 )
-def test_what_is_no_select_list_is_refused(text: str, said: str) -> None:
+def test_what_is_no_select_list_is_refused(text: str, message: str) -> None:
     """The error says what was expected and what came."""
-    with pytest.raises(SowlineError, match=said) as error:
+    with pytest.raises(SowlineError, match=message) as error:
         parse_select(text)
     assert error.value.reason == "invalid options"
 

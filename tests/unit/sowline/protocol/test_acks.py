@@ -105,7 +105,7 @@ async def test_a_subscription_gets_every_ack_it_asked_for_once(command: str, beg
         assert sorted(kinds(await client.read())) == sorted(SENT[command])
 
 
-async def test_a_group_that_comes_in_place_of_a_replay_is_counted() -> None:
+async def test_a_group_that_comes_instead_of_a_replay_is_counted() -> None:
     """Where the bookmark has expired and a reset was asked for; without any group, the counts are 0."""
     server = Server(ring=1).loaded()
     with server.patched():

@@ -99,8 +99,8 @@ def test_a_plain_change_says_no_more_than_it_must() -> None:
 
 def test_an_update_may_say_what_it_changed() -> None:
     """The key and the changed fields have a header of their own; what was removed is named among the facts."""
-    (_, about), _, told = UPDATE.headers(UPDATE.delta(ID))
-    assert told == ("sow.delta", b'{"id":1,"a":2}')
+    (_, about), _, received = UPDATE.headers(UPDATE.delta(ID))
+    assert received == ("sow.delta", b'{"id":1,"a":2}')
     assert orjson.loads(about or b"") == {
         "position": "7",
         "after": "5",
@@ -127,7 +127,7 @@ def test_an_update_that_changes_nothing_has_its_key_alone() -> None:
     ],
     ids=["new", "gone", "again", "untellable"],
 )
-def test_what_is_no_update_or_can_not_be_told_has_no_delta(change: Change) -> None:
+def test_what_is_no_update_or_can_not_be_sent_has_no_delta(change: Change) -> None:
     """The value is the whole record in every case."""
     assert change.delta(ID) is None
     assert change.headers(None) == change.headers()
@@ -163,7 +163,7 @@ def test_the_largest_change_fits_its_topic() -> None:
     assert len(change.body or b"") + size_of(change.headers(delta)) < definition.log_bytes_max - 10_000
 
 
-def test_the_place_before_names_its_era_where_it_is_another() -> None:
+def test_the_position_before_names_its_era_where_it_is_another() -> None:
     """The first change of a new era comes after one of the old era."""
     change = Change(b"1", b"{}", None, Position(2, 0), Position(1, 5), "publish", 0)
     about = orjson.loads(change.headers()[0][1] or b"")

@@ -90,7 +90,7 @@ def test_a_load_is_whole(events: list[Event], is_whole: bool) -> None:
 
 
 def test_a_gap_that_compaction_has_not_made() -> None:
-    """An owner of before goes on in a topic that was made again: what it wrote there is a part."""
+    """A previous owner goes on in a topic that was made again: what it wrote there is a part."""
     events: list[Event] = [progress(at(-1), at(-1)), change(at(3), at(2))]
     rewritten: list[Event] = [again(1), progress(at(3), at(3))]
     wholeness = Wholeness()

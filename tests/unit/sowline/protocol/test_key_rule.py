@@ -201,7 +201,7 @@ def test_the_version_of_the_algorithm_decides(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_generator_that_is_not_here_leaves_keys_unknown() -> None:
-    """A client does without it: whoever applies a message knows its key."""
+    """A client does without it: anyone who applies a message knows its key."""
     key: Mapping[str, Any] = {"generator": "away", "options": {}, "version": "1"}
     definition = TopicDefinition.model_validate({"name": "a", "key": key})
     assert definition.key_rule.given({"id": 1}, None) is None

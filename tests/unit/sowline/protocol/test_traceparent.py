@@ -7,19 +7,19 @@ from sowline.protocol.change import PROGRESS_KEY, Change, Progress, read_event
 from sowline.protocol.command import command_headers, read_command
 from sowline.protocol.traceparent import is_sampled, read_traceparent, traceparent_of
 
-PLACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
         "",
-        PLACE.upper(),
-        PLACE[:-1],
-        PLACE + "-more",
-        PLACE.replace("00-", "01-", 1),
-        "00-" + "0" * 32 + PLACE[35:],
-        PLACE[:36] + "0" * 16 + "-01",
+        PARENT.upper(),
+        PARENT[:-1],
+        PARENT + "-more",
+        PARENT.replace("00-", "01-", 1),
+        "00-" + "0" * 32 + PARENT[35:],
+        PARENT[:36] + "0" * 16 + "-01",
         b"\xff\xfe",
         None,
     ],
@@ -29,34 +29,34 @@ def test_what_has_another_form_is_none(wrong: str | bytes | None) -> None:
     assert read_traceparent(wrong) is None
 
 
-def test_a_place_is_read_from_headers() -> None:
+def test_a_traceparent_is_read_from_headers() -> None:
     """Whatever else is there; the last of several counts; its last digit says whether it is recorded."""
-    assert read_traceparent(PLACE) == read_traceparent(PLACE.encode()) == PLACE
+    assert read_traceparent(PARENT) == read_traceparent(PARENT.encode()) == PARENT
     assert (
-        traceparent_of([("sow.key", b"1"), ("traceparent", b"x"), ("traceparent", PLACE.encode())]) == PLACE
+        traceparent_of([("sow.key", b"1"), ("traceparent", b"x"), ("traceparent", PARENT.encode())]) == PARENT
     )
-    assert traceparent_of([("tracestate", PLACE.encode())]) is None
-    assert (is_sampled(PLACE), is_sampled(PLACE[:-1] + "2")) == (True, False)
+    assert traceparent_of([("tracestate", PARENT.encode())]) is None
+    assert (is_sampled(PARENT), is_sampled(PARENT[:-1] + "2")) == (True, False)
 
 
-def test_a_command_with_a_place_is_the_same_command() -> None:
+def test_a_command_with_a_traceparent_is_the_same_command() -> None:
     """The header is none of ours, and changes nothing that is read."""
-    headers = command_headers("publish", correlation="c", traceparent=PLACE)
-    assert headers == [("sow.correlation", b"c"), ("traceparent", PLACE.encode())]
+    headers = command_headers("publish", correlation="c", traceparent=PARENT)
+    assert headers == [("sow.correlation", b"c"), ("traceparent", PARENT.encode())]
     assert read_command(headers) == read_command(headers[:1])
 
 
-@pytest.mark.parametrize("place", [PLACE, None])
-def test_a_change_carries_its_place(place: str | None) -> None:
+@pytest.mark.parametrize("parent", [PARENT, None])
+def test_a_change_carries_its_traceparent(parent: str | None) -> None:
     """As a header of its own; one without has none."""
     at = Position(0, 5)
-    change = Change(b"1", b"{}", b"[]", at, Position(0, 4), "publish", 9, traceparent=place)
+    change = Change(b"1", b"{}", b"[]", at, Position(0, 4), "publish", 9, traceparent=parent)
     headers = change.headers()
-    assert ("traceparent" in dict(headers)) == (place is not None)
+    assert ("traceparent" in dict(headers)) == (parent is not None)
     assert read_event(change.sow_key, change.value, headers) == change
 
 
-def test_a_change_is_not_harmed_by_a_place_that_is_none() -> None:
+def test_a_change_is_not_harmed_by_a_bad_traceparent() -> None:
     """Nor is a progress event by any."""
     change = Change(b"1", b"{}", None, Position(0, 5), Position(0, 4), "publish", 9)
     wrong: list[tuple[str, bytes | None]] = [("traceparent", b"\xff"), ("traceparent", None)]

@@ -173,12 +173,12 @@ class Server(RuleBasedStateMachine):
             client.works, client.waits, client.is_session = False, False, True
 
     @precondition(lambda self: any(not one.socket.is_closed for one in self.clients))
-    @rule(data=st.data(), is_told=st.booleans())
-    def go(self, data: st.DataObject, is_told: bool) -> None:
+    @rule(data=st.data(), is_notified=st.booleans())
+    def go(self, data: st.DataObject, is_notified: bool) -> None:
         """Close one, shut or not; one without a protocol yet is not reported."""
         client = data.draw(st.sampled_from([one for one in self.clients if not one.socket.is_closed]))
         client.socket.is_closed = True
-        if is_told or client.works or client.is_session:
+        if is_notified or client.works or client.is_session:
             client.connection.closed()
 
     @invariant()

@@ -56,8 +56,8 @@ def taken() -> Iterator[int]:
         yield other.getsockname()[1]
 
 
-def test_a_port_that_is_taken_is_said_to_be(taken: int) -> None:
-    """Whoever wants it: the whole system, or a service of its own."""
+def test_a_port_that_is_taken_is_reported(taken: int) -> None:
+    """Anyone who wants it: the whole system, or a service of its own."""
     wanting: list[Callable[[], object]] = [
         partial(listener, HOST, taken),
         partial(_free_port, HOST, taken),
@@ -148,7 +148,7 @@ async def test_three_questions_have_three_answers(
 TOPICS = parse_topics("topics: [{name: orders, key: /id}]\nfanouts: [{name: late, topic: orders}]\n")
 
 
-def said(service: Any) -> tuple[str | None, str | None, str | None]:
+def answers(service: Any) -> tuple[str | None, str | None, str | None]:
     """Return what a service answers to the three questions."""
     started = service.not_started()
     return started, started or service.not_ready(), service.not_alive()
@@ -158,44 +158,44 @@ def test_a_materializer_has_begun_when_its_partitions_are_open(monkeypatch: pyte
     """Later it is not ready while it opens others; nothing is mended by beginning it again."""
     service = Materializer(Settings(), TOPICS, threading.Event())
     waits = "waiting for partitions from the group"
-    assert said(service) == (waits, waits, None)
+    assert answers(service) == (waits, waits, None)
     look = WorkerStatistics(Counts(), {}, {}, {}, [("orders", 0), ("orders", 1)])
     worker = SimpleNamespace(assigned=False, statistics=lambda: look)
     monkeypatch.setattr(service, "_worker", worker)
     opens = "recovering orders [0], orders [1]"
-    assert said(service) == (opens, opens, None)
+    assert answers(service) == (opens, opens, None)
     worker.assigned = True
-    assert said(service) == (None, opens, None)
+    assert answers(service) == (None, opens, None)
     look.opening.clear()
-    assert said(service) == (None, None, None)
+    assert answers(service) == (None, None, None)
     look.stopped["orders", 0] = "records are gone"
-    assert said(service) == (None, "orders [0]: records are gone", None)
+    assert answers(service) == (None, "orders [0]: records are gone", None)
 
 
 def test_a_query_service_has_begun_when_its_topics_are_loaded() -> None:
     """One whose replica is broken gets no work, and is mended by beginning it again."""
     service = QueryService(Settings(), TOPICS)
-    assert said(service) == ("loading orders", "loading orders", None)
+    assert answers(service) == ("loading orders", "loading orders", None)
     for topic in service._state.topics.values():
         for partition in topic.partitions:
             partition.loaded()
-    assert said(service) == (None, None, None)
+    assert answers(service) == (None, None, None)
     service._state.broken = "a change is missing"
-    assert said(service) == (None, "a change is missing", "a change is missing")
+    assert answers(service) == (None, "a change is missing", "a change is missing")
 
 
 def test_a_fanout_service_has_begun_when_each_has_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that stopped is not waited for; it makes the service unready, and stays so after a new start."""
     service = FanoutService(Settings(), TOPICS, threading.Event())
     waits = "waiting for partitions: late"
-    assert said(service) == (waits, waits, None)
+    assert answers(service) == (waits, waits, None)
     runner = SimpleNamespace(assigned=True, waiting=lambda: None)
     service._runners["late"] = runner  # type: ignore[assignment]
-    assert said(service) == (None, None, None)
+    assert answers(service) == (None, None, None)
     runner.waiting = lambda: "waiting for orders.changes [0]"
-    assert said(service) == (None, "late: waiting for orders.changes [0]", None)
+    assert answers(service) == (None, "late: waiting for orders.changes [0]", None)
     service._stopped["late"] = "what follows is gone"
-    assert said(service) == (None, "late: what follows is gone", None)
+    assert answers(service) == (None, "late: what follows is gone", None)
 
 
 HUNGRY = """
@@ -242,5 +242,5 @@ def test_health_is_answered_when_there_are_no_descriptors() -> None:
                     assert answer.status == 200
             with urlopen(f"http://{HOST}:{port}/status", timeout=10) as answer:
                 assert json.load(answer)["descriptors"]["max"] == 100
-        _, said = process.communicate("", timeout=30)
-        assert (process.returncode, said) == (0, "")
+        _, output = process.communicate("", timeout=30)
+        assert (process.returncode, output) == (0, "")

@@ -24,7 +24,7 @@ codings = st.lists(st.sampled_from(["chunked", "Chunked", "identity", "gzip, chu
 
 
 @given(lengths, codings, st.booleans(), st.sampled_from(["1.0", "1.1"]))
-def test_the_length_of_a_body_is_said_once(
+def test_the_length_of_a_body_is_reported_once(
     lengths: list[str], codings: list[str], length_first: bool, version: str
 ) -> None:
     """By a number, or by chunks; a request that says both is refused, and so are chunks before HTTP/1.1."""

@@ -15,18 +15,21 @@ def config(tmp_path: Path) -> Path:
     return path
 
 
-def told(stack: LocalStack) -> dict[str, dict[str, str]]:
+def environments(stack: LocalStack) -> dict[str, dict[str, str]]:
     """Return the environment of each service, by its name."""
     return {service.name: service.environment for service in stack.services("kafka:9092")}
 
 
 def test_the_access_file_is_the_query_service_s(config: Path, tmp_path: Path) -> None:
-    """By its whole path; the others have no doors for it."""
+    """By its whole path; the others have no APIs for it."""
     access = tmp_path / "access.yaml"
-    given = told(LocalStack(config, tmp_path, "127.0.0.1", 0, None, access=access))
+    given = environments(LocalStack(config, tmp_path, "127.0.0.1", 0, None, access=access))
     assert given["query service"]["SOWLINE_ACCESS"] == str(access)
     assert not any("SOWLINE_ACCESS" in given[name] for name in ("materializer", "fanout"))
-    assert "SOWLINE_ACCESS" not in told(LocalStack(config, tmp_path, "127.0.0.1", 0, None))["query service"]
+    assert (
+        "SOWLINE_ACCESS"
+        not in environments(LocalStack(config, tmp_path, "127.0.0.1", 0, None))["query service"]
+    )
 
 
 @pytest.mark.parametrize(("certificate", "scheme"), [("", "http"), ("own.pem", "https")])

@@ -21,7 +21,7 @@ class Of(Collector):
         return [self._metric]
 
 
-def told(latencies: Latencies) -> Mapping[str, Mapping[tuple[tuple[str, str], ...], float]]:
+def samples(latencies: Latencies) -> Mapping[str, Mapping[tuple[tuple[str, str], ...], float]]:
     """Return what a reader of `/metrics` finds."""
     registry = CollectorRegistry()
     registry.register(Of(latencies.family("sowline_took_seconds", "How long it took")))
@@ -33,7 +33,7 @@ def test_durations_count_to_each_bucket_that_has_room_for_them() -> None:
     latencies = Latencies()
     for seconds in (0.004, 0.005, 0.3, 1e6):
         latencies.note(seconds)
-    numbers = told(latencies)
+    numbers = samples(latencies)
     buckets = {dict(labels)["le"]: count for labels, count in numbers["sowline_took_seconds_bucket"].items()}
     assert len(buckets) == len(BOUNDS_SECONDS) + 1
     assert (buckets["0.005"], buckets["0.25"], buckets["0.5"], buckets["3600"]) == (2, 2, 3, 3)
@@ -45,6 +45,6 @@ def test_a_clock_that_is_behind_makes_no_negative_duration() -> None:
     """It counts as none at all, and takes nothing from the sum."""
     latencies = Latencies()
     latencies.note(-5)
-    numbers = told(latencies)
+    numbers = samples(latencies)
     assert numbers["sowline_took_seconds_bucket"][("le", "0.005"),] == 1
     assert sum(numbers["sowline_took_seconds_sum"].values()) == 0

@@ -38,7 +38,7 @@ def test_signal_that_another_thread_is_given(stop: threading.Event) -> None:
     stop.wait()
 
 
-def test_signal_amid_a_wait(stop: threading.Event) -> None:
+def test_signal_during_a_wait(stop: threading.Event) -> None:
     """It may come while the main thread holds the lock that setting the event takes, too."""
     with stop._cond:  # type: ignore[attr-defined]
         signal.raise_signal(signal.SIGTERM)

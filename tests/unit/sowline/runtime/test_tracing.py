@@ -36,8 +36,8 @@ from tests.unit.materializer.partition.test_partition import DEFINITION, opened,
 from tests.unit.query_service.sessions import Server
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
-PLACE = f"00-{TRACE}-b7ad6b7169203331-01"
-UNSAMPLED = PLACE[:-1] + "0"
+PARENT = f"00-{TRACE}-b7ad6b7169203331-01"
+UNSAMPLED = PARENT[:-1] + "0"
 
 
 @pytest.fixture
@@ -50,17 +50,17 @@ def spans() -> Iterator[InMemorySpanExporter]:
     tracing.use(None)
 
 
-def traced(offset: int, value: bytes, place: str = PLACE) -> LogRecord:
+def traced(offset: int, value: bytes, parent: str = PARENT) -> LogRecord:
     """Return a log record that carries a place."""
-    return LogRecord(offset, 0, None, value, [(TRACEPARENT, place.encode())])
+    return LogRecord(offset, 0, None, value, [(TRACEPARENT, parent.encode())])
 
 
-def told(span: ReadableSpan) -> dict[str, Any]:
+def attributes_of(span: ReadableSpan) -> dict[str, Any]:
     """Return a span's attributes without their prefix."""
     return {name.removeprefix("sowline."): value for name, value in (span.attributes or {}).items()}
 
 
-def place_of(span: ReadableSpan) -> str:
+def traceparent_of(span: ReadableSpan) -> str:
     """Return what a child of the span would carry."""
     at = span.get_span_context()
     assert at is not None
@@ -81,37 +81,42 @@ def test_a_record_is_applied_in_a_span(spans: InMemorySpanExporter) -> None:
     """Of one that carries a place: below that place, with what became of it, from when its batch began."""
     changes = apply([record(0, b'{"id":1}'), traced(1, b'{"id":2}'), traced(2, b"{")])
     applied, refused = spans.get_finished_spans()
-    assert [change.traceparent for change in changes] == [None, place_of(applied)]
+    assert [change.traceparent for change in changes] == [None, traceparent_of(applied)]
     assert (applied.name, applied.start_time) == ("apply orders", 1_000_000_000)
     assert applied.parent is not None
-    assert (f"{applied.parent.trace_id:032x}", f"{applied.parent.span_id:016x}") == (TRACE, PLACE[36:52])
+    assert (f"{applied.parent.trace_id:032x}", f"{applied.parent.span_id:016x}") == (TRACE, PARENT[36:52])
     about = {"topic": "orders", "partition": 0}
-    assert told(applied) == {**about, "position": "1", "outcome": "applied", "changes": 1}
-    assert told(refused) == {**about, "position": "2", "outcome": "dead:not json"}
+    assert attributes_of(applied) == {**about, "position": "1", "outcome": "applied", "changes": 1}
+    assert attributes_of(refused) == {**about, "position": "2", "outcome": "dead:not json"}
     assert (applied.status.is_ok, refused.status.is_ok) == (True, False)
 
 
-def test_all_changes_of_a_record_are_handed_its_place(spans: InMemorySpanExporter) -> None:
+def test_all_changes_of_a_record_get_its_traceparent(spans: InMemorySpanExporter) -> None:
     """A delete by filter makes many; it has one span."""
-    headers = command_headers("sow_delete", filter="1=1", traceparent=PLACE)
+    headers = command_headers("sow_delete", filter="1=1", traceparent=PARENT)
     delete = LogRecord(2, 0, None, None, headers)
     changes = apply([record(0, b'{"id":1}'), record(1, b'{"id":2}'), delete])
     (span,) = spans.get_finished_spans()
-    assert [change.traceparent for change in changes] == [None, None, place_of(span), place_of(span)]
-    assert told(span)["changes"] == 2
+    assert [change.traceparent for change in changes] == [
+        None,
+        None,
+        traceparent_of(span),
+        traceparent_of(span),
+    ]
+    assert attributes_of(span)["changes"] == 2
 
 
 def test_what_was_emitted_before_has_had_its_span(spans: InMemorySpanExporter) -> None:
     """A new owner applies again what the one before did not commit, and makes no span of that."""
     changes = apply([traced(0, b'{"id":1}'), traced(1, b'{"id":2}')], floor=Position(0, 0))
     (span,) = spans.get_finished_spans()
-    assert told(span)["position"] == "1"
-    assert [(change.position.offset, change.traceparent) for change in changes] == [(1, place_of(span))]
+    assert attributes_of(span)["position"] == "1"
+    assert [(change.position.offset, change.traceparent) for change in changes] == [(1, traceparent_of(span))]
 
 
-def test_where_no_spans_are_made_the_place_goes_along() -> None:
+def test_where_no_spans_are_made_the_traceparent_goes_along() -> None:
     """So that those who make some are below the publisher's."""
-    assert [change.traceparent for change in apply([traced(0, b'{"id":1}')])] == [PLACE]
+    assert [change.traceparent for change in apply([traced(0, b'{"id":1}')])] == [PARENT]
 
 
 def test_a_trace_that_is_not_recorded_makes_no_span(spans: InMemorySpanExporter) -> None:
@@ -130,9 +135,13 @@ async def test_a_delivery_is_a_span(spans: InMemorySpanExporter) -> None:
     server.put({"id": 1})
     assert spans.get_finished_spans() == ()
     before, at = Position(0, 0), Position(0, 1)
-    server.take(Change(b"7", b'{"id":7}', None, at, before, "publish", 0, traceparent=PLACE))
+    server.take(Change(b"7", b'{"id":7}', None, at, before, "publish", 0, traceparent=PARENT))
     (span,) = spans.get_finished_spans()
-    assert (span.name, told(span)["subscriptions"], told(span)["position"]) == ("deliver orders", 2, "1")
+    assert (span.name, attributes_of(span)["subscriptions"], attributes_of(span)["position"]) == (
+        "deliver orders",
+        2,
+        "1",
+    )
 
 
 @pytest.mark.parametrize(
@@ -180,7 +189,7 @@ def test_a_collector_that_does_not_answer_holds_no_end_up(monkeypatch: pytest.Mo
     collector, provider = Deaf(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(BatchSpanProcessor(collector))
     tracing.use(provider)
-    begun = tracing.begin("apply", "orders", PLACE)
+    begun = tracing.begin("apply", "orders", PARENT)
     assert begun is not None
     begun.end()
     try:
@@ -191,7 +200,7 @@ def test_a_collector_that_does_not_answer_holds_no_end_up(monkeypatch: pytest.Mo
         collector.let_go.set()
 
 
-@pytest.mark.parametrize(("given", "carried"), [(PLACE, PLACE), ("none", None), ("", None)])
-def test_a_command_of_a_websocket_may_have_a_place(given: str, carried: str | None) -> None:
+@pytest.mark.parametrize(("given", "carried"), [(PARENT, PARENT), ("none", None), ("", None)])
+def test_a_command_of_a_websocket_may_have_a_traceparent(given: str, carried: str | None) -> None:
     """It goes to the log with the command, if it is one."""
     assert fields_of(Request(command="publish", traceparent=given))[TRACEPARENT] == carried

@@ -59,7 +59,7 @@ def test_types(schema: Any, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         (
             record(("a", record(("b", ["int", "string"]), name="I"))),
@@ -73,8 +73,8 @@ def test_types(schema: Any, expected: str) -> None:
         (["null"], "at the schema"),
     ],
 )
-def test_what_has_no_type(schema: Any, said: str) -> None:
+def test_what_has_no_type(schema: Any, message: str) -> None:
     """The error names the path."""
-    with pytest.raises(SowlineError, match=said) as error:
+    with pytest.raises(SowlineError, match=message) as error:
         avro_type(schema)
     assert error.value.reason == "not supported"

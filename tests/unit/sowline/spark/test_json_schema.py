@@ -51,7 +51,7 @@ def test_types(schema: Any, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "message"),
     [
         (object_of(a=object_of(b={"type": ["integer", "string"]})), "one type beside null at /a/b"),
         (object_of(a={"oneOf": [{"type": "integer"}, {"type": "string"}]}), "to choose from at /a"),
@@ -68,8 +68,8 @@ def test_types(schema: Any, expected: str) -> None:
         ({"$ref": "#"}, "does not hold itself"),
     ],
 )
-def test_what_has_no_type(schema: Any, said: str) -> None:
+def test_what_has_no_type(schema: Any, message: str) -> None:
     """The error names the path."""
-    with pytest.raises(SowlineError, match=said) as error:
+    with pytest.raises(SowlineError, match=message) as error:
         json_type(schema)
     assert error.value.reason == "not supported"

@@ -34,7 +34,7 @@ def test_moments(given: str | datetime, expected: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ("yesterday", "got 'yesterday'"),
         ("orders", "got 'orders'"),
@@ -48,8 +48,8 @@ def test_moments(given: str | datetime, expected: object) -> None:
         ("orders:0@x,1@1", "'x'"),
     ],
 )
-def test_what_is_none(given: str | datetime, said: str) -> None:
+def test_what_is_none(given: str | datetime, message: str) -> None:
     """Anything else is an invalid bookmark, and the error says what came."""
-    with pytest.raises(SowlineError, match=said) as error:
+    with pytest.raises(SowlineError, match=message) as error:
         read_moment(given, "orders", 2)
     assert error.value.reason == "invalid bookmark"

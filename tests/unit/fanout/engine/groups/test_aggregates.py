@@ -136,9 +136,9 @@ def test_large_deviations_do_not_overflow() -> None:
 @pytest.mark.parametrize("value", ["cat", math.nan])
 def test_no_number_makes_nan_while_it_is_there(name: str, value: Scalar) -> None:
     """A text that spells no number is NaN, and so is the result until the text is gone."""
-    spoiled = result(name, [1, 2, value])
-    assert isinstance(spoiled, float)
-    assert math.isnan(spoiled)
+    stale = result(name, [1, 2, value])
+    assert isinstance(stale, float)
+    assert math.isnan(stale)
     assert same(result(name, [1, 2], value), result(name, [1, 2]))
 
 
@@ -228,7 +228,7 @@ def test_unique_is_the_value_if_all_are_equal(values: list[Scalar]) -> None:
 
 
 @pytest.mark.parametrize("name", ["MIN", "MAX", "ANY", "UNIQUE", "COUNT_DISTINCT", "GROUP_CONCAT"])
-def test_nan_has_no_place_in_an_order(name: str) -> None:
+def test_nan_is_not_ordered(name: str) -> None:
     """NaN is passed over as NULL is."""
     assert same(result(name, [math.nan, 2, math.nan]), result(name, [2]))
     assert same(result(name, [math.nan]), result(name, []))

@@ -144,7 +144,7 @@ def test_records_are_in_the_order_of_their_sow_keys() -> None:
 
 
 def test_the_latest_record_tells_the_other_fields() -> None:
-    """They are those of the record that changed last of all in the group, whoever arrived last here."""
+    """They are those of the record that changed last of all in the group, no matter which arrived last here."""
     kept = groups("/v, /w")
     kept.load([(b"1", {"v": "new"}, (5, 0)), (b"2", {"v": "old", "w": 1}, (4, 1))])
     assert result(kept) == {"v": "new", "w": None}

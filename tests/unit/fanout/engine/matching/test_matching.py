@@ -43,7 +43,7 @@ class Asked:
 
 
 @pytest.fixture(autouse=True)
-def _nobody_asked() -> None:
+def _no_reader() -> None:
     Asked.times = 0
 
 
@@ -246,7 +246,7 @@ def test_nothing_is_left_of_what_is_gone() -> None:
 
 
 def test_removed_filters_of_a_packed_bucket_are_not_found() -> None:
-    """Neither before the bucket is packed anew nor after."""
+    """Neither before the bucket is packed again nor after."""
     texts = [f"/p > {number}" for number in range(50)]
     index = index_of(texts)
     assert index.matching({"p": 1000}) == texts
@@ -256,7 +256,7 @@ def test_removed_filters_of_a_packed_bucket_are_not_found() -> None:
 
 
 def test_what_is_gone_takes_no_room() -> None:
-    """A packed bucket that has lost most of its filters is packed anew, or not at all."""
+    """A packed bucket that has lost most of its filters is packed again, or not at all."""
     bucket: Bucket[int] = Bucket()
     entries = [_entry(f"/p > {number}") for number in range(100)]
     for entry in entries:
@@ -303,7 +303,7 @@ def test_deliveries_are_shared() -> None:
     assert deliveries[0] is deliveries[2] is not deliveries[1] is deliveries[3]
 
 
-def test_without_oof_nobody_reads_the_previous_record() -> None:
+def test_without_oof_the_previous_record_is_not_read() -> None:
     """Its body is parsed only if someone wants word of records out of focus."""
     live: LiveSubscriptions[int] = LiveSubscriptions()
     live.add(1, Subscription(compile_filter("/a = 1")))
@@ -314,7 +314,7 @@ def test_without_oof_nobody_reads_the_previous_record() -> None:
         live.add(1, Subscription(compile_filter("/a = 2"), oof=True))
 
 
-def test_facts_beside_the_document_are_known() -> None:
+def test_metadata_of_the_document_is_known() -> None:
     """A filter of message functions is asked of each record's own facts, whether found by a value or not."""
     texts = [
         "MESSAGE_SIZE() > 8",

@@ -368,7 +368,7 @@ def codes(output: str) -> dict[str, dict[str, str]]:
     return {line["code"]: line for line in map(orjson.loads, output.splitlines())}
 
 
-def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Kafka and a service that take connections and say nothing are findings, not something to wait for."""
     monkeypatch.setattr(doctor_kafka, "ANSWER_SECONDS_MAX", 0.2)
     monkeypatch.setattr("sowline.cli.http.ANSWER_SECONDS_MAX", 0.2)
@@ -377,7 +377,7 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         partition = f"127.0.0.1:{silent.getsockname()[1]}"
         where = ["--config", str(tmp_path / "topics.yaml"), "--kafka", partition, "--data-dir", str(tmp_path)]
         done = run(main, ["doctor", *where, "--url", f"http://{partition}", "--json"])
-        said = run(main, ["doctor", *where])
+        output = run(main, ["doctor", *where])
     assert done.exit_code == 1, done.output
     found = codes(done.output)
     assert [found[code]["severity"] for code in ("topics", "kafka_away", "service_away")] == [
@@ -385,10 +385,10 @@ def test_nobody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         "error",
         "error",
     ]
-    assert said.exit_code == 1
-    assert f"error   kafka_away: {partition}: expected a Kafka that answers, found " in said.output
-    assert "        start it, or say where it is with --kafka" in said.output
-    assert said.output.endswith("1 error, 0 warnings, 0 notes\n")
+    assert output.exit_code == 1
+    assert f"error   kafka_away: {partition}: expected a Kafka that answers, found " in output.output
+    assert "        start it, or say where it is with --kafka" in output.output
+    assert output.output.endswith("1 error, 0 warnings, 0 notes\n")
 
 
 @pytest.mark.parametrize(

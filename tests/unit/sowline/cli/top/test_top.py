@@ -80,7 +80,7 @@ def test_topics_of_several_services() -> None:
         (query("other", 9, 1), query("q", 9, 1)),
     ],
 )
-def test_rates_that_nobody_knows(before: Look | None, now: Look) -> None:
+def test_unknown_rates(before: Look | None, now: Look) -> None:
     """At first, after a restart, and of a service that has just come there are none; nor is there a lag."""
     shown = table(None if before is None else Looks(1.0, (before,)), Looks(2.0, (now,)))
     (topic,) = shown.topics

@@ -1,4 +1,4 @@
-"""Every road of a query leads to the same records: those that a look at each body finds.
+"""Every access path of a query leads to the same records: those that a look at each body finds.
 
 A world of two topics is changed and asked at random, also while indexes are being built; each answer is
 compared with one over a plain dictionary of bodies, as they were at the query's instant.
@@ -31,7 +31,7 @@ from sowline.model.bookmark import format_position
 from sowline.model.key import key_text, partition_of, sow_key
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import Change
-from tests.property.test_index_roads import DOCUMENTS, FILTERS, LOOKUPS
+from tests.property.test_index_access_paths import DOCUMENTS, FILTERS, LOOKUPS
 
 LIMITS = QueryLimits()
 
@@ -78,21 +78,21 @@ class World:
             return
         self._events += 1
         last = self._last[number][partition]
-        place = Position(self._events // 20, last.offset + 1, self._events % 2)
+        position = Position(self._events // 20, last.offset + 1, self._events % 2)
         correlation = f"c{self._events}" if self._events % 3 == 0 else None
-        record = Record(body, partition, place, 1000 + self._events, correlation)
+        record = Record(body, partition, position, 1000 + self._events, correlation)
         old = self.model[number].get(sow)
         change = Change(
             sow,
             None if is_delete else body,
             old.body if old else None,
-            place,
+            position,
             last,
             "delete" if is_delete else "publish",
             record.time,
             correlation=correlation,
         )
-        self._last[number][partition] = place
+        self._last[number][partition] = position
         if is_delete:
             del self.model[number][sow]
         else:
@@ -204,7 +204,7 @@ async def check(world: World, question: Question) -> None:
 
 
 async def check_explained(query: Query, select: Selection) -> None:
-    """Each road's counts are in proportion to each other."""
+    """Each access path's counts are in proportion to each other."""
     for part in await query.explained():
         access_paths = {KEYS} if select.sow_keys else {KEY, HASH_INDEX, MEMO_INDEX, SCAN}
         assert part["access_path"] in access_paths
@@ -230,7 +230,7 @@ async def run(world: World, script: Script, chance: Random) -> None:
                 await asyncio.sleep(0)
             world.change(*change)
         if len(asking) > 2:
-            # Whoever asks may lose interest at any time.
+            # Anyone who asks may lose interest at any time.
             asking.pop(0).cancel()
         await asyncio.gather(*asking)
 
@@ -408,7 +408,7 @@ def _happens(drawn: Drawn) -> None:
 
 @settings(max_examples=60)
 @given(WORLDS)
-def test_every_road_leads_to_the_same_records(drawn: Drawn) -> None:
+def test_every_access_path_finds_the_same_records(drawn: Drawn) -> None:
     """Indexes are made at once, as small topics have them."""
     _happens(drawn)
 

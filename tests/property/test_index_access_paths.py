@@ -1,4 +1,4 @@
-"""Every road to a filter's answer is the closure's answer: columns, hash indexes, after any history of rows."""
+"""Every access path to a filter's answer is the closure's answer: columns, hash indexes, after any history."""
 
 import json
 from typing import Any
