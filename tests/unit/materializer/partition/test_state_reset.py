@@ -55,7 +55,7 @@ def resets(world: World) -> list[Change]:
 
 
 def check(world: World, expected: set[str], era: int) -> None:
-    """Every recovery source gives the same records in the same era; a follower holds as many, at the same position."""
+    """Every recovery source gives the same records in the same era; a follower holds as many, at the same one."""
     for lose in (False, True):
         world.crash(0)
         if lose:
