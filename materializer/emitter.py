@@ -10,7 +10,7 @@ from materializer.partition.owner_commands import Append
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.kafka.clients import AWAY, exact_producer
-from sowline.protocol.change import PROGRESS_KEY, Event, Progress
+from sowline.protocol.change import Event, Progress
 from sowline.protocol.command import Headers
 
 log = structlog.get_logger()
@@ -52,7 +52,7 @@ class Emitter:
         for event in events:
             report = self._on_last if event is last else None
             if isinstance(event, Progress):
-                self._produce(topic, event.value(), PROGRESS_KEY, partition, report)
+                self._produce(topic, event.value(), event.key, partition, report)
             else:
                 delta = event.delta(definition.key_paths) if definition.delta else None
                 self._produce(topic, event.value, event.sow_key, partition, report, event.headers(delta))

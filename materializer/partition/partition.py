@@ -91,7 +91,7 @@ class Partition:
         for end, checkpoint in step.unreported:
             if end >= start:
                 events += changes[start:end]
-                events.append(progress_of(checkpoint, log_end, {}))
+                events.append(self._progress_event(checkpoint, log_end, {}))
                 start = end
         return events + changes[start:]
 
@@ -103,7 +103,11 @@ class Partition:
     def _progress_events(self, step: Step, log_end: int) -> list[Event]:
         outcomes = list(step.outcomes.items())
         parts = [outcomes[i : i + OUTCOMES_MAX] for i in range(0, len(outcomes), OUTCOMES_MAX)] or [[]]
-        return [progress_of(step.checkpoint, log_end, dict(part)) for part in parts]
+        return [self._progress_event(step.checkpoint, log_end, dict(part)) for part in parts]
+
+    def _progress_event(self, checkpoint: Checkpoint, log_end: int, outcomes: dict[str, str]) -> Progress:
+        progress = progress_of(checkpoint, log_end, outcomes)
+        return progress._replace(is_catching_up=checkpoint.position < self._floor)
 
     def commit(self, prepared: Prepared, changes_end: int) -> None:
         """Keep what the batch made; Kafka has all its events, the last of them just before `changes_end`.

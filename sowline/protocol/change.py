@@ -4,8 +4,9 @@ A **change** is one record's step from one state to the next: Kafka key = SOW ke
 the record is gone), header `sow` = a small JSON object, header `sow.previous` = the previous body. An update
 may say in the header `sow.delta` what it changed: for readers outside, nothing here reads it. Of a document a
 change is a write: `sow.document` = the account of its writes, `sow.text` = the delta; where it is gone the value is
-empty, not null, for the account outlives it. A **progress
-event** has the Kafka key `\x00progress` and says that the partition moved on without a change.
+empty, not null, for the account outlives it. A **progress event** has the Kafka key `\x00progress`, or
+`\x00catch-up` while its owner is behind the changes that were emitted. It says that the partition moved on without a
+change.
 """
 
 from collections.abc import Mapping
@@ -24,6 +25,11 @@ from sowline.protocol.stored_format import BY, FIRST_FORMAT, FORMAT, require_for
 from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 
 PROGRESS_KEY: Final = b"\0progress"
+
+CATCH_UP_KEY: Final = b"\0catch-up"
+"""Of progress events whose owner is behind what was emitted before it. Under `PROGRESS_KEY` compaction would keep
+them in place of the newest one. In `[change 36, progress 37, progress 31 by the next owner]` a loader would then find
+a change that no progress event reaches (seed 1601 of the simulation)."""
 
 DELETE: Final = "delete"
 AGAIN: Final = "again"
@@ -208,6 +214,13 @@ class Progress(NamedTuple):
     numbers_since: int = 0
     begin: Begin | None = LOG_BEGIN
     changes_id: str = ""
+    is_catching_up: bool = False
+    """Whether newer changes than this position were emitted before, by another owner."""
+
+    @property
+    def key(self) -> bytes:
+        """Return the Kafka key."""
+        return CATCH_UP_KEY if self.is_catching_up else PROGRESS_KEY
 
     def value(self) -> bytes:
         """Return the Kafka value."""
@@ -251,8 +264,8 @@ def read_event(key: bytes, value: bytes | None, headers: Headers | None) -> Even
 
     Raises `unknown format` where a version wrote it that this one does not know.
     """
-    if key == PROGRESS_KEY:
-        return _read_progress(orjson.loads(value or b""))
+    if key in (PROGRESS_KEY, CATCH_UP_KEY):
+        return _read_progress(orjson.loads(value or b""), key == CATCH_UP_KEY)
     named = dict(headers or ())
     about = named.get("sow")
     if about is None:
@@ -327,7 +340,7 @@ def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about:
     )
 
 
-def _read_progress(about: dict[str, Any]) -> Progress:
+def _read_progress(about: dict[str, Any], is_catching_up: bool) -> Progress:
     require_format("a progress event", about.get("format", FIRST_FORMAT), about.get("by"))
     era = about["era"]
     return Progress(
@@ -343,6 +356,7 @@ def _read_progress(about: dict[str, Any]) -> Progress:
         about["numbers_since"],
         _begin(era, about),
         about.get("changes_id", ""),
+        is_catching_up,
     )
 
 

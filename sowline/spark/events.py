@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, PROGRESS_KEY
+from sowline.protocol.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY
 
 CHANGE: Final = "change"
 PROGRESS: Final = "progress"
@@ -47,7 +47,7 @@ def events(rows: DataFrame) -> DataFrame:
     `expires`, `correlation` as they are in the header `sow`. `rank_era` is the era in which an event was written,
     `changes_id` the topic that a progress event is about. A record that is no event fails the job.
     """
-    progress = F.col("key") == F.lit(PROGRESS_KEY)
+    progress = F.col("key").isin(PROGRESS_KEY, CATCH_UP_KEY)
     about = F.from_json(F.when(progress, F.col("value")).otherwise(_header("sow")).cast("string"), _ABOUT)
     rows = rows.withColumns({"kind": F.when(progress, PROGRESS).otherwise(CHANGE), "about": about})
     era = F.coalesce("about.era", F.lit(0).cast("bigint"))

@@ -26,7 +26,19 @@ def random_event(chance: random.Random, held: Position) -> Event:
     after = held if chance.random() < 0.6 else random_position(chance)
     if chance.random() < 0.3:
         changes_id = chance.choice(("", UNFILLED, TOPIC_ID, TOPIC_ID, "another"))
-        return Progress(position, after, 0, {}, "digest", "log", 0, {}, changes_id=changes_id)
+        is_catching_up = chance.random() < 0.2
+        return Progress(
+            position,
+            after,
+            0,
+            {},
+            "digest",
+            "log",
+            0,
+            {},
+            changes_id=changes_id,
+            is_catching_up=is_catching_up,
+        )
     key, is_again = chance.choice("abc"), chance.random() < 0.3
     emitted_in = position.era + chance.randint(1, 2) if is_again and chance.random() < 0.4 else None
     is_gone = crc32(f"{key}{position}".encode()) % 4 == 0

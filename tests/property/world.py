@@ -76,7 +76,7 @@ class Written(NamedTuple):
 def written(at: int, event: Event) -> Written:
     """Return the event as it stands in the changes topic."""
     if isinstance(event, Progress):
-        return Written(at, PROGRESS_KEY, event.value(), [])
+        return Written(at, event.key, event.value(), [])
     return Written(at, event.sow_key, event.value, event.headers())
 
 

@@ -401,7 +401,7 @@ FOUND_BY: dict[str, int] = {
     "resumed from the start": 8,
     "cut short not seen": 8,
     "replica not waited for": 9,
-    "reset goes on from before": 256,
+    "reset goes on from before": 399,
     "fenced not seen": 40,
     "long load not read on": 77,
     "written between ours not seen": 28,

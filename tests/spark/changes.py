@@ -105,7 +105,7 @@ class Written:
             value: bytes | None
             headers: Any
             if isinstance(event, Progress):
-                key, value, headers = PROGRESS_KEY, event.value(), None
+                key, value, headers = event.key, event.value(), None
             else:
                 key, value, headers = event.sow_key, event.value, event.headers()
             self._producer.produce(

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sowline.errors import SowlineError
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, PROGRESS_KEY, Change, Progress
+from sowline.protocol.change import AGAIN, Change, Progress
 from sowline.protocol.changes_loader import NewestEvents, RelativeAge, Wholeness, is_of
 from sowline.spark import read_changes, read_sow
 from sowline.spark.events import events
@@ -57,9 +57,10 @@ def frame_of(spark: SparkSession, histories: list[History]) -> DataFrame:
     rows = []
     for partition, history in enumerate(histories):
         for offset, event in history:
-            key, value, headers = PROGRESS_KEY, None, list[tuple[str, bytes | None]]()
+            headers: list[tuple[str, bytes | None]] = []
+            value: bytes | None
             if isinstance(event, Progress):
-                value = event.value()
+                key, value = event.key, event.value()
             else:
                 key, value, headers = event.sow_key, event.value, list(event.headers())
             rows.append((partition, offset, bytearray(key), value and bytearray(value), headers, 0))

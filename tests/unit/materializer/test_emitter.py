@@ -11,7 +11,7 @@ from materializer.emitter import Emitter, NotWritten
 from materializer.partition.owner_commands import Append
 from sowline.config.topics import parse_topics
 from sowline.model.position import Position
-from sowline.protocol.change import PROGRESS_KEY, Change, Progress
+from sowline.protocol.change import CATCH_UP_KEY, PROGRESS_KEY, Change, Progress
 from sowline.protocol.command import CopyOf, LogRecord, Origin
 
 TOPICS = parse_topics("topics: [{name: orders, key: /id}, {name: told, key: /id, delta: true}]").topics
@@ -91,14 +91,16 @@ def emitter(producer: FakeProducer) -> Emitter:
 
 def test_events_go_to_their_partition(emitter: Emitter, producer: FakeProducer) -> None:
     """Changes and progress events are written as the contract says, and the end behind them is known."""
-    emitter.events(ORDERS, 3, [CHANGE, PROGRESS])
+    behind = PROGRESS._replace(is_catching_up=True)
+    emitter.events(ORDERS, 3, [CHANGE, PROGRESS, behind])
     assert producer.produced == [
         ("orders.changes", b"{}", b"7", 3, CHANGE.headers()),
         ("orders.changes", PROGRESS.value(), PROGRESS_KEY, 3, None),
+        ("orders.changes", behind.value(), CATCH_UP_KEY, 3, None),
     ]
     assert emitter.end("orders.changes", 3) is None
     emitter.wait()
-    assert (emitter.end("orders.changes", 3), emitter.end("orders.changes", 0)) == (2, None)
+    assert (emitter.end("orders.changes", 3), emitter.end("orders.changes", 0)) == (3, None)
 
 
 def test_a_topic_with_deltas_tells_what_updates_changed(emitter: Emitter, producer: FakeProducer) -> None:

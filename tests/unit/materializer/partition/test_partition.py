@@ -15,7 +15,8 @@ from materializer.store.memory import MemoryStore
 from sowline.config.topics import TopicDefinition
 from sowline.model.key import sow_key
 from sowline.model.position import Position
-from sowline.protocol.change import AGAIN, PROGRESS_KEY, Change, Event, Progress
+from sowline.protocol.change import AGAIN, CATCH_UP_KEY, PROGRESS_KEY, Change, Event, Progress
+from sowline.protocol.changes_loader import Wholeness
 from sowline.protocol.command import LogRecord
 from tests.property.world import dump
 
@@ -80,6 +81,24 @@ def test_a_progress_event_follows_the_changes_it_adds_to(partition: Partition) -
     events = run(partition, record(0, b'{"id":1}'), record(1, b"{"))
     assert positions(events) == [("Change", Position(0, 0)), ("Progress", Position(0, 1))]
     assert events[1].after == Position(0, 0)
+
+
+def test_compaction_keeps_the_progress_of_an_owner_that_was_ahead(store: MemoryStore) -> None:
+    """An owner that takes over at an older position reports outcomes, and does not displace the newer progress."""
+    ahead = Partition(DEFINITION, 0, opened(MemoryStore()))
+    history = run(ahead, record(0, b"{"), record(1, b'{"id":1}'), record(2, b"{"))
+    behind = Partition(DEFINITION, 0, opened(store, floor=Position(0, 2)))
+    history += run(behind, record(0, b"{"))
+    *_, late = history
+    assert isinstance(late, Progress)
+    assert (late.position, late.key, late.outcomes) == (Position(0, 0), CATCH_UP_KEY, {"0": "dead:not json"})
+    newest = {event.key if isinstance(event, Progress) else event.sow_key: event for event in history}
+    wholeness = Wholeness()
+    wholeness.saw(newest.values())
+    assert wholeness.is_whole
+    (level,) = run(behind, record(1, b'{"id":1}'), record(2, b"{"))
+    assert isinstance(level, Progress)
+    assert (level.position, level.key) == (Position(0, 2), PROGRESS_KEY)
 
 
 def test_a_new_origin_is_reported(partition: Partition) -> None:

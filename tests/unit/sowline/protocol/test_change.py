@@ -11,6 +11,7 @@ from sowline.model.difference import REMOVED_CHARS_MAX, ChangeDelta
 from sowline.model.limits import Limits
 from sowline.model.position import Position
 from sowline.protocol.change import (
+    CATCH_UP_KEY,
     PROGRESS_KEY,
     REMOVED_BYTES_MAX,
     Change,
@@ -78,11 +79,14 @@ def test_every_change_reads_back(change: Change, delta: ChangeDelta | None) -> N
         st.sampled_from([Limits(), Limits("enabled", 64, 0, 7), Limits(30_000)]),
         st.integers(0, 2**53),
         st.none() | st.tuples(st.integers(0, 2**53), st.integers(0, 2**53)),
+        st.text(max_size=3),
+        st.booleans(),
     )
 )
 def test_every_progress_event_reads_back(progress: Progress) -> None:
     """A progress event written to Kafka is read as the same one."""
-    assert read_event(PROGRESS_KEY, progress.value(), None) == progress
+    assert progress.key == (CATCH_UP_KEY if progress.is_catching_up else PROGRESS_KEY)
+    assert read_event(progress.key, progress.value(), None) == progress
 
 
 def test_a_plain_change_says_no_more_than_it_must() -> None:
