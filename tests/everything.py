@@ -9,8 +9,12 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+SEED = time.time_ns() % 100_000
+"""Of the random order, another one each time. The summary names it, so that a run can be repeated."""
+
 STEPS = (
     ("make", "test"),
+    ("make", "test", f"ARGS=-n 2 --random-order --random-order-seed={SEED} tests/unit tests/property"),
     ("make", "coverage"),
     ("make", "simulate", "SEEDS=10000"),
     ("make", "mutants", "ARGS=--sample 200"),
