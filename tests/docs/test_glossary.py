@@ -62,7 +62,7 @@ def identifiers(source: str) -> Iterator[tuple[int, str]]:
 
 
 def words_of(identifier: str) -> set[str]:
-    """Return the words of a name: `_PlaceOf` has `location` and `of`."""
+    """Return the words of a name: `_PlaceOf` has `place` and `of`."""
     return {word.lower() for word in _WORD.findall(identifier)}
 
 

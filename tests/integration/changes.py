@@ -85,6 +85,6 @@ def check_compacted(events: list[Event], model: Model) -> None:
     last = {(event.partition, event.sow_key): event for event in events}
     newest = {(step.partition, step.sow_key): step for step in model.steps}
     assert last.keys() == newest.keys()
-    for location, step in newest.items():
-        assert last[location].body == step.now
-        assert step.now is None or last[location].position == step.position
+    for key, step in newest.items():
+        assert last[key].body == step.now
+        assert step.now is None or last[key].position == step.position

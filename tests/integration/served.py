@@ -62,8 +62,8 @@ class ServedTopic:
         definition = self._system.topic(self.name)
         key = _at(data, definition.key_paths[0])
         about = {"topic": self.name, "sow_key": Model(definition).sow_key(str(key))}
-        answer = {"command": command, "sids": sids, **about, "data": data, **more}
-        return {name: value for name, value in answer.items() if value is not None}
+        message = {"command": command, "sids": sids, **about, "data": data, **more}
+        return {name: value for name, value in message.items() if value is not None}
 
 
 def _at(data: Json, steps: tuple[str, ...]) -> Any:

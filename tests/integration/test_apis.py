@@ -54,7 +54,7 @@ ROLES: dict[str, Any] = {
 
 
 class House:
-    """A materializer and a query service with an access file, which tests write again, and an issuer of tokens."""
+    """A materializer and a query service with an access file, which tests rewrite, and an issuer of tokens."""
 
     def __init__(self, made: System, query: Service, access: Path, topic: str, issuer: Issuer) -> None:
         self.system = made

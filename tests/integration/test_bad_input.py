@@ -120,7 +120,7 @@ def test_bad_record(refused: Refused, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "answer"),
+    ("name", "advice"),
     [
         ("half of a surrogate pair", "got half of a surrogate pair at line 1, column 9: write both halves"),
         (
@@ -131,10 +131,10 @@ def test_bad_record(refused: Refused, name: str) -> None:
         ("an empty key", "got an empty string"),
     ],
 )
-def test_a_dead_letter_says_what_to_do(refused: Refused, name: str, answer: str) -> None:
+def test_a_dead_letter_says_what_to_do(refused: Refused, name: str, advice: str) -> None:
     """What was expected, what came, and what to do."""
     headers = headers_of(refused.dead[f"0@{refused.offsets[name]}".encode()])
-    assert answer in headers["sow.message"].decode()
+    assert advice in headers["sow.message"].decode()
 
 
 def test_good_records_around_bad_ones(refused: Refused) -> None:

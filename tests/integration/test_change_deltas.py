@@ -59,10 +59,10 @@ class Copies:
         key, value, headers = message.key(), message.value(), headers_of(message)
         assert isinstance(key, bytes)
         about = json.loads(headers["sow"])
-        location, position = message.partition() or 0, position_of(about["position"])
-        if position <= self.positions.get(location, (-1, 0)):
+        partition, position = message.partition() or 0, position_of(about["position"])
+        if position <= self.positions.get(partition, (-1, 0)):
             return
-        self.positions[location] = position
+        self.positions[partition] = position
         if value is None:
             self.taken["gone"] += 1
             assert not headers.keys() & {"sow.delta"}
@@ -92,8 +92,8 @@ class Rig:
 
     def produce(self, body: bytes, key: str) -> None:
         """Write a body byte for byte to where it belongs."""
-        location = partition_of(key, self.system.topic(self.topic).partitions)
-        self.system.produce(self.topic, body, key.encode(), location)
+        partition = partition_of(key, self.system.topic(self.topic).partitions)
+        self.system.produce(self.topic, body, key.encode(), partition)
 
     def changes(self) -> list[Message]:
         """Return the changes in order, without progress events."""
@@ -111,8 +111,8 @@ class Rig:
 def rig(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
     """A system of the test's own."""
     name = f"t{uuid.uuid4().hex[:12]}-told"
-    received = {"name": name, "key": ["/id"], "partitions": 2, "delta": True, "record_bytes_max": BYTES_MAX}
-    with system(kafka, tmp_path_factory.mktemp("received"), [received]) as made:
+    topic = {"name": name, "key": ["/id"], "partitions": 2, "delta": True, "record_bytes_max": BYTES_MAX}
+    with system(kafka, tmp_path_factory.mktemp("topic"), [topic]) as made:
         yield Rig(made)
 
 

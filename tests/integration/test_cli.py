@@ -337,9 +337,9 @@ def test_ways_to_ask(shell: Shell, up: Up) -> None:
     sums = [{"g": "a", "sum": 24}, {"g": "b", "sum": 21}]
     live = "sowline sow-and-subscribe $TOPIC"
     assert sorted(shell.lines(f"{live} -o {groups} -n 2"), key=lambda one: str(one["g"])) == sums
-    (addresses,) = shell.lines("sowline explain $TOPIC -f \"/id IN ('3', '9')\"")
+    (explanation,) = shell.lines("sowline explain $TOPIC -f \"/id IN ('3', '9')\"")
     assert [
-        addresses["access_paths"][0][name] for name in ("access_path", "index", "candidates", "matches")
+        explanation["access_paths"][0][name] for name in ("access_path", "index", "candidates", "matches")
     ] == [
         "key",
         "/id",

@@ -500,23 +500,25 @@ def test_two_workers_and_fulfillment(
             )
             assert wires[name].group()[-1]["records"] == 0
 
-        def message_to() -> dict[str, list[Json]]:
+        def messages_by_worker() -> dict[str, list[Json]]:
             return {name: messages for name, one in wires.items() if (messages := live(one))}
 
         records.write(ORDER_735)
-        assert message_to() == {
+        assert messages_by_worker() == {
             name: [records.message_to("publish", [name], ORDER_735)] for name in ("inventory", "credit")
         }
         first, second = updates
         records.merge(first)
         checked = ORDER_735 | first
-        assert message_to() == {
+        assert messages_by_worker() == {
             name: [records.message_to("oof", [name], checked, reason="match")]
             for name in ("inventory", "credit")
         }
         assert query(client, records) == [checked]
         records.merge(second)
-        assert message_to() == {"fulfillment": [records.message_to("publish", ["fulfillment"], FULFILLED)]}
+        assert messages_by_worker() == {
+            "fulfillment": [records.message_to("publish", ["fulfillment"], FULFILLED)]
+        }
         assert query(client, records, WORKERS["fulfillment"]) == [FULFILLED]
 
 
@@ -555,7 +557,7 @@ def test_an_array_is_replaced_whole(client: Wire, records: ServedTopic) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "update", "now", "told"),
+    ("before", "update", "now", "sent"),
     [
         ({"a": {"b": 1, "c": {"d": 2}}}, {"a": {"c": {"d": 3}}}, {"a": {"b": 1, "c": {"d": 3}}}, None),
         ({"a": {"b": 1}}, {"a": {"e": {"f": []}}}, {"a": {"b": 1, "e": {"f": []}}}, None),
@@ -569,14 +571,14 @@ def test_an_array_is_replaced_whole(client: Wire, records: ServedTopic) -> None:
     ids=["leaf", "new object", "object to value", "value to object", "nothing", "array", "null", "equal"],
 )
 def test_merging_within_objects(
-    client: Wire, records: ServedTopic, before: Json, update: Json, now: Json, message_to: Json | None
+    client: Wire, records: ServedTopic, before: Json, update: Json, now: Json, sent: Json | None
 ) -> None:
     """Objects are merged field by field, whatever else is in an update replaces what was there."""
     records.write({"id": 42} | before)
     client.send("delta_subscribe", topic=records.name, sub_id="s")
     assert client.heartbeat() == []
     records.merge({"id": 42} | update)
-    changed = {"id": 42} | (update if message_to is None else message_to)
+    changed = {"id": 42} | (update if sent is None else sent)
     assert live(client) == [records.message_to("publish", ["s"], changed, delta=True)]
     assert query(client, records) == [{"id": 42} | now]
 

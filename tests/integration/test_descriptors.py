@@ -86,8 +86,8 @@ def test_sessions_leave_descriptors_for_the_rest(few: Few) -> None:
     """With the limit raised there are so many sessions, all of them served; each further one is refused as busy."""
     assert few.status["descriptors"]["max"] == LIMIT
     assert few.status["sessions"] == {"max": SESSIONS_MAX, "configured": 10_000, "open": 0, "refused": 0}
-    received = [json.loads(line) for line in few.query.log.splitlines()]
-    assert [one["sessions"] for one in received if one["event"] == "fewer sessions than configured"] == [
+    entries = [json.loads(line) for line in few.query.log.splitlines()]
+    assert [one["sessions"] for one in entries if one["event"] == "fewer sessions than configured"] == [
         SESSIONS_MAX
     ]
     url, more = few.query.url.replace("http", "ws") + "/v1", 30

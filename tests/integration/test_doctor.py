@@ -1,4 +1,4 @@
-"""`sowline doctor` and `sowline top` over a real Kafka: beside services that run, and where much is wrong."""
+"""`sowline doctor` and `sowline top` over a real Kafka: next to services that run, and where much is wrong."""
 
 import uuid
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def examine(made: System, urls: Sequence[str] = ()) -> tuple[int, dict[tuple[str, str], str]]:
-    """Return the exit code of the doctor, and what it found that is not in order, by code and place."""
+    """Return the exit code of the doctor, and what it found that is not in order, by code and location."""
     where = ["--kafka", made.kafka, "--config", str(made.config), "--data-dir", str(made.directory / "sow")]
     done = CliRunner().invoke(
         main,

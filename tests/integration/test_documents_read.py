@@ -1,4 +1,4 @@
-"""Reading documents through every shelf: by conditions, by key, with what is known of them, and after a restart."""
+"""Reading documents through every API: by conditions, by key, with what is known of them, and after a restart."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ class Reviews:
         self.publisher.flush()
         self.system.wait_settled(self.query.url, self.topic)
 
-    def received(self) -> list[tuple[str, Json]]:
+    def fanout_messages(self) -> list[tuple[str, Json]]:
         """Return what the fanout has written: of each message the command, and its header."""
         headers = [json.loads(headers_of(message)["sow"]) for message in self.system.read(self.output)]
         return [(about["command"], about) for about in headers]
@@ -72,7 +72,7 @@ def bodies(client: Client, topic: str, **reading: Any) -> list[Json]:
 
 
 def test_every_api_takes_a_condition(reviews: Reviews, client: Client) -> None:
-    """Client, command line and HTTP, where it is explained as well; beside a filter both hold."""
+    """Client, command line and HTTP, where it is explained as well; next to a filter both hold."""
     reviews.write(*((f"shelf-{n}", f'{{"shelf":{n}}}') for n in range(4)))
     condition, topic = '{..,"shelf":gt(1)}', reviews.topic
     assert bodies(client, topic, condition=condition) == [{"shelf": 2}, {"shelf": 3}]
@@ -158,7 +158,7 @@ def test_intrinsics_go_along(reviews: Reviews, client: Client) -> None:
 
 
 def test_redundant_writes_are_not_sent(reviews: Reviews, client: Client) -> None:
-    """To those who don't want them; the place moves on, also where the changes are read from Kafka again."""
+    """To those who don't want them; the bookmark moves on, also where the changes are read from Kafka again."""
     reviews.write(("same-1", '{"same":1}'))
     subscription = client.subscribe(reviews.topic, filter="/same > 0", options="no_redundant")
     every = client.subscribe(reviews.topic, filter="/same > 0")
@@ -215,11 +215,11 @@ def test_a_restart_loses_nothing_of_what_is_known(reviews: Reviews) -> None:
 
 
 def test_a_fanout_tells_of_documents(reviews: Reviews) -> None:
-    """What is known beside the content, in the header; nothing of redundant writes."""
+    """What is known next to the content, in the header; nothing of redundant writes."""
     reviews.write(("fan-1", '{"fan":1}'), ("fan-1", ".."), ("other", "{}"), ("fan-1", "~"))
-    received = wait_for(
-        lambda: found if len(found := reviews.received()) == 2 else [], "the fanout to be done"
+    messages = wait_for(
+        lambda: found if len(found := reviews.fanout_messages()) == 2 else [], "the fanout to be done"
     )
-    accounts = [(command, about["intrinsics"]) for command, about in received]
+    accounts = [(command, about["intrinsics"]) for command, about in messages]
     versions = [(command, of["~version"], of["~deleted"]) for command, of in accounts]
     assert versions == [("publish", 1, False), ("oof", 3, True)]

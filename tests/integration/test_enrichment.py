@@ -192,8 +192,8 @@ def test_the_command_line_takes_the_kafka_key_from_what_preprocessing_makes(serv
     served.settle()
     assert {id: body["value"] for id, body in served.records("/region = 'shell'").items()} == {"shell-1": 6}
     assert sorted(served.written("shell-")) == sorted((id, owner_of(id)) for id in ("shell-1", "shell-2") * 2)
-    code, answer = sowline(served, "publish", b'{"id": 0.5, "region": "shell"}')
-    assert (code, answer.startswith("bad key: record 1: expected a string, an integer or a boolean")) == (
+    code, output = sowline(served, "publish", b'{"id": 0.5, "region": "shell"}')
+    assert (code, output.startswith("bad key: record 1: expected a string, an integer or a boolean")) == (
         1,
         True,
     )

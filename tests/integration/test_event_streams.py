@@ -69,7 +69,7 @@ class Stream:
         return None
 
     def until(self, last: str) -> list[tuple[str, Json]]:
-        """Return events up to and with the first of a type, without those that tell only the place."""
+        """Return events up to and with the first of a type, without those that carry only a bookmark."""
         found: list[tuple[str, Json]] = []
         while not found or found[-1][0] != last:
             event = self.event()
@@ -102,10 +102,10 @@ def test_a_stream_is_resumed_by_its_last_id(served: Served) -> None:
         assert stream.id == group[-1][1]["bookmark"]
         assert stream.until("completed")
         orders.write({"id": f"{run}0", "run": run, "n": 1})
-        [(_, received)] = stream.until("publish")
-        assert received["data"]["n"] == 1
+        [(_, publish)] = stream.until("publish")
+        assert publish["data"]["n"] == 1
         assert stream.id.count("@") == 2, "the id names all partitions"
-        assert received["bookmark"].split(":")[1] in stream.id
+        assert publish["bookmark"].split(":")[1] in stream.id
     orders.write({"id": f"{run}1", "run": run, "n": 2})
     orders.delete({"id": f"{run}2"})
     with Stream(served, "orders", last=stream.id, **about) as again:
@@ -125,8 +125,8 @@ def test_a_stream_without_changes_moves_on(served: Served) -> None:
         [(name, processed)] = stream.until("processed")
         assert stream.id == processed["bookmark"]
         served["few"].write({"id": "x"})
-        position = stream.until("progress")[-1][1]["bookmark"]
-        assert (stream.id, name) == (position, "processed")
+        bookmark = stream.until("progress")[-1][1]["bookmark"]
+        assert (stream.id, name) == (bookmark, "processed")
 
 
 def test_a_stream_ends_where_it_is_to_end(served: Served) -> None:
@@ -158,7 +158,7 @@ def test_what_can_not_be_is_refused(
 
 
 def test_an_expired_position_is_an_event_to_who_comes_back(served: Served) -> None:
-    """It makes the browser forget the place; who gives the place itself is answered 400; `reset` has a group."""
+    """The browser forgets the id; an expired bookmark in the request is answered 400; `reset` has a group."""
     gone = served["gone"]
     hasten_compaction(served.system, gone.name)
     with Stream(served, "gone", command="sow_and_subscribe") as stream:

@@ -75,7 +75,7 @@ def make(kafka: str, prefix: str, tmp_path: Path) -> Make:
 
 
 def test_records_live_as_long_as_their_topic_or_their_message_says(make: Make) -> None:
-    """A second by default; what comes with a message counts more; 0 is for ever; an update begins again."""
+    """A second by default; what comes with a message counts more; 0 is for ever; an update starts it again."""
     rig = make("1s")
     with rig.working() as worker:
         rig.publish(1, 2)
@@ -127,7 +127,7 @@ def test_an_update_that_races_keeps_the_record(make: Make) -> None:
 
 @pytest.mark.parametrize("lose", [lose_nothing, lose_store, lose_changes, lose_both])
 def test_what_expired_without_a_worker_goes_at_the_start(make: Make, lose: Callable[[Rig], None]) -> None:
-    """On every recovery source of recovery the due times are there."""
+    """The due times are there after a recovery from each source."""
     rig = make("enabled")
     rig.publish(1, 2, expiration=1.5)
     rig.publish(3, 4, expiration=600)

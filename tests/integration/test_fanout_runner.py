@@ -76,7 +76,7 @@ class Fanout:
 
 
 def output_of(message: Message, topic: str) -> Output:
-    """Read a message, which names its record and its place as frames do."""
+    """Read a message, which names its record and its position as frames do."""
     about = json.loads(headers_of(message)["sow"])
     ((partition, position),) = positions_of(about["bookmark"]).items()
     ((same, after),) = positions_of(about["after"]).items()
@@ -111,14 +111,14 @@ def fanout(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fan
 
 
 @pytest.fixture
-def fanout_rig(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fanout]:
+def delta_fanout(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fanout]:
     """A system whose fanouts write deltas: one with all that happens, one with some fields only."""
     name = f"t{uuid.uuid4().hex[:12]}-told"
     topics = [{"name": name, "key": ["/id"], "partitions": PARTITIONS}]
     every: dict[str, Any] = {"name": f"{name}-every", "topic": name, "filter": FILTER, "delta": True}
     some = {"name": f"{name}-some", "options": "oof,no_empties,timestamp,select=[-/more/text,-/qty]"}
     fanouts = [every | {"options": "oof"}, every | some]
-    with system(kafka, tmp_path_factory.mktemp("fanout_rig"), topics, fanouts) as made:
+    with system(kafka, tmp_path_factory.mktemp("delta_fanout"), topics, fanouts) as made:
         yield Fanout(made)
 
 
@@ -209,8 +209,8 @@ def test_load_that_was_cut_short(fanout: Fanout) -> None:
     fanout.fanout.start().wait_ready()
     wait_for(lambda: fanout.count() == before + 3, "the load to be done")
     late = [json.loads(headers_of(message)["sow"]) for message in fanout.system.read(fanout.output)]
-    fanout_rig = {(about["command"], about.get("reason")) for about in late if "bookmark" in about}
-    assert fanout_rig == {("oof", "match"), ("oof", "deleted"), ("sow", None)}
+    kinds = {(about["command"], about.get("reason")) for about in late if "bookmark" in about}
+    assert kinds == {("oof", "match"), ("oof", "deleted"), ("sow", None)}
 
 
 def test_load_over_records_that_left_no_trace(fanout: Fanout) -> None:
@@ -309,15 +309,15 @@ def messages_of(fanout: Fanout, number: int) -> list[tuple[str, Body, dict[str, 
     return found
 
 
-def test_deltas(fanout_rig: Fanout) -> None:
+def test_deltas(delta_fanout: Fanout) -> None:
     """What was there is written whole; what readers hold is told as the key and what has changed."""
     inner = {"level": 1, "text": "a"}
-    fanout_rig.system.write(fanout_rig.topic, {"id": 1, "region": "north", "more": inner})
-    fanout_rig.system.wait_settled(fanout_rig.query.url, fanout_rig.topic)
-    fanout_rig.fanout.start().wait_ready()
-    wait_for(lambda: fanout_rig.count() == 1, "the SOW to be written")
-    fanout_rig.system.write(
-        fanout_rig.topic,
+    delta_fanout.system.write(delta_fanout.topic, {"id": 1, "region": "north", "more": inner})
+    delta_fanout.system.wait_settled(delta_fanout.query.url, delta_fanout.topic)
+    delta_fanout.fanout.start().wait_ready()
+    wait_for(lambda: delta_fanout.count() == 1, "the SOW to be written")
+    delta_fanout.system.write(
+        delta_fanout.topic,
         {"id": 1, "region": "north", "more": inner, "qty": 5},
         {"id": 1, "region": "north", "more": {"text": "a"}, "qty": 5},
         {"id": 1, "region": "north", "more": {"text": "b"}, "qty": 5},
@@ -327,15 +327,15 @@ def test_deltas(fanout_rig: Fanout) -> None:
         {"id": 1, "region": "north", "qty": 8},
         {"id": 1, "region": "north"},
     )
-    publisher = fanout_rig.system.publisher()
-    publisher.sow_delete(fanout_rig.topic, data={"id": 1})
+    publisher = delta_fanout.system.publisher()
+    publisher.sow_delete(delta_fanout.topic, data={"id": 1})
     long = "x" * REMOVED_BYTES_MAX
     for more in ({}, {long: 1}, {}):
-        publisher.publish(fanout_rig.topic, {"id": 1, "region": "north"} | more)
+        publisher.publish(delta_fanout.topic, {"id": 1, "region": "north"} | more)
     publisher.flush()
-    wait_for(lambda: fanout_rig.count() == 12, "the changes to be written")
+    wait_for(lambda: delta_fanout.count() == 12, "the changes to be written")
     is_delta = {"delta": True}
-    assert messages_of(fanout_rig, 0) == [
+    assert messages_of(delta_fanout, 0) == [
         ("sow", {"id": 1, "region": "north", "more": inner}, {}),
         ("publish", {"id": 1, "qty": 5}, is_delta),
         ("publish", {"id": 1}, is_delta | {"removed": ["/more/level"]}),
@@ -349,8 +349,8 @@ def test_deltas(fanout_rig: Fanout) -> None:
         ("publish", {"id": 1, long: 1}, is_delta),
         ("publish", {"id": 1, "region": "north"}, {}),
     ]
-    wait_for(lambda: len(messages_of(fanout_rig, 1)) == 8, "the other fanout to be done")
-    assert messages_of(fanout_rig, 1) == [
+    wait_for(lambda: len(messages_of(delta_fanout, 1)) == 8, "the other fanout to be done")
+    assert messages_of(delta_fanout, 1) == [
         ("sow", {"id": 1, "region": "north", "more": {"level": 1}}, {}),
         ("publish", {"id": 1}, is_delta | {"removed": ["/more"]}),
         ("oof", {"id": 1, "region": "south"}, {"reason": "match"}),
@@ -362,29 +362,29 @@ def test_deltas(fanout_rig: Fanout) -> None:
     ]
 
 
-def test_killed_fanout_with_deltas(fanout_rig: Fanout) -> None:
+def test_killed_fanout_with_deltas(delta_fanout: Fanout) -> None:
     """A plain consumer that follows the rules ends with the records, however often the fanout was killed."""
     seed = new_seed()
     dice = random.Random(seed)
-    with Publishers(fanout_rig.system, fanout_rig.topic, seed, count=2) as publishers:
+    with Publishers(delta_fanout.system, delta_fanout.topic, seed, count=2) as publishers:
         wait_for(lambda: publishers.written > 200, "records to be there")
-        fanout_rig.fanout.start().wait_ready()
+        delta_fanout.fanout.start().wait_ready()
         for _ in range(KILLS):
             bare = ({"id": dice.randrange(KEYS), "region": "north", "qty": n} for n in range(KEYS))
-            fanout_rig.system.write(fanout_rig.topic, *bare)
-            goal = fanout_rig.count() + dice.randrange(50, 300)
-            wait_for(lambda goal=goal: fanout_rig.count() >= goal, "the fanout to move on")
-            fanout_rig.fanout.kill()
-            fanout_rig.fanout.start()
-        goal = fanout_rig.count() + 1
-        wait_for(lambda: fanout_rig.count() >= goal, "the fanout to move on")
-    marks = write_marks(fanout_rig.system, fanout_rig.query.url, fanout_rig.topic)
+            delta_fanout.system.write(delta_fanout.topic, *bare)
+            goal = delta_fanout.count() + dice.randrange(50, 300)
+            wait_for(lambda goal=goal: delta_fanout.count() >= goal, "the fanout to move on")
+            delta_fanout.fanout.kill()
+            delta_fanout.fanout.start()
+        goal = delta_fanout.count() + 1
+        wait_for(lambda: delta_fanout.count() >= goal, "the fanout to move on")
+    marks = write_marks(delta_fanout.system, delta_fanout.query.url, delta_fanout.topic)
     wait_for(
-        lambda: all(copy_of(fanout_rig, number).positions == marks for number in (0, 1)),
+        lambda: all(copy_of(delta_fanout, number).positions == marks for number in (0, 1)),
         "the fanouts to be done",
     )
-    every, some = copy_of(fanout_rig, 0), copy_of(fanout_rig, 1)
-    held = model_of(fanout_rig.system, fanout_rig.topic).sow(FILTER)
+    every, some = copy_of(delta_fanout, 0), copy_of(delta_fanout, 1)
+    held = model_of(delta_fanout.system, delta_fanout.topic).sow(FILTER)
     assert every.records == held
     assert some.records == {key: selected(body) for key, body in held.items()}
     assert all(every.kinds.values()), every.kinds
@@ -392,40 +392,40 @@ def test_killed_fanout_with_deltas(fanout_rig: Fanout) -> None:
     assert some.kinds["empty"] == 0
 
 
-def test_switched_deltas(fanout_rig: Fanout) -> None:
+def test_switched_deltas(delta_fanout: Fanout) -> None:
     """Deltas may come and go, for readers hold the same records; with another filter they would not."""
-    fanout_rig.system.write(fanout_rig.topic, {"id": 1, "region": "north"})
-    fanout_rig.system.wait_settled(fanout_rig.query.url, fanout_rig.topic)
-    text = fanout_rig.system.config.read_text()
+    delta_fanout.system.write(delta_fanout.topic, {"id": 1, "region": "north"})
+    delta_fanout.system.wait_settled(delta_fanout.query.url, delta_fanout.topic)
+    text = delta_fanout.system.config.read_text()
     for number, switch in enumerate(("false", "true")):
-        fanout_rig.system.config.write_text(text.replace("delta: true", f"delta: {switch}", 1))
-        fanout_rig.fanout.start().wait_ready()
-        wait_for(lambda: copy_of(fanout_rig, 0).kinds["sow"], "the load to be done")
-        fanout_rig.system.write(
-            fanout_rig.topic, *({"id": 1, "region": "north", "qty": 2 * number + n} for n in range(2))
+        delta_fanout.system.config.write_text(text.replace("delta: true", f"delta: {switch}", 1))
+        delta_fanout.fanout.start().wait_ready()
+        wait_for(lambda: copy_of(delta_fanout, 0).kinds["sow"], "the load to be done")
+        delta_fanout.system.write(
+            delta_fanout.topic, *({"id": 1, "region": "north", "qty": 2 * number + n} for n in range(2))
         )
         wait_for(
-            lambda most=2 * number + 1: copy_of(fanout_rig, 0).kinds["publish"] > most,
+            lambda most=2 * number + 1: copy_of(delta_fanout, 0).kinds["publish"] > most,
             "the changes to be written",
         )
-        fanout_rig.fanout.stop()
-    fanout_rig.system.config.write_text(text.replace("north", "south"))
-    fanout_rig.fanout.start()
-    wait_for(lambda: "written with another filter" in fanout_rig.fanout.log, "the fanout to stop")
-    assert http_status(f"{fanout_rig.fanout.url}/readyz") == 503
-    copy = copy_of(fanout_rig, 0)
-    assert copy.records == model_of(fanout_rig.system, fanout_rig.topic).sow(FILTER)
+        delta_fanout.fanout.stop()
+    delta_fanout.system.config.write_text(text.replace("north", "south"))
+    delta_fanout.fanout.start()
+    wait_for(lambda: "written with another filter" in delta_fanout.fanout.log, "the fanout to stop")
+    assert http_status(f"{delta_fanout.fanout.url}/readyz") == 503
+    copy = copy_of(delta_fanout, 0)
+    assert copy.records == model_of(delta_fanout.system, delta_fanout.topic).sow(FILTER)
     assert copy.kinds["delta"] == 2
 
 
-def test_deltas_are_never_compacted(fanout_rig: Fanout) -> None:
+def test_deltas_are_never_compacted(delta_fanout: Fanout) -> None:
     """The last delta of a record is not the record: where they are written, everything is kept."""
-    admin = AdminClient({"bootstrap.servers": fanout_rig.system.kafka})
+    admin = AdminClient({"bootstrap.servers": delta_fanout.system.kafka})
     compact = [ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)]
-    change = ConfigResource(ResourceType.TOPIC, fanout_rig.output, incremental_configs=compact)
+    change = ConfigResource(ResourceType.TOPIC, delta_fanout.output, incremental_configs=compact)
     admin.incremental_alter_configs([change])[change].result()
-    fanout_rig.fanout.start().wait_ready()
-    topic = ConfigResource(ResourceType.TOPIC, fanout_rig.output)
+    delta_fanout.fanout.start().wait_ready()
+    topic = ConfigResource(ResourceType.TOPIC, delta_fanout.output)
     settings = admin.describe_configs([topic])[topic].result()
     assert settings["cleanup.policy"].value == "delete"
     assert {settings[name].value for name in ("retention.ms", "retention.bytes")} == {"-1"}

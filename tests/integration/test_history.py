@@ -99,7 +99,7 @@ def between() -> datetime:
 
 
 def answer(client: Wire, topic: ServedTopic, query: Json, at: datetime | str | None = None) -> list[Json]:
-    """Return the records that a query finds, at a time or a place, and the counts that come with them."""
+    """Return the records that a query finds, at a time or a bookmark, and the counts that come with them."""
     bookmark = {} if at is None else {"bookmark": at if isinstance(at, str) else format_time(at)}
     client.send("sow", topic=topic.name, batch_size=100, ack_type="stats", **query, **bookmark)
     messages = client.group()
@@ -147,7 +147,7 @@ def test_what_is_found_at_a_position_is_what_was_found_there(
 
 
 def test_a_position_needs_no_history_but_the_changes_since(client: Wire, served: Served) -> None:
-    """Without a history the changes that are kept for subscribers tell it; a place that is gone has expired."""
+    """Without a history the changes that are kept for subscribers tell it; a bookmark that is gone has expired."""
     plain = served["plain"]
     plain.write({"id": "place", "n": 1})
     client.send("sow", topic=plain.name)
@@ -163,7 +163,7 @@ def test_a_position_needs_no_history_but_the_changes_since(client: Wire, served:
 def test_what_is_found_at_a_time_is_what_was_found_then(
     client: Wire, served: Served, moments: list[Moment]
 ) -> None:
-    """Records with their bodies and places, filters, orders, pages, groups, counts and hashes."""
+    """Records with their bodies and bookmarks, filters, orders, pages, groups, counts and hashes."""
     assert_as_it_was(client, served["sales"], moments)
     assert (
         answer(client, served["sales"], QUERIES[0], datetime.now(UTC) + timedelta(days=1))

@@ -107,10 +107,10 @@ def test_select_over_http(served: Served) -> None:
 def test_explain_over_http(served: Served) -> None:
     """The access path of a query, and what it would find there, without a record."""
     status, answer, _ = ask(f"{served.url}/v1/topics/{served.topic}/explain", b'{"filter": "/id > 6"}')
-    message: Json = json.loads(answer)
-    (access_path,) = message["access_paths"]
+    explanation: Json = json.loads(answer)
+    (access_path,) = explanation["access_paths"]
     assert status == 200
-    assert message["bookmark"].startswith(served.topic.replace("/", ".") + ":0@")
+    assert explanation["bookmark"].startswith(served.topic.replace("/", ".") + ":0@")
     assert [
         access_path[name] for name in ("topic", "access_path", "index", "records", "candidates", "matches")
     ] == [
@@ -210,8 +210,8 @@ def test_metrics(served: Served) -> None:
     assert time.time() - 3600 < newest < time.time() + 60
     assert 1 <= materializer.metric("sowline_append_to_emit_seconds_count") <= 10
     assert materializer.metric("sowline_append_to_emit_seconds_sum") < 600
-    received = query.metric("sowline_append_to_delivery_seconds_count")
-    assert (received > 0) == (query.metric("sowline_replica_changes_total") > 0)
+    deliveries = query.metric("sowline_append_to_delivery_seconds_count")
+    assert (deliveries > 0) == (query.metric("sowline_replica_changes_total") > 0)
     for service in (materializer, query, fanout):
         for _ in range(3):
             assert "# HELP sowline_" in http_text(f"{service.url}/metrics")

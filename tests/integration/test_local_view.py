@@ -81,7 +81,7 @@ class Follower:
 
     def __init__(self) -> None:
         self.records: dict[str, Any] = {}
-        self.received: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
         self.callbacks: dict[str, Any] = {
             "on_insert": self._insert,
             "on_update": self._update,
@@ -91,16 +91,16 @@ class Follower:
     def _insert(self, key: str, record: Any) -> None:
         assert key not in self.records
         self.records[key] = record
-        self.received.append(("insert", record.get("id", record)))
+        self.calls.append(("insert", record.get("id", record)))
 
     def _update(self, key: str, record: Any, before: Any) -> None:
         assert self.records[key] == before != record
         self.records[key] = record
-        self.received.append(("update", before, record))
+        self.calls.append(("update", before, record))
 
     def _remove(self, key: str, record: Any, reason: str) -> None:
         assert self.records.pop(key) == record
-        self.received.append(("remove", record, reason))
+        self.calls.append(("remove", record, reason))
 
 
 def ids(view: RecordView) -> list[Any]:
@@ -140,18 +140,18 @@ def test_a_view_follows_what_is_published(served: Served) -> None:
             view.wait_for(lambda view: ids(view) == [2], SECONDS_MAX)
             assert follower.records == view
             assert view.saved().bookmark.startswith(f"{topic}:0@")
-        assert follower.received[:1] == [("insert", 1)]
+        assert follower.calls[:1] == [("insert", 1)]
         changed = {"id": 1, "qty": 10, "text": "é", "n": 12345678901234567890}
-        assert ("update", {"id": 1, "qty": 10}, changed) in follower.received
-        assert follower.received.count(("remove", changed, "deleted")) == 1
-        assert ("remove", {"id": 3, "qty": 20.5}, "match") in follower.received
+        assert ("update", {"id": 1, "qty": 10}, changed) in follower.calls
+        assert follower.calls.count(("remove", changed, "deleted")) == 1
+        assert ("remove", {"id": 3, "qty": 20.5}, "match") in follower.calls
         assert ids(view) == [2]
         with pytest.raises(SowlineError, match="closed"):
             view.wait_for(lambda view: not view)
 
 
 def test_the_example_of_the_page(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
-    """Anyone who copies it sees the record."""
+    """Who copies it sees the record."""
     found = re.search(
         r"^## A local view$.*?^```python\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE
     )
@@ -237,7 +237,7 @@ def test_a_saved_copy_is_gone_on_from(served: Served) -> None:
             again.wait_for(lambda again: ids(again) == [0, 1, 2, 3, 5, 6, 7, 8, 9, 10], SECONDS_MAX)
             again.wait_for(lambda again: again.saved().bookmark != saved.bookmark, SECONDS_MAX)
             wait_until_equal(again, found(client, topic, {}))
-            assert sorted(received[0] for received in follower.received) == ["insert", "remove", "update"]
+            assert sorted(call[0] for call in follower.calls) == ["insert", "remove", "update"]
 
 
 def test_views_of_one_client_share_messages(served: Served) -> None:
@@ -268,7 +268,7 @@ def test_a_view_is_replaced(served: Served) -> None:
         assert ids(view) == [0, 3, 6]
         view.replace(filter="/b = 1 OR /id = 3")
         assert ids(view) == [1, 3, 4, 7]
-        assert sorted(received[0] for received in follower.received) == ["insert"] * 6 + ["remove"] * 2
+        assert sorted(call[0] for call in follower.calls) == ["insert"] * 6 + ["remove"] * 2
         with pytest.raises(SowlineError) as error:
             view.replace(filter="/b =")
         assert error.value.reason == "bad filter"
@@ -382,12 +382,12 @@ def test_callbacks_may_use_the_client(served: Served) -> None:
 
 
 def test_closing_the_client_ends_its_views(served: Served) -> None:
-    """Also one that is during a callback, and those who wait for one."""
-    during, go_on = threading.Event(), threading.Event()
+    """Also one that is in the middle of a callback, and those who wait for one."""
+    entered, go_on = threading.Event(), threading.Event()
     failed: list[BaseException | None] = []
 
     def hold(*_: object) -> None:
-        during.set()
+        entered.set()
         go_on.wait(SECONDS_MAX)
 
     client = Client(served.url)
@@ -405,7 +405,7 @@ def test_closing_the_client_ends_its_views(served: Served) -> None:
     waiting = threading.Thread(target=wait)
     waiting.start()
     served.system.write(served.names["callbacks"], {"id": 77})
-    assert during.wait(SECONDS_MAX)
+    assert entered.wait(SECONDS_MAX)
     client.close()
     waiting.join(SECONDS_MAX)
     go_on.set()

@@ -83,7 +83,7 @@ def running(rig: Rig) -> Iterator[Materializer]:
 def positions(materializer: Materializer) -> dict[int, int]:
     """Return the offset of the last record that was applied, by partition."""
     now = {} if materializer._worker is None else materializer._statistics().positions
-    return {location[1]: Position.parse(at).offset for location, at in now.items()}
+    return {topic_partition[1]: Position.parse(at).offset for topic_partition, at in now.items()}
 
 
 def settle(rig: Rig, materializer: Materializer, count: int) -> None:

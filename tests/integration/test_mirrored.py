@@ -39,10 +39,10 @@ def write_misplaced(rig: Rig, start: int) -> None:
 
 def write_origin(rig: Rig, origin: str, id: int) -> None:
     """Write a record to the partition that it belongs in, with an origin in another partition."""
-    location = partition_of(str(id), PARTITIONS)
+    partition = partition_of(str(id), PARTITIONS)
     producer = exact_producer(rig.settings.kafka_client)
-    header = ("sow.origin", origin.format(1 - location).encode())
-    producer.produce(rig.topic.log, orjson.dumps({"id": id}), None, location, headers=[header])
+    header = ("sow.origin", origin.format(1 - partition).encode())
+    producer.produce(rig.topic.log, orjson.dumps({"id": id}), None, partition, headers=[header])
     assert producer.flush(SECONDS_MAX) == 0
 
 

@@ -275,8 +275,8 @@ def test_updated_and_out_in_one_interval(
 def test_what_an_earlier_interval_sent_is_received(client: Wire, open_records: ServedTopic) -> None:
     """An interval begins with what the one before it has told, be it of an update or of a new record."""
     open_records.merge({"id": 1, "qty": 2}, {"id": 2, "status": "open"})
-    message_to = [OPEN_RECORD | {"qty": 2}, {"id": 2, "status": "open"}]
-    assert interval(client) == [open_records.message_to("publish", ["s"], record) for record in message_to]
+    bodies = [OPEN_RECORD | {"qty": 2}, {"id": 2, "status": "open"}]
+    assert interval(client) == [open_records.message_to("publish", ["s"], record) for record in bodies]
     open_records.merge(
         {"id": 1, "qty": 3},
         {"id": 2, "qty": 4},
@@ -284,7 +284,7 @@ def test_what_an_earlier_interval_sent_is_received(client: Wire, open_records: S
         {"id": 2, "status": "closed"},
     )
     assert interval(client) == [
-        open_records.message_to("oof", ["s"], record, reason="match") for record in message_to
+        open_records.message_to("oof", ["s"], record, reason="match") for record in bodies
     ]
 
 
@@ -405,7 +405,7 @@ def test_the_time_of_the_first(client: Wire, other: Wire, records: ServedTopic) 
 
 
 def test_the_positions_of_an_interval(client: Wire, other: Wire, served: Served) -> None:
-    """All messages but the last carry the place before the interval, the last one the place after it, of the whole.
+    """All messages but the last carry the bookmark before the interval, the last one that after the whole interval.
 
     Who comes back from within an interval is told all of it again; who comes back from its end, nothing of it.
     """
@@ -508,7 +508,7 @@ def apply(view: dict[str, Json], message: Json) -> None:
 def test_from_interval_to_interval(
     client: Wire, other: Wire, records: ServedTopic, command: str, options: str
 ) -> None:
-    """Each leads to what one who is told everything holds at its place; an `oof` has what was told last."""
+    """Each leads to what one who is told everything holds at its position; an `oof` has what was told last."""
     dice = random.Random(new_seed())
     about: Json = {"topic": records.name, "sub_id": "s", "filter": "/status='open'"}
     other.send("subscribe", options="oof", **about)

@@ -87,10 +87,7 @@ def test_three_recovery_sources_print_one_dump(rig: Operated, capfd: pytest.Capt
     """The local store, beside the worker that has it open, the changes, and the log: the same lines."""
     with rig.working() as worker:
         rig.settle(worker)
-        dumps = {
-            access_path: rig.run(capfd, "dump", "--from", access_path)
-            for access_path in ("store", "changes", "log")
-        }
+        dumps = {source: rig.run(capfd, "dump", "--from", source) for source in ("store", "changes", "log")}
         assert dumps["store"] == dumps["changes"] == dumps["log"]
         code, text = dumps["store"]
         assert code == 0

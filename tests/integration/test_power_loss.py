@@ -118,7 +118,9 @@ def is_level(rig: Rig, materializer: Materializer) -> bool:
     worker = materializer._worker
     positions = {} if worker is None else worker.statistics().positions
     ends = rig.cluster.ends(rig.topic.log, range(PARTITIONS))
-    found = {location[1]: Position.parse(text).offset + 1 for location, text in positions.items()}
+    found = {
+        topic_partition[1]: Position.parse(text).offset + 1 for topic_partition, text in positions.items()
+    }
     return found == ends
 
 

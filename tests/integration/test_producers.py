@@ -158,13 +158,13 @@ def read_live(client: Wire, served: Served, name: str, count: int) -> dict[str, 
 
 def changes_received(served: Served, name: str) -> History:
     """Return what the changes topic says of each record."""
-    received: History = {}
+    deliveries: History = {}
     for event in read_changes(served.system, name)[0]:
         command, body = ("publish", event.body) if event.body is not None else ("oof", event.previous)
         assert body is not None
         step = Delivered(command, body, event.about.get("correlation"))
-        received.setdefault(str(body["id"]), []).append(step)
-    return received
+        deliveries.setdefault(str(body["id"]), []).append(step)
+    return deliveries
 
 
 @pytest.mark.parametrize(

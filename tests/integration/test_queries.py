@@ -37,7 +37,7 @@ ORDERS: list[Json] = [
     for number in range(12)
 ]
 MIXED: list[Any] = [10, 2, "b", "a", None, "10", 1.5, True]
-"""The field `v` of the record whose id is the place in the list."""
+"""The field `v` of the record whose id is the index in the list."""
 
 
 class Served:
@@ -369,7 +369,7 @@ def explained_over_http(service: Service, topic: str, fields: Json) -> list[Json
 
 
 def test_explain_of_several_topics(client: Wire, served: Served) -> None:
-    """Each topic has a access path of its own."""
+    """Each topic has an access path of its own."""
     pattern = f"^{served.names['orders'].removesuffix('orders')}(orders|mixed)"
     client.send("explain", topic=pattern, filter="/region = 'north' AND /kind = 'a'")
     access_paths = {

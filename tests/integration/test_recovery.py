@@ -1,4 +1,4 @@
-"""The recovery sources on a real Kafka: whatever was lost, a partition ends in the one state of its log."""
+"""The sources of recovery on a real Kafka: whatever was lost, a partition ends in the one state of its log."""
 
 import shutil
 import threading
@@ -289,7 +289,7 @@ def test_all_recovery_sources_lead_to_one_state(worked: Rig, lose: Callable[[Rig
 
 
 def test_damage_is_met_again_and_again(worked: Rig) -> None:
-    """A partition recovers from what happens to it each time again."""
+    """A partition recovers from each damage, also from one that follows another."""
     for lose in (flip_a_byte, lose_store, truncate_manifest):
         lose(worked)
         worked.work()

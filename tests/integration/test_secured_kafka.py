@@ -86,7 +86,7 @@ def test_every_connection_needs_credentials(served: Served) -> None:
 def test_no_secret_comes_out(served: Served) -> None:
     """Neither in a log, nor in an answer, a metric or a command's complaint."""
     pages = [http_text(f"{served.query.url}{path}") for path in ("/metrics", "/v1/topics", "/readyz")]
-    answer = [served.worker.log, served.query.log, *pages]
+    texts = [served.worker.log, served.query.log, *pages]
     for broken in ('{"sasl.password": "%s"', "sasl.password=%s,no option"):
         done = subprocess.run(
             [sys.executable, "-m", "materializer"],
@@ -97,5 +97,5 @@ def test_no_secret_comes_out(served: Served) -> None:
         )
         assert done.returncode == 1
         assert "SOWLINE_KAFKA_OPTIONS" in done.stdout + done.stderr
-        answer.append(done.stdout + done.stderr)
-    assert not any(PASSWORD in text for text in answer)
+        texts.append(done.stdout + done.stderr)
+    assert not any(PASSWORD in text for text in texts)

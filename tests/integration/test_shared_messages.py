@@ -341,8 +341,8 @@ def views(messages: list[Json], options: str) -> list[Json]:
         if select is not None:
             view = json.loads(select.apply(json.dumps(view).encode()))
         if "delta" in message:
-            message_to, view = view, copy.deepcopy(held[message["sow_key"]])
-            merge_into(view, message_to)
+            delta, view = view, copy.deepcopy(held[message["sow_key"]])
+            merge_into(view, delta)
             for path in message.get("removed", ()):
                 take_out(view, path.split("/")[1:])
         held[message["sow_key"]] = view
@@ -387,9 +387,7 @@ def test_sharing_keeps_nothing_from_anybody(records: ServedTopic, served: Served
     commands = [some_command(dice) for _ in range(300)]
     single, shared = sent_alone_and_together(served, records, asked, commands)
     assert len({event(message) for message in shared}) == len(shared)
-    assert {event(message) for message in shared} == {
-        event(one) for message_to in single.values() for one in message_to
-    }
+    assert {event(message) for message in shared} == {event(one) for sent in single.values() for one in sent}
     for sub_id, messages in single.items():
         own = [message for message in shared if sub_id in message["sids"]]
         options = asked[sub_id]["options"]

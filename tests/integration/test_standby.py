@@ -1,4 +1,4 @@
-"""Workers with warm copies on a real Kafka: partitions move again and again, and nobody who reads can tell."""
+"""Workers with warm copies on a real Kafka: partitions move again and again, and no reader notices."""
 
 import asyncio
 import uuid
@@ -105,7 +105,7 @@ def watched(workers: Workers) -> Iterator[Life]:
 
 def load_counts(worker: Service) -> list[int]:
     """Return how often a worker has loaded, by what it says of that."""
-    return [worker.log.count(answer) for answer in LOADED]
+    return [worker.log.count(event) for event in LOADED]
 
 
 def test_rolling_restart(workers: Workers) -> None:

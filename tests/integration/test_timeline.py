@@ -67,8 +67,8 @@ def test_every_api_returns_the_same(served: Served, writer: Client, client: Wire
         writer.delta(topic, KEY, delta, tags=["import"])
         writer.delta(topic, "other", delta)
     writer.delta(topic, KEY, '{..,"n":3}', wait=True)
-    received = writer.timeline(topic, KEY)
-    writes = received["writes"]
+    timeline = writer.timeline(topic, KEY)
+    writes = timeline["writes"]
     assert [write["outcome"] for write in writes] == ["applied"] * 3 + ["condition_false"] + ["applied"] * 2
     assert [write["data"] for write in writes] == [{"n": 3}, {}, None, {"n": 2}, {"n": 2}, {"n": 1}]
     assert [write["tags"] for write in writes] == [[]] + [["import"]] * 5
@@ -83,7 +83,7 @@ def test_every_api_returns_the_same(served: Served, writer: Client, client: Wire
     client.send("timeline", topic=topic, key=KEY, batch_size=5)
     _, *batches, end = client.group()
     assert [write for batch in batches for write in batch["writes"]] == writes
-    assert (end["records"], end["bookmark"]) == (6, received["bookmark"])
+    assert (end["records"], end["bookmark"]) == (6, timeline["bookmark"])
 
 
 def test_pages_of_it_are_all_of_it(served: Served, writer: Client) -> None:

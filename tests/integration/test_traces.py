@@ -189,7 +189,7 @@ async def test_a_publish_and_its_delivery_are_one_trace(traced: Traced, mine: Tr
     output = traced.system.topics.fanouts[0].output
     wait_for(lambda: len(traced.system.read(output)) == 4, "the fanout to write all")
     carried = [headers_of(message).get("traceparent", b"") for message in traced.system.read(output)]
-    assert [position.decode()[3:52] for position in carried[1:]] == [
+    assert [parent.decode()[3:52] for parent in carried[1:]] == [
         f"{trace}-{spans['fanout'].id}",
         f"{TRACE}-{posted['fanout'].id}",
         f"{TRACE}-{PARENT}",

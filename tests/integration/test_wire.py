@@ -14,11 +14,11 @@ from tests.integration.wire import Json, Wire, wire
 
 RING = 50
 BACKLOG_BYTES = 64 * 1024
-POSITIONS = ("orders", "slow", "ring", "expired")
+TOPICS = ("orders", "slow", "ring", "expired")
 
 
 class Served:
-    """A system with small limits, and a connection that asked for a place beyond the log's end long ago."""
+    """A system with small limits, and a connection that asked for a position beyond the log's end long ago."""
 
     def __init__(self, made: System, names: dict[str, str], query: Service, behind: Wire) -> None:
         self.system = made
@@ -37,7 +37,7 @@ class Served:
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """One materializer and one query service for all tests here."""
     prefix = f"t{uuid.uuid4().hex[:12]}"
-    names = {name: f"{prefix}-{name}" for name in POSITIONS}
+    names = {name: f"{prefix}-{name}" for name in TOPICS}
     topics = [{"name": name, "key": ["/id"], "partitions": 2} for name in names.values()]
     with system(kafka, tmp_path_factory.mktemp("wire"), topics) as made, ExitStack() as stack:
         materializer = made.service("materializer").start()

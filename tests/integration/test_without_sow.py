@@ -30,7 +30,7 @@ class Stream(Rig):
             for number in numbers:
                 publisher.publish(self.name, {"id": number % 2, "n": number})
 
-    def received(self) -> list[bytes]:
+    def bodies(self) -> list[bytes]:
         """Return the bodies of all changes, sorted."""
         events = [event for partition in range(PARTITIONS) for event in self.changes(partition)]
         return sorted(event.body or b"" for event in events if isinstance(event, Change))
@@ -52,7 +52,7 @@ def test_messages_are_sent_once(kafka: str, prefix: str, tmp_path: Path, lose: C
     lose(rig)
     rig.publish(*range(20, 30))
     rig.work()
-    assert rig.received() == sorted(b'{"id":%d,"n":%d}' % (n % 2, n) for n in range(30))
+    assert rig.bodies() == sorted(b'{"id":%d,"n":%d}' % (n % 2, n) for n in range(30))
     for partition in range(PARTITIONS):
         records, checkpoint = rig.state(partition)
         assert (records, checkpoint.records) == ({}, 0)

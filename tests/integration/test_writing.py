@@ -158,7 +158,7 @@ def test_post(served: Served, client: Wire) -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "reasons", "reported"),
+    ("id", "reasons", "sentence"),
     [
         (10**30, {"bad key"}, "got a number beyond 64 bits (about 1e+30): write it as a string"),
         ("\ud800", {"not json", "bad request"}, "got half of a surrogate pair at line 1, column"),
@@ -166,14 +166,14 @@ def test_post(served: Served, client: Wire) -> None:
     ],
 )
 def test_what_no_key_can_be_is_refused_with_a_true_sentence(
-    served: Served, client: Wire, id: Any, reasons: set[str], reported: str
+    served: Served, client: Wire, id: Any, reasons: set[str], sentence: str
 ) -> None:
     """Over both APIs: what was expected, what came, what to do."""
     over_http = post(served, "orders", "publish", json.dumps({"id": id}).encode())
     over_websocket = client.fail("publish", topic=served["orders"].name, data={"id": id})
     assert {over_http["reason"], over_websocket["reason"]} == reasons
-    assert reported in over_http["message"]
-    assert reported in over_websocket["message"]
+    assert sentence in over_http["message"]
+    assert sentence in over_websocket["message"]
 
 
 def test_a_number_is_a_repeat_the_second_time(served: Served) -> None:

@@ -208,7 +208,7 @@ class DocumentModel(PartitionModel):
         )
 
     def _change_id(self, record: LogRecord, headers: dict[str, str]) -> bytes:
-        """The id that the writer gives, as a UUID or as any text, or else the place of the first writing."""
+        """The id that the writer gives, as a UUID or as any text, or else the position of the first writing."""
         if "sow.change_id" in headers:
             try:
                 return UUID(headers["sow.change_id"]).bytes

@@ -1,6 +1,6 @@
 """The filter language once more, slow and obviously right: a direct walk of the tree.
 
-Every pair of array elements is tried, every text is searched by way of RE2, and the functions are written again
+Every pair of array elements is tried, every text is searched by way of RE2, and the functions are written afresh
 in another way wherever there is one.
 """
 
@@ -381,7 +381,7 @@ def trimmed(text: str, characters: str = " ", left: bool = True, right: bool = T
 
 
 def found_at(text: str, wanted: str) -> int:
-    """INSTR, trying each place."""
+    """INSTR, trying each index."""
     return next((index + 1 for index in range(len(text)) if text[index:].startswith(wanted)), 0)
 
 

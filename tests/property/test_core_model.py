@@ -332,19 +332,19 @@ class CoreAgainstModel(RuleBasedStateMachine):
         for event in own[start : start + count]:
             changes.append(event)
 
-    @rule(slot=numbers, access_path=st.sampled_from(["lost", "damaged", "changes", "both"]))
-    def lose(self, slot: int, access_path: str) -> None:
+    @rule(slot=numbers, loss=st.sampled_from(["lost", "damaged", "changes", "both"]))
+    def lose(self, slot: int, loss: str) -> None:
         """Lose the local state, find it damaged, or lose the changes topic, or both."""
         number = slot % self.partitions
         self.world.owner(number)
         self.world.crash(number)
         path = Path(str(number))
-        if access_path == "damaged":
+        if loss == "damaged":
             entries = self.world.disk[path]["_entries"]
             entries[b"1"] = b"x"
-        elif access_path in ("lost", "both"):
+        elif loss in ("lost", "both"):
             del self.world.disk[path]
-        if access_path in ("changes", "both"):
+        if loss in ("changes", "both"):
             self.world.changes[number].replace()
             self.world.late[number] = []
         self.world.owner(number)
@@ -457,7 +457,7 @@ class CoreAgainstModel(RuleBasedStateMachine):
     def _check_changes(
         self, number: int, model: PartitionModel, changes: list[tuple[Written, Change]]
     ) -> None:
-        """Each effect of the model is one change, in its place."""
+        """Each effect of the model is one change, at its position."""
         assert [(e.position.offset, e.position.nth) for _, e in changes] == [
             e.position for e in model.effects
         ]

@@ -34,8 +34,8 @@ class Connection:
 
     def do(self, kind: str, of: list[str], number: int) -> None:
         """Take one step."""
-        reported = {"kind": kind, "of": of, "number": number, "group": self.groups}
-        message = json.dumps(reported).encode()
+        entry = {"kind": kind, "of": of, "number": number, "group": self.groups}
+        message = json.dumps(entry).encode()
         if kind == "data":
             self.order.put_behind(message, of)
         elif kind in ("ack", "heartbeat"):
@@ -49,7 +49,7 @@ class Connection:
         elif kind == "take" and self.order.ready:
             self.take()
         if kind in ("data", "ack", "heartbeat", "group"):
-            self.put.append(reported)
+            self.put.append(entry)
         assert self.order.is_open is self.is_open
 
     def take(self) -> None:
@@ -71,17 +71,17 @@ def test_groups_are_whole_and_streams_in_order(steps: list[tuple[str, list[str]]
     while order.ready:
         connection.take()
     assert (order.ready_bytes, order.waiting_bytes) == (0, 0)
-    assert sorted(reported["number"] for reported in taken) == [reported["number"] for reported in put]
+    assert sorted(entry["number"] for entry in taken) == [entry["number"] for entry in put]
     of_group: dict[int, list[int]] = defaultdict(list)
     of_name: dict[str, list[int]] = defaultdict(list)
-    for at, reported in enumerate(taken):
-        if reported["kind"] == "group":
-            of_group[reported["group"]].append(at)
-        for name in reported["of"]:
-            of_name[name].append(reported["number"])
+    for at, entry in enumerate(taken):
+        if entry["kind"] == "group":
+            of_group[entry["group"]].append(at)
+        for name in entry["of"]:
+            of_name[name].append(entry["number"])
     for positions in of_group.values():
         between = taken[positions[0] : positions[-1]]
-        assert {reported["kind"] for reported in between} <= {"group", "ack", "heartbeat"}
+        assert {entry["kind"] for entry in between} <= {"group", "ack", "heartbeat"}
     for numbers in of_name.values():
         assert numbers == sorted(numbers)
 

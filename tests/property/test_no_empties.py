@@ -48,12 +48,12 @@ class Follower:
         """What it selects of a body."""
         return body if self.select is None else self.select.apply(body)
 
-    def take(self, received: Payload | None) -> None:
+    def take(self, payload: Payload | None) -> None:
         """Apply a message."""
-        if received is not None and received.removed is not None:
-            self.held = take_out(merge(self.held, received.body), received.removed)
-        elif received is not None:
-            self.held = received.body
+        if payload is not None and payload.removed is not None:
+            self.held = take_out(merge(self.held, payload.body), payload.removed)
+        elif payload is not None:
+            self.held = payload.body
 
     def holds(self, body: bytes) -> bool:
         """Whether it holds what it selects of a body."""
@@ -72,10 +72,10 @@ def test_no_change_is_swallowed(states: list[bytes], select: Select | None, ends
         change = Change(b"1", now, before, Position(0, number + 1), Position(0, number), "publish", number)
         delivery = SUBSCRIPTION.on_change(ChangeView(change))
         assert delivery is not None
-        received = payload_of(b"1", delivery, live.form, Deltas(KEYS), None)
-        live.take(received)
+        payload = payload_of(b"1", delivery, live.form, Deltas(KEYS), None)
+        live.take(payload)
         assert live.holds(now)
-        assert (received is None) == (json.loads(live.selected(before)) == json.loads(live.selected(now)))
+        assert (payload is None) == (json.loads(live.selected(before)) == json.loads(live.selected(now)))
         conflated.conflation.take(b"1", delivery, Deltas(KEYS), number)
         if number in ends or number == len(states) - 2:
             messages = conflated.conflation.flush()

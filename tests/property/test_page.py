@@ -1,4 +1,4 @@
-"""Pages against a model that sorts again: a client that applies what it is told always holds its window."""
+"""Pages against a model that sorts afresh: a client that applies what it is told always holds its window."""
 
 from typing import NamedTuple
 
@@ -87,12 +87,12 @@ class World:
         now = self.made_of(number, rank) if kind != "remove" else None
         if now is not None and kind == "put":
             self.records[sow_key] = now
-            received = self.set.put(*now)
+            events_of = self.set.put(*now)
         else:
-            received = self.set.remove(sow_key)
+            events_of = self.set.remove(sow_key)
         bodies = [None if record is None else record[1].body for record in (now, previous)]
         change = Change(sow_key, bodies[0], bodies[1], Position(0, 1), Position(0, 0), "x", 0)
-        for window, events in received.items():
+        for window, events in events_of.items():
             self.clients[window].apply(events)
             self.clients[window].receive(events, change)
 

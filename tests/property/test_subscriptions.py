@@ -1,6 +1,6 @@
 """Subscriptions of every kind, by clients that lag, leave and change their minds, against a model of what they hold.
 
-The model works out again, from the records as they were at the client's bookmark, what the client should hold;
+The model works out afresh, from the records as they were at the client's bookmark, what the client should hold;
 the client does with messages what docs/wire.md says.
 """
 
@@ -389,14 +389,14 @@ class Service(Server):
         return {number: past[-1][0] for number, past in enumerate(self.past)}
 
     def at(self, positions: Positions) -> Records:
-        """The records as they were at a place."""
+        """The records as they were at some positions."""
         found: Records = {}
         for number, past in enumerate(self.past):
             found |= next(records for position, records in reversed(past) if position <= positions[number])
         return found
 
     def changes_between(self, before: Positions, now: Positions) -> list[tuple[int, Change, float]]:
-        """The changes behind one place, up to another."""
+        """The changes after some positions, up to others."""
         return [
             entry
             for number, changed in enumerate(self.changed)
@@ -661,7 +661,7 @@ class Subscriber:
             self._end_step(message, sent)
 
     def _begin_step(self, message: Json, key: Key) -> None:
-        """The place that is named before the end is one at which what is held is true."""
+        """The bookmark that is named before the end is one at which what is held is true."""
         if self.turned_from is not None and self._is_turning(message, key):
             return
         assert not self.owed, "not told of what leaves"
@@ -741,15 +741,15 @@ class Subscriber:
             )
 
     def _check_message(self, message: Json, before: Holding, positions: Positions) -> None:
-        """What a message of a step says beside the outcome."""
+        """What a message of a step says next to the outcome."""
         ask, key = self.holding.ask, self._key(message)
         data = message["data"]
         name = "id" if ask.grouping is None else ask.grouping.field
         if ask.sent({name: 1}):
             assert name in data, "without its key"
         if "delta" in message and "no_empties" in ask.words:
-            received = [ask.sent(data).keys() - {name}, message.get("removed", ())]
-            assert any(received), "tells nothing"
+            changed = [ask.sent(data).keys() - {name}, message.get("removed", ())]
+            assert any(changed), "tells nothing"
         if message["command"] == "oof" and key not in before.partial:
             self._check_leaving(message, key, before, positions)
         if not ask.is_view and not ask.conflation:
@@ -945,8 +945,8 @@ class Connection:
         """Take one message, and when it was put."""
         command = message["command"]
         self._check_group(message)
-        for received in (message, *message.get("records", ())) if command != "group_end" else ():
-            data = received.get("data", {})
+        for part in (message, *message.get("records", ())) if command != "group_end" else ():
+            data = part.get("data", {})
             assert data == selected(data, MINE[self.whose].paths), "tells what may not be seen"
         if command == "ack":
             self._acknowledged(message)

@@ -32,8 +32,8 @@ def replica_of(loaded: list[EventAtOffset], followed: list[EventAtOffset]) -> Pa
 def story(replica: PartitionReplica, key: bytes, events: dict[int, Event]) -> list[Change]:
     """Return the changes that the timeline tells of a document, oldest first."""
     assert replica.timeline is not None
-    received = [events[noted.offset] for noted in replica.timeline.newest_first(key)]
-    return [event for event in reversed(received) if isinstance(event, Change)]
+    newest_first = [events[noted.offset] for noted in replica.timeline.newest_first(key)]
+    return [event for event in reversed(newest_first) if isinstance(event, Change)]
 
 
 def document(key: str, body: bytes | None, writes: Writes | None) -> Document:
@@ -62,18 +62,18 @@ def test_folded_from_its_first_write_it_leads_to_the_document(
     assert replica.timeline is not None
     for text in "abc":
         key = sow_key(DEFINITION.domain_prefix, text)
-        received = story(replica, key, by_offset)
+        changes = story(replica, key, by_offset)
         since = [
             event
             for event in (left + events[split:])
             if isinstance(event, Change) and event.sow_key == key and event.time >= replica.timeline.floor
         ]
-        assert received == since
-        if not received:
+        assert changes == since
+        if not changes:
             continue
         if not is_compacted:
-            folded = document(text, received[0].previous, received[0].writes_before)
-            for change in received:
+            folded = document(text, changes[0].previous, changes[0].writes_before)
+            for change in changes:
                 assert change.writes is not None
                 change_id = bytes.fromhex(change.writes.change_id)
                 tags = frozenset(change.writes.tags)
@@ -83,4 +83,4 @@ def test_folded_from_its_first_write_it_leads_to_the_document(
         row = replica._rows.numbers.get(key)
         known = replica._rows.deleted[key] if row is None else replica._rows.rare[row].known
         assert known is not None
-        assert (received[-1].body, received[-1].writes) == (replica._rows.body(key), known.writes)
+        assert (changes[-1].body, changes[-1].writes) == (replica._rows.body(key), known.writes)

@@ -165,7 +165,7 @@ class Group:
         self.share_out()
 
     def share_out(self, reset_to: bool = False) -> None:
-        """Say who shall have what: owners keep theirs, unless all is shared out again."""
+        """Say who shall have what: owners keep theirs, unless all is shared out afresh."""
         self.target = {}
         if not self.members:
             return

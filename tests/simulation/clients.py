@@ -36,7 +36,7 @@ class Consumer:
         self._reports_ends = "enable.partition.eof" in config
         self._group: Group | None = None
         self._callbacks: dict[str, Callable[..., None]] = {}
-        self._reported = False
+        self._has_assignment = False
         self._positions: dict[PartitionId, int] = {}
         self._generations: dict[PartitionId, int] = {}
         self._paused: set[PartitionId] = set()
@@ -149,8 +149,8 @@ class Consumer:
         if leaving:
             self._let_go(leaving, "on_revoke")
         free = [p for p, member in group.target.items() if member is self and group.owners.get(p) is None]
-        if free or not self._reported:
-            self._reported = True
+        if free or not self._has_assignment:
+            self._has_assignment = True
             group.owners |= dict.fromkeys(free, self)
             self._callbacks["on_assign"](self, [TopicPartition(*partition_id) for partition_id in free])
 

@@ -154,8 +154,8 @@ class Simulation:
         self.output = self.topics.fanouts[0].output
         self.broker.make(self.output, partitions)
         self.broker.without_holes.add(self.output)
-        positions = [(self.definition.log, number) for number in range(partitions)]
-        self.group = Group(self._chance("group"), positions)
+        partition_ids = [(self.definition.log, number) for number in range(partitions)]
+        self.group = Group(self._chance("group"), partition_ids)
         self.processes: dict[str, Process] = {}
         self.disks = Disks(self.processes, self._on_commit)
         self.workers = [self._worker(number) for number in range(self.chance.choice((1, 1, 2, 3)))]
@@ -239,9 +239,9 @@ class Simulation:
     def _on_append(self, written: Written) -> None:
         number = written.partition_id[1]
         about = dict(written.about or [])
-        message = {name: value.decode() for name, value in about.items() if value and name != "sow.previous"}
+        headers = {name: value.decode() for name, value in about.items() if value and name != "sow.previous"}
         self.trace(
-            "  ", f"{written.partition_id[0]}[{number}]@{written.at}", written.name, written.body, message
+            "  ", f"{written.partition_id[0]}[{number}]@{written.at}", written.name, written.body, headers
         )
         if written.partition_id[0] == self.output:
             self.fanouts.reader.take(written)
@@ -552,9 +552,9 @@ class Simulation:
     async def _leave_idle(self) -> None:
         """Something old arrives though nobody has anything to write: an owner must look for that by itself."""
         number = self.chance.randrange(self.definition.partitions)
-        position = self.definition.changes, number
-        stale = self.chance.choice(self.broker.parts[position].held)
-        self.broker.append(position, stale.name, stale.body, stale.about)
+        partition_id = self.definition.changes, number
+        stale = self.chance.choice(self.broker.parts[partition_id].held)
+        self.broker.append(partition_id, stale.name, stale.body, stale.about)
         for _ in range(IDLE_ROUNDS_MAX):
             for worker in self.workers:
                 worker.turn()

@@ -307,7 +307,7 @@ class Subscriber:
             self.saved = Saved(bookmark, dict(self.view), dict(self.positions))
 
     def _check_view(self, where: str) -> None:
-        """What it holds is what matches at the place where it stands, if it is told of all that goes."""
+        """What it holds is what matches at its positions, if it is told of all that goes."""
         if not self.wish.oof or self.stream._in_step:
             return
         expected: dict[bytes, Body] = {}

@@ -55,7 +55,7 @@ def test_example(runs: Runs, case: int) -> None:
 
 @pytest.mark.parametrize("case", PORTIONS)
 def test_seeds(runs: Runs, case: int) -> None:
-    """Whatever a seed brings, every state, replica and view is what the log says, at every place."""
+    """Whatever a seed brings, every state, replica and view is what the log says, at every position."""
     assert "\n".join(runs["test_seeds", case].result()) == ""
 
 

@@ -119,9 +119,9 @@ class Truth:
         return {self.key(text): account for text, account in model.known[offset].items()}
 
     def state_at(self, number: int, position: Position) -> dict[bytes, tuple[Body, Account | None]] | None:
-        """Return the records by SOW key at a place, with what is known of documents; None where there is none.
+        """Return the records by SOW key at a position, with what is known of documents; None where there is none.
 
-        The place may be within a log record.
+        The position may be within a log record.
         """
         if position.offset not in self.model(number).states:
             return None
@@ -251,7 +251,7 @@ class Truth:
         return highest
 
     def _check_put_right(self, number: int, checkpoint: Checkpoint) -> None:
-        """Anyone who stands behind all that was written has repaired, up to where it looked, what others wrote."""
+        """An owner that stands behind all that was written has repaired, up to where it looked, what others wrote."""
         if not checkpoint.stale_keys and checkpoint.position == self._newest_of_all[number]:
             left = [key for key, at in self._wrong[number].items() if at < checkpoint.changes_end]
             hold(not left, number, "does not repair", left, "at", checkpoint.position)

@@ -82,7 +82,7 @@ def grouped(records: Sequence[Record]) -> list[Record]:
 def history(records: Sequence[Record]) -> History:
     """Return what a subscriber is told who listens from the start."""
     held: dict[str, Body] = {}
-    received: History = {}
+    deliveries: History = {}
     for record in records:
         before = held.pop(record.text, None)
         if record.kind in (SOW_DELETE, GONE):
@@ -92,10 +92,10 @@ def history(records: Sequence[Record]) -> History:
             held[record.text] = old | (record.body or {})
             found = Delivered("publish", held[record.text], record.correlation)
         if found is not None:
-            received.setdefault(record.text, []).append(found)
-    return received
+            deliveries.setdefault(record.text, []).append(found)
+    return deliveries
 
 
-def sow(received: History) -> dict[str, Body]:
+def sow(deliveries: History) -> dict[str, Body]:
     """Return the records that there are in the end."""
-    return {key: steps[-1].body for key, steps in received.items() if steps[-1].command == "publish"}
+    return {key: steps[-1].body for key, steps in deliveries.items() if steps[-1].command == "publish"}
