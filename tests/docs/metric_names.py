@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("sowline", "materializer", "query_service", "fanout")
-_MADE = re.compile(r'(CounterMetricFamily|GaugeMetricFamily|_by|_by_place|\.family)\(\s*"(sowline_\w+)"')
+_MADE = re.compile(r'(CounterMetricFamily|GaugeMetricFamily|_by|_by_partition|\.family)\(\s*"(sowline_\w+)"')
 _KINDS = {"CounterMetricFamily": "counter", "_by": "counter", ".family": "histogram"}
 
 

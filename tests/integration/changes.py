@@ -8,7 +8,7 @@ from confluent_kafka import Message
 from tests.integration.model import Body, Model, Position
 from tests.integration.services import System, headers_of, position_of
 
-PROGRESS = b"\0progress"
+PROGRESS = (b"\0progress", b"\0catch-up")
 
 
 class Event(NamedTuple):
@@ -35,7 +35,7 @@ def read_changes(system: System, topic: str) -> tuple[list[Event], list[dict[str
     """Return the changes and the progress events of a topic; these get their `partition` as a field."""
     changes, progress = [], []
     for message in system.read(system.topic(topic).changes):
-        if message.key() == PROGRESS:
+        if message.key() in PROGRESS:
             progress.append({"partition": message.partition(), **json.loads(message.value() or b"")})
         else:
             changes.append(_event(message))

@@ -12,12 +12,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from sowline.model.key import partition_of
 from sowline.model.limits import HEADROOM_BYTES
-from tests.integration.changes import check_chain, read_changes
+from tests.integration.changes import PROGRESS, check_chain, read_changes
 from tests.integration.load import KEYS, Publishers, model_of, new_seed, write_marks
 from tests.integration.model import Body, Position
 from tests.integration.services import Service, System, headers_of, position_of, system, wait_for
 
-PROGRESS = b"\0progress"
 BYTES_MAX = 1_000_000
 
 
@@ -97,7 +96,7 @@ class Rig:
 
     def changes(self) -> list[Message]:
         """Return the changes in order, without progress events."""
-        return [one for one in self.system.read(f"{self.topic}.changes") if one.key() != PROGRESS]
+        return [one for one in self.system.read(f"{self.topic}.changes") if one.key() not in PROGRESS]
 
     def copies(self) -> Copies:
         """Apply all changes one by one."""
