@@ -46,6 +46,8 @@ class Deduplication:
     def _first_seen(self, origin: Origin) -> bool:
         state = self._state
         highest = state.origins.get(origin.partition, -1)
+        # The copy at the highest offset is applied again only on resuming within it: a forwarded command may delete
+        # many records, and the owner may have died between two of them.
         if origin.offset < highest or (origin.offset == highest and not state.resumed):
             return False
         state.origins[origin.partition] = origin.offset
@@ -58,6 +60,8 @@ def is_repeat(numbers: Numbers | None, command: Command, since: int) -> bool:
     if command.publisher is None or not numbers:
         return False
     seen = numbers.get(command.publisher)
+    # Numbers count for a window of log time, the same for each owner and each replay. A wall clock would make a
+    # replay apply what the first run dropped (test_a_number_is_remembered_for_the_window).
     return seen is not None and seen[2] >= since and command.sequence <= seen[:2]
 
 

@@ -42,6 +42,8 @@ class ExpirySchedule:
         There are never more than the limit on their way, and new ones only once half of the limit is free.
         """
         free = self._in_flight_max - len(self._in_flight)
+        # Waits until half of the limit is free: otherwise each applied command would start a walk over the index for
+        # one new record (test_portions_are_bounded).
         if free < (self._in_flight_max + 1) // 2 or (self._in_flight and 0 <= now - self._asked < PAUSE_MS):
             return []
         self._asked = now
@@ -53,6 +55,9 @@ class ExpirySchedule:
     def applied(self, key_text: str, guard: Position, append_time: int, now: int) -> None:
         """Take in that a command was applied; one that came before its time tells how far the own clock is ahead."""
         due = self._in_flight.pop((key_text, guard), None)
+        # The command was appended before the record was due, so the record stays: our clock is ahead of the log's.
+        # Without this the same command would be sent again at once, for as long as the clocks differ
+        # (test_a_clock_that_is_ahead_is_learned_from_what_comes_too_early).
         if due is not None and append_time < due:
             self._ahead_ms = now - append_time
 

@@ -29,7 +29,11 @@ def check_owner(found: Iterable[Event], position: Position) -> None:
 def check_base(found: Iterable[Event], base: Position) -> None:
     """Raise `Fenced` if an event before the first of a new era is newer than its base, which ends at `base`."""
     for event in found:
+        # From the first event of a newer era on, followers ignore the old one: what comes later can't be in their
+        # base (test_an_owner_of_before_writes_as_an_era_begins).
         if event.position.era > base.era:
             return
+        # A follower has taken this change into its base, and this owner does not have it. If it began the era on its
+        # own state, the two would differ for good (test_followers_received_more).
         if isinstance(event, Change) and event.position > base:
             raise Fenced(f"expected an era's base up to {base}, found {event.position}")

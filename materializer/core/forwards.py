@@ -32,9 +32,13 @@ class Forwards:
 
     def to_owner(self, record: LogRecord, command: Command, key_text: str) -> None:
         """Forward a record to the partition that owns its key; raises `bad header` if it was forwarded before."""
+        # A forwarded record that is still in the wrong partition would be forwarded for ever, between partitions
+        # whose definitions disagree.
         if command.origin is not None:
             raise SowlineError("bad header", "expected a record with sow.origin to be in its own partition")
         state = self._state
+        # A key generator may use where and when a record was appended. The owner must use the original append, or the
+        # same record would get another key there.
         if state.definition.key_rule.needs_append:
             headers = [*(record.headers or ()), ("sow.origin_time", b"%d" % state.time)]
             record = msgspec.structs.replace(record, headers=headers)
@@ -63,6 +67,8 @@ class Forwards:
             *(part for name, value in record.headers or () for part in (name, value)),
         ]
         size = sum(len(part) for part in parts if part is not None)
+        # The origin header makes the record larger. If Kafka refused it later, the worker would stop at this record
+        # for ever; refused here, it is a dead letter.
         if size > self._state.limits.log_bytes_max - ORIGIN_BYTES:
             raise SowlineError(
                 "too large", f"expected a record that can be forwarded, got {size} bytes with its headers"

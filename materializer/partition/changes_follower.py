@@ -71,8 +71,12 @@ class ChangesFollower:
         self.checkpoint = checkpoint
 
     def _take(self, change: Change, view: Overlay) -> None:
+        # A reset ends all records one by one. Following it halfway would leave a copy with some of them; loading is
+        # simpler and exact.
         if change.op == RESET:
             raise Gap("the partition was reset and begins without its records")
+        # The base of an era is what the changes hold up to its first event. A follower that misses that event can't
+        # know whether it holds the base (test_in_doubt_there_is_a_gap).
         if change.position.era > self._position.era:
             raise Gap("expected the begin of an era before its first change")
         self._position = self._last_change = change.position
@@ -93,6 +97,7 @@ class ChangesFollower:
             self._tombstones.add(record.time, key)
 
     def _move_on(self, progress: Progress) -> None:
+        # Origins are offsets of one log: see `ChangesLoader`.
         if progress.position.era > self._position.era:
             self._origins = {}
         self._last_change = max(self._last_change, progress.after)
@@ -124,6 +129,8 @@ class ChangesFollower:
 
     def _late_change(self, change: Change, view: Overlay) -> None:
         key, is_again = change.sow_key, change.op == AGAIN
+        # Written late by the owner of an ended era: compaction keeps it, so an owner must write the key again
+        # (test_what_comes_late_from_an_ended_era_is_to_be_written_again).
         if change.rank[0] < self._position.era:
             self._stale_keys.add(key)
             return
@@ -133,6 +140,7 @@ class ChangesFollower:
         if is_none or newest == change.position:
             self._stale_keys.discard(key)
         elif is_again and change.rank > (newest.era, newest):
+            # The owner repaired this key with an event that this copy has never seen. It may have missed more.
             raise Gap(f"expected the record {key!r} to be as new as what is written of it again")
         else:
             self._stale_keys.add(key)

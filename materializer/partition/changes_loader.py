@@ -49,6 +49,9 @@ class ChangesLoader:
         entries = BulkLoad(self._store)
         self.load_progress.saw(events, offsets)
         for event in events:
+            # An owner that does not know yet that the topic was made again reports its position in the old one. Taken
+            # for the position here, the records that it wrote there would be missing
+            # (test_the_word_of_an_owner_that_knows_another_topic_counts_nothing).
             if not is_of(event, self._topic_id):
                 continue
             self._newest_events.saw(event)
@@ -77,12 +80,15 @@ class ChangesLoader:
         before = entries.get(key) if has_sow else None
         held = None if before is None else decode_record(before)
         relative_age = self._newest_events.relative_age(event, None if held is None else held.position)
+        # A stalled owner of an ended era woke up and wrote this. It never was part of the state, but compaction keeps
+        # it as the key's last event (test_what_comes_late_from_an_ended_era_counts_nothing).
         if relative_age is RelativeAge.ENDED:
             self.stale_keys.add(key)
             return
         self._note_change(event)
         if not has_sow:
             return
+        # Older than what is held, but last in the topic: after compaction a loader would find only this one.
         if relative_age is RelativeAge.OLDER:
             self.stale_keys.add(key)
             return
@@ -96,6 +102,8 @@ class ChangesLoader:
 
     def _note_change(self, event: Change) -> None:
         """Note what a change of an era that has not ended reports of its partition."""
+        # A deletion written again has the position of the partition's last change, not one of its own. It must not
+        # count as the newest change.
         stands_for_none = event.op == AGAIN and event.body is None and event.key_text is None
         if not stands_for_none and (self._newest is None or event.position > self._newest.position):
             self._newest = event
@@ -105,6 +113,8 @@ class ChangesLoader:
             self._reset_time = max(self._reset_time, event.time)
 
     def _saw_origin(self, event: Event, partition: int, offset: int) -> None:
+        # Origins are offsets of one log. Those of an ended era would drop records of the new log as repeats
+        # (test_origins_of_an_ended_era_are_forgotten).
         if event.position.era == self._era:
             self._origins[partition] = max(offset, self._origins.get(partition, -1))
 
@@ -148,6 +158,8 @@ class ChangesLoader:
         assert self.progress is not None, "a changes partition begins with a progress event"
         last_change = max(self.progress.after, self._newest.position) if self._newest else self.progress.after
         position = max(self.progress.position, last_change)
+        # One log record may delete many keys. If the topic ends within its changes, the next owner applies that
+        # record again and writes the rest (test_a_record_cut_short_is_next_again).
         cut_short = self._newest is not None and position == self._newest.position and not self._newest.last
         return Checkpoint(
             position=position,

@@ -39,6 +39,9 @@ class Eras:
     def leads_on(self, checkpoint: Checkpoint, tail: Tail, extent: KafkaExtent) -> bool:
         """Tell whether the log still holds all records between the state and what was emitted."""
         emitted = tail.newest
+        # The local state may be older than what was emitted. Applying the log must lead exactly there: if the log was
+        # replaced or cut in between, followers hold changes that this state can't make again, and it is of no use
+        # (test_state_behind_what_was_emitted_gives_way_where_the_log_does_not_lead_on).
         same = checkpoint.log_id == extent.log_id and checkpoint.position.era == emitted.era
         is_there = extent.log_start <= checkpoint.next_offset and emitted.offset < extent.log_end
         return same and is_there and self._written_again_from(emitted.offset, tail.time, extent) is None
@@ -49,9 +52,14 @@ class Eras:
         if checkpoint.log_id != extent.log_id:
             return self._begun(opened, extent.log_start, "the log was replaced", extent)
         if extent.log_end < checkpoint.next_offset:
+            # The broker lost the end of the log. Records at the lost offsets may have been written again since: those
+            # are later than all that was applied, so the era begins at the first later record, not at the end
+            # (test_a_log_that_ends_before_the_state_begins_a_new_era).
             offset = self._first_later(checkpoint.time, extent)
             return self._begun(opened, offset, "the log ends before the state", extent)
         if extent.log_start > checkpoint.next_offset:
+            # Retention removed records that were never applied. To go on silently would make a state that no log
+            # produces (test_a_hole_in_the_log_stops_the_partition).
             if not self._accept_loss:
                 raise SowlineError(
                     "log incomplete",
@@ -74,12 +82,17 @@ class Eras:
             return None
         start = max(first, applied - LOOK_BACK_OFFSETS)
         batches = self._reader.log(start, applied + 1)
+        # One record with a late timestamp is not enough: clocks of brokers differ. The log counts as written again
+        # only if every record near the end is later than the state
+        # (test_a_log_that_is_the_same_goes_on_whatever_its_times).
         times = [message.timestamp()[1] for messages in batches for message in messages]
         return first if times and min(times) > time else None
 
     def _begun(self, opened: OpenedPartition, offset: int, why: str, extent: KafkaExtent) -> OpenedPartition:
         self._log.warning("a new era begins", why=why)
         checkpoint = opened.checkpoint.new_era(extent.log_id, offset)
+        # The newest progress event is still one of the era that ended. Until this era has written its own, a loader
+        # would take the old log's offsets for this one's.
         checkpoint = replace(checkpoint, stale_keys=checkpoint.stale_keys | {PROGRESS_KEY})
         return replace(opened, checkpoint=checkpoint, floor=checkpoint.position)
 

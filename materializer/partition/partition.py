@@ -67,6 +67,8 @@ class Partition:
 
     def prepare(self, batch: Sequence[LogRecord], log_end: int) -> Prepared:
         """Apply the log records that are newer than the state; nothing is kept until `commit`."""
+        # After a rebalance Kafka may deliver records again that were applied already. Applied twice, a delta that
+        # appends would append twice (test_records_that_are_applied_already_are_passed_over).
         new = batch[bisect_left(batch, self.checkpoint.next_offset, key=_OFFSET) :]
         view = Overlay(self._store, self._cache)
         step = Applier(self.definition, self.number, self.checkpoint, view).apply(new)
@@ -86,6 +88,9 @@ class Partition:
         must stand on all that was before it.
         """
         changes = step.changes
+        # Up to the floor everything was emitted by the previous owner. Emitted again, it would sit behind newer
+        # events of other keys, and loaders would find old positions last
+        # (test_changes_that_were_emitted_before_a_crash_are_not_emitted_again).
         start = bisect_right(changes, self._floor, key=_POSITION)
         events: list[Event] = []
         for end, checkpoint in step.unreported:
@@ -116,6 +121,9 @@ class Partition:
         """
         stale_keys = self.checkpoint.stale_keys | self._deleted_again(prepared.step)
         checkpoint = replace(prepared.step.checkpoint, changes_end=changes_end, stale_keys=stale_keys)
+        # Behind the floor the stored checkpoint keeps the old end of the changes. If this owner dies now, the next
+        # one reads the same tail and finds the same floor; with the new end it would believe that nothing newer was
+        # emitted, and followers would be ahead of it for ever.
         kept = (
             checkpoint
             if checkpoint.position >= self._floor
@@ -130,6 +138,8 @@ class Partition:
             if is_there and due < self._first_due:
                 self._first_due = due
         for change in prepared.step.changes:
+            # A deleted record's numbers are kept for the window: without them a repeated publish would bring the
+            # record back.
             if change.body is None and change.numbers and change.writes is None:
                 self._tombstones.add(change.time, change.sow_key)
 
@@ -188,8 +198,12 @@ class Partition:
         of a key may be one that the state does not have yet. An era without changes is reported first.
         """
         checkpoint = self.checkpoint
+        # Below the floor the newest event of a key may be one that this state does not have yet. Writing its own
+        # would replace a newer record by an older one
+        # (test_keys_are_put_right_only_once_the_state_is_as_new_as_what_was_emitted).
         if not checkpoint.stale_keys or checkpoint.position < self._floor or not checkpoint.complete:
             return
+        # Repairs carry the new era. Followers must see the era begin before its first event.
         if checkpoint.last_change.era != checkpoint.position.era:
             yield [progress_of(checkpoint, log_end, {})]
         keys = self._known_stale_keys()
@@ -273,6 +287,8 @@ def stale_owner_keys(found: Iterable[Event], ours: Iterable[Event]) -> set[bytes
     expected = {event.position for event in ours if isinstance(event, Change)}
     keys = set()
     for event in found:
+        # Two events with one position: one is ours. Which one does not matter, since both bodies come from the same
+        # log record.
         if isinstance(event, Change) and event.position in expected:
             expected.remove(event.position)
         elif isinstance(event, Change):

@@ -75,6 +75,8 @@ class Recovery:
         opened = self._from_store() or self._from_changes() or self._from_log()
         with closed_on_failure(opened.store):
             self._check_definition(opened.checkpoint)
+            # A partition in the middle of a reset has its era already. A second one would begin before the first has
+            # ended all records (test_what_was_begun_is_finished).
             return opened if opened.state_reset is not None else self._eras.in_its_era(opened, self._extent)
 
     def _check_definition(self, checkpoint: Checkpoint) -> None:
@@ -130,10 +132,15 @@ class Recovery:
     def _checked(self, store: RocksStore) -> OpenedPartition | None:
         checkpoint = checkpoint_of(store) if store is self._copy else verified_checkpoint(store)
         replaced = self._is_replaced(checkpoint)
+        # Normally the tail begins where the last commit saw the changes end. A replaced topic is read from its start:
+        # nothing in it is known (test_a_changes_topic_that_was_replaced_is_filled_again).
         start = max(self._extent.changes_start, 0 if replaced else checkpoint.changes_end)
         messages = chain.from_iterable(self._reader.changes(start, self._extent.changes_end))
         tail = read_tail(messages, checkpoint.position, self._extent.changes_id, start)
         floor, stale_keys = tail.newest, tail.stale_keys
+        # More was emitted than this state holds: the previous owner died between emitting and committing. The log is
+        # applied up to there without writing, unless it does not lead there. Then the state is dropped
+        # (test_what_was_emitted_but_not_committed_is_not_emitted_again).
         if floor > checkpoint.position and (
             self._starts_empty or not self._eras.leads_on(checkpoint, tail, self._extent)
         ):
@@ -144,6 +151,8 @@ class Recovery:
             self._log.warning("the changes topic was replaced")
         if tail.has_gap:
             self._log.warning("previous owner went on in a replaced changes topic")
+        # The topic does not hold the newest event of each record any more, and nothing says which are missing. So
+        # each record is written again, and the deletion of each key that the topic has and this state does not.
         if replaced or tail.has_gap or EVERYTHING in checkpoint.stale_keys:
             stale_keys = frozenset(
                 {EVERYTHING, *(key for key in stale_keys | tail.live if store.get(key) is None)}
@@ -152,12 +161,16 @@ class Recovery:
         checkpoint = replace(
             checkpoint, changes_end=end, changes_id=id, stale_keys=checkpoint.stale_keys | stale_keys
         )
+        # Committed at once: if the owner dies during the refill, the next one must not take the half-filled topic for
+        # the one that this store knows (test_a_changes_topic_that_was_replaced_is_filled_again opens it twice).
         if replaced:
             store.commit({}, store.checksum(), replace(checkpoint, changes_end=0).encode())
         return OpenedPartition(store, checkpoint, floor, untaken=start)
 
     def _is_replaced(self, checkpoint: Checkpoint) -> bool:
         """Tell whether the changes topic is another one than the head knows, or has lost its end."""
+        # A topic that was deleted and made again usually has another id. Where ids are not known, an end before the
+        # known one shows it.
         is_another = checkpoint.changes_id not in ("", self._extent.changes_id)
         return is_another or self._extent.changes_end < checkpoint.changes_end
 
@@ -200,6 +213,8 @@ class Recovery:
                 return phase
             if phase is Phase.LATE:
                 self._log.warning("the load took long, and goes on")
+            # Compaction went on during the load. A new target makes sure that no event was removed before its
+            # successor was read (test_a_load_that_takes_long_goes_on).
             self._seen_at = time.monotonic()
             self._extent = self._ask()
             if self._extent.changes_end <= start:

@@ -33,6 +33,8 @@ class StateReset:
 
         Publishers' numbers are of the old base, so none counts: the time is moved on, to tell them from new ones.
         """
+        # A publisher may use the same numbers again after the reset. Without a later time its new commands would
+        # count as repeats of the old ones (test_nothing_is_a_repeat_of_what_was_before).
         time = checkpoint.time + 1
         return cls(replace(checkpoint.new_era(log_id, offset), time=time, numbers_since=time))
 
@@ -50,6 +52,8 @@ class StateReset:
             checkpoint.last_change,
             checkpoint.records,
         )
+        # Positions go on behind the ends that a previous owner wrote before it died. If they began at 0 again,
+        # followers would drop the first of them as repeats, and keep those records (test_what_was_begun_is_finished).
         for nth, (key, body) in enumerate(_live(store), self.ended):
             left -= 1
             position = Position(era, offset, nth)
@@ -69,6 +73,8 @@ class StateReset:
     def done(self, changes_end: int) -> Checkpoint:
         """Return the checkpoint of the empty partition; Kafka has all ends, the last just before `changes_end`."""
         checkpoint, ends = self.checkpoint, self.ended + self.checkpoint.records
+        # The ends are changes. Without a progress event behind them a loader finds changes that no progress event
+        # reaches, and waits for one.
         stale_keys = checkpoint.stale_keys | {PROGRESS_KEY}
         checkpoint = replace(checkpoint, records=0, changes_end=changes_end, stale_keys=stale_keys)
         if not ends:

@@ -41,13 +41,21 @@ def read_tail(messages: Iterable[Message], position: Position, topic_id: str, st
     due, has_gap, time = start, False, 0
     for message in messages:
         event, offset = as_event(message), message.offset() or 0
+        # A gap counts only between neighboring offsets. Where compaction has removed an event, the next offset does
+        # not follow, and a missing position proves nothing (test_a_gap_that_compaction_has_not_made).
         follows, due = offset == due, offset + 1 if offset == due else BROKEN_OFF
         if follows and is_of(event, topic_id) and verdict(event, position) is Verdict.GAP:
             has_gap = True
         if isinstance(event, Change):
+            # Each change counts here, also one that came too late: after a refill by an older state, `[K@5, delete
+            # K@9, K@5 again]` leaves K live, and the owner must delete it once more
+            # (test_a_record_that_a_refill_brought_back).
             (live.discard if event.body is None else live.add)(event.sow_key)
         if event.position > position and is_of(event, topic_id):
             position, time = event.position, max(time, event.time)
         else:
+            # Not newer than what came before: a stale owner wrote it. Compaction keeps the last event of each key,
+            # which is now the wrong one, so the key must be written again
+            # (test_stale_owner_events_in_the_tail_are_noted).
             stale_keys.add(event.sow_key if isinstance(event, Change) else PROGRESS_KEY)
     return Tail(position, time, frozenset(stale_keys), frozenset(live), has_gap)

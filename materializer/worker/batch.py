@@ -32,6 +32,9 @@ class BatchProcessor:
         self._trace = BatchTrace()
         batches = self._by_partition(messages)
         prepared = {one: self._prepare(one, records) for one, records in batches.items()}
+        # Emit before commit. If the store were committed first and the worker died, the log records would be applied,
+        # their changes never written, and no later owner would write them: `commit 7, crash, restart at 8` loses
+        # change 7 for all followers (tests/integration/test_two_workers.py::test_workers_join_and_die).
         self._emitter.wait()
         self._trace.end()
         emitted = now_ms()
@@ -66,6 +69,9 @@ class BatchProcessor:
         if prepared.step.forwards or prepared.step.dead:
             self._emitter.forwards(definition.log, prepared.step.forwards)
             self._emitter.dead(definition.dead, partition_id[1], prepared.step.dead)
+            # Waits for the forwards and dead letters alone. With one wait for all, Kafka could keep the event and
+            # lose the forward: a worker that loads the events would never forward the record (simulation: mistake
+            # `events before forwards`).
             self._emitter.wait()
         self._emitter.events(definition, partition_id[1], prepared.events)
         return prepared
@@ -74,6 +80,8 @@ class BatchProcessor:
         """Commit a batch, then repair the stale keys if a jump in the offsets shows that another owner wrote."""
         partition = self._owned.partitions[partition_id]
         emitted = self._repair.acknowledged(partition_id, partition.checkpoint.changes_end, batch.events)
+        # Offsets jumped: another process wrote between our events. Either it is the new owner (`Fenced`), or a stale
+        # one, whose keys are repaired below (test_stale_owner_events_are_those_that_are_not_ours).
         if emitted.has_other_events:
             position = batch.step.checkpoint.position
             keys = self._repair.stale_owner_keys(partition_id, emitted, position)

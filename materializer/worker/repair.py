@@ -70,6 +70,8 @@ class Repair:
             return EmittedRange(start, start, events)
         end = self._emitter.end(changes, partition_id[1])
         assert end is not None, "Kafka acknowledged the events"
+        # The end moved back: the topic was deleted and made again while these events were written. What the emitter
+        # reports is an offset of the new topic, and the old events are gone.
         if end - start < len(events):
             raise NotWritten(
                 f"{changes} [{partition_id[1]}] was deleted and made again: expected an end from {start} on"
@@ -93,6 +95,8 @@ class Repair:
         log.warning("stale-owner writes", topic=changes, partition=partition_id[1], start=start, end=end)
         batches = read_range(self._kafka, changes, partition_id[1], start, end)
         found = [as_event(message) for messages in batches for message in messages]
+        # First of all: an owner that has been replaced must not repair. It would write its old events over the new
+        # owner's (test_somebody_else_is_further).
         check_owner(found, position)
         if base is not None:
             check_base(found, base)
@@ -112,8 +116,11 @@ class Repair:
             end = emitted.end
             if emitted.has_other_events:
                 stale |= self.stale_owner_keys(partition_id, emitted, partition.checkpoint.position, base)
+            # Only the first events of an era stand on the base. Behind them followers are in the new era.
             base = None
         if end > partition.checkpoint.changes_end:
+            # Keys that the stale owner wrote between our repairs stay stale, and wait for the next repair
+            # (test_what_others_wrote_during_that_is_stale_still).
             partition.is_right(end, stale)
 
     def repair_all(self) -> None:
@@ -128,6 +135,8 @@ class Repair:
         for partition_id, partition in self._owned.partitions.items() if ends else ():
             start = partition.checkpoint.changes_end
             end = ends.get((partition.definition.changes, partition_id[1]), start)
+            # Nobody of ours writes to a partition without traffic, so no jump in our offsets would ever show what a
+            # stale owner wrote there (simulation: mistake `idle owner does not look`).
             if end > start:
                 found = EmittedRange(start, end, ())
                 keys = self.stale_owner_keys(partition_id, found, partition.checkpoint.position)

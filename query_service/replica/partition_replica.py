@@ -115,6 +115,8 @@ class PartitionReplica:
             self._newest.saw(event)
             if self.history is not None:
                 self._load_history(self.history, event)
+            # During a load events come by offset, not by position. A repair writes an old event again: noted once
+            # more, a write would be in the timeline twice (test_what_is_written_again_is_not_the_past).
             if self.timeline is not None and event.position > self.held:
                 self._note_write(self.timeline, offset, event)
             if isinstance(event, Change):
@@ -171,6 +173,8 @@ class PartitionReplica:
                 self._advance(event)
                 held = event.position
             elif judged is Verdict.GAP:
+                # A missing change can't be told from one that never was. The replica loads again; it never serves
+                # records with a hole (test_a_gap_is_an_error).
                 raise GapFound(f"expected what follows {held}, got {event.position} after {event.after}")
             self.next_offset = offset + 1
         self.ring.extend(changes)
@@ -203,6 +207,8 @@ class PartitionReplica:
         """Remember, now and then, at which offset a position was first reached."""
         self._since_indexed += 1
         due = not self._index or self._since_indexed >= INDEX_STEP
+        # Only positions that are reached for the first time: an old event of a stale owner would lead a subscriber to
+        # an offset behind the changes that it wants (test_the_index_is_not_led_astray_by_stale_events).
         if due and (self.position is None or event.position > self.position):
             self._index.append((event.position, offset))
             self._since_indexed = 0
@@ -237,6 +243,8 @@ def whole_records(events: list[EventAtOffset]) -> tuple[list[EventAtOffset], lis
     whole = 0
     newest: Event | None = None
     for end, (_, event) in enumerate(events, 1):
+        # An event that a stale owner wrote between the changes of one log record has `last` set, too. Taken for the
+        # end, it would show half of a delete (test_a_stale_event_within_a_record_does_not_end_it).
         if newest is None or event.position >= newest.position:
             newest = event
         if isinstance(newest, Progress) or newest.last:

@@ -111,6 +111,8 @@ class ChangesAfter:
         else:
             yield recent
         if recent is None or len(recent) < BATCH_MAX:
+            # Progress events move a partition on without a change. Without this line a subscription that has every
+            # change would still count as behind, and would never go live (test_what_happens_meanwhile_comes_too).
             self.positions[number] = max(now, self.positions[number])
         await asyncio.sleep(0)
 
@@ -133,6 +135,8 @@ class ChangesAfter:
         except KafkaException as error:
             if error.args[0].code() not in REMOVED:
                 raise
+        # Compaction has removed the last event that the replica applied, so others may be missing, too. A gap is
+        # reported, never passed over (test_changes_that_are_gone_behind_what_is_kept).
         if last < wanted:
             raise BookmarkExpired(self.topic, number, last)
 
@@ -149,6 +153,8 @@ class ChangesAfter:
         held = self.positions[number]
         for event in events:
             judged = verdict(event, held)
+            # Compaction keeps the newest event of each key. After a bookmark, `[K@5, K@6]` becomes `[K@6]`: K@5 can't
+            # be delivered any more, and K@6 alone would be a gap for the client (test_a_gap_is_an_expired_bookmark).
             if judged is Verdict.GAP:
                 raise BookmarkExpired(self.topic, number, held)
             if judged is Verdict.TAKE:
@@ -202,6 +208,8 @@ class CatchUp:
                 async for changes in self._after.of(number):
                     await self._deliver(dispatcher.turns, number, changes)
             await outbox.wait_turn()
+        # No await stands between the last look at `behind` and this line. A change applied in between would be in
+        # neither the catch-up nor the live subscription (test_everything_after_the_position_comes_once).
         dispatcher.add(self._live)
 
     async def _deliver(self, turns: Turns, number: int, changes: list[Change]) -> None:

@@ -122,7 +122,7 @@ class Wholeness:
     gap are still to be written again.
 
     Without this check, a reader that starts during a refill takes a part for the whole
-    (`test_a_reader_that_starts_during_a_refill`).
+    (`test_readers_that_start_during_a_refill`).
     """
 
     def __init__(self, topic_id: str = "") -> None:
@@ -140,10 +140,16 @@ class Wholeness:
             due = offset + 1 if follows else BROKEN_OFF
             if isinstance(event, Change):
                 if position > newest:
+                    # A refill writes each record AGAIN, and its progress event last. A gap between neighboring
+                    # offsets is the mark of an owner that went on in a topic that was made again. Either way, records
+                    # are still to come (test_readers_that_start_during_a_refill).
                     if event.op == AGAIN or (follows and event.after > newest):
                         self._is_refilling = True
                     newest = position
             elif position >= newest and is_of(event, self.topic_id):
+                # Only a progress event that reaches the newest change proves that nothing is missing. One of an owner
+                # that catches up is older than changes that are there, and proves nothing (seed 1601 of the
+                # simulation).
                 newest = position
                 if event.changes_id != UNFILLED:
                     self._has_progress, self._is_refilling = True, False
@@ -225,6 +231,9 @@ class LoadProgress:
             return Phase.READING
         if not self.is_whole:
             return Phase.INCOMPLETE
+        # Half of the lag, because the clocks of brokers and readers differ. Later than that, compaction may have
+        # removed an event before this reader came to it, with its successor behind the target
+        # (test_a_load_that_takes_long_goes_on).
         if not is_at_end and now - self._seen_at > self._lag_seconds / 2:
             return Phase.LATE
         return Phase.COMPLETE
