@@ -13,7 +13,7 @@ project = "Sowline"
 release = version = ABOUT["version"]
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["docs/*.md", "*.md"]
+include_patterns = ["docs/**/*.md", "*.md"]
 exclude_patterns = [".*", "build", "dist", "var"]
 nitpicky = True
 myst_heading_anchors = 4
@@ -32,11 +32,14 @@ _PAGE = re.compile(r"^\| \[[^]]*\]\(([\w./-]+)\.md\)", re.MULTILINE)
 
 
 def navigate(app: Sphinx, name: str, source: list[str]) -> None:
-    """Make a part of the navigation of each section of the index page: of the pages that its table begins with."""
+    """Make a part of the navigation of each section of an index page: of the pages that its table begins with."""
     if name == root_doc:
         for kind, table in _SECTION.findall(source[0]):
             pages = "\n".join(_PAGE.findall(table))
             source[0] += f"\n```{{toctree}}\n:hidden:\n:caption: {kind}\n\n{pages}\n```\n"
+    elif name.endswith("/index"):
+        pages = "\n".join(_PAGE.findall(source[0]))
+        source[0] += f"\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
     elif name == "README":
         # The front page of the repository: its links are checked, readers of the site have the index.
         source[0] = f"---\norphan: true\n---\n{source[0]}"

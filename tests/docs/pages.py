@@ -16,7 +16,7 @@ from markdown_it.token import Token
 ROOT = Path(__file__).parents[2]
 PAGES = [
     path.relative_to(ROOT).as_posix()
-    for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/*.md")))
+    for path in (*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("docs/**/*.md")))
 ]
 HIDDEN = ("console", "json", "python", "yaml")
 

@@ -10,7 +10,8 @@ import pytest
 from sowline import __version__
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+DOCS = ROOT / "docs"
+PAGES = [path.relative_to(DOCS).with_suffix("") for path in sorted(DOCS.rglob("*.md"))]
 # What a browser fetches to show a page; links (`<a href>`) it does not.
 FETCHED = re.compile(r"<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=\"(?:https?:)?//[^\"]*\"")
 
@@ -31,7 +32,7 @@ def test_every_page_is_there(site: Path) -> None:
     """With the version, and the navigation on it; the entrance leads to the first."""
     assert "docs/index.html" in (site / "index.html").read_text()
     for page in PAGES:
-        text = (site / "docs" / f"{page.stem}.html").read_text()
+        text = (site / "docs" / f"{page}.html").read_text()
         assert f"Sowline {__version__}" in text
         assert 'class="sidebar-tree"' in text
 
@@ -55,5 +56,5 @@ def test_it_needs_no_network(site: Path) -> None:
 def test_its_search_knows_the_pages(site: Path) -> None:
     """The words of a page are in the index that the browser searches."""
     index = (site / "searchindex.js").read_text()
-    assert all(f'"docs/{page.stem}"' in index for page in PAGES)
+    assert all(f'"docs/{page}"' in index for page in PAGES)
     assert '"conflat"' in index
