@@ -13,7 +13,7 @@ project = "Sowline"
 release = version = ABOUT["version"]
 extensions = ["myst_parser"]
 root_doc = "docs/index"
-include_patterns = ["docs/**/*.md", "*.md"]
+include_patterns = ["docs/*.md", "docs/decisions/*.md", "*.md"]
 exclude_patterns = [".*", "build", "dist", "var"]
 nitpicky = True
 myst_heading_anchors = 4
