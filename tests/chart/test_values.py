@@ -15,10 +15,10 @@ def wrong(path: str, value: Any) -> Values:
     """Return the least values with `value` at a dotted path."""
     values = least()
     *parents, last = path.split(".")
-    position: Any = values
+    node: Any = values
     for parent in parents:
-        position = position.setdefault(parent, {})
-    position[last] = value
+        node = node.setdefault(parent, {})
+    node[last] = value
     return values
 
 
@@ -134,10 +134,10 @@ def test_unknown_values(refusal: Callable[[Values], str]) -> None:
     values = least()
     sections = closed_sections(SCHEMA)
     for section in sections:
-        position: Any = values
+        node: Any = values
         for step in section.split(".") if section else []:
-            position = position.setdefault(step, {})
-        position["unknown"] = 1
+            node = node.setdefault(step, {})
+        node["unknown"] = 1
     message = refusal(values)
     complained = set(re.findall(r"at '(.*)': additional properties 'unknown' not allowed", message))
     assert len(sections) > 20
@@ -181,11 +181,11 @@ def test_every_value_has_a_default() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
 
     def is_there(path: str) -> bool:
-        position: Any = values
+        node: Any = values
         for step in path.split("."):
-            if not isinstance(position, dict) or step not in position:
+            if not isinstance(node, dict) or step not in node:
                 return False
-            position = position[step]
+            node = node[step]
         return True
 
     missing = {path for path in described(SCHEMA) if not is_there(path)}

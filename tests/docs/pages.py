@@ -53,7 +53,7 @@ def blocks_of(page: str) -> list[Block]:
 
 
 def _blocks(page: str, tokens: list[Token]) -> Iterator[Block]:
-    section, message = "", {"not run": "", "run by": ""}
+    section, reasons = "", {"not run": "", "run by": ""}
     for before, token in zip([None, *tokens], tokens, strict=False):
         line = token.map[0] + 1 if token.map else 0
         if before is not None and before.type == "heading_open":
@@ -62,15 +62,15 @@ def _blocks(page: str, tokens: list[Token]) -> Iterator[Block]:
             for comment in _COMMENT.findall(token.content):
                 language, _, text = comment.partition("\n")
                 if about := _REASON.match(comment):
-                    message[about[1]] = " ".join(about[2].split())
+                    reasons[about[1]] = " ".join(about[2].split())
                 elif language in HIDDEN and text:
                     yield Block(page, section, line, language, f"{text}\n", hidden=True)
         elif token.type in ("fence", "code_block"):
             language = token.info if token.type == "fence" else "indented"
             yield Block(
-                page, section, line, language, token.content, False, message["not run"], message["run by"]
+                page, section, line, language, token.content, False, reasons["not run"], reasons["run by"]
             )
-            message = {"not run": "", "run by": ""}
+            reasons = {"not run": "", "run by": ""}
 
 
 def rows_of(page: str, *headings: str) -> list[list[str]]:

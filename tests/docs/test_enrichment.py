@@ -70,8 +70,8 @@ def test_merged(field: str, record: str, delta: str, after: str) -> None:
 def test_functions(functions: str, preprocessing: str, enrichment: str) -> None:
     """A function is refused in the stages where the table says so, and taken in the others."""
     for name in re.findall(r"\w+", functions):
-        for stage, answer in (("preprocessing", preprocessing), ("enrichment", enrichment)):
-            assert is_refused(STAGES[stage], f"{name}() AS /a") is (answer == "refused")
+        for stage, cell in (("preprocessing", preprocessing), ("enrichment", enrichment)):
+            assert is_refused(STAGES[stage], f"{name}() AS /a") is (cell == "refused")
 
 
 def is_refused(parse: Callable[[str], ComputedField], text: str) -> bool:

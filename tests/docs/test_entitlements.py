@@ -7,7 +7,7 @@ from tests.docs.pages import blocks_of
 
 PAGE = blocks_of("docs/entitlements.md")
 DECLARED = next(yaml.safe_load(block.text) for block in PAGE if block.language == "yaml")
-ROLES = {name: Role.model_validate(message) for name, message in DECLARED["roles"].items()}
+ROLES = {name: Role.model_validate(definition) for name, definition in DECLARED["roles"].items()}
 
 
 def test_the_roles_of_the_page() -> None:

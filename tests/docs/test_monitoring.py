@@ -122,13 +122,13 @@ def test_every_metric_is_described_as_what_it_is() -> None:
 
 def test_the_dashboard_can_be_read() -> None:
     """Each panel has a title, a unit and an expression, and a place that no other has."""
-    positions: set[tuple[int, ...]] = set()
+    cells: set[tuple[int, ...]] = set()
     for panel in PANELS:
         assert panel["title"]
         assert panel["fieldConfig"]["defaults"]["unit"]
         assert panel["targets"]
         at = panel["gridPos"]
         taken = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
-        assert not positions & taken, panel["title"]
-        positions |= taken
+        assert not cells & taken, panel["title"]
+        cells |= taken
     assert len({panel["id"] for panel in DASHBOARD["panels"]}) == len(DASHBOARD["panels"])

@@ -98,8 +98,8 @@ def make_log(kafka: str, prefix: str) -> str:
 
 def variables(directory: Path, topic: str) -> dict[str, str]:
     """Return the values of the variables that the pipeline's file has."""
-    positions = {"FLIGHTS_FEED": directory / "feed", "FLIGHTS_CHECKPOINT": directory / "checkpoint"}
-    return {**{name: str(past) for name, past in positions.items()}, "FLIGHTS_LOG": topic}
+    directories = {"FLIGHTS_FEED": directory / "feed", "FLIGHTS_CHECKPOINT": directory / "checkpoint"}
+    return {**{name: str(path) for name, path in directories.items()}, "FLIGHTS_LOG": topic}
 
 
 @pytest.fixture
