@@ -70,8 +70,8 @@ def test_driver(home: Path) -> None:
 def test_executor(home: Path) -> None:
     """The executor is a JVM that has been told all it must know, its options in their order."""
     options = {f"SPARK_JAVA_OPT_{number}": f"-Dn={number} x" for number in range(12)}
-    received = called(home, "executor", **EXECUTOR, **options, SPARK_CLASSPATH="/more/*", JAVA_HOME=str(home))
-    java, *rest = received
+    command = called(home, "executor", **EXECUTOR, **options, SPARK_CLASSPATH="/more/*", JAVA_HOME=str(home))
+    java, *rest = command
     assert java == "java"
     assert rest[:12] == list(options.values())
     assert rest[12:16] == ["-Xms2g", "-Xmx2g", "-cp", f"/opt/spark/conf:{home}/jars/*:/more/*"]

@@ -34,7 +34,7 @@ def about(headers: Headers) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("command", "reason", "removed", "payload"),
+    ("command", "reason", "removed", "fields"),
     [
         (PUBLISH, None, None, {"command": "publish"}),
         (OOF, MATCH, None, {"command": "oof", "reason": "match"}),
@@ -48,11 +48,11 @@ def about(headers: Headers) -> dict[str, Any]:
     ],
 )
 def test_headers(
-    command: str, reason: str | None, removed: tuple[str, ...] | None, payload: dict[str, Any]
+    command: str, reason: str | None, removed: tuple[str, ...] | None, fields: dict[str, Any]
 ) -> None:
-    """They name the record and its place, why it went, and whether the value is a delta."""
+    """They name the record and its position, why it was removed, and whether the value is a delta."""
     message = Payload(b"7", command, b"{}", CHANGE.time, reason, removed)
-    assert about(fanout_headers(ORDERS, 1, CHANGE, message)) == POSITION_HEADERS | payload
+    assert about(fanout_headers(ORDERS, 1, CHANGE, message)) == POSITION_HEADERS | fields
 
 
 def test_the_correlation_goes_along() -> None:
@@ -75,8 +75,8 @@ def test_intrinsics_go_along() -> None:
 def test_a_message_without_a_position_has_none() -> None:
     """Of a record that went nobody knows when, there is no bookmark and no time."""
     gone = replace(CHANGE, body=None, position=before_the_log())
-    payload = about(fanout_headers(ORDERS, 1, gone, Payload(b"7", OOF, b"{}", 0, "deleted")))
-    assert payload == {"command": "oof", "topic": "eu/orders", "sow_key": "7", "reason": "deleted"}
+    headers = about(fanout_headers(ORDERS, 1, gone, Payload(b"7", OOF, b"{}", 0, "deleted")))
+    assert headers == {"command": "oof", "topic": "eu/orders", "sow_key": "7", "reason": "deleted"}
 
 
 def message(

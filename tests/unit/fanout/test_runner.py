@@ -42,7 +42,7 @@ def test_an_unknown_position_makes_it_begin_again(runner: Runner) -> None:
     class Refused:
         error = KafkaError(KafkaError.NOT_COORDINATOR)
 
-    consumer: Any = SimpleNamespace(committed=lambda positions, timeout: [Refused()])
+    consumer: Any = SimpleNamespace(committed=lambda partitions, timeout: [Refused()])
     with pytest.raises(KafkaException, match="NOT_COORDINATOR"):
         runner._on_assign(consumer, [TopicPartition("t.changes", 0)])
 

@@ -59,7 +59,7 @@ def test_problems_as_json(file: str) -> None:
 
 def test_what_a_pipeline_does_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     """For programs; without it the same as lines for a person."""
-    received = {
+    explanation = {
         "pipeline": "shop",
         "publishers": ["shop/a/<partition>", "shop/b/<partition>"],
         "log": "orders",
@@ -69,10 +69,10 @@ def test_what_a_pipeline_does_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     plan = {"plan": "== Physical Plan =="}
     monkeypatch.setattr(
-        "ingest.explain.explain", lambda file, *, with_plan: received | (plan if with_plan else {})
+        "ingest.explain.explain", lambda file, *, with_plan: explanation | (plan if with_plan else {})
     )
     done = CliRunner().invoke(main, ["explain", "any.yaml", "--json"])
-    assert json.loads(done.stdout) == received
+    assert json.loads(done.stdout) == explanation
     done = CliRunner().invoke(main, ["explain", "any.yaml", "--plan"])
     assert done.stdout.splitlines() == [
         "pipeline   shop",

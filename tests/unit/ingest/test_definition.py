@@ -145,12 +145,12 @@ def test_a_command_for_each_row(command: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["upsert", "sow-delete", "Publish", "\"'insert'\""])
 def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> None:
     """A slip would be taken for a column, so it is told with what was expected."""
-    (answer,) = wrong(f"{LEAST}command: {command}\n", tmp_path)
-    assert answer.startswith("line 7: command: expected publish, delta_publish, delta, sow_delete or")
+    (message,) = wrong(f"{LEAST}command: {command}\n", tmp_path)
+    assert message.startswith("line 7: command: expected publish, delta_publish, delta, sow_delete or")
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
+    ("text", "message"),
     [
         ("", "line 1: name: expected this field, got nothing"),
         ("- a\n", "line 1: file: expected fields with their values"),
@@ -198,13 +198,13 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
         (LEAST + "kafka_options: {a: [b]}\n", "line 7: kafka_options.a: expected a text"),
     ],
 )
-def test_an_error_names_line_location_and_reason(text: str, answer: str, tmp_path: Path) -> None:
-    """Anyone who wrote the file is led to the place."""
-    assert answer in wrong(text, tmp_path)[0]
+def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_path: Path) -> None:
+    """The author of the file is led to the location."""
+    assert message in wrong(text, tmp_path)[0]
 
 
 @pytest.mark.parametrize(
-    ("source", "answer"),
+    ("source", "message"),
     [
         ("{format: json, schema: a INT}", "raw: expected either kafka or directory, got none of the two"),
         ("{kafka: k, directory: d, format: json, schema: a INT}", "got both"),
@@ -237,11 +237,11 @@ def test_an_error_names_line_location_and_reason(text: str, answer: str, tmp_pat
         ("{kafka: k, format: json, ddl: a INT}", "raw.ddl: there is no such field here"),
     ],
 )
-def test_a_source_is_refused_what_it_can_not_be(source: str, answer: str, tmp_path: Path) -> None:
+def test_a_source_is_refused_what_it_can_not_be(source: str, message: str, tmp_path: Path) -> None:
     """A topic or a directory, in a format that it can have, with the options that are left to the user."""
     found = wrong(with_source(source), tmp_path)
     assert all(one.startswith("line 4: sources.raw") for one in found)
-    assert any(answer in one for one in found)
+    assert any(message in one for one in found)
 
 
 @pytest.mark.parametrize(
@@ -264,9 +264,9 @@ def test_what_a_source_may_be(source: str, tmp_path: Path) -> None:
 def test_several_sources_are_brought_together_first(transforms: str, tmp_path: Path) -> None:
     """Without a select it would not be said which rows are meant."""
     two = LEAST.replace("key:", "  b: {directory: d, format: parquet}\nkey:") + transforms
-    (answer,) = wrong(two, tmp_path)
+    (message,) = wrong(two, tmp_path)
     assert (
-        "transforms: expected a select first, which makes the rows of raw and b those of one table" in answer
+        "transforms: expected a select first, which makes the rows of raw and b those of one table" in message
     )
     assert len(read(WHOLE, tmp_path, DROPS="d").sources) == 2
 
@@ -274,7 +274,7 @@ def test_several_sources_are_brought_together_first(transforms: str, tmp_path: P
 def test_all_problems_are_reported_at_once_in_the_order_of_their_lines(tmp_path: Path) -> None:
     """Of values, of repeated names and of variables."""
     text = LEAST.replace("[id]", "[]") + 'colour: red\nbody: "${NOWHERE}"\ntopic: x\n'
-    lines = [answer.split(":")[0] for answer in wrong(text, tmp_path)]
+    lines = [message.split(":")[0] for message in wrong(text, tmp_path)]
     assert lines == ["line 5", "line 7", "line 8", "line 9"]
 
 
@@ -312,17 +312,17 @@ def test_what_the_environment_says_is_checked_like_the_rest(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("written", "answer"),
+    ("written", "message"),
     [
         ("${NOWHERE}", "expected the environment variable NOWHERE, which is not set"),
         ("${1}", "expected ${NAME} or ${NAME:-default}"),
         ("${A", "expected ${NAME} or ${NAME:-default}"),
     ],
 )
-def test_a_variable_that_is_not_there_is_reported_once(written: str, answer: str, tmp_path: Path) -> None:
+def test_a_variable_that_is_not_there_is_reported_once(written: str, message: str, tmp_path: Path) -> None:
     """With the line, and without what else would be wrong with a value that nobody has given."""
     (problem,) = wrong(f'{LEAST}rows_per_second: "{written}"\n', tmp_path)
-    assert problem.startswith(f"line 7: rows_per_second: {answer}")
+    assert problem.startswith(f"line 7: rows_per_second: {message}")
 
 
 def test_fields_may_be_shared_by_a_merge(tmp_path: Path) -> None:
@@ -337,8 +337,8 @@ def test_fields_may_be_shared_by_a_merge(tmp_path: Path) -> None:
 )
 def test_what_is_no_yaml_is_reported_as_none(text: str, tmp_path: Path) -> None:
     """A slip in the YAML has a line, too."""
-    (answer,) = wrong(text, tmp_path)
-    assert ": file: expected YAML, got none: " in answer
+    (message,) = wrong(text, tmp_path)
+    assert ": file: expected YAML, got none: " in message
 
 
 def test_a_missing_file_is_reported_as_missing(tmp_path: Path) -> None:

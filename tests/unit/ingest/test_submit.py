@@ -63,8 +63,8 @@ def test_python_of_the_driver(
 
 def test_options_are_those_of_run() -> None:
     """None is missing, and each says the same."""
-    received = {one.name: one.to_info_dict() for one in submit.params if one.name != "spark_options"}
-    assert received == {one.name: one.to_info_dict() for one in run.params}
+    options = {one.name: one.to_info_dict() for one in submit.params if one.name != "spark_options"}
+    assert options == {one.name: one.to_info_dict() for one in run.params}
 
 
 def test_options_for_spark_come_after_the_dashes(calls: list[Call]) -> None:

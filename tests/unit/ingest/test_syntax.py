@@ -73,7 +73,7 @@ def beyond(path: Path, added: str = "", schema: str = "id BIGINT") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("added", "line", "where", "position"),
+    ("added", "line", "where", "location"),
     [
         (f"body: f{'(' * 15_000}1{')' * 15_000}", 7, "body", "column 202"),
         (f"body: f{'(' * 20_000}", 7, "body", "column 202"),
@@ -86,10 +86,10 @@ def beyond(path: Path, added: str = "", schema: str = "id BIGINT") -> list[str]:
     ],
 )
 def test_sql_that_is_nested_too_deep(
-    tmp_path: Path, added: str, line: int, where: str, position: str
+    tmp_path: Path, added: str, line: int, where: str, location: str
 ) -> None:
-    """It is refused with its place, before a parser sees it."""
-    message = f"expected SQL of at most {SQL_LEVELS_MAX} brackets in each other, got more ({position})"
+    """It is refused with its location, before a parser sees it."""
+    message = f"expected SQL of at most {SQL_LEVELS_MAX} brackets in each other, got more ({location})"
     assert beyond(tmp_path, added) == [f"line {line}: {where}: {message}"]
 
 
@@ -103,7 +103,7 @@ def test_types_that_are_nested_too_deep(tmp_path: Path) -> None:
 
 
 def test_sql_that_is_too_long(tmp_path: Path) -> None:
-    """So is what has more characters than anybody writes; all such texts are told at once."""
+    """So is what has more characters than anybody writes; all such texts are reported at once."""
     text = "a + " * (SQL_CHARACTERS_MAX // 4)
     message = f"expected SQL of at most {SQL_CHARACTERS_MAX} characters, got {SQL_CHARACTERS_MAX + 1}"
     assert beyond(tmp_path, f"body: {text}a\nexpiration: {text}a") == [

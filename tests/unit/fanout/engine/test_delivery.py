@@ -20,7 +20,7 @@ def test_the_form_is_what_the_options_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("delivery", "form", "received"),
+    ("delivery", "form", "payload"),
     [
         (Delivery(PUBLISH, NOW), Form(), Payload(b"1", PUBLISH, NOW, 7)),
         (Delivery(PUBLISH, NOW, previous=BEFORE), Form(), Payload(b"1", PUBLISH, NOW, 7)),
@@ -48,9 +48,9 @@ def test_the_form_is_what_the_options_say() -> None:
         ),
     ],
 )
-def test_tell(delivery: Delivery, form: Form, received: Payload | None) -> None:
+def test_the_payload_of_a_delivery(delivery: Delivery, form: Form, payload: Payload | None) -> None:
     """A delta to those who hold the record before; nothing where it would say nothing and that is not wanted."""
-    assert payload_of(b"1", delivery, form, Deltas(KEYS), 7) == received
+    assert payload_of(b"1", delivery, form, Deltas(KEYS), 7) == payload
 
 
 def test_what_is_for_both() -> None:

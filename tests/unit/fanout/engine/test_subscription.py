@@ -95,8 +95,8 @@ def test_the_correlation_of_the_command_goes_along() -> None:
     came = ChangeView(structs.replace(seen(LONDON, NEW_YORK).change, correlation="c7"))
     went = ChangeView(structs.replace(seen(NEW_YORK, LONDON).change, correlation="c7"))
     gone = ChangeView(structs.replace(seen(NEW_YORK, None).change, correlation="c7"))
-    message = [everything.on_change(came), desk.on_change(came), desk.on_change(went), desk.on_change(gone)]
-    assert [one and one.correlation for one in message] == ["c7"] * 4
+    payloads = [everything.on_change(came), desk.on_change(came), desk.on_change(went), desk.on_change(gone)]
+    assert [one and one.correlation for one in payloads] == ["c7"] * 4
     left = desk.on_change(went)
     assert left is not None
     assert entitled(left, desk.filter).correlation is None

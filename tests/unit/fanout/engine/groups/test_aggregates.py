@@ -136,9 +136,9 @@ def test_large_deviations_do_not_overflow() -> None:
 @pytest.mark.parametrize("value", ["cat", math.nan])
 def test_no_number_makes_nan_while_it_is_there(name: str, value: Scalar) -> None:
     """A text that spells no number is NaN, and so is the result until the text is gone."""
-    stale = result(name, [1, 2, value])
-    assert isinstance(stale, float)
-    assert math.isnan(stale)
+    aggregate = result(name, [1, 2, value])
+    assert isinstance(aggregate, float)
+    assert math.isnan(aggregate)
     assert same(result(name, [1, 2], value), result(name, [1, 2]))
 
 
