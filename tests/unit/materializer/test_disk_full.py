@@ -117,8 +117,8 @@ def followed(world: World) -> dict[bytes, bytes | None]:
     """Return the records that a replica has which follows all changes from their begin; none may come twice."""
     rows = Rows()
     for number, changes in enumerate(world.changes):
-        received = [change.position for _, change in changes_of(changes.history) if change.op != AGAIN]
-        assert len(received) == len(set(received))
+        positions = [change.position for _, change in changes_of(changes.history) if change.op != AGAIN]
+        assert len(positions) == len(set(positions))
         replica = PartitionReplica(number, rows, 1000)
         replica.loaded()
         replica.apply([EventAtOffset(message.at, message.event) for message in changes.history])
@@ -266,9 +266,9 @@ def test_too_few_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with capture_logs() as logs:
         one.run()
     assert len(begun) == 2
-    [answer] = looks
+    [reason] = looks
     assert "too few for its partitions (the store does not open: [Errno 24] Too many open files)" in (
-        answer or ""
+        reason or ""
     )
     assert one.not_started() == "waiting for partitions from the group"
     assert [line["event"] for line in logs] == ["too few descriptors"]

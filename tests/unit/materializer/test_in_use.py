@@ -68,7 +68,7 @@ def files(path: Path) -> dict[str, bytes]:
 
 
 def opened(path: Path) -> RocksStore:
-    """Open a partition by whichever recovery source leads there."""
+    """Open a partition from whichever recovery source there is."""
     return Recovery({}, DEFINITION, 0, path, EXTENT).open().store
 
 
@@ -153,14 +153,14 @@ class Stops(threading.Event):
 
     def __init__(self, one: list[Materializer], holder: subprocess.Popen[bytes]) -> None:
         super().__init__()
-        self.message: list[str | None] = []
+        self.reasons: list[str | None] = []
         self._one = one
         self._holder = holder
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Note what is said meanwhile."""
-        self.message.append(self._one[0].not_ready())
-        if len(self.message) == 2:
+        """Note why it is not ready meanwhile."""
+        self.reasons.append(self._one[0].not_ready())
+        if len(self.reasons) == 2:
             self._holder.kill()
             self._holder.wait()
         return self.is_set()
@@ -195,10 +195,10 @@ def test_a_worker_waits_until_its_state_is_free(monkeypatch: pytest.MonkeyPatch,
     assert len(begun) == 2
     assert [line["event"] for line in logs] == ["state in use", "the state is free again"]
     assert made[0].not_ready() is None
-    (message,) = set(stop.message)
-    assert message is not None
-    assert message.startswith(f"another process uses the state in {path} (")
-    assert message.endswith(
+    (reason,) = set(stop.reasons)
+    assert reason is not None
+    assert reason.startswith(f"another process uses the state in {path} (")
+    assert reason.endswith(
         "end it, or give each a SOWLINE_DATA_DIR of its own; nothing was deleted, and it goes on by itself once the"
         " state is free"
     )

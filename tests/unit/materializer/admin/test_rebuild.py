@@ -110,17 +110,17 @@ def loaded(*events: Event) -> tuple[EndsLoader, MemoryStore]:
 
 def change(offset: int, key: bytes, body: bytes | None, **more: Any) -> Change:
     """Return a change."""
-    location, after = Position(0, offset), Position(0, offset - 1)
-    return Change(key, body, b'{"id":1}', location, after, "publish", 100 + offset, **more)
+    position, after = Position(0, offset), Position(0, offset - 1)
+    return Change(key, body, b'{"id":1}', position, after, "publish", 100 + offset, **more)
 
 
-REPORTED = Progress(Position(0, -1), Position(0, -1), 0, {}, "previous", "log", 0, {})
+PROGRESS = Progress(Position(0, -1), Position(0, -1), 0, {}, "previous", "log", 0, {})
 
 
 def test_state_of_another_definition_loads_to_be_ended() -> None:
     """Whatever its key was; a deleted record that is remembered has nothing that ends."""
     loader, store = loaded(
-        REPORTED,
+        PROGRESS,
         change(0, b"1", b'{"id":1}'),
         change(1, b"2", b'{"id":2}'),
         change(2, b"2", None, numbers={"p": (1, 0, 100)}),
@@ -132,10 +132,10 @@ def test_state_of_another_definition_loads_to_be_ended() -> None:
 
 def test_a_state_that_is_being_emptied_can_be_ended() -> None:
     """And one within a log record's changes: what is not there needs no end."""
-    loader, _ = loaded(REPORTED, change(0, b"1", b'{"id":1}', last=False))
+    loader, _ = loaded(PROGRESS, change(0, b"1", b'{"id":1}', last=False))
     assert loader.is_whole
     end = Change(b"1", None, b'{"id":1}', Position(1, -1), Position(0, 1), RESET, 200, last=False)
-    loader, _ = loaded(REPORTED, change(0, b"1", b'{"id":1}'), change(1, b"2", b'{"id":2}'), end)
+    loader, _ = loaded(PROGRESS, change(0, b"1", b'{"id":1}'), change(1, b"2", b'{"id":2}'), end)
     assert (loader.is_whole, loader.is_resetting, loader.checkpoint(4).records) == (True, True, 1)
 
 

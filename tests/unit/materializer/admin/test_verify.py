@@ -20,22 +20,22 @@ from tests.unit.materializer.admin.test_dump import BODY, CHECKPOINT, DEFINITION
 
 
 @pytest.fixture
-def deferred(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> OfflineCopies:
+def copies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> OfflineCopies:
     """What makes copies of a partition of no cluster."""
     monkeypatch.setattr(Cluster, "__init__", lambda *_: None)
     return OfflineCopies({}, DEFINITION, 1, tmp_path, lambda *_: None)
 
 
-def compared(deferred: OfflineCopies, changed: dict[bytes, object], **checkpoint: object) -> StateComparison:
+def compared(copies: OfflineCopies, changed: dict[bytes, object], **checkpoint: object) -> StateComparison:
     """Compare the records with others, of which some are changed (None: not there)."""
     others = {key: record for key, record in {**RECORDS, **changed}.items() if record is not None}
     other = copy_of(others, replace(CHECKPOINT, **checkpoint))  # type: ignore[arg-type]
-    return compare(deferred, ("log", copy_of(RECORDS)), ("changes", other))
+    return compare(copies, ("log", copy_of(RECORDS)), ("changes", other))
 
 
-def test_the_same_is_equal(deferred: OfflineCopies) -> None:
+def test_the_same_is_equal(copies: OfflineCopies) -> None:
     """Counted are records and deleted ones that still count."""
-    found = compared(deferred, {b"4": None})
+    found = compared(copies, {b"4": None})
     assert (found.equal, found.records, found.differ, found.position) == (True, 3, 0, "1/9")
 
 
@@ -56,9 +56,9 @@ def test_the_same_is_equal(deferred: OfflineCopies) -> None:
         ),
     ],
 )
-def test_each_difference_of_a_record_is_named(deferred: OfflineCopies, key: bytes, record: object) -> None:
+def test_each_difference_of_a_record_is_named(copies: OfflineCopies, key: bytes, record: object) -> None:
     """A missing or a stray one, one byte of the body, a due time, a number: with both sides."""
-    found = compared(deferred, {key: record})
+    found = compared(copies, {key: record})
     assert (found.equal, found.differ, found.checkpoint) == (False, 1, None)
     assert [one["sow_key"] for one in found.first] == [key.decode()]
     assert found.first[0]["log"] != found.first[0]["changes"]
@@ -67,17 +67,17 @@ def test_each_difference_of_a_record_is_named(deferred: OfflineCopies, key: byte
     assert "differ: 1 of" in text
 
 
-def test_a_difference_of_the_head_is_named(deferred: OfflineCopies) -> None:
+def test_a_difference_of_the_head_is_named(copies: OfflineCopies) -> None:
     """Records alone do not make a state."""
-    found = compared(deferred, {}, origins={1: 5})
+    found = compared(copies, {}, origins={1: 5})
     assert not found.equal
     assert found.checkpoint == {"origins": {"log": {"1": 5, "3": 7}, "changes": {"1": 5}}}
 
 
-def test_many_differences_are_counted_and_the_first_are_named(deferred: OfflineCopies) -> None:
+def test_many_differences_are_counted_and_the_first_are_named(copies: OfflineCopies) -> None:
     """In the order of the SOW keys."""
     strays = {b"%02d" % number: RECORDS[b"100"] for number in range(30)}
-    found = compared(deferred, {key: record for key, record in strays.items() if key not in RECORDS})
+    found = compared(copies, {key: record for key, record in strays.items() if key not in RECORDS})
     assert (found.differ, len(found.first)) == (29, DIFFERENCES_MAX)
     assert found.first[0]["sow_key"] == "00"
 

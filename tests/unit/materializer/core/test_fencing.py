@@ -30,8 +30,8 @@ BASE = Position(0, 8)
 
 def change(offset: int, era: int = 0) -> Change:
     """Return a change."""
-    location = Position(era, offset)
-    return Change(b"1", b"{}", None, location, location, "publish", 100)
+    position = Position(era, offset)
+    return Change(b"1", b"{}", None, position, position, "publish", 100)
 
 
 def begun() -> Progress:
@@ -114,7 +114,7 @@ def assignment_in(world: World, late: list[Change], start: int | None) -> Assign
 
 @pytest.mark.parametrize("start", [None, 0])
 def test_an_owner_of_before_writes_as_an_era_begins(world: World, start: int | None) -> None:
-    """The new owner, anyone who loads the changes and anyone who follows them have the same records."""
+    """The new owner, a loader of the changes and a follower of them have the same records."""
     key = sow_key(DEFINITION.domain_prefix, "3")
     late = Change(key, b'{"id":3}', None, Position(0, 2), Position(0, 1), "publish", 1000)
     partition = assignment_in(world, [late], start).recover(("orders", 0))

@@ -70,7 +70,7 @@ UNFIT = {
 
 
 @pytest.mark.parametrize("name", NEEDS_SOW)
-def test_what_is_about_records_is_refused_next_to_it(name: str) -> None:
+def test_options_about_records_are_refused_without_a_sow(name: str) -> None:
     """With a sentence that names it."""
     with pytest.raises(ValueError, match=f"with sow: false, got {name}"):
         TopicDefinition.model_validate({"name": "ticks", "sow": False, name: UNFIT[name]})
@@ -163,32 +163,32 @@ def world() -> Iterator[World]:
         yield world
 
 
-def received(world: World) -> list[tuple[Position, bytes | None]]:
+def written_changes(world: World) -> list[tuple[Position, bytes | None]]:
     """Return the changes that were ever written, in their order."""
     return [(event.position, event.body) for _, event in changes_of(world.changes[0].history)]
 
 
 @pytest.mark.parametrize(
-    "access_path", ["restart", "lost", "damaged", "replaced", "shortened", "changes only"]
+    "recovery_source", ["restart", "lost", "damaged", "replaced", "shortened", "changes only"]
 )
-def test_every_recovery_source_goes_on_where_it_was(world: World, access_path: str) -> None:
-    """Nothing is told twice, and nothing is left out."""
+def test_every_recovery_source_goes_on_where_it_was(world: World, recovery_source: str) -> None:
+    """No change is written twice, and none is left out."""
     before = world.owner(0).checkpoint
     world.crash(0)
-    if access_path in ("lost", "shortened", "changes only"):
+    if recovery_source in ("lost", "shortened", "changes only"):
         world.disk.clear()
-    elif access_path == "damaged":
+    elif recovery_source == "damaged":
         world.disk[Path("0")]["_entries"][b"1"] = b"x"
     held = world.changes[0].held
-    if access_path == "replaced":
+    if recovery_source == "replaced":
         world.changes[0].replace()
-    elif access_path == "shortened":
+    elif recovery_source == "shortened":
         world.changes[0].held = held[-2:]
-    elif access_path == "changes only":
+    elif recovery_source == "changes only":
         world.changes[0].held = [message for message in held if isinstance(message.event, Change)][2:]
     partition = world.owner(0)
     assert checksum_of(partition._store).entries == 0
-    if access_path == "changes only":
+    if recovery_source == "changes only":
         assert partition.checkpoint.position == Position(0, 3)
     else:
         assert (partition.checkpoint.position, partition.checkpoint.last_change) == (
@@ -197,7 +197,7 @@ def test_every_recovery_source_goes_on_where_it_was(world: World, access_path: s
         )
     world.write(0, b'{"n":9}', None, [])
     world.drain()
-    assert received(world) == [(Position(0, n), b'{"n":%d}' % n) for n in range(4)] + [
+    assert written_changes(world) == [(Position(0, n), b'{"n":%d}' % n) for n in range(4)] + [
         (Position(0, 5), b'{"n":9}')
     ]
 
@@ -209,16 +209,16 @@ def test_with_everything_lost_the_log_is_sent_again_as_it_was(world: World) -> N
     world.changes[0].replace()
     world.owner(0)
     world.drain()
-    assert received(world) == [(Position(0, n), b'{"n":%d}' % n) for n in range(4)] * 2
+    assert written_changes(world) == [(Position(0, n), b'{"n":%d}' % n) for n in range(4)] * 2
 
 
-def test_stale_owner_events_need_not_be_put_right(world: World) -> None:
+def test_stale_owner_events_need_no_repair(world: World) -> None:
     """Followers drop them by their position, and there is no compaction that could keep the wrong one."""
     old = next(event for _, event in changes_of(world.changes[0].history))
     world.changes[0].append(old)
     world.write(0, b'{"n":9}', None, [])
     world.drain()
-    assert [body for _, body in received(world)].count(b'{"n":0}') == 2
+    assert [body for _, body in written_changes(world)].count(b'{"n":0}') == 2
     assert world.owner(0).checkpoint.stale_keys == frozenset()
 
 

@@ -125,9 +125,9 @@ def test_an_origin_without_a_change_is_reported_before_the_next_change(partition
         ("Change", Position(0, 4)),
         ("Progress", Position(0, 4)),
     ]
-    received = events[1]
-    assert isinstance(received, Progress)
-    assert (received.origins, received.after) == ({3: 6, 4: 1}, Position(0, 0))
+    progress = events[1]
+    assert isinstance(progress, Progress)
+    assert (progress.origins, progress.after) == ({3: 6, 4: 1}, Position(0, 0))
 
 
 def test_many_outcomes_are_split(partition: Partition) -> None:
@@ -287,7 +287,7 @@ def test_a_record_that_a_refill_brought_back(store: MemoryStore) -> None:
     assert EVERYTHING in Checkpoint.decode(store.checkpoint() or b"").stale_keys
 
 
-def test_keys_are_put_right_only_once_the_state_is_as_new_as_what_was_emitted(store: MemoryStore) -> None:
+def test_keys_are_repaired_only_once_the_state_is_as_new_as_what_was_emitted(store: MemoryStore) -> None:
     """Before that, what would be written again might be older than what is there."""
     partition = Partition(DEFINITION, 0, opened(store, floor=Position(0, 1), stale_keys=frozenset({b"1"})))
     assert repair(partition) == []
@@ -351,8 +351,8 @@ def test_a_position_seen_is_committed(partition: Partition, store: MemoryStore) 
     assert (partition.checkpoint.changes_end, partition.checkpoint.stale_keys) == (42, frozenset())
 
 
-def test_what_others_wrote_during_that_is_stale_still(partition: Partition, store: MemoryStore) -> None:
-    """Their events may be the last of their keys: the next time puts those right."""
+def test_stale_writes_during_a_repair_stay_noted(partition: Partition, store: MemoryStore) -> None:
+    """Their events may be the last of their keys: the next repair writes those again."""
     partition.mark_stale({b"1"}, 0)
     partition.is_right(42, {b"2"})
     data = store.checkpoint()

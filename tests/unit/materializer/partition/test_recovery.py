@@ -258,8 +258,8 @@ def test_stale_owner_events_in_the_tail_are_noted(worked: World) -> None:
 
 def test_the_word_of_another_topic_in_the_tail_is_noted(worked: World) -> None:
     """An owner that does not know that the topic was made again: nothing up to there was emitted into this one."""
-    location = Position(0, 99)
-    word = Progress(location, location, 0, {}, DEFINITION.digest, "log", 100, {}, changes_id="old")
+    position = Position(0, 99)
+    word = Progress(position, position, 0, {}, DEFINITION.digest, "log", 100, {}, changes_id="old")
     worked.changes[0].append(word)
     opened = recover(worked)
     assert (opened.floor, opened.checkpoint.stale_keys) == (opened.checkpoint.position, {PROGRESS_KEY})
@@ -404,14 +404,14 @@ def change(
     offset: int, key: bytes = b"1", body: bytes | None = b'{"id":1}', era: int = 0, **given: Any
 ) -> Change:
     """Return a change."""
-    location, after = Position(era, offset), Position(era, offset - 1)
-    return Change(key, body, b'{"id":1}', location, after, "publish", 100 + offset, **given)
+    position, after = Position(era, offset), Position(era, offset - 1)
+    return Change(key, body, b'{"id":1}', position, after, "publish", 100 + offset, **given)
 
 
 def progress(offset: int, era: int = 0, origins: dict[int, int] | None = None) -> Progress:
     """Return a progress event."""
-    location = Position(era, offset)
-    return Progress(location, location, 0, origins or {}, DEFINITION.digest, "log", 100 + offset, {})
+    position = Position(era, offset)
+    return Progress(position, position, 0, origins or {}, DEFINITION.digest, "log", 100 + offset, {})
 
 
 def load(*events: Event, topic_id: str = "") -> tuple[MemoryStore, ChangesLoader]:

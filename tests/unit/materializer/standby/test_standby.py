@@ -35,16 +35,16 @@ def change(
     **given: Any,
 ) -> Change:
     """Return a change."""
-    location = Position(era, offset)
+    position = Position(era, offset)
     before = after or Position(era, offset - 1)
-    return Change(key, body, b'{"id":1}', location, before, given.pop("op", "publish"), 100 + offset, **given)
+    return Change(key, body, b'{"id":1}', position, before, given.pop("op", "publish"), 100 + offset, **given)
 
 
 def progress(offset: int, era: int = 0, after: Position | None = None, **given: Any) -> Progress:
     """Return a progress event."""
-    location = Position(era, offset)
+    position = Position(era, offset)
     return Progress(
-        location, after or Position(0, -1), 0, {}, DEFINITION.digest, "log", 100 + offset, {}
+        position, after or Position(0, -1), 0, {}, DEFINITION.digest, "log", 100 + offset, {}
     )._replace(**given)
 
 
@@ -77,8 +77,8 @@ def test_each_portion_is_a_state_to_go_on_from() -> None:
 
 def test_what_progress_events_tell_is_kept() -> None:
     """Limits, origins and the log come from them; the origins of an era that has ended are forgotten."""
-    message: dict[str, Any] = {"origins": {3: 7}, "limits": Limits(records_max=9), "numbers_since": 4}
-    _, one = follower(progress(1, **message), change(2, origin=Origin(3, 8)), change(3, origin=Origin(2, 1)))
+    fields: dict[str, Any] = {"origins": {3: 7}, "limits": Limits(records_max=9), "numbers_since": 4}
+    _, one = follower(progress(1, **fields), change(2, origin=Origin(3, 8)), change(3, origin=Origin(2, 1)))
     assert (one.checkpoint.origins, one.checkpoint.limits.records_max, one.checkpoint.numbers_since) == (
         {3: 8, 2: 1},
         9,

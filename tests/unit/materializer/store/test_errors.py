@@ -97,13 +97,13 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Disk]:
         disk.close()
 
 
-def flip(position: float) -> Callable[[Path], None]:
+def flip(share: float) -> Callable[[Path], None]:
     """Return what changes one byte at that part of a file."""
 
     def flip(path: Path) -> None:
         data = bytearray(path.read_bytes())
         if data:
-            data[int((len(data) - 1) * position)] ^= 0x55
+            data[int((len(data) - 1) * share)] ^= 0x55
         path.write_bytes(bytes(data))
 
     return flip
@@ -120,7 +120,7 @@ def truncate(keep: float) -> Callable[[Path], None]:
 
 
 DAMAGES = {
-    **{f"flipped at {position}": flip(position) for position in (0.2, 0.5, 0.95)},
+    **{f"flipped at {share}": flip(share) for share in (0.2, 0.5, 0.95)},
     **{f"cut to {keep}": truncate(keep) for keep in (0.0, 0.6)},
     "deleted": Path.unlink,
 }

@@ -30,7 +30,7 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     return rocks
 
 
-def sum_of(entries: dict[bytes, bytes]) -> Checksum:
+def expected_checksum(entries: dict[bytes, bytes]) -> Checksum:
     """Return the tally that belongs to these entries."""
     return Checksum(len(entries), sum(entry_hash(k, v) for k, v in entries.items()) & 0xFFFFFFFFFFFFFFFF)
 
@@ -38,7 +38,7 @@ def sum_of(entries: dict[bytes, bytes]) -> Checksum:
 def filled(store: Store, count: int) -> dict[bytes, bytes]:
     """Commit some entries with their tally and return them."""
     entries = {b"%d" % number: b"body of %d" % number * 20 for number in range(count)}
-    store.commit(dict(entries), sum_of(entries), b"head")
+    store.commit(dict(entries), expected_checksum(entries), b"head")
     return entries
 
 
@@ -223,7 +223,7 @@ def test_entries_that_went_missing_do_not_fit_the_checksum(make: Make) -> None:
     for wrong in ({b"5": None}, {b"5": b"other"}, {b"x": b"stray"}):
         store = make()
         entries = filled(store, 10)
-        store.commit(wrong, sum_of(entries), b"head")
+        store.commit(wrong, expected_checksum(entries), b"head")
         assert checksum_of(store) != store.checksum()
 
 

@@ -49,7 +49,7 @@ def starting(cluster: FakeCluster) -> StartPhase:
 
 
 @pytest.mark.parametrize(
-    ("position", "offset"),
+    ("partition", "offset"),
     [
         (("kept", 0), None),
         (("epoch", 0), None),
@@ -58,9 +58,9 @@ def starting(cluster: FakeCluster) -> StartPhase:
         (("then", 1), 25_001),
     ],
 )
-def test_each_topic_begins_where_it_says(position: tuple[str, int], offset: int | None) -> None:
+def test_each_topic_begins_where_it_says(partition: tuple[str, int], offset: int | None) -> None:
     """Persistent ones, and those that begin at the epoch, go on."""
-    assert starting(FakeCluster()).offset(position, 7, 99) == offset
+    assert starting(FakeCluster()).offset(partition, 7, 99) == offset
 
 
 def test_where_others_work_nothing_starts() -> None:
