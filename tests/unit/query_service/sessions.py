@@ -89,16 +89,16 @@ class Server:
     def _put(
         self, sow: bytes, text: bytes | None, partition: int, step: int, correlation: str | None
     ) -> Position:
-        location = Position(0, self.last[partition].offset + step)
+        position = Position(0, self.last[partition].offset + step)
         op, reason = ("delete", "deleted") if text is None else ("publish", None)
         change = Change(
             sow,
             text,
             self.bodies.get(sow),
-            location,
+            position,
             self.last[partition],
             op,
-            1000 + location.offset,
+            1000 + position.offset,
             True,
             reason,
             correlation=correlation,
@@ -108,7 +108,7 @@ class Server:
         else:
             self.bodies[sow] = text
         self.take(change, partition)
-        return location
+        return position
 
     def take(self, event: Event, partition: int = 0) -> None:
         """Let an event arrive."""
@@ -128,7 +128,7 @@ class Server:
 
     @contextmanager
     def patched(self) -> Iterator[None]:
-        """Let anyone who catches up read this server's changes topic, in the event loop."""
+        """Let clients that catch up read this server's changes topic, in the event loop."""
         reader = "query_service.subscriptions.catch_up.read_range"
         with (
             patch(reader, self.read_range),

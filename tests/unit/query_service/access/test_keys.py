@@ -44,7 +44,7 @@ def authenticator(issues: Issuer, tmp_path: Path) -> Authenticator:
     return Authenticator(WatchedFile(tmp_path / "access.yaml"))
 
 
-async def reason_of(authenticator: Authenticator, token: str) -> str:
+async def user_or_reason(authenticator: Authenticator, token: str) -> str:
     """Return whose a token is, or why it is refused."""
     try:
         return (await authenticator.identify(PresentedCredentials(token))).user
@@ -76,10 +76,10 @@ async def test_a_new_key_is_found_and_the_old_one_goes_on(
 ) -> None:
     """As long as it is published."""
     old = issues.token("ada")
-    assert await reason_of(authenticator, old) == "ada"
+    assert await user_or_reason(authenticator, old) == "ada"
     issues.rotate(keep=True)
-    assert await reason_of(authenticator, issues.token("bob")) == "bob"
-    assert (await reason_of(authenticator, old), issues.asked) == ("ada", 2)
+    assert await user_or_reason(authenticator, issues.token("bob")) == "bob"
+    assert (await user_or_reason(authenticator, old), issues.asked) == ("ada", 2)
 
 
 async def test_a_key_that_is_withdrawn(
@@ -87,28 +87,31 @@ async def test_a_key_that_is_withdrawn(
 ) -> None:
     """Its tokens are refused once the keys were read again, also after nobody has come for long."""
     old = issues.token("ada")
-    assert await reason_of(authenticator, old) == "ada"
+    assert await user_or_reason(authenticator, old) == "ada"
     issues.rotate()
     let_time_pass(module.FRESH_SECONDS + module.AGAIN_SECONDS + 1)
-    assert await reason_of(authenticator, old) == "auth failure"
-    assert (await reason_of(authenticator, issues.token("ada")), issues.asked) == ("ada", 2)
+    assert await user_or_reason(authenticator, old) == "auth failure"
+    assert (await user_or_reason(authenticator, issues.token("ada")), issues.asked) == ("ada", 2)
     issues.garbage = b'{"keys": []}'
     let_time_pass(module.FRESH_SECONDS + module.AGAIN_SECONDS + 1)
-    assert await reason_of(authenticator, issues.token("ada")) == "auth failure"
+    assert await user_or_reason(authenticator, issues.token("ada")) == "auth failure"
 
 
 async def test_a_token_that_names_no_key(
     authenticator: Authenticator, issues: Issuer, let_time_pass: Any
 ) -> None:
     """It may be of any key, also of one that is new; not each one lets the issuer be asked."""
-    assert await reason_of(authenticator, issues.token("ada", kid="")) == "ada"
+    assert await user_or_reason(authenticator, issues.token("ada", kid="")) == "ada"
     issues.rotate()
-    assert (await reason_of(authenticator, issues.token("ada", kid="")), issues.asked) == ("ada", 2)
+    assert (await user_or_reason(authenticator, issues.token("ada", kid="")), issues.asked) == ("ada", 2)
     issues.rotate()
-    assert (await reason_of(authenticator, issues.token("ada", kid="")), issues.asked) == ("auth failure", 2)
-    assert await reason_of(authenticator, issues.token("ada", kid="", seconds=-5)) == "auth failure"
+    assert (await user_or_reason(authenticator, issues.token("ada", kid="")), issues.asked) == (
+        "auth failure",
+        2,
+    )
+    assert await user_or_reason(authenticator, issues.token("ada", kid="", seconds=-5)) == "auth failure"
     let_time_pass(module.AGAIN_SECONDS + 1)
-    assert (await reason_of(authenticator, issues.token("ada", kid="")), issues.asked) == ("ada", 3)
+    assert (await user_or_reason(authenticator, issues.token("ada", kid="")), issues.asked) == ("ada", 3)
 
 
 @pytest.mark.parametrize(
@@ -131,15 +134,15 @@ async def test_an_issuer_that_answers_with_garbage(
 ) -> None:
     """The keys that are known go on; without any, its tokens are refused until it answers."""
     issues.garbage, issues.status = garbage, status
-    assert await reason_of(authenticator, issues.token("ada")) == "auth unavailable"
+    assert await user_or_reason(authenticator, issues.token("ada")) == "auth unavailable"
     issues.garbage, issues.status = None, 200
-    assert await reason_of(authenticator, issues.token("ada")) == "auth unavailable"
+    assert await user_or_reason(authenticator, issues.token("ada")) == "auth unavailable"
     assert issues.asked == 1
     let_time_pass(module.AGAIN_SECONDS + 1)
-    assert await reason_of(authenticator, issues.token("ada")) == "ada"
+    assert await user_or_reason(authenticator, issues.token("ada")) == "ada"
     issues.garbage, issues.status = garbage, status
     let_time_pass(module.FRESH_SECONDS + module.AGAIN_SECONDS + 1)
-    assert (await reason_of(authenticator, issues.token("bob")), issues.asked) == ("bob", 3)
+    assert (await user_or_reason(authenticator, issues.token("bob")), issues.asked) == ("bob", 3)
 
 
 async def test_an_issuer_that_does_not_end_its_answer(
@@ -166,10 +169,10 @@ async def test_an_issuer_that_does_not_end_its_answer(
         rules = access.jwt.model_copy(update={"jwks": url})
         authenticator._file.access = access.model_copy(update={"jwt": rules})
         async with asyncio.timeout(20):
-            assert await reason_of(authenticator, issues.token("ada")) == "auth unavailable"
+            assert await user_or_reason(authenticator, issues.token("ada")) == "auth unavailable"
             await is_given_up.wait()
         authenticator._file.access = access
-    assert await reason_of(authenticator, issues.token("ada")) == "ada"
+    assert await user_or_reason(authenticator, issues.token("ada")) == "ada"
 
 
 async def test_a_flood_of_unknown_keys(
@@ -178,11 +181,12 @@ async def test_a_flood_of_unknown_keys(
     """The issuer is asked once for all of them, and anyone who has a good token comes in meanwhile."""
     monkeypatch.setattr("query_service.authorization.login_throttle.SECONDS_MAX", 0.0)
     good = issues.token("ada")
-    assert await reason_of(authenticator, good) == "ada"
+    assert await user_or_reason(authenticator, good) == "ada"
     flood = [
-        asyncio.create_task(reason_of(authenticator, issues.token("eve", kid=f"k{n}"))) for n in range(300)
+        asyncio.create_task(user_or_reason(authenticator, issues.token("eve", kid=f"k{n}")))
+        for n in range(300)
     ]
-    assert await reason_of(authenticator, good) == "ada"
+    assert await user_or_reason(authenticator, good) == "ada"
     assert set(await asyncio.gather(*flood)) == {"auth failure"}
     assert issues.asked == 2
 

@@ -161,10 +161,10 @@ async def test_who_came_in_without_a_token_may_bring_one_first(house: House) -> 
     """As a browser that has a certificate, or where anybody comes in; once it has asked for something, it may not."""
     house.write(more="anonymous: [desk]")
     house.changed()
-    no_client = await house.authenticator.identify(PresentedCredentials())
-    with house.logins.enter(no_client, PresentedCredentials()) as login:
+    anonymous = await house.authenticator.identify(PresentedCredentials())
+    with house.logins.enter(anonymous, PresentedCredentials()) as login:
         assert (await login.log_on("ada")).user == "ada"
-    with house.logins.enter(no_client, PresentedCredentials()) as login:
+    with house.logins.enter(anonymous, PresentedCredentials()) as login:
         login.ask()
         with pytest.raises(SowlineError) as error:
             await login.log_on("ada")

@@ -14,7 +14,7 @@ from query_service.access.origins import is_loopback, read_origins
 from query_service.access.proxies import read_proxies
 from query_service.access.rate_limits import Rates
 from query_service.context import ServiceContext
-from query_service.server.app import Server as Apis
+from query_service.server.app import Server as HttpServer
 from sowline.config.settings import Settings
 from sowline.errors import SowlineError
 from tests.unit.query_service.sessions import Server
@@ -22,15 +22,15 @@ from tests.unit.query_service.sessions import Server
 DESK = "https://desk.example"
 
 
-def apis(**settings: Any) -> Apis:
-    """Return the APIs of a server without Kafka."""
+def http_server(**settings: Any) -> HttpServer:
+    """Return the HTTP server of a query service without Kafka."""
     server = Server().loaded()
     context = ServiceContext(server.state, server.dispatcher, {}, server.limits)
-    return Apis(Settings(**settings), context, cast(Any, SimpleNamespace()))
+    return HttpServer(Settings(**settings), context, cast(Any, SimpleNamespace()))
 
 
 async def ask(
-    made: Apis, host: str, origin: str | None, method: str = "POST", **headers: str
+    made: HttpServer, host: str, origin: str | None, method: str = "POST", **headers: str
 ) -> httpx2.Response:
     """Ask for the records."""
     transport = httpx2.ASGITransport(app=made.app)
@@ -60,7 +60,7 @@ async def ask(
 )
 async def test_a_name_that_is_none(host: str) -> None:
     """It is refused as any other that is not this machine's."""
-    transport = httpx2.ASGITransport(app=apis().app)
+    transport = httpx2.ASGITransport(app=http_server().app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
         answer = await client.get("/v1/topics", headers={"host": host})
     assert (answer.status_code, answer.json()["reason"]) == (403, "origin refused")
@@ -88,7 +88,7 @@ async def test_a_name_that_is_none(host: str) -> None:
 )
 async def test_on_this_machine_only(host: str, origin: str | None, status: int) -> None:
     """Its own names, its own pages, and those of the origins that are named."""
-    made = apis(origins=DESK)
+    made = http_server(origins=DESK)
     answer = await ask(made, host, origin)
     assert answer.status_code == status
     assert made.app.refused == (status == 403)
@@ -119,7 +119,7 @@ def test_a_host_is_read_strictly(text: str) -> None:
 )
 async def test_a_malformed_host_on_a_network(host: str, status: int) -> None:
     """It is a bad request. HTTP/1.0 has none at all."""
-    answer = await ask(apis(host="0.0.0.0"), "localhost", None, Host=host)
+    answer = await ask(http_server(host="0.0.0.0"), "localhost", None, Host=host)
     assert answer.status_code == status
     assert status == 200 or answer.json()["reason"] == "bad request"
 
@@ -142,7 +142,7 @@ def test_what_is_no_proxy(text: str) -> None:
 
 async def test_on_a_network() -> None:
     """By any name; what only reads is not refused, but a page from elsewhere can't see the answer."""
-    made = apis(host="0.0.0.0", origins=DESK)
+    made = http_server(host="0.0.0.0", origins=DESK)
     assert (await ask(made, "sow.example", "https://sow.example")).status_code == 200
     assert (await ask(made, "sow.example", "https://evil.example")).status_code == 403
     read = await ask(made, "sow.example", "https://evil.example", "GET")
@@ -151,7 +151,7 @@ async def test_on_a_network() -> None:
 
 async def test_pages_of_an_allowed_origin_get_the_header() -> None:
     """What they may ask with, and the headers of an answer that they may read."""
-    made = apis(origins=f"{DESK}, http://other.example:81")
+    made = http_server(origins=f"{DESK}, http://other.example:81")
     asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization"}
     before = await ask(made, "localhost", DESK, "OPTIONS", **asked)
     assert (before.status_code, before.headers["access-control-allow-origin"]) == (200, DESK)
@@ -203,7 +203,7 @@ def test_rates() -> None:
 
 async def test_too_fast_over_http() -> None:
     """Says when to come back."""
-    made = apis(commands_per_second_max=0.01)
+    made = http_server(commands_per_second_max=0.01)
     assert [(await ask(made, "localhost", None)).status_code for _ in range(2)] == [200, 429]
     late = await ask(made, "localhost", None)
     assert late.json()["reason"] == "busy"
@@ -213,7 +213,7 @@ async def test_too_fast_over_http() -> None:
 @pytest.mark.parametrize(("certificate", "status"), [(None, 401), ({"subject": ()}, 200)])
 async def test_a_certificate_that_is_required(certificate: Any, status: int) -> None:
     """Anyone who brings none gets nowhere but to health and metrics, whatever comes along."""
-    made = apis(tls_client_required=True)
+    made = http_server(tls_client_required=True)
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await made.app({**scope, "state": {"certificate": certificate}}, receive, send)

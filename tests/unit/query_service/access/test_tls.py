@@ -32,10 +32,10 @@ class Listening:
             setattr(context, name, version)
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=context)
         try:
-            message = (await reader.read()).decode()
-            if not message:
+            user = (await reader.read()).decode()
+            if not user:
                 raise ConnectionError("the server has closed the connection without a word")
-            return message, int(writer.get_extra_info("peercert")["serialNumber"], 16)
+            return user, int(writer.get_extra_info("peercert")["serialNumber"], 16)
         finally:
             writer.close()
 
@@ -93,8 +93,8 @@ async def test_new_files_are_taken(authority: Authority, tmp_path: Path) -> None
         authority.vouch("service")
         clients.write_bytes(others.file.read_bytes() + b"\n")
         tls.look()
-        message, now = await server.ask(authority.file, others.vouch("bob"))
-        assert (message, now != before) == ("bob", True)
+        user, now = await server.ask(authority.file, others.vouch("bob"))
+        assert (user, now != before) == ("bob", True)
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await server.ask(authority.file, ada)
 

@@ -45,8 +45,8 @@ def test_roles_of_others_count_only_where_they_are_known(access: Access) -> None
     """An issuer of tokens knows many roles that mean nothing here."""
     who = access.identity(Proof("jwt", "eve", ("desk", "cook"), "https://issuer", 1e12))
     assert (who.roles, who.rights.is_admin) == (("desk",), False)
-    no_client = access.identity(Proof("jwt", "mallory", ("cook",), "https://issuer"))
-    assert (no_client.roles, "orders" in no_client.rights.read) == ((), False)
+    stranger = access.identity(Proof("jwt", "mallory", ("cook",), "https://issuer"))
+    assert (stranger.roles, "orders" in stranger.rights.read) == ((), False)
 
 
 def test_who_brings_nothing(access: Access) -> None:
@@ -68,7 +68,7 @@ def test_who_brings_nothing(access: Access) -> None:
     ],
 )
 def test_what_vouches_must_stay(access: Access, proof: Proof, gone: str) -> None:
-    """Anyone who came in by what is in the file no more is not who that was."""
+    """A proof by an entry that the file no longer has identifies no user."""
     assert access.identity(proof).user == "ada"
     other = "" if gone.endswith("\n") else 'issuer: "https://other"'
     changed = parse_access(FILE.replace(gone, other))
@@ -78,7 +78,7 @@ def test_what_vouches_must_stay(access: Access, proof: Proof, gone: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "answer"),
+    ("text", "line", "message"),
     [
         (f"tokens: [{{user: ada, sha256: {HASH}, roles: [none]}}]", 1, "none"),
         ("tokens:\n- {user: ada, sha256: secret}", 2, "64 hexadecimal digits"),
@@ -92,13 +92,13 @@ def test_what_vouches_must_stay(access: Access, proof: Proof, gone: str) -> None
         ("passwords: []", 1, "no such field"),
     ],
 )
-def test_what_can_not_be(text: str, line: int, answer: str) -> None:
+def test_what_can_not_be(text: str, line: int, message: str) -> None:
     """Is told with its line, and says nothing of a secret that somebody has put there."""
     with pytest.raises(SowlineError) as error:
         parse_access(text)
     assert error.value.reason == "bad configuration"
     assert f"line {line}:" in error.value.message
-    assert answer in error.value.message
+    assert message in error.value.message
     assert "secret" not in error.value.message
 
 

@@ -51,12 +51,12 @@ def test_a_good_one() -> None:
 def test_roles_as_one_text() -> None:
     """With blanks between, as scopes are; another value names none."""
     rules = RULES.model_copy(update={"roles": "scope"})
-    received = [proof_of(signed(scope=s), rules, "ES256", [KEY.public_key()]).roles for s in ("a b", 7, None)]
-    assert received == [("a", "b"), (), ()]
+    roles = [proof_of(signed(scope=s), rules, "ES256", [KEY.public_key()]).roles for s in ("a b", 7, None)]
+    assert roles == [("a", "b"), (), ()]
 
 
 @pytest.mark.parametrize(
-    ("claims", "message"),
+    ("claims", "reason"),
     [
         ({"exp": time.time() - 60}, "expired"),
         ({"nbf": time.time() + 600}, "not yet valid"),
@@ -71,9 +71,9 @@ def test_roles_as_one_text() -> None:
         ({"key": OTHER}, "wrong signature"),
     ],
 )
-def test_what_proves_nothing(claims: dict[str, Any], message: str) -> None:
+def test_what_proves_nothing(claims: dict[str, Any], reason: str) -> None:
     """And why."""
-    assert why(signed(**claims)) == message
+    assert why(signed(**claims)) == reason
 
 
 def test_only_signatures_by_a_key_pair() -> None:

@@ -34,12 +34,12 @@ def key_of(number: object) -> str:
 
 
 def ids(messages: list[Json]) -> list[tuple[str, int]]:
-    """Return what is said of which record, in order."""
-    answer: list[tuple[str, int]] = []
+    """Return the command and the record's id of each message, in order."""
+    found: list[tuple[str, int]] = []
     for message in messages:
         records = message["records"] if message["command"] == "sow" else [message]
-        answer += [(message["command"], r["data"]["id"]) for r in records if "data" in r]
-    return answer
+        found += [(message["command"], r["data"]["id"]) for r in records if "data" in r]
+    return found
 
 
 # pages
@@ -392,23 +392,21 @@ async def test_a_page_of_latest_fields_can_not_go_back(server: Server) -> None:
     client = server.connect()
     server.put({"id": 1, "g": "a", "n": 1})
     server.put({"id": 2, "g": "a", "n": 1})
-    for sub_id, location in (("a", 1), ("b", 0)):
-        client.ask("sow_and_subscribe", bookmark=f"orders:0@{location}", sub_id=sub_id, **VIEWS[-1])
+    for sub_id, offset in (("a", 1), ("b", 0)):
+        client.ask("sow_and_subscribe", bookmark=f"orders:0@{offset}", sub_id=sub_id, **VIEWS[-1])
     (failure,) = await client.read()
     assert (failure["reason"], failure["sub_id"]) == ("bookmark_expired", "b")
 
 
 def laid_over(messages: list[Json]) -> str:
     """Return the bookmark that a client has after these messages."""
-    positions: dict[str, str] = {}
+    partitions: dict[str, str] = {}
     for message in messages:
         if message["command"] in ("group_end", "publish", "oof"):
-            positions |= dict(
+            partitions |= dict(
                 part.split("@") for part in message["bookmark"].removeprefix("orders:").split(",")
             )
-    return "orders:" + ",".join(
-        f"{partition}@{location}" for partition, location in sorted(positions.items())
-    )
+    return "orders:" + ",".join(f"{partition}@{offset}" for partition, offset in sorted(partitions.items()))
 
 
 async def test_an_expired_bookmark_fails_or_resets(server: Server) -> None:

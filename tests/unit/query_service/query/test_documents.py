@@ -141,11 +141,11 @@ async def test_partitions_share_all_documents(server: Documents) -> None:
         server.delta(id, f'{{"id":"{id}","new":true}}')
     server.delta("doc-0", "~")
     heard = [received(await consumer.read()) for consumer in consumers]
-    events = sorted((command, of["id"]) for reported in heard for command, of in reported)
+    events = sorted((command, of["id"]) for messages in heard for command, of in messages)
     assert events == [("oof", "doc-0"), *(("publish", id) for id in sorted(ids[10:]))]
     homes = [
-        {of["id"] for of in (*view.values(), *(of for _, of in reported))}
-        for reported, view in zip(heard, views, strict=True)
+        {of["id"] for of in (*view.values(), *(of for _, of in messages))}
+        for messages, view in zip(heard, views, strict=True)
     ]
     assert sum(map(len, homes)) == len(ids)
     assert all(homes)
@@ -375,10 +375,10 @@ async def test_a_subscription_is_sent_what_becomes_of_intrinsics(
         ('{..,"n":2}', ("publish", {"version": 5})),
         ("~", ("oof", {"version": 6, "deleted": True})),
     ]
-    for text, sent_then in expected:
+    for text, expected_account in expected:
         server.delta("a", text)
         await clock().tick(1)
-        assert accounts(await client.read()) == [sent_then]
+        assert accounts(await client.read()) == [expected_account]
 
 
 async def test_pages_tell_intrinsics(server: Documents) -> None:

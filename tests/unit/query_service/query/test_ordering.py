@@ -68,8 +68,8 @@ async def ordered(
     runs = await in_order(everything(topic_slices), order, first, end)
     return [
         (topic_slice.name, topic_slice.captured.keys[at])
-        for topic_slice, positions in runs
-        for at in positions.tolist()
+        for topic_slice, rows in runs
+        for at in rows.tolist()
     ]
 
 
@@ -128,7 +128,7 @@ async def test_runs_are_of_one_topic() -> None:
     """Neighbours of one topic come together."""
     order = parse_order("/n")
     runs = await in_order(everything(parts_of(order, [1, 2, 5], [3, 4])), order, 0, None)
-    assert [(topic_slice.name, len(positions)) for topic_slice, positions in runs] == [
+    assert [(topic_slice.name, len(rows)) for topic_slice, rows in runs] == [
         ("t0", 2),
         ("t1", 2),
         ("t0", 1),

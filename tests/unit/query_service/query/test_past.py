@@ -94,8 +94,8 @@ def reloaded() -> Server:
     key = sow_key(DOMAIN, "1")
     for offset, previous in ((4, b'{"id":0}'), (5, b'{"id":1,"n":1}')):
         name = key if offset == 5 else b"0"
-        location, after = Position(0, offset), Position(0, offset - 1)
-        server.take(Change(name, b'{"id":1,"n":2}', previous, location, after, "publish", FIRST + offset))
+        position, after = Position(0, offset), Position(0, offset - 1)
+        server.take(Change(name, b'{"id":1,"n":2}', previous, position, after, "publish", FIRST + offset))
     return server.loaded()
 
 
@@ -204,10 +204,10 @@ async def test_each_topic_has_its_granularity() -> None:
         state.loaded([(f"{name}.changes", 0)])
         last, previous = Position(0, -1), None
         for offset in range(25):
-            body, location = orjson.dumps({"id": 1, "n": offset}), Position(0, offset)
-            change = Change(b"1", body, previous, location, last, "publish", 10_000 + offset)
+            body, position = orjson.dumps({"id": 1, "n": offset}), Position(0, offset)
+            change = Change(b"1", body, previous, position, last, "publish", 10_000 + offset)
             state.take({(f"{name}.changes", 0): [EventAtOffset(offset, change)]})
-            last, previous = location, body
+            last, previous = position, body
     asked = Query(list(state.topics.values()), Selection(order=parse_order("/n")), QueryLimits(), 10_017)
     await asked.begin()
     assert await values(asked) == [0, 10, 17]

@@ -72,9 +72,9 @@ async def test_a_body_comes_as_it_is_stored() -> None:
     """Bodies are spliced in, not written again."""
     server = filled({})
     key = sow_key(DOMAIN, "0")
-    location = server.topic.rows.position(key)
-    assert location is not None
-    server.topic.rows.put(key, b'{ "id":0, "p": 1.50 }', 0, location, 0)
+    position = server.topic.rows.position(key)
+    assert position is not None
+    server.topic.rows.put(key, b'{ "id":0, "p": 1.50 }', 0, position, 0)
     ((_, (record,)),) = [step async for step in query(server).records()]
     assert record.endswith(b'"updated_at":"orders:0@0","data":{ "id":0, "p": 1.50 }}')
 

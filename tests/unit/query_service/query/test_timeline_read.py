@@ -51,7 +51,7 @@ class Stories(Documents):
         with patch("query_service.query.timeline_read.read_at", self.read_at):
             yield
 
-    async def received(self, key: str = "a", **given: Any) -> TimelineAnswer:
+    async def timeline(self, key: str = "a", **given: Any) -> TimelineAnswer:
         """Return a timeline."""
         wanted = timeline_request_of(
             self.state, Request(command="timeline", topic="orders", key=key, **given), EVERYTHING
@@ -60,13 +60,13 @@ class Stories(Documents):
             return await TimelineReader({}, self.limits.bytes_max).read(wanted)
 
     async def versions(self, **given: Any) -> list[int]:
-        """Return the versions of the writes that a timeline tells."""
-        return [write["version"] for write in writes_of(await self.received(**given))]
+        """Return the versions of the writes in a timeline."""
+        return [write["version"] for write in writes_of(await self.timeline(**given))]
 
 
-def writes_of(received: TimelineAnswer) -> list[Json]:
-    """Return the writes that are told."""
-    writes: list[Json] = json_of(received.answer)["writes"]
+def writes_of(timeline: TimelineAnswer) -> list[Json]:
+    """Return the writes of a timeline."""
+    writes: list[Json] = json_of(timeline.answer)["writes"]
     return writes
 
 
@@ -88,13 +88,13 @@ def server() -> Stories:
 
 async def test_each_write_is_sent_with_its_effect(server: Stories) -> None:
     """What was written, what became of it, and the document before and after."""
-    received = json_of((await server.received()).answer)
-    assert {name: received[name] for name in ("topic", "key", "bookmark")} == {
+    timeline = json_of((await server.timeline()).answer)
+    assert {name: timeline[name] for name in ("topic", "key", "bookmark")} == {
         "topic": "orders",
         "key": "a",
         "bookmark": "orders:0@11",
     }
-    last, deleted, conditional, published, again, first = received["writes"]
+    last, deleted, conditional, published, again, first = timeline["writes"]
     assert first == {
         "bookmark": "orders:0@1",
         "timestamp": "1970-01-01T00:00:10.000000Z",
@@ -127,8 +127,8 @@ async def test_each_write_is_sent_with_its_effect(server: Stories) -> None:
         {"back": True},
         "9e4dd6f05a2911ef80000242ac120002",
     )
-    assert [write["version"] for write in received["writes"]] == [6, 5, 4, 3, 2, 1]
-    assert len({write["signature"] for write in received["writes"]}) == 6
+    assert [write["version"] for write in timeline["writes"]] == [6, 5, 4, 3, 2, 1]
+    assert len({write["signature"] for write in timeline["writes"]}) == 6
 
 
 @pytest.mark.parametrize(
@@ -283,4 +283,4 @@ async def test_every_field_of_a_write_is_described(server: Stories) -> None:
     page = (Path(__file__).parents[4] / "docs" / "emodb.md").read_text()
     section = page.split("## Timeline")[1].split("\n## ")[0]
     described = re.findall(r"`([^`]+)`", "".join(re.findall(r"^\| (`[^|]*) \|", section, re.MULTILINE)))
-    assert set(described) == {name for write in writes_of(await server.received()) for name in write}
+    assert set(described) == {name for write in writes_of(await server.timeline()) for name in write}

@@ -52,7 +52,7 @@ def all_rows(topic_slice: TopicSlice) -> RowNumbers:
 
 
 def test_records_stay_as_they_were() -> None:
-    """Whatever happens to them afterwards, and anyone who gets their rows."""
+    """Whatever happens to them afterwards, and whichever records get their rows."""
     topic = topic_of(1, 2, 3)
     topic_slice = part_of(topic, compile_filter("/n + 0 > 1"))
     put(topic, 1, 0)

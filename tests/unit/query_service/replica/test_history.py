@@ -219,7 +219,7 @@ def test_an_interval_that_is_too_large_alone_goes_too() -> None:
 
 
 def test_a_large_interval_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is void at once, and counted until it is gone; anyone who applies changes is not kept for long."""
+    """It is void at once, and counted until it is gone; applying changes is not held up for long."""
     monkeypatch.setattr("query_service.replica.history.SWEPT_AT_ONCE", 10)
     histories = Histories(10**6)
     partition = Partition(window=100, granularity=100, histories=histories)

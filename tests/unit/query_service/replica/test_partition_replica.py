@@ -34,8 +34,8 @@ def change(offset: int, key: int = 1, body: bytes | None = b"{}", nth: int = 0, 
 
 def progress(offset: int, after: int | None = None) -> Progress:
     """Return a progress event."""
-    location = Position(0, offset if after is None else after)
-    return Progress(Position(0, offset), location, 0, {}, "", "", 1000 + offset, {})
+    position = Position(0, offset if after is None else after)
+    return Progress(Position(0, offset), position, 0, {}, "", "", 1000 + offset, {})
 
 
 def placed(events: Iterable[Event], start: int = 0) -> list[EventAtOffset]:
@@ -54,7 +54,7 @@ def replica_of(*events: Event, ring: int = 100, ring_bytes: int = 10**6) -> Part
 def held(replica: PartitionReplica) -> dict[bytes, int]:
     """Return the offset of each record's last change."""
     return {
-        key: location.offset for key in replica._rows.numbers if (location := replica._rows.position(key))
+        key: position.offset for key in replica._rows.numbers if (position := replica._rows.position(key))
     }
 
 
@@ -358,6 +358,6 @@ def test_positions_lie_between_their_offsets(offset: int) -> None:
     """Nothing newer is before the one, and nothing that is not newer from the other on."""
     count = 2 * INDEX_STEP + 101
     replica = replica_of(*(change(number) for number in range(count)))
-    location = Position(0, offset)
-    assert offset - INDEX_STEP <= replica.offset_for(location) <= min(offset + 1, count)
-    assert offset + 1 <= replica.offset_behind(location) <= min(offset + INDEX_STEP, count)
+    position = Position(0, offset)
+    assert offset - INDEX_STEP <= replica.offset_for(position) <= min(offset + 1, count)
+    assert offset + 1 <= replica.offset_behind(position) <= min(offset + INDEX_STEP, count)

@@ -68,7 +68,7 @@ def test_the_id_marks_the_end() -> None:
     assert not replayed.is_over
 
 
-POSITIONS = st.dictionaries(
+BOOKMARKS = st.dictionaries(
     st.sampled_from(["a", "b.c/d"]),
     st.dictionaries(
         st.integers(0, 3),
@@ -79,14 +79,14 @@ POSITIONS = st.dictionaries(
 )
 
 
-@given(st.lists(POSITIONS, min_size=1))
-def test_bookmarks_are_laid_over(positions: list[dict[str, dict[int, Position]]]) -> None:
+@given(st.lists(BOOKMARKS, min_size=1))
+def test_bookmarks_are_laid_over(bookmarks: list[dict[str, dict[int, Position]]]) -> None:
     """As bookmarks are, without reading their positions."""
     whole = BookmarkTracker()
     expected: dict[str, Any] = {}
-    for location in positions:
-        whole.lay(format_bookmark(location))
-        expected = lay_over(expected, location)
+    for bookmark in bookmarks:
+        whole.lay(format_bookmark(bookmark))
+        expected = lay_over(expected, bookmark)
     assert parse_bookmark(str(whole)) == expected
 
 
@@ -114,15 +114,15 @@ def test_a_request_has_the_fields_of_the_command() -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "reason", "answer"),
+    ("query", "reason", "message"),
     [
         ("colour=red", "bad request", "colour"),
         ("command=sow", "bad request", "'sow'"),
         ("options=oof,pause", "invalid options", "pause"),
     ],
 )
-def test_what_a_request_can_not_have(query: str, reason: str, answer: str) -> None:
+def test_what_a_request_can_not_have(query: str, reason: str, message: str) -> None:
     """It is refused before anything begins."""
     with pytest.raises(SowlineError) as refused:
         command(query)
-    assert (refused.value.reason, answer in refused.value.message) == (reason, True)
+    assert (refused.value.reason, message in refused.value.message) == (reason, True)

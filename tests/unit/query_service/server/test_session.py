@@ -216,8 +216,8 @@ async def test_one_client_gets_a_change_once_for_all_its_subscriptions(server: S
     await settled()
     server.put({"id": 1, "x": 2})
     server.put({"id": 1, "x": 1})
-    reported = [(m["command"], m["sids"], "sow_key" in m) for m in await client.read()]
-    assert reported == [
+    messages = [(m["command"], m["sids"], "sow_key" in m) for m in await client.read()]
+    assert messages == [
         ("publish", ["a", "c", "d"], True),
         ("publish", ["a", "b", "d"], True),
         ("oof", ["c"], True),
@@ -493,25 +493,25 @@ def without_sow() -> Server:
 
 def pass_on(server: Server, n: int) -> None:
     """Let a message come."""
-    location = Position(0, server.last[0].offset + 1)
-    key = f"0@{location.offset}".encode()
-    server.take(Change(key, b'{"n":%d}' % n, None, location, server.last[0], "publish", 1000))
+    position = Position(0, server.last[0].offset + 1)
+    key = f"0@{position.offset}".encode()
+    server.take(Change(key, b'{"n":%d}' % n, None, position, server.last[0], "publish", 1000))
 
 
 async def test_messages_without_a_sow_are_sent_and_not_kept(without_sow: Server) -> None:
-    """To anyone who is there, or comes back; whole, for there is nothing to compare them with."""
+    """To each client that is connected or comes back; whole, for there is nothing to compare them with."""
     client = without_sow.connect()
     client.ask("sow_and_subscribe", sub_id="s", options="oof", filter="/n > 0")
     client.ask("delta_subscribe", sub_id="d", filter="/n > 0")
     assert commands(await client.read()) == ["group_begin", "group_end"]
     for n in range(3):
         pass_on(without_sow, n)
-    reported = await client.read()
-    assert [(message["sids"], message["data"]["n"]) for message in reported] == [
+    messages = await client.read()
+    assert [(message["sids"], message["data"]["n"]) for message in messages] == [
         (["s", "d"], 1),
         (["s", "d"], 2),
     ]
-    assert not any("sow_key" in message or "delta" in message for message in reported)
+    assert not any("sow_key" in message or "delta" in message for message in messages)
     assert without_sow.topic.size == 0
     client.ask("subscribe", sub_id="b", bookmark="orders:0@0")
     assert [message["data"]["n"] for message in await client.read()] == [1, 2]

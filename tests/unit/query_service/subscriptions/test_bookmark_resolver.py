@@ -27,13 +27,13 @@ from tests.unit.query_service.sessions import Server, settled
 def log_offsets_at(server: Server) -> Any:
     """Stand in for Kafka's answer: change n of a partition is of the log record n, at the time 1000 + n."""
 
-    def positions(kafka: Any, log: str, partitions: int, first_ms: int) -> dict[int, LogOffsets]:
+    def offsets(kafka: Any, log: str, partitions: int, first_ms: int) -> dict[int, LogOffsets]:
         return {
             number: LogOffsets(max(0, min(first_ms - 1000, server.last[number].offset + 1)), 0)
             for number in range(partitions)
         }
 
-    return positions
+    return offsets
 
 
 def first_offsets(kafka: Any, topic: TopicState) -> dict[int, int]:

@@ -38,7 +38,7 @@ def replace(client: Client, command: str = "sow_and_subscribe", **fields: object
     client.ask(command, **fields)
 
 
-def answer(messages: list[Json]) -> list[str]:
+def summaries(messages: list[Json]) -> list[str]:
     """Return in a word what each message says, and of which record."""
     words = []
     for m in messages:
@@ -134,18 +134,18 @@ async def test_records(server: Server, before: Json, now: Json, expected: list[s
     """Whatever changes, the client is told what leaves and what it lacks, and nothing else."""
     client = await begun(server, **before)
     replace(client, **now)
-    messages = answer(await client.read())
+    messages = summaries(await client.read())
     ordered = "order_by" in now
     assert (messages if ordered else sorted(messages)) == (expected if ordered else sorted(expected))
     server.put({"id": 3, "n": 3, "g": 5})
-    assert answer(await client.read()) == ["publish 3"]
+    assert summaries(await client.read()) == ["publish 3"]
 
 
 async def test_deltas_begin(server: Server) -> None:
     """What the client holds already is told in deltas from then on."""
     client = await begun(server)
     replace(client, "sow_and_delta_subscribe")
-    assert answer(await client.read()) == ["replace"]
+    assert summaries(await client.read()) == ["replace"]
     server.put({"id": 3, "n": 7, "g": 1})
     (message,) = await client.read()
     assert (message["delta"], message["data"]) == (True, {"id": 3, "n": 7})
@@ -157,9 +157,9 @@ async def test_plain_subscriptions(server: Server) -> None:
     server.put({"id": 0, "n": 5})
     await client.read()
     replace(client, "subscribe", filter="/n > 0 AND /n < 5")
-    assert answer(await client.read()) == ["oof 0"]
+    assert summaries(await client.read()) == ["oof 0"]
     replace(client, filter="/n > 0", command_id="3")
-    assert sorted(answer(await client.read())) == ["reset", "sow 0", "sow 1", "sow 2", "sow 3"]
+    assert sorted(summaries(await client.read())) == ["reset", "sow 0", "sow 1", "sow 2", "sow 3"]
 
 
 async def test_what_has_changed_meanwhile_is_sent() -> None:
@@ -173,12 +173,12 @@ async def test_what_has_changed_meanwhile_is_sent() -> None:
             server.put({"id": 0, "n": n})
         server.put({"id": 1, "n": 7})
         replace(client, filter="/n = 3 OR /n = 7")
-        messages = answer(await client.read())
+        messages = summaries(await client.read())
         assert messages[:2] == ["publish 0", "publish 0"]
         assert sorted(messages[2:4]) == ["oof 0 more", "oof 2 more"]
         assert messages[4:] == ["replace", "sow 1"]
         server.put({"id": 2, "n": 3})
-        assert answer(await client.read()) == ["publish 2"]
+        assert summaries(await client.read()) == ["publish 2"]
 
 
 async def test_while_the_snapshot_is_being_sent(server: Server) -> None:
@@ -186,7 +186,7 @@ async def test_while_the_snapshot_is_being_sent(server: Server) -> None:
     client = server.connect()
     client.ask("sow_and_subscribe", sub_id="s")
     replace(client, filter="/n > 2")
-    assert answer(await client.read()) == ["replaced", "reset", "sow 3"]
+    assert summaries(await client.read()) == ["replaced", "reset", "sow 3"]
 
 
 async def test_twice_in_a_row(server: Server) -> None:
@@ -194,7 +194,7 @@ async def test_twice_in_a_row(server: Server) -> None:
     client = await begun(server, filter="/n = 0")
     replace(client, filter="/n > 0")
     replace(client, filter="/n > 1", command_id="3")
-    assert sorted(answer(await client.read())) == ["oof 0 more", "replace", "replaced", "sow 2", "sow 3"]
+    assert sorted(summaries(await client.read())) == ["oof 0 more", "replace", "replaced", "sow 2", "sow 3"]
 
 
 @pytest.mark.parametrize(
@@ -218,21 +218,21 @@ async def test_what_is_refused_changes_nothing(
     replace(client, command, **fields)
     server.put({"id": 2, "n": 0})
     server.put({"id": 1, "n": 5})
-    assert answer(await client.read()) == [reason, "oof 2", "publish 1"]
+    assert summaries(await client.read()) == [reason, "oof 2", "publish 1"]
 
 
 async def test_nothing_to_replace(server: Server) -> None:
     """Then it begins like any other."""
     client = server.connect()
     replace(client, filter="/n > 2")
-    assert answer(await client.read()) == ["group", "sow 3"]
+    assert summaries(await client.read()) == ["group", "sow 3"]
 
 
 async def test_without_the_option_the_name_is_taken(server: Server) -> None:
     """And the subscription stays."""
     client = await begun(server)
     client.ask("sow_and_subscribe", command_id="2", sub_id="s")
-    assert answer(await client.read()) == ["subid in use"]
+    assert summaries(await client.read()) == ["subid in use"]
     assert server.dispatcher.live == 1
 
 
@@ -241,13 +241,13 @@ async def test_a_page_instead_of_a_page(server: Server) -> None:
     client = await begun(server, **PAGE)
     (before,) = server.dispatcher._views["orders"].values()
     replace(client, **PAGE | {"skip_n": 1})
-    assert answer(await client.read()) == ["oof 0 more", "replace", "sow 2"]
+    assert summaries(await client.read()) == ["oof 0 more", "replace", "sow 2"]
     (now,) = server.dispatcher._views["orders"].values()
     assert now is before
     replace(client, **PAGE | {"order_by": "/n DESC"}, command_id="3")
-    assert answer(await client.read()) == ["oof 1 more", "replace", "sow 3"]
+    assert summaries(await client.read()) == ["oof 1 more", "replace", "sow 3"]
     server.put({"id": 3, "n": -1})
-    assert answer(await client.read()) == ["oof 3 more", "publish 1"]
+    assert summaries(await client.read()) == ["oof 3 more", "publish 1"]
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ async def test_a_page_is_restated(server: Server, left_out: str, reason: str) ->
     client = await begun(server, **PAGE)
     replace(client, **{name: value for name, value in PAGE.items() if name != left_out})
     server.put({"id": 0, "n": 9})
-    assert answer(await client.read()) == [reason, "oof 0 more", "publish 2"]
+    assert summaries(await client.read()) == [reason, "oof 0 more", "publish 2"]
 
 
 @pytest.mark.parametrize("left_out", ["order_by", "top_n", "skip_n"])
@@ -271,7 +271,7 @@ async def test_a_page_is_restated_by_groups(server: Server, left_out: str) -> No
         del about["skip_n"]
     replace(client, **about | {"options": GROUPS})
     server.put({"id": 0, "n": 9})
-    refused, *rest = answer(await client.read())
+    refused, *rest = summaries(await client.read())
     assert (refused, rest) == (f"invalid {left_out.replace('_by', ' by')}", ["oof 0 more", "publish 2"])
 
 
@@ -282,7 +282,7 @@ async def test_a_page_in_no_order_restates_none(server: Server) -> None:
     messages = await client.read()
     assert messages[0].get("replace")
     replace(client, **PAGE | {"top_n": 4}, command_id="3")
-    assert answer(await client.read()) == ["replace"]
+    assert summaries(await client.read()) == ["replace"]
 
 
 async def test_groups_instead_of_a_page(server: Server) -> None:
@@ -305,4 +305,4 @@ async def test_records_do_not_replace_a_page(server: Server) -> None:
     client = await begun(server, **PAGE)
     replace(client)
     server.put({"id": 0, "n": 9})
-    assert answer(await client.read()) == ["not supported", "oof 0 more", "publish 2"]
+    assert summaries(await client.read()) == ["not supported", "oof 0 more", "publish 2"]

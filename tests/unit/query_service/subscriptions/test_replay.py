@@ -32,8 +32,8 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def reported(messages: list[Json]) -> list[int]:
-    """Return the numbers in the changes that were told."""
+def numbers_in(messages: list[Json]) -> list[int]:
+    """Return the numbers in the changes that were sent."""
     return [message["data"]["n"] for message in messages if message["command"] == "publish"]
 
 
@@ -80,7 +80,7 @@ async def test_a_subscription_ends_where_it_should(
     client = server.connect()
     client.ask("subscribe", sub_id="s", **fields)
     messages = await read_until(client, lambda messages: acks(messages) != [])
-    assert sorted(reported(messages)) == list(numbers)
+    assert sorted(numbers_in(messages)) == list(numbers)
     [end] = acks(messages)
     assert (end["ack_type"], end["status"], end["sub_id"]) == ("completed", "success", "s")
     assert (messages[-1], end["bookmark"]) == (end, bookmark)
@@ -98,10 +98,10 @@ async def test_an_end_to_come_is_waited_for(server: Server) -> None:
     server.put({"id": 0, "n": 10}, partition=0)
     server.put({"id": 0, "n": 11}, partition=0)
     server.put({"id": 1, "n": 12}, partition=1)
-    assert reported(await client.read()) == [10, 12]
+    assert numbers_in(await client.read()) == [10, 12]
     server.put({"id": 1, "n": 13}, partition=1)
     messages = await client.read()
-    assert reported(messages) == [13]
+    assert numbers_in(messages) == [13]
     assert messages[-1]["bookmark"] == "orders:0@5,1@6"
 
 
@@ -129,7 +129,7 @@ async def test_a_replay_says_when_it_is_over(server: Server) -> None:
     assert commands(messages) == ["processed", *["publish"] * 4, "completed"]
     assert (messages[0]["bookmark"], messages[-1]["bookmark"]) == ("orders:0@2,1@2", "orders:0@4,1@4")
     server.put({"id": 1, "n": 10})
-    assert reported(await client.read()) == [10]
+    assert numbers_in(await client.read()) == [10]
     client.ask("subscribe", sub_id="t", bookmark="epoch")
     assert acks(await client.read()) == []
 
@@ -138,7 +138,7 @@ async def test_changes_come_in_the_order_of_their_time(server: Server) -> None:
     """Over all partitions, where there is an end or a rate."""
     client = server.connect()
     client.ask("subscribe", bookmark="epoch", up_to="now")
-    times = [number // 2 for number in reported(await client.read())]
+    times = [number // 2 for number in numbers_in(await client.read())]
     assert times == sorted(times)
 
 
@@ -171,9 +171,9 @@ async def test_what_is_gone(server: Server, wanted: str, expected: object, bookm
         assert begin["reset"]
         assert len(view_of(messages)) == 4
     else:
-        assert reported(messages) == expected
+        assert numbers_in(messages) == expected
         server.put({"id": 1, "n": 10})
-        assert reported(await client.read()) == [10]
+        assert numbers_in(await client.read()) == [10]
 
 
 # pauses
@@ -209,7 +209,7 @@ async def test_a_subscription_may_begin_paused(server: Server, fields: Json) -> 
     [processed] = await client.read()
     assert processed["bookmark"] == "orders:0@2,1@2"
     client.ask("resume", sub_id="s")
-    assert sorted(reported(await client.read())) == [6, 7, 8, 9]
+    assert sorted(numbers_in(await client.read())) == [6, 7, 8, 9]
 
 
 async def test_a_pause_during_a_replay_loses_nothing(server: Server) -> None:
@@ -222,7 +222,7 @@ async def test_a_pause_during_a_replay_loses_nothing(server: Server) -> None:
         await settled(1)
         client.ask("resume", sub_id="s")
     await client.read()
-    assert sorted(reported(client.received)) == list(range(10))
+    assert sorted(numbers_in(client.received)) == list(range(10))
 
 
 @pytest.mark.parametrize("turns", range(1, 40))
@@ -268,7 +268,7 @@ async def test_what_was_conflated_is_sent_after_a_pause(server: Server) -> None:
     server.put({"id": 1, "n": 11})
     assert await client.read() == []
     client.ask("resume", sub_id="s")
-    assert reported(await read_until(client, lambda messages: messages != [])) == [11]
+    assert numbers_in(await read_until(client, lambda messages: messages != [])) == [11]
 
 
 @pytest.mark.parametrize(

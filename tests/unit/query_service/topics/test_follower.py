@@ -45,14 +45,14 @@ def message(at: int, event: Event) -> Any:
 
 def again(offset: int) -> Change:
     """A record of that offset, written once more."""
-    location = Position(0, offset)
-    return Change(b"%d" % offset, b"{}", None, location, location, AGAIN, 1000)
+    position = Position(0, offset)
+    return Change(b"%d" % offset, b"{}", None, position, position, AGAIN, 1000)
 
 
 def progress(offset: int) -> Progress:
     """A partition's word that it stands there."""
-    location = Position(0, offset)
-    return Progress(location, location, offset + 1, {}, "digest", "log", 1000, {})
+    position = Position(0, offset)
+    return Progress(position, position, offset + 1, {}, "digest", "log", 1000, {})
 
 
 @pytest.fixture
@@ -251,7 +251,7 @@ class Consumer:
         """Return where it reads."""
         return partitions
 
-    def get_watermark_offsets(self, location: TopicPartition, cached: bool) -> tuple[int, int]:
+    def get_watermark_offsets(self, position: TopicPartition, cached: bool) -> tuple[int, int]:
         """Return where the partition begins and ends."""
         return (0, BEHIND)
 

@@ -104,12 +104,12 @@ def test_statistics_of_indexes() -> None:
     topic.indexes.access_path(A, ())
     topic.indexes.access_path(A, ())
     topic.indexes.sorting(parse_order("/b"), 10)
-    received = {one["fields"]: one for one in topic.indexes.statistics()}
-    assert {fields: (one["kind"], one["uses"]) for fields, one in received.items()} == {
+    statistics = {one["fields"]: one for one in topic.indexes.statistics()}
+    assert {fields: (one["kind"], one["uses"]) for fields, one in statistics.items()} == {
         "/a": ("memo index", 2),
         "/b": ("memo index", 1),
     }
-    assert all(one["bytes"] > 0 for one in received.values())
+    assert all(one["bytes"] > 0 for one in statistics.values())
 
 
 def test_an_empty_topic_is_indexed_at_once() -> None:
@@ -172,7 +172,7 @@ async def test_rows_may_change_while_indexes_are_made() -> None:
 
 
 async def test_one_index_is_made_once() -> None:
-    """Anyone who needs it waits for anyone who makes it."""
+    """A query that needs it waits for the one that makes it."""
     topic = filled(3000)
     work: list[float] = []
     with patch("query_service.topics.topic_indexes.Column", wraps=Column) as made:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from query_service.authorization.entitlements import EVERYTHING
-from query_service.server import worker_thread as cooperative_module
+from query_service.server import worker_thread as worker_thread
 from query_service.server.worker_thread import THREAD_BYTES_MIN, in_worker_thread
 from query_service.topics.state import ServedTopics
 from query_service.writes.delta_requests import delta_of, posted_deltas, posted_lines
@@ -31,8 +31,8 @@ TOPICS = """topics:
 def state() -> ServedTopics:
     """Two topics of documents and one without, all loaded."""
     state = ServedTopics(parse_topics(TOPICS), 10)
-    positions = [("reviews.changes", number) for number in range(4)]
-    state.loaded([*positions, ("pairs.changes", 0), ("orders.changes", 0)])
+    partitions = [("reviews.changes", number) for number in range(4)]
+    state.loaded([*partitions, ("pairs.changes", 0), ("orders.changes", 0)])
     return state
 
 
@@ -189,9 +189,9 @@ async def test_large_deltas_are_parsed_in_a_thread() -> None:
 async def test_a_large_delta_lets_others_have_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own connection waits for it: commands are taken in their order."""
     server = Server(definition="{name: orders, key: /id, documents: true}").loaded()
-    gate, work = threading.Event(), cooperative_module._thread.submit
+    gate, work = threading.Event(), worker_thread._thread.submit
     monkeypatch.setattr(
-        cooperative_module._thread,
+        worker_thread._thread,
         "submit",
         lambda *given: work(lambda: (gate.wait(10), given[0](*given[1:]))[1]),
     )
