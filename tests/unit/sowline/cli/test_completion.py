@@ -60,6 +60,6 @@ def test_topics_are_completed_from_the_service(monkeypatch: pytest.MonkeyPatch) 
 def test_each_shell_gets_instructions(shell: str) -> None:
     """The script that a shell reads names the command, and asks it with its own variable."""
     variable = {"_SOWLINE_COMPLETE": f"{shell}_source"}
-    received = CliRunner().invoke(main, env=variable, prog_name="sowline")
-    assert received.exit_code == 0, received.output
-    assert f"_SOWLINE_COMPLETE={shell}_complete" in received.output
+    result = CliRunner().invoke(main, env=variable, prog_name="sowline")
+    assert result.exit_code == 0, result.output
+    assert f"_SOWLINE_COMPLETE={shell}_complete" in result.output

@@ -18,8 +18,8 @@ from sowline.errors import SowlineError
 class Connection:
     """What the client sends, and what it is to receive."""
 
-    def __init__(self, **received: str) -> None:
-        self.response = SimpleNamespace(headers={f"Sowline-{name}": text for name, text in received.items()})
+    def __init__(self, **headers: str) -> None:
+        self.response = SimpleNamespace(headers={f"Sowline-{name}": text for name, text in headers.items()})
         self.sent: list[Any] = []
         self._frames: asyncio.Queue[bytes | None] = asyncio.Queue()
 
@@ -58,9 +58,9 @@ class Service:
         self.tokens.append(options["additional_headers"].get("Authorization"))
         return await self._ready.get()
 
-    def accept(self, **received: str) -> Connection:
+    def accept(self, **headers: str) -> Connection:
         """Return the connection that the client gets next; its handshake's answer has these headers."""
-        connection = Connection(**received)
+        connection = Connection(**headers)
         self._ready.put_nowait(connection)
         return connection
 
@@ -121,7 +121,7 @@ GROUP: list[dict[str, Any]] = [
     ("rights", "command"), [("all", "subscribe"), ("fewer", "sow_and_subscribe")], ids=["same", "other"]
 )
 async def test_other_rights_begin_afresh(service: Service, rights: str, command: str) -> None:
-    """Anyone who may read other records than before does not go on from its bookmark: what it holds is void."""
+    """A client that may read other records than before does not go on from its bookmark: what it holds is void."""
     first = service.accept(Rights="all")
     async with AsyncClient("http://x") as client:
         opening = asyncio.create_task(client.open(Ask("sow_and_subscribe", "orders")))
@@ -205,7 +205,7 @@ def test_a_topic_without_a_key_is_one_without_a_sow() -> None:
 
 
 async def test_a_query_within_a_query_is_answered(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its answer comes behind the group that its caller is during, however much of that is unread."""
+    """Its answer comes behind the group that its caller is reading, however much of that is unread."""
     monkeypatch.setattr("sowline.client.stream.WAITING_MAX", 10)
     connection = service.accept()
 

@@ -124,7 +124,7 @@ async def test_entering_waits_for_the_whole_group() -> None:
 
 
 async def test_changes_are_followed_until_the_end() -> None:
-    """Anyone who waits is woken; leaving the view ends the subscription."""
+    """Callers that wait are woken; leaving the view ends the subscription."""
     client = Played()
     view = await entered(client, client.local_view("orders", delta=False), *group(k1={}))
     assert client.sent[0]["command"] == "sow_and_subscribe"
@@ -192,9 +192,9 @@ async def test_a_message_that_can_not_be_applied_ends_the_view() -> None:
 
 
 async def test_a_lost_connection_goes_unnoticed() -> None:
-    """During the first group that begins again; later what has changed since is asked for."""
-    client, reported = Played(), list[Any]()
-    view = client.local_view("orders", on_insert=lambda *received_: reported.append(received_))
+    """Lost within the first group, that group begins again; lost later, only the changes since are requested."""
+    client, calls = Played(), list[Any]()
+    view = client.local_view("orders", on_insert=lambda *call: calls.append(call))
     entering = asyncio.create_task(view.__aenter__())
     await settled()
     await client.hear(taken(), *group(k1={"a": 1}, k2={})[:2])
@@ -204,7 +204,7 @@ async def test_a_lost_connection_goes_unnoticed() -> None:
     (request,) = await client.lose_connection()
     assert (request["command"], request["bookmark"]) == ("delta_subscribe", "orders:0@5")
     await client.hear(taken(bookmark="orders:0@5"), *group(9, "reset", k1={"a": 2}, k3={}))
-    assert (view, view.bookmark, reported) == (
+    assert (view, view.bookmark, calls) == (
         {"1": {"a": 2}, "3": {}},
         "orders:0@9",
         [("1", {"a": 2}), ("3", {})],
@@ -218,12 +218,12 @@ async def test_a_saved_copy_is_gone_on_from() -> None:
     one = await entered(client, client.local_view("orders"), *group(k1={"a": 1.50}, k2={}))
     bookmark, records = one.saved()
     await one.close()
-    client, reported = Played(), list[Any]()
+    client, calls = Played(), list[Any]()
     view = client.local_view(
         "orders",
         bookmark=bookmark,
         records=records,
-        on_update=lambda key, now, before: reported.append((now, before)),
+        on_update=lambda key, now, before: calls.append((now, before)),
     )
     entering = asyncio.create_task(view.__aenter__())
     await settled()
@@ -232,10 +232,10 @@ async def test_a_saved_copy_is_gone_on_from() -> None:
     assert (client.sent[0]["bookmark"], view.bookmark) == ("orders:0@1", "orders:0@1,1@-1")
     assert view == one
     await client.hear(live("publish", "1", 2, data={"b": 1}, delta=True), live("oof", "2", 3))
-    assert (view.bookmark, reported) == ("orders:0@3,1@-1", [({"a": 1.5, "b": 1}, {"a": 1.5})])
+    assert (view.bookmark, calls) == ("orders:0@3,1@-1", [({"a": 1.5, "b": 1}, {"a": 1.5})])
     assert view.saved().records == {"1": b'{"a":1.5,"b":1}'}
     await client.hear(*group(9, "reset", k1={"b": 1, "a": 1.5}, k4={}))
-    assert (len(reported), list(view), view.bookmark) == (1, ["1", "4"], "orders:0@9")
+    assert (len(calls), list(view), view.bookmark) == (1, ["1", "4"], "orders:0@9")
     await view.close()
 
 
@@ -278,9 +278,9 @@ def test_what_a_view_asks_for(asked: Json, sent: tuple[Any, ...]) -> None:
 
 async def test_a_view_is_replaced_in_one_step() -> None:
     """Once `replace` returns it shows the new records, in their order; callbacks are told of what differs."""
-    client, reported = Played(), list[Any]()
+    client, calls = Played(), list[Any]()
     view = client.local_view(
-        "orders", filter="/b = 1", order_by="/a", on_remove=lambda key, *_: reported.append((key, list(view)))
+        "orders", filter="/b = 1", order_by="/a", on_remove=lambda key, *_: calls.append((key, list(view)))
     )
     await entered(client, view, *group(k1={"a": 1, "b": 2}, k2={"a": 2, "b": 1}))
     replacing = asyncio.create_task(view.replace(filter="/b = 2", order_by="/b", options="timestamp"))
@@ -293,7 +293,7 @@ async def test_a_view_is_replaced_in_one_step() -> None:
     assert (replacing.done(), list(view)) == (False, ["9", "1", "2"])
     await client.hear(end)
     await replacing
-    assert (list(view), view.bookmark, reported) == (["3", "2", "1"], "orders:0@7", [("9", ["3", "2", "1"])])
+    assert (list(view), view.bookmark, calls) == (["3", "2", "1"], "orders:0@7", [("9", ["3", "2", "1"])])
     await view.close()
 
 
@@ -319,8 +319,8 @@ async def test_a_view_whose_replacement_is_refused_goes_on() -> None:
 async def test_a_connection_lost_while_a_view_is_replaced() -> None:
     """It ends with the new records, wherever the connection was lost; no half group is ever shown."""
     for point in range(4):
-        client, reported = Played(), list[Any]()
-        view = client.local_view("orders", on_insert=lambda *one, reported=reported: reported.append(one))
+        client, calls = Played(), list[Any]()
+        view = client.local_view("orders", on_insert=lambda *one, calls=calls: calls.append(one))
         await entered(client, view, *group(k1={}, k2={}))
         replacing = asyncio.create_task(view.replace(filter="/b = 2"))
         await settled()
@@ -334,12 +334,12 @@ async def test_a_connection_lost_while_a_view_is_replaced() -> None:
         else:
             await client.hear(taken(), *group(8, k2={}, k3={}))
         await replacing
-        assert (list(view), reported[2:]) == (["2", "3"], [("3", {})])
+        assert (list(view), calls[2:]) == (["2", "3"], [("3", {})])
         await view.close()
 
 
 async def test_closing_the_client_ends_its_views() -> None:
-    """Anyone who waits is told."""
+    """Callers that wait get the error."""
     client = Played()
     view = await entered(client, client.local_view("orders"), *group(k1={}))
     waiting = asyncio.create_task(view.wait_for(lambda view: False))
@@ -352,7 +352,7 @@ async def test_closing_the_client_ends_its_views() -> None:
 
 
 async def test_whatever_a_condition_raises_is_raised() -> None:
-    """To anyone who waits, and to nobody else."""
+    """In the caller that waits, and in no other."""
     client = Played()
     view = await entered(client, client.local_view("orders"), *group(k1={}))
     waiting = asyncio.create_task(view.wait_for(lambda view: "2" in view and 1 / len(view["2"])))
@@ -541,17 +541,17 @@ def digest(*keys: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("message", "is_right"),
+    ("counted", "is_right"),
     [((2, digest("1", "2")), True), ((2, digest("1", "3")), False), ((1, digest("1", "2")), False)],
 )
-async def test_a_view_is_verified(message: tuple[int, str], is_right: bool) -> None:
+async def test_a_view_is_verified(counted: tuple[int, str], is_right: bool) -> None:
     """At the place where the service has counted, whatever comes after that."""
     client = Played()
     view = await entered(client, client.local_view("orders"), *group(k1={"a": 1}))
     verifying = asyncio.create_task(view.verify())
     await settled()
     assert client.sent[-1] == {"command": "heartbeat", "command_id": "1.proof", "sub_id": "1"}
-    await client.hear(live("publish", "2", 2), answer(*message, 2), live("publish", "3", 3))
+    await client.hear(live("publish", "2", 2), answer(*counted, 2), live("publish", "3", 3))
     assert (await verifying, len(view), view.bookmark) == (is_right, 3, "orders:0@3")
     await view.close()
 

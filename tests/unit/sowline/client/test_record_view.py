@@ -19,14 +19,14 @@ from sowline.protocol.client_message import Message
 
 
 class Log:
-    """Callbacks that write down what they are told, and what the view shows then."""
+    """Callbacks that note the arguments of their calls."""
 
     def __init__(self) -> None:
-        self.received: list[tuple[Any, ...]] = []
+        self.calls: list[tuple[Any, ...]] = []
         self.callbacks = Callbacks(
-            lambda *received: self.received.append(("insert", *received)),
-            lambda *received: self.received.append(("update", *received)),
-            lambda *received: self.received.append(("remove", *received)),
+            lambda *arguments: self.calls.append(("insert", *arguments)),
+            lambda *arguments: self.calls.append(("update", *arguments)),
+            lambda *arguments: self.calls.append(("remove", *arguments)),
         )
 
 
@@ -97,8 +97,8 @@ def test_what_is_handed_out_is_the_callers_own() -> None:
     shown.saved().records.clear()
     assert shown == {"1": {"a": {"b": [1]}}}
     take(shown, [Message("publish", sow_key="1", body=b'{"c":1}', delta=True)])
-    assert log.received == [("update", "1", {"a": {"b": [1]}, "c": 1}, {"a": {"b": [1]}})]
-    log.received[0][2].clear()
+    assert log.calls == [("update", "1", {"a": {"b": [1]}, "c": 1}, {"a": {"b": [1]}})]
+    log.calls[0][2].clear()
     assert shown["1"] == {"a": {"b": [1]}, "c": 1}
 
 
@@ -153,7 +153,7 @@ def test_callbacks_are_sent_what_differs() -> None:
     shown = view(callbacks=log.callbacks, k1={"a": 1})
     take(shown, [publish("2", {"a": 2}), publish("2", {"a": 2}), publish("1", {"a": 3}), oof("2"), oof("7")])
     take(shown, group(k5={}))
-    assert log.received == [
+    assert log.calls == [
         ("insert", "2", {"a": 2}),
         ("update", "1", {"a": 3}, {"a": 1}),
         ("remove", "2", {"a": 2}, "deleted"),
@@ -186,7 +186,7 @@ def test_a_callback_that_fails_is_logged_and_changes_nothing_else(caplog: pytest
     shown = view(callbacks=log.callbacks._replace(on_insert=fail))
     with caplog.at_level(logging.ERROR, "sowline"):
         take(shown, [publish("1", {}), publish("1", {"a": 1})])
-    assert (shown, [received[0] for received in log.received]) == ({"1": {"a": 1}}, ["update"])
+    assert (shown, [call[0] for call in log.calls]) == ({"1": {"a": 1}}, ["update"])
     (logged,) = caplog.records
     assert logged.exc_info is not None
     assert logged.getMessage() == "a callback of <RecordView of orders: 1 records> failed"
@@ -213,12 +213,12 @@ def test_a_waiter_is_woken_by_the_step_that_makes_it_true() -> None:
     """Once its callbacks have been called; at once where it is true already."""
     log = Log()
     shown = view(callbacks=log.callbacks)
-    received: list[int] = []
-    shown._begin_to_wait(Waiting(lambda: len(shown) == 2, lambda _: received.append(len(log.received))))
+    counts: list[int] = []
+    shown._begin_to_wait(Waiting(lambda: len(shown) == 2, lambda _: counts.append(len(log.calls))))
     take(shown, [publish("1", {}), publish("2", {}, more=True)])
-    assert received == []
+    assert counts == []
     take(shown, [oof("1", more=True), publish("3", {}), publish("4", {})])
-    assert received == [4]
+    assert counts == [4]
     assert len(shown) == 3
     assert waited_for(shown, lambda: len(shown) == 3) == [None]
     assert shown._waiting == []
@@ -239,7 +239,7 @@ def test_a_wait_that_begins_during_callbacks_waits_for_their_end() -> None:
 
 
 def test_a_condition_that_fails_fails_its_waiter_alone() -> None:
-    """What it raises, whatever that is, goes to anyone who gave the condition."""
+    """What it raises, whatever that is, goes to the caller that gave the condition."""
 
     def leave() -> bool:
         raise SystemExit(3)

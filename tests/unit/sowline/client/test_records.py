@@ -219,7 +219,7 @@ def test_fields_are_taken_out_by_their_paths(paths: list[str], left: str) -> Non
 
 Delivery = Literal["live", "step", "group", "reset", "replaced", "broken"]
 models = st.dictionaries(st.sampled_from("1234"), bodies, max_size=4)
-tellings = st.sampled_from(Delivery.__args__)  # type: ignore[attr-defined]
+deliveries = st.sampled_from(Delivery.__args__)  # type: ignore[attr-defined]
 
 
 def messages_between(
@@ -271,7 +271,7 @@ def parsed(held: dict[str, bytes]) -> dict[str, str]:
     return {key: exact(body) for key, body in held.items()}
 
 
-@given(st.lists(st.tuples(models, tellings, st.booleans()), max_size=6))
+@given(st.lists(st.tuples(models, deliveries, st.booleans()), max_size=6))
 @example([({"1": b'{"a":1}'}, "group", False), ({"1": b"{}"}, "live", True), ({}, "broken", False)])
 def test_with_each_delivery_the_records_are_those_of_the_model(
     history: list[tuple[dict[str, bytes], Delivery, bool]],

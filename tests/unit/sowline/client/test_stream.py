@@ -228,7 +228,7 @@ async def test_what_is_refused_changes_nothing() -> None:
 
 
 async def test_a_failure_of_the_subscription_ends_it_with_its_replacements() -> None:
-    """Anyone who waits for them is told the reason."""
+    """Callers that wait for them get the reason."""
     stream = await subscribed()
     replacements = [stream.replace(filter="/b = 2"), stream.replace(filter="/b = 3")]
     await give(stream, refused(reason="gap", sub_id="1"), change(3))

@@ -45,7 +45,7 @@ def test_durations_are_written_with_their_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "answer"),
+    ("text", "line", "message"),
     [
         ("topics:\n  - name: orders\n", 2, "topics.0.key"),
         ("topics:\n  - name: orders\n    key: [/id]\n    partitions: 0\n", 4, "partitions"),
@@ -121,13 +121,13 @@ def test_durations_are_written_with_their_unit() -> None:
         ("- a\n", 1, "file"),
     ],
 )
-def test_an_error_names_file_line_and_reason(text: str, line: int, answer: str) -> None:
-    """Anyone who wrote the file is led to the place."""
+def test_an_error_names_file_line_and_reason(text: str, line: int, message: str) -> None:
+    """The author of the file is led to the line."""
     with pytest.raises(SowlineError) as error:
         parse_topics(text, "my.yaml")
     assert error.value.reason == "bad configuration"
     assert error.value.message.startswith(f"my.yaml, line {line}: ")
-    assert answer in error.value.message
+    assert message in error.value.message
 
 
 def test_all_errors_are_reported_at_once() -> None:
@@ -139,7 +139,7 @@ def test_all_errors_are_reported_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
+    ("text", "message"),
     [
         ("topics: [{name: a, key: /id}, {name: a, key: /id, log: b}]", "topic 'a' is used twice"),
         ("topics: [{name: a, key: /id}, {name: b, key: /id, log: a}]", "Kafka topic 'a' is used twice"),
@@ -154,15 +154,15 @@ def test_all_errors_are_reported_at_once() -> None:
         ),
     ],
 )
-def test_topics_do_not_get_in_each_others_way(text: str, answer: str) -> None:
+def test_topics_do_not_get_in_each_others_way(text: str, message: str) -> None:
     """Names and Kafka topics are used once, and fanouts read topics that exist."""
     with pytest.raises(SowlineError, match=r"used twice|not defined") as error:
         parse_topics(text)
-    assert answer in error.value.message
+    assert message in error.value.message
 
 
 @pytest.mark.parametrize(
-    ("options", "answer"),
+    ("options", "message"),
     [
         ("nonsense", "'nonsense'"),
         ("oof,no_sowkey,reset", "got no_sowkey, bookmark_not_found"),
@@ -172,13 +172,13 @@ def test_topics_do_not_get_in_each_others_way(text: str, answer: str) -> None:
         ("oof,no_empties", "expected no_empties together with delta: true"),
     ],
 )
-def test_a_fanout_is_refused_what_it_can_not_do(options: str, answer: str) -> None:
+def test_a_fanout_is_refused_what_it_can_not_do(options: str, message: str) -> None:
     """The error leads to the options, before anything is written."""
     fanout = f"- name: f\n  topic: a\n  options: '{options}'"
     with pytest.raises(SowlineError) as error:
         parse_topics(f"topics: [{{name: a, key: /id}}]\nfanouts:\n{fanout}")
     assert "line 5: fanouts.0.options" in error.value.message
-    assert answer in error.value.message
+    assert message in error.value.message
 
 
 @pytest.mark.parametrize("option", ["intrinsics", "no_redundant"])
@@ -223,7 +223,7 @@ def test_the_digest_of_a_fanout_says_what_its_readers_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "line", "answer"),
+    ("text", "line", "message"),
     [
         ("topics:\n  - [", 2, "expected the node content, but found '<stream end>'"),
         ("a: b: c", 1, "mapping values are not allowed here"),
@@ -232,13 +232,13 @@ def test_the_digest_of_a_fanout_says_what_its_readers_hold() -> None:
         ("topics: \0", 1, "special characters are not allowed"),
     ],
 )
-def test_what_is_no_yaml_is_reported_as_none(text: str, line: int, answer: str) -> None:
+def test_what_is_no_yaml_is_reported_as_none(text: str, line: int, message: str) -> None:
     """A slip in the YAML is told with its line, too."""
     with pytest.raises(SowlineError) as error:
         parse_topics(text)
     assert error.value.reason == "bad configuration"
     assert error.value.message.startswith(f"topics.yaml, line {line}: file: expected YAML, got none: ")
-    assert answer in error.value.message
+    assert message in error.value.message
 
 
 @pytest.mark.parametrize("name", ["NO", "007", "1.50", "2026-01-01", "0x1F"])
@@ -437,9 +437,9 @@ def test_the_digest_ignores_what_decides_nothing(change: dict[str, Any]) -> None
 
 def test_what_fits_does_not_depend_on_deltas() -> None:
     """They may come and go: the limit has room for three bodies either way."""
-    plain, received = define(record_bytes_max=1000), define(record_bytes_max=1000, delta=True)
-    assert plain.log_bytes_max == received.log_bytes_max > 3000
-    assert plain.dead_bytes_max == received.dead_bytes_max > plain.log_bytes_max
+    plain, with_deltas = define(record_bytes_max=1000), define(record_bytes_max=1000, delta=True)
+    assert plain.log_bytes_max == with_deltas.log_bytes_max > 3000
+    assert plain.dead_bytes_max == with_deltas.dead_bytes_max > plain.log_bytes_max
 
 
 @pytest.mark.parametrize(
@@ -467,7 +467,7 @@ def test_limits_are_what_may_change() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "again", "time"),
+    ("given", "starts_empty", "time"),
     [
         ({}, False, None),
         ({"durability": "transient"}, False, None),
@@ -478,14 +478,14 @@ def test_limits_are_what_may_change() -> None:
     ],
 )
 def test_a_transient_topic_begins_at_its_recovery_point(
-    given: dict[str, str], again: bool, time: int | None
+    given: dict[str, str], starts_empty: bool, time: int | None
 ) -> None:
     """Unless that is the epoch; a time counts to the next millisecond."""
-    assert (define(**given).starts_empty, define(**given).recovery_time) == (again, time)
+    assert (define(**given).starts_empty, define(**given).recovery_time) == (starts_empty, time)
 
 
 @pytest.mark.parametrize(
-    ("given", "answer"),
+    ("given", "message"),
     [
         ({"durability": "transient", "recovery_point": "tomorrow"}, "expected epoch, now or a time"),
         ({"durability": "transient", "recovery_point": ""}, "expected epoch, now or a time"),
@@ -494,9 +494,9 @@ def test_a_transient_topic_begins_at_its_recovery_point(
         ({"durability": "brief"}, "persistent"),
     ],
 )
-def test_another_durability_is_refused(given: dict[str, str], answer: str) -> None:
+def test_another_durability_is_refused(given: dict[str, str], message: str) -> None:
     """A recovery point says nothing of a topic that is kept."""
-    with pytest.raises(ValueError, match=answer):
+    with pytest.raises(ValueError, match=message):
         define(**given)
 
 

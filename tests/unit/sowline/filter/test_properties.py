@@ -226,7 +226,7 @@ flat_values = scalars | st.lists(scalars, max_size=3)
 @example(parse("/c/a = 1"), [0, 1], True)
 @example(parse("/c/a IS NULL"), 1, False)
 def test_shortcuts_agree_with_the_reference(node: Node, value: Any, is_below: bool) -> None:
-    """A condition on one field and constants, for which there is a short access path, is what the reference says."""
+    """A condition on one field and constants, for which there is a shortcut, is what the reference says."""
     document = {"c": {"a": value}} if is_below else {"a": value}
     expected = reference_verdict(node, document)
     assert compile_filter(text_of(node)).matches(document) is (expected is True)

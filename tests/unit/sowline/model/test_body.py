@@ -9,7 +9,7 @@ from sowline.protocol.request import read_request
 
 
 @pytest.mark.parametrize(
-    ("body", "answer"),
+    ("body", "message"),
     [
         (b'{"id":"\\ud800"}', "half of a surrogate pair at line 1, column 8: write both halves"),
         (b'{"id":1,\n"\\udc00":1}', "half of a surrogate pair at line 2"),
@@ -19,16 +19,16 @@ from sowline.protocol.request import read_request
         (b'{"id":1', "expected a JSON object: "),
     ],
 )
-def test_a_body_that_is_no_json(body: bytes, answer: str) -> None:
+def test_a_body_that_is_no_json(body: bytes, message: str) -> None:
     """Of a Kafka record, and of a command, whose parser calls half of a pair a truncated text."""
     with pytest.raises(SowlineError) as refused:
         read_object(body)
     assert refused.value.reason == "not json"
-    assert answer in refused.value.message
+    assert message in refused.value.message
     with pytest.raises(SowlineError) as refused:
         read_object(bytes(read_request(b'{"command":"publish","topic":"orders","data":%s}' % body).data))
     assert refused.value.reason in ("bad request", "not json")
-    assert answer.split(" at ")[0].removeprefix("expected a JSON object: ") in refused.value.message
+    assert message.split(" at ")[0].removeprefix("expected a JSON object: ") in refused.value.message
 
 
 def test_what_msgspec_says_well_stays() -> None:

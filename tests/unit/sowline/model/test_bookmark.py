@@ -43,7 +43,7 @@ def test_a_live_message_names_its_one_partition() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "location"),
+    ("text", "name"),
     [
         ("epoch", "epoch"),
         ("0", "epoch"),
@@ -53,9 +53,9 @@ def test_a_live_message_names_its_one_partition() -> None:
         ("orders:0@1", None),
     ],
 )
-def test_bookmarks_have_names(text: str, location: str | None) -> None:
+def test_bookmarks_have_names(text: str, name: str | None) -> None:
     """`epoch` and `now` name places, also in AMPS's spelling."""
-    assert named_bookmark(text) == location
+    assert named_bookmark(text) == name
 
 
 @pytest.mark.parametrize(

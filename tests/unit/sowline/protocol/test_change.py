@@ -103,8 +103,8 @@ def test_a_plain_change_says_no_more_than_it_must() -> None:
 
 def test_an_update_may_say_what_it_changed() -> None:
     """The key and the changed fields have a header of their own; what was removed is named among the facts."""
-    (_, about), _, received = UPDATE.headers(UPDATE.delta(ID))
-    assert received == ("sow.delta", b'{"id":1,"a":2}')
+    (_, about), _, delta = UPDATE.headers(UPDATE.delta(ID))
+    assert delta == ("sow.delta", b'{"id":1,"a":2}')
     assert orjson.loads(about or b"") == {
         "position": "7",
         "after": "5",

@@ -95,7 +95,7 @@ def test_a_projection_is_the_text_between_its_brackets(projection: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "answer"),
+    ("text", "message"),
     [
         ("grouping=[/a]", "together"),
         ("projection=[COUNT(/a) AS /n]", "together"),
@@ -113,9 +113,9 @@ def test_a_projection_is_the_text_between_its_brackets(projection: str) -> None:
         ("select=[+a]", "select list"),
     ],
 )
-def test_a_clause_that_is_none_is_refused(text: str, answer: str) -> None:
+def test_a_clause_that_is_none_is_refused(text: str, message: str) -> None:
     """What is wrong with a clause is said, and where a bracket or a string begins that does not end."""
-    with pytest.raises(SowlineError, match=answer) as error:
+    with pytest.raises(SowlineError, match=message) as error:
         parse_options(text)
     assert error.value.reason == "invalid options"
 

@@ -154,7 +154,7 @@ def test_state_of_an_unknown_format_is_refused_and_left(worked: World) -> None:
 
 @pytest.mark.parametrize("store", ["whole", "gone"])
 def test_a_progress_event_of_an_unknown_format_stops_the_partition(worked: World, store: str) -> None:
-    """On either access path: what stands beyond it can't be known."""
+    """From either recovery source: what stands beyond it can't be known."""
     changes = worked.changes[0]
     last = changes.held[0]
     changes.held.append(last._replace(at=changes.end, body=of_another_format(last.body or b"")))

@@ -57,7 +57,7 @@ def taken() -> Iterator[int]:
 
 
 def test_a_port_that_is_taken_is_reported(taken: int) -> None:
-    """Anyone who wants it: the whole system, or a service of its own."""
+    """By each that binds it: a listener, the local stack and a service's health server."""
     wanting: list[Callable[[], object]] = [
         partial(listener, HOST, taken),
         partial(_free_port, HOST, taken),

@@ -92,9 +92,9 @@ def test_everything_that_a_service_writes_is_json() -> None:
 
 def messages_of_asyncio(lines: list[dict[str, str]]) -> str:
     """Return the first line of what asyncio says of the callback that failed."""
-    (message,) = (line for line in lines if line.get("logger") == "asyncio")
-    assert message["exception"].endswith("ValueError: callback")
-    return message["message"].splitlines()[0]
+    (entry,) = (line for line in lines if line.get("logger") == "asyncio")
+    assert entry["exception"].endswith("ValueError: callback")
+    return entry["message"].splitlines()[0]
 
 
 @given(st.integers(0, 60), st.text() | st.integers(), st.tuples() | st.tuples(st.text() | st.integers()))

@@ -51,7 +51,7 @@ async def test_a_crowd_is_let_in_one_by_one() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other kernels have a buffer of a fixed size")
 def test_little_waits_in_the_kernel_for_a_client_that_reads_nothing() -> None:
-    """Anyone who sends is told soon that there is no room."""
+    """The sender soon finds that there is no room."""
     with listening(HOST, 0) as listens, socket.socket() as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect(listens.getsockname())

@@ -21,7 +21,7 @@ def environments(stack: LocalStack) -> dict[str, dict[str, str]]:
 
 
 def test_the_access_file_is_the_query_service_s(config: Path, tmp_path: Path) -> None:
-    """By its whole path; the others have no APIs for it."""
+    """By its whole path; the others serve no clients that it could be about."""
     access = tmp_path / "access.yaml"
     given = environments(LocalStack(config, tmp_path, "127.0.0.1", 0, None, access=access))
     assert given["query service"]["SOWLINE_ACCESS"] == str(access)

@@ -80,7 +80,7 @@ def test_next_of_a_queue() -> None:
 
 
 def test_stop_ends_what_runs() -> None:
-    """Anyone who still waits is told that it was cancelled."""
+    """A caller that still waits gets a cancellation."""
     thread = LoopThread("tested")
     waiting = thread.start(asyncio.Event().wait)
     thread.stop()

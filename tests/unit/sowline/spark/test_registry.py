@@ -100,16 +100,16 @@ def test_user(registry: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("subject", "reason", "answer"),
+    ("subject", "reason", "message"),
     [
         ("other", "bad configuration", "answered 404: .*Subject not found"),
         ("proto", "not supported", "got PROTOBUF"),
         ("text", "not supported", "to be of objects, got string"),
     ],
 )
-def test_refusals(registry: str, subject: str, reason: str, answer: str) -> None:
+def test_refusals(registry: str, subject: str, reason: str, message: str) -> None:
     """A subject that is not there, or of which no frame can be made, is named."""
-    with pytest.raises(SowlineError, match=answer) as error:
+    with pytest.raises(SowlineError, match=message) as error:
         schema_from_registry(registry, subject)
     assert error.value.reason == reason
     assert subject in error.value.message

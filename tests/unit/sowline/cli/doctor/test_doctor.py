@@ -377,7 +377,7 @@ def test_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         partition = f"127.0.0.1:{silent.getsockname()[1]}"
         where = ["--config", str(tmp_path / "topics.yaml"), "--kafka", partition, "--data-dir", str(tmp_path)]
         done = run(main, ["doctor", *where, "--url", f"http://{partition}", "--json"])
-        output = run(main, ["doctor", *where])
+        result = run(main, ["doctor", *where])
     assert done.exit_code == 1, done.output
     found = codes(done.output)
     assert [found[code]["severity"] for code in ("topics", "kafka_away", "service_away")] == [
@@ -385,10 +385,10 @@ def test_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "error",
         "error",
     ]
-    assert output.exit_code == 1
-    assert f"error   kafka_away: {partition}: expected a Kafka that answers, found " in output.output
-    assert "        start it, or say where it is with --kafka" in output.output
-    assert output.output.endswith("1 error, 0 warnings, 0 notes\n")
+    assert result.exit_code == 1
+    assert f"error   kafka_away: {partition}: expected a Kafka that answers, found " in result.output
+    assert "        start it, or say where it is with --kafka" in result.output
+    assert result.output.endswith("1 error, 0 warnings, 0 notes\n")
 
 
 @pytest.mark.parametrize(
