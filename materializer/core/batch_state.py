@@ -9,7 +9,7 @@ from materializer.core.record import Record
 from materializer.core.step import DeadLetter, Records, Step
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
-from sowline.model.position import Position
+from sowline.model.position import Position, position_of
 from sowline.protocol.change import Change
 from sowline.protocol.command import Command, LogRecord
 
@@ -84,7 +84,7 @@ class BatchState:
             self.index = self.position.nth + 1
         else:
             self.index = 0
-            self.position = Position(self.position.era, offset)
+            self.position = position_of((self.position.era, offset, 0))
         if record.time > self.time:
             self.time = record.time
 

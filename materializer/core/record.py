@@ -7,7 +7,7 @@ import orjson
 
 from materializer.core.errors import StoreDamaged
 from sowline.emodb.writes import Writes
-from sowline.model.position import Position
+from sowline.model.position import Position, position_of
 from sowline.protocol.change import Numbers
 
 _HEADER = Struct("<BIqIqqHI")
@@ -71,7 +71,7 @@ def decode_record(data: bytes) -> Record:
         return Record(
             body=data[body_at:] if kind == _LIVE else None,
             key_text=data[_TEXT_AT:rare_at].decode(),
-            position=Position(era, offset, index),
+            position=position_of((era, offset, index)),
             time=time,
             expires=None if expires == _NEVER else expires,
             numbers=numbers,
