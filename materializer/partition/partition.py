@@ -200,7 +200,7 @@ class Partition:
         checkpoint = self.checkpoint
         # Below the floor the newest event of a key may be one that this state does not have yet. Writing its own
         # would replace a newer record by an older one
-        # (test_keys_are_put_right_only_once_the_state_is_as_new_as_what_was_emitted).
+        # (test_keys_are_repaired_only_once_the_state_is_as_new_as_what_was_emitted).
         if not checkpoint.stale_keys or checkpoint.position < self._floor or not checkpoint.complete:
             return
         # Repairs carry the new era. Followers must see the era begin before its first event.

@@ -120,7 +120,7 @@ class Repair:
             base = None
         if end > partition.checkpoint.changes_end:
             # Keys that the stale owner wrote between our repairs stay stale, and wait for the next repair
-            # (test_what_others_wrote_during_that_is_stale_still).
+            # (test_stale_writes_during_a_repair_stay_noted).
             partition.is_right(end, stale)
 
     def repair_all(self) -> None:
