@@ -193,8 +193,10 @@ async def read_until_marks(stream: Stream, life: Life, marks: Mapping[int, Posit
     """Read on until the last record of every partition has come."""
     while any(life.position(partition) < mark for partition, mark in marks.items()):
         async with asyncio.timeout(SECONDS_MAX):
-            for message in await stream.next_batch():
-                life.take(message)
+            messages = await stream.next_batch()
+        assert messages, "the stream ended before the last records came"
+        for message in messages:
+            life.take(message)
 
 
 def write_marks(system: System, url: str, topic: str) -> dict[int, Position]:

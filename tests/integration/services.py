@@ -55,6 +55,7 @@ class Service:
         own = {"port": self.port, "session_timeout_ms": SESSION_MS, "progress_seconds": QUIET_SECONDS}
         given = own | settings
         self._environment = {f"SOWLINE_{name.upper()}": str(value) for name, value in given.items()}
+        self._environment["PYTHONFAULTHANDLER"] = "1"  # SIGABRT logs where each thread is
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, before: Sequence[str] = ()) -> Self:
@@ -138,9 +139,15 @@ class Service:
         return self.wait()
 
     def wait(self) -> int:
-        """Wait until the process has ended and return its exit code."""
+        """Wait until the process has ended and return its exit code; fails with its stacks if it does not end."""
         assert self._process is not None
-        return self._process.wait(SECONDS_MAX)
+        try:
+            return self._process.wait(SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGABRT)
+            self._process.wait(SECONDS_MAX)
+            message = f"{self._module} did not end within {SECONDS_MAX:g} s:\n{self.log[-8000:]}"
+            raise AssertionError(message) from None
 
     def close(self) -> None:
         """Leave nothing behind."""

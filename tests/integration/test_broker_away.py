@@ -17,7 +17,7 @@ from fanout.message import OutputMessage, ReaderState
 from tests.integration.load import Publishers, check_all, model_of, new_seed, write_marks
 from tests.integration.model import Model
 from tests.integration.services import Service, System, http_refusal, http_text, system, wait_for
-from tests.integration.watchers import stale_write_monitor
+from tests.integration.watchers import watching
 
 OPTIONS = {"socket.timeout.ms": "1000", "reconnect.backoff.max.ms": "500"}
 """Of the services' clients: what they wait for at most is over several times while Kafka is away."""
@@ -110,7 +110,7 @@ async def test_broker_that_goes_and_comes(served: Served) -> None:
     served.wait_away(0.0)
     served.kafka.start()
     served.wait_ready()
-    async with stale_write_monitor(served.query.url, served.topic, *FILTERS) as watchers:
+    async with watching(served.query.url, served.topic, *FILTERS) as watchers:
         with Publishers(served.system, served.topic, new_seed(), count=1) as publishers:
             await asyncio.to_thread(disturb, served, publishers)
         marks = await asyncio.to_thread(write_marks, served.system, served.query.url, served.topic)

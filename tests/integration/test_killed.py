@@ -15,7 +15,7 @@ from tests.integration.load import (
     write_marks,
 )
 from tests.integration.services import Service, System, system, wait_for
-from tests.integration.watchers import stale_write_monitor
+from tests.integration.watchers import watching
 
 KILLS = 3
 
@@ -68,7 +68,7 @@ def wait_for_growth(count: Callable[[], int], growth: int) -> None:
 async def run(served: Served, service: Service) -> None:
     """Kill a service under load, and compare everything with the model in the end."""
     seed = new_seed()
-    async with stale_write_monitor(served.query.url, served.topic) as watchers:
+    async with watching(served.query.url, served.topic) as watchers:
         with Publishers(served.system, served.topic, seed, count=2) as publishers:
             dice = random.Random(seed)
             await asyncio.to_thread(kill_again_and_again, served, service, dice, publishers)

@@ -21,7 +21,7 @@ from sowline.config.kafka_options import kafka_config
 from sowline.protocol.client_message import Received, read_frame
 from tests.integration.load import Life, check_sow, model_of, write_marks
 from tests.integration.services import Service, System, system, wait_for
-from tests.integration.watchers import stale_write_monitor
+from tests.integration.watchers import watching
 from tests.integration.wire import Json, Wire, wire
 
 MIB = 1 << 20
@@ -120,7 +120,7 @@ async def test_clients_that_do_not_read(served: Served) -> None:
         idle = [stack.enter_context(deaf(served.query.url, topic)) for _ in range(30)]
         slow = stack.enter_context(wire(served.query.url, receive_bytes=1 << 16))
         slow.send("sow_and_subscribe", topic=topic, options="oof", sub_id="s")
-        async with stale_write_monitor(served.query.url, topic, "", "/qty > 50") as watchers:
+        async with watching(served.query.url, topic, "", "/qty > 50") as watchers:
             live = lambda: served.query.metric("sowline_subscriptions_live") == len(idle) + 3  # noqa: E731
             await asyncio.to_thread(wait_for, live, "all to be live")
             await asyncio.to_thread(write_much, served)
@@ -156,7 +156,7 @@ async def test_a_thousand_at_once(served: Served) -> None:
     more = 50
     before = served.query.resident_bytes
     refused = served.query.metric("sowline_sessions_refused_total")
-    async with stale_write_monitor(served.query.url, topic, "") as watchers:
+    async with watching(served.query.url, topic, "") as watchers:
         crowd = [
             asyncio.create_task(subscribe(served.query.url, topic)) for _ in range(SESSIONS_MAX - 1 + more)
         ]

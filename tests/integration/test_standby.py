@@ -71,9 +71,9 @@ def workers(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wo
 
 
 async def read_on(stream: Stream, life: Life) -> None:
-    """Read a stream for ever."""
-    while True:
-        for message in await stream.next_batch():
+    """Read a stream to its end."""
+    while messages := await stream.next_batch():
+        for message in messages:
             life.take(message)
 
 
@@ -94,11 +94,11 @@ def watched(workers: Workers) -> Iterator[Life]:
     """Let a subscriber read, in a thread of its own, what happens meanwhile: then all of it."""
     life, marks = Life("1=1", oof=True), Future[dict[int, Position]]()
     with ThreadPoolExecutor(1) as threads:
-        stale_write_monitor = threads.submit(asyncio.run, watch(workers, life, marks))
+        subscriber = threads.submit(asyncio.run, watch(workers, life, marks))
         try:
             yield life
             marks.set_result(write_marks(workers.system, workers.query.url, workers.topic))
-            stale_write_monitor.result()
+            subscriber.result()
         finally:
             marks.cancel()
 

@@ -12,7 +12,7 @@ from tests.integration.services import SECONDS_MAX
 
 
 @asynccontextmanager
-async def stale_write_monitor(url: str, topic: str, *filters: str) -> AsyncIterator["Watchers"]:
+async def watching(url: str, topic: str, *filters: str) -> AsyncIterator["Watchers"]:
     """Lend subscribers, one for each filter, that read all the time; without filters for all of `SELECTIONS`."""
     async with AsyncExitStack() as stack:
         watchers = Watchers()
@@ -35,14 +35,14 @@ class Watchers:
         self._tasks: list[asyncio.Task[None]] = []
 
     def add(self, life: Life, stream: Stream) -> None:
-        """Begin to read a stream for ever."""
+        """Begin to read a stream to its end."""
         self.lives.append(life)
         self._tasks.append(asyncio.create_task(self._read(life, stream)))
 
     @staticmethod
     async def _read(life: Life, stream: Stream) -> None:
-        while True:
-            for message in await stream.next_batch():
+        while messages := await stream.next_batch():
+            for message in messages:
                 life.take(message)
 
     async def wait_for(self, marks: dict[int, Position]) -> None:

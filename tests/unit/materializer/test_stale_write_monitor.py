@@ -45,20 +45,20 @@ class Cluster:
 def asked() -> tuple[Cluster, StaleWriteMonitor]:
     """Return a look that is on its way."""
     cluster = Cluster()
-    stale_write_monitor = StaleWriteMonitor(cluster)  # type: ignore[arg-type]
-    assert stale_write_monitor.look(lambda: KNOWN, 100) == {}
-    return cluster, stale_write_monitor
+    monitor = StaleWriteMonitor(cluster)  # type: ignore[arg-type]
+    assert monitor.look(lambda: KNOWN, 100) == {}
+    return cluster, monitor
 
 
 def test_a_look_waits_for_nothing() -> None:
     """It is asked for, and told once it is answered; the next one comes some seconds later."""
-    cluster, stale_write_monitor = asked()
-    assert stale_write_monitor.look(lambda: KNOWN, 101) == {}
+    cluster, monitor = asked()
+    assert monitor.look(lambda: KNOWN, 101) == {}
     cluster.answer("id", 9)
-    assert stale_write_monitor.look(lambda: KNOWN, 102) == {PARTITION: 9}
-    assert stale_write_monitor.look(lambda: KNOWN, 99 + LOOK_SECONDS) == {}
+    assert monitor.look(lambda: KNOWN, 102) == {PARTITION: 9}
+    assert monitor.look(lambda: KNOWN, 99 + LOOK_SECONDS) == {}
     assert len(cluster.asked) == 1
-    stale_write_monitor.look(lambda: KNOWN, 100 + LOOK_SECONDS)
+    monitor.look(lambda: KNOWN, 100 + LOOK_SECONDS)
     assert [one.partitions for one in cluster.asked] == [[PARTITION], [PARTITION]]
 
 
@@ -72,22 +72,22 @@ def test_nothing_is_asked_about_nothing() -> None:
 @pytest.mark.parametrize(("id", "end"), [("other", 9), ("id", 6)])
 def test_a_topic_that_was_made_again(id: str, end: int) -> None:
     """Its id is another, or it has lost its end: all is to be written again."""
-    cluster, stale_write_monitor = asked()
+    cluster, monitor = asked()
     cluster.answer(id, end)
     with pytest.raises(NotWritten):
-        stale_write_monitor.look(lambda: KNOWN, 101)
+        monitor.look(lambda: KNOWN, 101)
 
 
 def test_a_topic_that_is_gone() -> None:
     """It is to be made again, by beginning again."""
-    cluster, stale_write_monitor = asked()
+    cluster, monitor = asked()
     cluster.refuse(KafkaError.UNKNOWN_TOPIC_OR_PART)
     with pytest.raises(NotWritten):
-        stale_write_monitor.look(lambda: KNOWN, 101)
+        monitor.look(lambda: KNOWN, 101)
 
 
 def test_a_look_that_fails_is_one_that_was_not_taken() -> None:
     """A broker that is away for a while is no reason to begin again."""
-    cluster, stale_write_monitor = asked()
+    cluster, monitor = asked()
     cluster.refuse(KafkaError._TRANSPORT)
-    assert stale_write_monitor.look(lambda: KNOWN, 101) == {}
+    assert monitor.look(lambda: KNOWN, 101) == {}
