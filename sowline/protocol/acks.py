@@ -1,6 +1,6 @@
 """Which acknowledgements a command can be asked for: when each is sent, or why it is refused. Pure.
 
-The WebSocket API checks each command against this table, and docs/wire.md shows it.
+The WebSocket API checks each command against this table, and docs/api.md shows it.
 """
 
 from collections.abc import Iterable

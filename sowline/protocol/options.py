@@ -69,7 +69,7 @@ class ReplayRate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a read may be asked to do differently; docs/wire.md describes each.
+    """What a read may be asked to do differently; docs/api.md describes each.
 
     `bookmark_not_found` is `fail`, `now`, `epoch` or `reset`. `send_keys` asks for what is always so: a delta
     holds the key fields. `conflation` is an interval in milliseconds or `AUTO`; None is none. `grouping` and

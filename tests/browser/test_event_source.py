@@ -19,9 +19,9 @@ def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
 
 
 def test_the_page(served: Served) -> None:
-    """What wire.md shows keeps a view, also when the service is started again while the page stays."""
+    """What api.md shows keeps a view, also when the service is started again while the page stays."""
     orders = served["orders"]
-    [block] = [one for one in blocks_of("docs/wire.md") if one.elsewhere.endswith("::test_the_page")]
+    [block] = [one for one in blocks_of("docs/api.md") if one.elsewhere.endswith("::test_the_page")]
     script = block.text.replace("topics/orders/", f"topics/{orders.name}/")
     orders.write({"id": 1, "n": 1}, {"id": 2, "n": 1})
     with browser() as chromium, chromium.new_context() as context:

@@ -42,7 +42,7 @@ def reasons() -> set[str]:
 
 def test_every_reason_code_is_on_the_list() -> None:
     """A client can look up any reason it is given."""
-    listed = re.findall(r"`([a-z_ ]+)`", page("wire.md").split("## Reason codes")[1])
+    listed = re.findall(r"`([a-z_ ]+)`", page("api.md").split("## Reason codes")[1])
     assert reasons() <= set(listed)
 
 
@@ -95,13 +95,13 @@ def test_every_way_to_look_at_a_pipeline_is_described() -> None:
 @pytest.mark.parametrize("word", [*COMMANDS, *Request.__struct_fields__])
 def test_every_command_and_field_of_a_request_is_described(word: str) -> None:
     """What a client may send is on the page."""
-    assert f"`{word}`" in page("wire.md")
+    assert f"`{word}`" in page("api.md")
 
 
 @pytest.mark.parametrize("option", [field.name for field in fields(Options)])
 def test_every_option_is_described(option: str) -> None:
     """An option of a command is on the page."""
-    assert re.search(rf"^\| [^|]*`{option}[`=]", page("wire.md"), re.MULTILINE)
+    assert re.search(rf"^\| [^|]*`{option}[`=]", page("api.md"), re.MULTILINE)
 
 
 def names_in(message: Any) -> Iterator[str]:
@@ -137,7 +137,7 @@ async def test_every_field_of_a_message_is_on_the_page() -> None:
     server.put(None, key=1)
     messages += await client.read()
     assert {"note", "index", "more", "topic_matches", "sids"} <= (names := set(names_in(messages)))
-    text = page("wire.md")
+    text = page("api.md")
     assert [name for name in sorted(names) if f"`{name}`" not in text and f'"{name}"' not in text] == []
 
 
@@ -152,7 +152,7 @@ def test_every_access_path_is_described() -> None:
         access_path.HISTORY,
     ]
     assert [name for name in names if f"| `{name}` |" not in page("queries.md")] == []
-    assert [name for name in names if f"`{name}`" not in page("wire.md")] == []
+    assert [name for name in names if f"`{name}`" not in page("api.md")] == []
 
 
 @pytest.mark.parametrize("name", [*Reading.__annotations__, *Message.__struct_fields__, "data"])

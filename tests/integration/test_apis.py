@@ -480,7 +480,7 @@ def test_the_pages(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """What security.md, client.md and wire.md show of logging on does as they show."""
+    """What security.md, client.md and api.md show of logging on does as they show."""
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "token"
     file.write_text(TOKENS["ada"])
@@ -504,7 +504,7 @@ def test_the_pages(
     (script,) = shown("client.md")
     exec(script, {"Client": Client})
     assert re.fullmatch("[0-9a-f]{16}\n", capfd.readouterr().out)
-    (messages,) = shown("wire.md")
+    (messages,) = shown("api.md")
     request, answer = (json.loads("{" + text) for text in f"\n{messages}".split("\n{")[1:])
     with house.wire() as wire:
         wire.send_text(json.dumps(request | {"token": house.issuer.token("ada", "desk")}))

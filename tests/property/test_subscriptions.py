@@ -1,7 +1,7 @@
 """Subscriptions of every kind, by clients that lag, leave and change their minds, against a model of what they hold.
 
 The model works out afresh, from the records as they were at the client's bookmark, what the client should hold;
-the client does with messages what docs/wire.md says.
+the client does with messages what docs/api.md says.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""Acknowledgements: each that is asked for is sent once or refused, and docs/wire.md shows the table."""
+"""Acknowledgements: each that is asked for is sent once or refused, and docs/api.md shows the table."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -11,11 +11,11 @@ from sowline.protocol.acks import ACK_TYPES, COMPLETED, PROCESSED, SENT, STATS, 
 from sowline.protocol.request import COMMANDS
 from tests.unit.query_service.sessions import Json, Server
 
-DOCS = Path(__file__).parents[4] / "docs" / "wire.md"
+DOCS = Path(__file__).parents[4] / "docs" / "api.md"
 
 
 def rows() -> Iterator[str]:
-    """Yield the table of acknowledgements as docs/wire.md has it; commands that have the same share a row."""
+    """Yield the table of acknowledgements as docs/api.md has it; commands that have the same share a row."""
     yield f"| command | {' | '.join(f'`{kind}`' for kind in ACK_TYPES)} |"
     yield "|---" * (len(ACK_TYPES) + 1) + "|"
     for sent, commands in groupby(SENT, SENT.__getitem__):
