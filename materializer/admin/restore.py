@@ -1,6 +1,6 @@
 """Restoring a backup: its records become the newest events of an empty changes topic, which all others load.
 
-The position of the state is written last of all, so a restore that was cut short is recognised as none.
+The position of the state is written last of all, so a restore that was cut short is recognized as none.
 """
 
 from collections.abc import Iterable

@@ -20,7 +20,7 @@ class Eras:
     """Compares the state of one partition with its log.
 
     `first_since` returns the offset of the log's first record from a log time (ms) on. Without it a log that was cut
-    and written again beyond the state's position is not recognised.
+    and written again beyond the state's position is not recognized.
     """
 
     def __init__(

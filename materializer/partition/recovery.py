@@ -42,7 +42,7 @@ class Recovery:
 
     A `copy` is the local store, if it is open and checked already: then that isn't done again. `ask` returns what
     Kafka holds by now, `first_since` the offset of the log's first record from a log time (ms) on: without it a log
-    that was cut and written again beyond the state's position is not recognised.
+    that was cut and written again beyond the state's position is not recognized.
     """
 
     def __init__(

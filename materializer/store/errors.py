@@ -39,10 +39,10 @@ def judged(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        raise judgement(f"{what}: {error}") from error
+        raise judgment(f"{what}: {error}") from error
 
 
-def judgement(why: str) -> StoreDamaged | DiskFull | NoDescriptors:
+def judgment(why: str) -> StoreDamaged | DiskFull | NoDescriptors:
     """Return the exception that an error of a store is, by its text."""
     if any(words in why for words in NO_ROOM):
         return DiskFull(why)

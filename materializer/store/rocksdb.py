@@ -17,7 +17,7 @@ from rocksdict import WriteOptions as RocksWriteOptions
 
 from materializer.core.errors import StoreDamaged
 from materializer.store.checksum import Checksum
-from materializer.store.errors import DiskFull, judged, judged_alone, judgement
+from materializer.store.errors import DiskFull, judged, judged_alone, judgment
 from materializer.store.interface import NO_EXPIRIES
 from materializer.store.memory_budget import MEMORY
 
@@ -70,7 +70,7 @@ class RocksStore:
         try:
             data: bytes | None = self._db.get(key)
         except Exception as error:
-            raise judgement(f"{self._path} does not read: {error}") from error
+            raise judgment(f"{self._path} does not read: {error}") from error
         return data
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:

@@ -7,7 +7,7 @@ from rocksdict import AccessType, Options, Rdict
 
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.errors import StoreDamaged
-from materializer.store.errors import judgement
+from materializer.store.errors import judgment
 from materializer.store.integrity import verified_checkpoint
 from materializer.store.rocksdb import RocksStore
 
@@ -33,7 +33,7 @@ class SecondaryStore(RocksStore):
         try:
             return Rdict(str(self._path / "db"), options, access_type=access)
         except Exception as error:
-            raise judgement(f"{self._path} does not open: {error}") from error
+            raise judgment(f"{self._path} does not open: {error}") from error
 
 
 def open_secondary(path: Path, directory: Path) -> tuple[SecondaryStore, Checkpoint]:

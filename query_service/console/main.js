@@ -149,7 +149,7 @@ function ThemeSwitch() {
     addEventListener("theme", update);
     return () => removeEventListener("theme", update);
   }, []);
-  return html`<label class="theme"><span class="unseen">Colours</span><select value=${chosen} onChange=${(event) => theme.choose(event.target.value)}>
+  return html`<label class="theme"><span class="unseen">Colors</span><select value=${chosen} onChange=${(event) => theme.choose(event.target.value)}>
     ${Object.entries(THEMES).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select></label>`;
 }
 

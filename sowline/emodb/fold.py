@@ -16,7 +16,7 @@ from uuid import UUID
 from sowline.emodb.compiled import Delta
 from sowline.emodb.evaluate import apply, holds
 from sowline.emodb.intrinsics import UNKNOWN, Intrinsics
-from sowline.emodb.sanitise import sanitised
+from sowline.emodb.sanitize import sanitized
 from sowline.emodb.tree import Conditional, Noop
 from sowline.emodb.values import UNDEFINED, Json, Undefined, same
 
@@ -26,7 +26,7 @@ NEVER_WRITTEN = "0" * 32
 CHANGE_ID_BYTES = 16
 
 INSTANTS_MAX = 1024
-"""Texts of times that are kept: the times of one document, and of neighbours, are often the same."""
+"""Texts of times that are kept: the times of one document, and of neighbors, are often the same."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -129,10 +129,10 @@ def fold(document: Document, write: DocumentDelta, template: Mapping[str, Json] 
 
     Where there is content, the fields of a `template` lie over it.
 
-    Raises `SowlineError` for what `sanitised` refuses: then the document stays as it is. Every other write counts,
+    Raises `SowlineError` for what `sanitized` refuses: then the document stays as it is. Every other write counts,
     in version, signature and time of the last update, though it changes nothing.
     """
-    delta = sanitised(write.delta)
+    delta = sanitized(write.delta)
     about = document.intrinsics() if delta.needs_about else UNKNOWN
     content = apply(delta.tree, document.content, about)
     if template and content is not UNDEFINED:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from sowline.emodb.compiled import parse_delta
 from sowline.emodb.errors import BAD_DELTA, location
-from sowline.emodb.sanitise import sanitised
+from sowline.emodb.sanitize import sanitized
 from sowline.emodb.stream import Piece, pieces
 from sowline.errors import SowlineError
 
@@ -20,7 +20,7 @@ def check_delta(text: str) -> bytes:
 
     Raises `bad delta` for what is none, and `not an object` for one that could make no document.
     """
-    sanitised(parse_delta(text))
+    sanitized(parse_delta(text))
     try:
         return text.encode()
     except UnicodeEncodeError as error:

@@ -12,7 +12,7 @@ from sowline.filter.shortcuts import Test
 from sowline.model.path import Document, Scalar, Value
 
 Evaluate = Callable[[Document], Value]
-Judgement = Callable[[Document], Verdict]
+Judgment = Callable[[Document], Verdict]
 Constant = TypeVar("Constant")
 
 
@@ -57,37 +57,37 @@ def any_holds(tests: Sequence[Test]) -> Test:
     return some
 
 
-def is_exactly(wanted: bool, judgement: Judgement) -> Test:
-    """Whether the judgement is TRUE (or FALSE, where that is wanted): NULL is neither."""
-    return lambda document: judgement(document) is wanted
+def is_exactly(wanted: bool, judgment: Judgment) -> Test:
+    """Whether the judgment is TRUE (or FALSE, where that is wanted): NULL is neither."""
+    return lambda document: judgment(document) is wanted
 
 
-def inverting(judgement: Judgement) -> Judgement:
+def inverting(judgment: Judgment) -> Judgment:
     """NOT."""
-    return lambda document: inverted(judgement(document))
+    return lambda document: inverted(judgment(document))
 
 
-def joining(join: Callable[[Iterable[Verdict]], Verdict], judgements: Sequence[Judgement]) -> Judgement:
+def joining(join: Callable[[Iterable[Verdict]], Verdict], judgments: Sequence[Judgment]) -> Judgment:
     """AND or OR, as `join` says."""
-    return lambda document: join(judgement(document) for judgement in judgements)
+    return lambda document: join(judgment(document) for judgment in judgments)
 
 
-def judging(judge: Judge, operand: Evaluate) -> Judgement:
+def judging(judge: Judge, operand: Evaluate) -> Judgment:
     """A predicate of one operand."""
     return lambda document: judge(operand(document))
 
 
-def comparing(name: str, left: Evaluate, right: Evaluate) -> Judgement:
+def comparing(name: str, left: Evaluate, right: Evaluate) -> Judgment:
     """A comparison of two operands."""
     return lambda document: compare(name, left(document), right(document))
 
 
-def betweening(operand: Evaluate, low: Evaluate, high: Evaluate) -> Judgement:
+def betweening(operand: Evaluate, low: Evaluate, high: Evaluate) -> Judgment:
     """BETWEEN, where an end is no constant."""
     return lambda document: between(operand(document), low(document), high(document))
 
 
-def containing(operand: Evaluate, items: Sequence[Evaluate]) -> Judgement:
+def containing(operand: Evaluate, items: Sequence[Evaluate]) -> Judgment:
     """IN, where an item is no constant."""
 
     def contained(document: Document) -> Verdict:
@@ -97,7 +97,7 @@ def containing(operand: Evaluate, items: Sequence[Evaluate]) -> Judgement:
     return contained
 
 
-def affixing(end: str, operand: Evaluate, items: Sequence[Evaluate]) -> Judgement:
+def affixing(end: str, operand: Evaluate, items: Sequence[Evaluate]) -> Judgment:
     """BEGINS WITH or ENDS WITH, where an item is no constant."""
 
     def affixed(document: Document) -> Verdict:
@@ -129,7 +129,7 @@ def calling(function: Callable[..., Scalar], arguments: Sequence[Evaluate]) -> E
     return call
 
 
-def as_truth(operand: Evaluate) -> Judgement:
+def as_truth(operand: Evaluate) -> Judgment:
     """A value where a condition is due."""
     return lambda document: truth(operand(document))
 

@@ -11,7 +11,7 @@ from typing import assert_never
 from sowline.filter.arithmetic import OPERATIONS
 from sowline.filter.closures import (
     Evaluate,
-    Judgement,
+    Judgment,
     affixing,
     all_hold,
     always,
@@ -85,7 +85,7 @@ def fails(node: Node) -> Test:
     return is_exactly(False, verdict(node))
 
 
-def verdict(node: Node) -> Judgement:
+def verdict(node: Node) -> Judgment:
     """What the condition is of a document; of a value, its truth."""
     match node:
         case Not(operand):
@@ -131,7 +131,7 @@ def _call(node: Call) -> Evaluate:
     return calling(function, [value(argument) for argument in node.arguments])
 
 
-def _predicate(node: Comparison | Between | In | Like | Affixed | IsNull | IsNaN) -> Judgement:
+def _predicate(node: Comparison | Between | In | Like | Affixed | IsNull | IsNaN) -> Judgment:
     one = judged(node)
     if one is not None:
         operand, judge = one

@@ -19,7 +19,7 @@ from tests.integration.wire import Json
 
 pytestmark = pytest.mark.needs("chromium")
 
-COLOURS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+COLORS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 TOPICS: dict[str, Json] = {
     "flights": {"key": ["/carrier", "/flight"], "partitions": 2, "indexes": ["/status"]},
     "papers": {"key": ["/id"], "documents": True},
@@ -412,7 +412,7 @@ def test_by_keyboard_alone(console: Console, flights: ServedTopic) -> None:
 
 
 def test_nothing_stands_in_anybodys_way(console: Console, flights: ServedTopic) -> None:
-    """Every view, in both colours, on a small screen too, passes axe and needs no scrolling sideways."""
+    """Every view, in both colors, on a small screen too, passes axe and needs no scrolling sideways."""
     page = console.page
     console.go("topics")
     expect(page.get_by_role("link", name=flights.name)).to_be_visible()
@@ -430,12 +430,12 @@ def test_nothing_stands_in_anybodys_way(console: Console, flights: ServedTopic) 
 
 
 def check_in_all_looks(page: Page) -> None:
-    """Look for what axe knows to be in the way; colours follow the system at once."""
+    """Look for what axe knows to be in the way; colors follow the system at once."""
     for width in (1280, 360):
         page.set_viewport_size({"width": width, "height": 800})
-        for colours in COLOURS:
-            page.emulate_media(color_scheme=colours, reduced_motion="reduce")
-            expect(page.locator("html")).to_have_attribute("data-theme", colours)
+        for colors in COLORS:
+            page.emulate_media(color_scheme=colors, reduced_motion="reduce")
+            expect(page.locator("html")).to_have_attribute("data-theme", colors)
             found = Axe().run(page, options={"resultTypes": ["violations"]})
             assert found.violations_count == 0, found.generate_report()
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from sowline.emodb import parse_delta, same
 from sowline.emodb.fold import Document, DocumentDelta, change_id_of_writer, fold
-from sowline.emodb.sanitise import sanitised
+from sowline.emodb.sanitize import sanitized
 from sowline.errors import SowlineError
 
 GREGORIAN_TO_1970 = 0x01B21DD213814000
@@ -39,7 +39,7 @@ def _step(
     if "error" in step:
         return document, f"expected {step['message']}"
     return folded.document, _difference(
-        step, sanitised(delta).text, folded.redundant, folded.document.read(template)
+        step, sanitized(delta).text, folded.redundant, folded.document.read(template)
     )
 
 

@@ -17,7 +17,7 @@ from sowline.emodb import (
 )
 from sowline.emodb.fold import Document, DocumentDelta, change_id_of_position, fold
 from sowline.emodb.intrinsics import FIELDS
-from sowline.emodb.sanitise import sanitised
+from sowline.emodb.sanitize import sanitized
 from sowline.errors import SowlineError
 from tests.docs.pages import rows_of, text_of
 
@@ -83,14 +83,14 @@ def test_stream(text: str, deltas: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "written"), rows_of(PAGE, "delta", "as it is written"))
-def test_sanitised(text: str, written: str) -> None:
+def test_sanitized(text: str, written: str) -> None:
     """A delta is written as the table says, or refused."""
     delta = parse_delta(text)
     if written == "refused":
         with pytest.raises(SowlineError, match="expected"):
-            sanitised(delta)
+            sanitized(delta)
     else:
-        assert sanitised(delta).text == written
+        assert sanitized(delta).text == written
 
 
 def test_writes() -> None:

@@ -45,7 +45,7 @@ BAD = {
     "an integer as key that no 64 bits hold": Bad("bad key", b'{"id": 123456789012345678901}'),
     "a key that is too long": Bad("bad key", orjson.dumps({"id": "é" * 2500})),
     "a Kafka key that is not text": Bad("bad key", None, [DELETE], b"\xff"),
-    "an unknown header": Bad("bad header", b'{"id": 1}', [("sow.colour", b"red")]),
+    "an unknown header": Bad("bad header", b'{"id": 1}', [("sow.color", b"red")]),
     "an unknown command": Bad("bad header", b'{"id": 1}', [("sow.command", b"upsert")]),
     "a header that is not text": Bad("bad header", b'{"id": 1}', [("sow.correlation", b"\xff")]),
     "a malformed sequence": Bad(

@@ -144,7 +144,7 @@ def test_a_stream_ends_where_it_is_to_end(served: Served) -> None:
     ("topic", "given", "status", "reason"),
     [
         ("few", {"filter": "/id ="}, 400, "bad filter"),
-        ("few", {"colour": "red"}, 400, "bad request"),
+        ("few", {"color": "red"}, 400, "bad request"),
         ("few", {"bookmark": "yesterday"}, 400, "invalid bookmark"),
         ("few", {"origin": "https://elsewhere.example"}, 403, "origin refused"),
     ],

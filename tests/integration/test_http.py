@@ -131,7 +131,7 @@ def test_explain_over_http(served: Served) -> None:
         ("nothing", b"", 404, "invalid topic"),
         (None, b'{"filter": "/id ="}', 400, "bad filter"),
         (None, b'{"options": "fast"}', 400, "invalid options"),
-        (None, b'{"colour": "red"}', 400, "bad request"),
+        (None, b'{"color": "red"}', 400, "bad request"),
         (None, b'{"skip_n": 1}', 400, "invalid skip_n"),
         (None, b'{"top_n": -1}', 400, "invalid top_n"),
         (None, b'{"order_by": "/id UP"}', 400, "invalid order by"),

@@ -113,7 +113,7 @@ def test_records_of_a_group(client: Wire, served: Served, some: dict[int, Json])
     ("fields", "reason", "message"),
     [
         ({"command": "dance"}, "unknown command", "'dance'"),
-        ({"command": "sow", "colour": "red"}, "bad request", "colour"),
+        ({"command": "sow", "color": "red"}, "bad request", "color"),
         ({"command": "sow", "batch_size": "ten"}, "bad request", "batch_size"),
         ({"command": "sow", "batch_size": 0}, "invalid batch size", "got 0"),
         ({"command": "sow", "options": "oof,fast"}, "invalid options", "'fast'"),

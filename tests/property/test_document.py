@@ -176,7 +176,7 @@ def test_a_condition_prints_as_itself_and_holds_or_not(text: str, value: Any) ->
 
 @given(values)
 def test_a_value_is_read_and_printed_as_it_is(value: Any) -> None:
-    """JSON is a delta, whatever it holds, and a condition that only the same value fulfils."""
+    """JSON is a delta, whatever it holds, and a condition that only the same value fulfills."""
     assert same(parse_delta(json.dumps(value)).apply(UNDEFINED), value)
     assert same(json.loads(json_text(value)), value)
     assert compile_condition(json_text(value)).matches(value)

@@ -141,7 +141,7 @@ degrees = st.floats(-360, 360)
 @given(st.tuples(degrees, degrees, degrees, degrees))
 @example((0.0, 0.0, 0.0, 180.0))
 def test_distances(points: tuple[float, ...]) -> None:
-    """A distance is the great circle's, to a few metres even at the antipodes."""
+    """A distance is the great circle's, to a few meters even at the antipodes."""
     document = dict(zip("abcd", points, strict=True))
     found = compile_expression("GEO_DISTANCE(/a, /b, /c, /d)").value(document)
     assert found == pytest.approx(distance(*points), rel=1e-6, abs=2)

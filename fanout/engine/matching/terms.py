@@ -77,7 +77,7 @@ def common(one: Range, other: Range) -> Range:
 
 
 def point(literal: Number) -> Range | None:
-    """The range of one number; None if doubles can't tell it from its neighbours."""
+    """The range of one number; None if doubles can't tell it from its neighbors."""
     return (float(literal), float(literal)) if _is_exact(literal) else None
 
 

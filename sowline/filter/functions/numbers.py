@@ -111,7 +111,7 @@ def width_bucket(value: Number, low: Number, high: Number, count: int) -> int | 
 
 
 def geo_distance(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
-    """Metres along the great circle between two points in degrees, on a sphere (haversine)."""
+    """Meters along the great circle between two points in degrees, on a sphere (haversine)."""
     angles = [latitude, longitude, other_latitude, other_longitude]
     if not all(map(math.isfinite, angles)):
         return _NAN

@@ -30,10 +30,10 @@ def test_a_change_is_found() -> None:
 
 
 def test_licences_and_versions() -> None:
-    """Each package comes with its licence, in a folder with its version; the grid's parts are of one version."""
+    """Each package comes with its license, in a folder with its version; the grid's parts are of one version."""
     packages = lock()["packages"]
     for package in packages:
-        assert package["licence"] in ("MIT", "Apache-2.0")
+        assert package["license"] in ("MIT", "Apache-2.0")
         assert [file for file in package["files"] if "LICENSE" in file]
         assert package["version"] in package["into"]
     grid = [package for package in packages if package["name"].startswith("@perspective-dev/")]

@@ -154,7 +154,7 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
     [
         ("", "line 1: name: expected this field, got nothing"),
         ("- a\n", "line 1: file: expected fields with their values"),
-        (LEAST + "colour: red\n", "line 7: colour: there is no such field here"),
+        (LEAST + "color: red\n", "line 7: color: there is no such field here"),
         (LEAST + "name: other\n", "line 7: name: is there twice, in line 1 and in line 7"),
         (LEAST.replace("name: orders", "name: a b"), "line 1: name: expected a name of up to 100"),
         (LEAST.replace("name: orders", f"name: {'a' * 101}"), "line 1: name: expected a name of up to 100"),

@@ -125,7 +125,7 @@ async def test_several_topics_are_one_order(order_by: str, first: int, end: int 
 
 
 async def test_runs_are_of_one_topic() -> None:
-    """Neighbours of one topic come together."""
+    """Neighbors of one topic come together."""
     order = parse_order("/n")
     runs = await in_order(everything(parts_of(order, [1, 2, 5], [3, 4])), order, 0, None)
     assert [(topic_slice.name, len(rows)) for topic_slice, rows in runs] == [

@@ -116,7 +116,7 @@ def test_a_request_has_the_fields_of_the_command() -> None:
 @pytest.mark.parametrize(
     ("query", "reason", "message"),
     [
-        ("colour=red", "bad request", "colour"),
+        ("color=red", "bad request", "color"),
         ("command=sow", "bad request", "'sow'"),
         ("options=oof,pause", "invalid options", "pause"),
     ],

@@ -387,7 +387,7 @@ async def test_a_snapshot_waits_for_a_slow_client(server: Server) -> None:
     ("fields", "reason"),
     [
         ({"command": "dance"}, "unknown command"),
-        ({"command": "sow", "colour": "red"}, "bad request"),
+        ({"command": "sow", "color": "red"}, "bad request"),
         ({"command": "sow", "batch_size": "x"}, "bad request"),
         ({"command": "sow", "batch_size": 0}, "invalid batch size"),
         ({"command": "sow", "topic": "none"}, "invalid topic"),

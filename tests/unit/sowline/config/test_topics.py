@@ -56,7 +56,7 @@ def test_durations_are_written_with_their_unit() -> None:
             "path of a key field",
         ),
         ("topics:\n  - name: a b\n    key: [/id]\n", 2, "expected a name"),
-        ("topics:\n  - name: a\n    key: [/id]\n    colour: red\n", 4, "colour"),
+        ("topics:\n  - name: a\n    key: [/id]\n    color: red\n", 4, "color"),
         ("topics:\n  - name: a\n    key: []\n", 3, "key"),
         ("topics:\n  - name: a\n    key: /id\n    message_type: xml\n", 4, "json"),
         ("topics:\n  - name: a\n    key: /id\n    repeat_window: 7\n", 4, "expected a duration"),

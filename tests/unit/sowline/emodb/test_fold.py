@@ -180,7 +180,7 @@ def test_any_time_of_the_log_has_a_text(milliseconds: int, instant: str) -> None
     ids=["map", "if"],
 )
 def test_the_deepest_delta_is_folded(text: str) -> None:
-    """Sanitising and comparing fit on the stack as well."""
+    """Sanitizing and comparing fit on the stack as well."""
     document = fold(EMPTY, write("{}")).document
     changed = fold(document, write(text, 2))
     assert changed.outcome is FoldOutcome.APPLIED

@@ -51,4 +51,4 @@ def test_a_message_names_who_it_is_for(fields: str, streams: tuple[str, ...]) ->
 
 def test_fields_of_later_servers_do_not_matter() -> None:
     """A client reads messages that say more than it knows."""
-    assert messages('{"command":"publish","colour":"red","data":{}}')[0].command == "publish"
+    assert messages('{"command":"publish","color":"red","data":{}}')[0].command == "publish"

@@ -106,7 +106,7 @@ def test_sum_and_average_are_rounded_once(one: float, others: list[float]) -> No
 @example([1e100, 1e-100, 1.0])
 @example([2**64 - 1, -(2**63), 0.5])
 def test_deviations_are_rounded_once(values: list[float]) -> None:
-    """They are the doubles nearest to the exact ones: the square of neither neighbour is nearer."""
+    """They are the doubles nearest to the exact ones: the square of neither neighbor is nearer."""
     mean = sum(map(Fraction, values)) / len(values)
     squares = sum((Fraction(value) - mean) ** 2 for value in values)
     for name, divisor in (("STDDEV_POP", len(values)), ("STDDEV_SAMP", len(values) - 1)):

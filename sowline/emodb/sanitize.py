@@ -11,7 +11,7 @@ from sowline.emodb.tree import Delta as Node
 from sowline.errors import SowlineError
 
 
-def sanitised(delta: Delta) -> Delta:
+def sanitized(delta: Delta) -> Delta:
     """The delta without the intrinsics that it sets at the top level, in canonical form.
 
     Raises `SowlineError`: `not an object` if it could make a document anything else, and `bad delta` if it holds
