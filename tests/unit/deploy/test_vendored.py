@@ -29,7 +29,7 @@ def test_a_change_is_found() -> None:
     assert differences(files, checksums) == [name]
 
 
-def test_licences_and_versions() -> None:
+def test_licenses_and_versions() -> None:
     """Each package comes with its license, in a folder with its version; the grid's parts are of one version."""
     packages = lock()["packages"]
     for package in packages:
