@@ -236,7 +236,10 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 
 @click.command()
 @click.option(
-    "--data-dir", required=True, type=click.Path(path_type=Path, file_okay=False), help="Kept between runs."
+    "--data-dir",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Directory that is kept between runs.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="The port for clients; a free one without it.")
 def main(data_dir: Path, port: int | None) -> None:

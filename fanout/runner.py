@@ -148,7 +148,11 @@ class Runner:
                 continue
             following.phase = following.load.phase(now)
             if following.phase is Phase.LATE:
-                log.warning("the load took long, and goes on", topic=self._source.name, partition=number)
+                log.warning(
+                    "loading takes long; continuing to the current end",
+                    topic=self._source.name,
+                    partition=number,
+                )
                 self._aim(number, following.load)
             elif following.phase is Phase.INCOMPLETE and now >= self._look_at:
                 self._look_at = now + LOOK_SECONDS
@@ -199,8 +203,8 @@ class Runner:
             self._require_topic(following)
             raise SowlineError(
                 "gap",
-                f"fanout {self._fanout.name} is at {held} in partition {number}, and what follows was deleted: "
-                "delete its consumer group, and it begins again with the records as they are",
+                f"fanout {self._fanout.name} is at {held} in partition {number}, but the changes after that were "
+                "deleted: delete its consumer group, and it starts again with the current records",
             )
         if judged is Verdict.TAKE:
             following.position = event.position
@@ -301,7 +305,7 @@ class Runner:
                 partition=committed.partition,
             )
         else:
-            log.info("a new fanout begins", fanout=self._fanout.name, partition=committed.partition)
+            log.info("new fanout started", fanout=self._fanout.name, partition=committed.partition)
         lag_seconds = compaction_lag_ms(self._source) / 1000
         load = Load(topic_id, LoadProgress(topic_id, lag_seconds, self._source.has_sow))
         self._aim(committed.partition, load)
@@ -313,8 +317,8 @@ class Runner:
         if self._fanout.delta and digest and digest != self._fanout.digest:
             raise SowlineError(
                 "definition changed",
-                f"fanout {self._fanout.name} was written with another filter or select list, and a delta needs"
-                " readers that hold what this one shows: restore them in topics.yaml, or give it another name",
+                f"fanout {self._fanout.name} has another filter or select list than before, and its readers could"
+                " not apply the deltas. Restore both in topics.yaml, or give the fanout another name",
             )
 
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:

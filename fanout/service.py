@@ -55,7 +55,7 @@ class FanoutService:
                 self._stopped[fanout.name] = error.message
                 return
             except (KafkaException, TopicReplaced) as error:
-                log.error("beginning again from what was committed", fanout=fanout.name, why=str(error))
+                log.error("restarting from committed offsets", fanout=fanout.name, why=str(error))
                 self._stop.wait(PAUSE_SECONDS)
             except Exception as error:
                 why = f"{type(error).__name__}: {error}"
@@ -93,7 +93,7 @@ class FanoutService:
             family.add_metric([name], runner.messages)
         yield family
         behind = GaugeMetricFamily(
-            "sowline_fanout_behind_changes", "Changes that are not written yet", labels=["fanout"]
+            "sowline_fanout_behind_changes", "Changes not yet written", labels=["fanout"]
         )
         for name, runner in dict(self._runners).items():
             if (events := runner.behind) is not None:

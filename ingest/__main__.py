@@ -24,7 +24,7 @@ def main() -> None:
 
 @main.command()
 @click.argument("file", type=FILE)
-@click.option("--json", "as_json", is_flag=True, help="Print the problems as a JSON list.")
+@click.option("--json", "as_json", is_flag=True, help="Print problems as a JSON list.")
 def validate(file: Path, as_json: bool) -> None:
     """Say what is wrong in the FILE of a pipeline: its fields, its variables, its SQL.
 
@@ -43,8 +43,8 @@ def validate(file: Path, as_json: bool) -> None:
 
 @main.command()
 @click.argument("file", type=FILE)
-@click.option("--once", is_flag=True, help="End when the input there is has been written.")
-@click.option("--rows-per-second", type=float, help="At most so many, in place of what the FILE says.")
+@click.option("--once", is_flag=True, help="Stop after writing the available input.")
+@click.option("--rows-per-second", type=float, help="Maximum rows per second; overrides FILE.")
 @click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
 def run(file: Path, once: bool, rows_per_second: float | None, kafka: str | None) -> None:
     """Run the pipeline of a FILE until stopped; killed, it goes on from its checkpoint when it is run again.

@@ -105,7 +105,7 @@ class _Read(_PipelineModel):
     @classmethod
     def _of_csv(cls, header: bool, others: ValidationInfo) -> bool:
         if header and others.data.get("format", "csv") != "csv":
-            raise ValueError(f"expected it of csv only, which {others.data['format']} is not")
+            raise ValueError(f"expected this option only for csv, but {others.data['format']} is not")
         return header
 
     @field_validator("ddl")

@@ -26,8 +26,8 @@ LOG_SETTINGS = Path(str(files("sowline").joinpath("spark", "log4j2.properties"))
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("spark_options", nargs=-1, type=click.UNPROCESSED)
-@click.option("--once", is_flag=True, help="End when the input there is has been written.")
-@click.option("--rows-per-second", type=float, help="At most so many, in place of what the FILE says.")
+@click.option("--once", is_flag=True, help="Stop after writing the available input.")
+@click.option("--rows-per-second", type=float, help="Maximum rows per second; overrides FILE.")
 @click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
 def submit(file: Path, spark_options: Sequence[str], **run_options: object) -> None:
     """Run the pipeline of a FILE on a cluster: `submit FILE -- --master spark://host:7077`.

@@ -133,7 +133,7 @@ class Emitter:
         if error.fatal():
             self._errors.append(error)
         elif error.code() not in AWAY:
-            log.warning("Kafka complains", why=str(error))
+            log.warning("Kafka reported an error", why=str(error))
 
     def _on_any(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:

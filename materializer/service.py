@@ -66,11 +66,11 @@ class Materializer:
                 self._wait_for_descriptors(str(error))
             except (NotWritten, Fenced, StoreDamaged, KafkaException) as error:
                 if not self._stop.is_set():
-                    log.error("beginning again from committed state", why=str(error))
+                    log.error("restarting from committed state", why=str(error))
                     self._stop.wait(PAUSE_SECONDS)
 
     def _wait_for_room(self, why: str) -> None:
-        """Stay out of the group, so that others may have the partitions, until the disk has room again."""
+        """Stay out of the group, so that others may have the partitions, until disk has space again."""
         self._disk_full = (
             f"the disk of {self._settings.data_dir} is full ({why}): make room, {SPACE_BYTES >> 20} MiB at least;"
             " it goes on by itself from what was committed"
@@ -78,7 +78,7 @@ class Materializer:
         log.error("disk full", why=why, directory=str(self._settings.data_dir))
         while not self._stop.wait(PAUSE_SECONDS):
             if has_disk_space(self._settings.data_dir):
-                log.info("the disk has room again", directory=str(self._settings.data_dir))
+                log.info("disk has space again", directory=str(self._settings.data_dir))
                 self._disk_full = None
                 return
 
@@ -102,7 +102,7 @@ class Materializer:
         log.error("state in use", why=why, directory=str(path))
         while not self._stop.wait(PAUSE_SECONDS):
             if not is_in_use(path):
-                log.info("the state is free again", directory=str(path))
+                log.info("state is no longer in use", directory=str(path))
                 self._in_use = None
                 return
 
@@ -147,7 +147,7 @@ class Materializer:
         """Yield the metrics; docs/metrics.md describes each."""
         yield GaugeMetricFamily(
             "sowline_disk_full",
-            "Whether the worker waits for room on its disk",
+            "Whether the worker waits for disk space",
             value=self._disk_full is not None,
         )
         yield from self.kafka_health.metrics()
@@ -171,7 +171,7 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     )
     yield CounterMetricFamily(
         "sowline_publishers_pushed_out",
-        "Publishers forgotten before their time",
+        "Publishers dropped from deduplication before their window ended",
         value=counts.publishers_pushed_out,
     )
     yield CounterMetricFamily(
@@ -189,11 +189,9 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     )
     yield _by_partition("sowline_behind_records", "Log records not yet applied", now.behind)
     yield GaugeMetricFamily("sowline_partitions", "Partitions owned", value=len(now.positions))
+    yield GaugeMetricFamily("sowline_partitions_stopped", "Partitions that stopped", value=len(now.stopped))
     yield GaugeMetricFamily(
-        "sowline_partitions_stopped", "Partitions that can't go on", value=len(now.stopped)
-    )
-    yield GaugeMetricFamily(
-        "sowline_standby_copies", "Warm copies of partitions that others own", value=now.standby.warm
+        "sowline_standby_copies", "Warm copies of partitions that other workers own", value=now.standby.warm
     )
     yield _by_partition(
         "sowline_standby_behind_changes", "Changes that a copy has not taken in yet", now.standby.behind

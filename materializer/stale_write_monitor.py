@@ -59,7 +59,7 @@ class StaleWriteMonitor:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise NotWritten(f"a changes topic is gone: {error}") from error
-            log.warning("Kafka complains", why=str(error))
+            log.warning("Kafka reported an error", why=str(error))
             return {}
         for partition_id, known in self._known.items():
             if known.topic_id not in ("", ids[partition_id[0]]) or ends[partition_id] < known.end:

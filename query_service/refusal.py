@@ -25,7 +25,7 @@ _STATUSES = {
 def unforeseen(what: str, error: Exception) -> SowlineError:
     """Return what a client is sent of a defect: not the error's text, which may quote what it may not see."""
     return SowlineError(
-        "internal", f"{what}: {type(error).__name__}; the log of the query service has the rest"
+        "internal", f"{what}: {type(error).__name__}; the log of the query service has the details"
     )
 
 

@@ -174,9 +174,7 @@ class QueryService:
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""
-        records = GaugeMetricFamily(
-            "sowline_records", "Records in the ServedTopics of the World", labels=["topic"]
-        )
+        records = GaugeMetricFamily("sowline_records", "Records in the State of the World", labels=["topic"])
         for name, topic in self._state.topics.items():
             records.add_metric([name], topic.size)
         yield records
@@ -189,7 +187,7 @@ class QueryService:
         yield GaugeMetricFamily("sowline_sessions", "Connected clients", value=len(self._server.sessions))
         yield CounterMetricFamily(
             "sowline_sessions_refused",
-            "Connections refused, because there were too many",
+            "Connections refused at the limit",
             value=self._server.sessions.refused,
         )
         yield from self._access_metrics()
@@ -206,7 +204,7 @@ class QueryService:
         )
         yield CounterMetricFamily(
             "sowline_subscriptions_fell_behind",
-            "How often a subscription was no longer live, because its client was too slow",
+            "Times that a subscription left live delivery because its client was too slow",
             value=self._dispatcher.fell_behind,
         )
         yield from self._lag_metrics()
@@ -214,40 +212,40 @@ class QueryService:
     def _access_metrics(self) -> Iterator[Metric]:
         authenticator = self._server.authenticator
         refused = CounterMetricFamily(
-            "sowline_logons_refused", "Logons and requests without one that were refused", labels=["why"]
+            "sowline_logons_refused", "Refused logons, and refused requests without a logon", labels=["why"]
         )
         for why, times in authenticator.refused.items():
             refused.add_metric([why], times)
         yield refused
         yield CounterMetricFamily(
             "sowline_origins_refused",
-            "Requests refused that came from pages which may not ask, or by a name that is not this machine's",
+            "Requests refused because of their origin or their host name",
             value=self._server.app.refused,
         )
         yield CounterMetricFamily(
             "sowline_commands_slowed",
-            "How often a user sent more commands than allowed, and had to wait",
+            "Times that a user exceeded the command rate and had to wait",
             value=self._server.rates.slowed,
         )
         yield GaugeMetricFamily(
             "sowline_access_stale",
-            "Whether the access file has changed to one that can't be read",
+            "Whether the access file can't be read; the previous one stays in use",
             value=authenticator.is_stale,
         )
         yield GaugeMetricFamily(
             "sowline_certificate_expires_seconds",
-            "When the certificate of TLS ends, in seconds since 1970; 0 without TLS",
+            "Expiry time of the TLS certificate, in seconds since 1970; 0 without TLS",
             value=0.0 if self._tls is None else self._tls.expires,
         )
         yield GaugeMetricFamily(
             "sowline_certificate_stale",
-            "Whether the files of TLS have changed to some that can't be used",
+            "Whether the TLS files can't be used; the previous ones stay in use",
             value=self._tls is not None and self._tls.is_stale,
         )
 
     def _lag_metrics(self) -> Iterator[Metric]:
         behind = GaugeMetricFamily(
-            "sowline_replica_behind_changes", "Changes that the replica has not applied yet", labels=["topic"]
+            "sowline_replica_behind_changes", "Changes that the replica has not yet applied", labels=["topic"]
         )
         newest = GaugeMetricFamily(
             "sowline_replica_newest_timestamp_seconds",
@@ -269,12 +267,12 @@ class QueryService:
     def _history_metrics(self) -> Iterator[Metric]:
         states = GaugeMetricFamily(
             "sowline_history_states",
-            "Former states of records that a topic's history keeps",
+            "Past versions of records that a topic's history keeps",
             labels=["topic"],
         )
         oldest = GaugeMetricFamily(
             "sowline_history_oldest_seconds",
-            "The time back to which a topic can be asked for, in seconds since 1970",
+            "Earliest time at which a topic can be queried, in seconds since 1970",
             labels=["topic"],
         )
         for name, topic in self._state.topics.items():
@@ -289,13 +287,13 @@ class QueryService:
         )
         yield CounterMetricFamily(
             "sowline_history_dropped",
-            "Former states that went before their time, for want of memory",
+            "Past versions of records dropped early for lack of memory",
             value=histories.dropped,
         )
 
     def _timeline_metrics(self) -> Iterator[Metric]:
         writes = GaugeMetricFamily(
-            "sowline_timeline_writes", "Writes to documents that their timelines tell", labels=["topic"]
+            "sowline_timeline_writes", "Writes to documents that timelines keep", labels=["topic"]
         )
         for name, topic in self._state.topics.items():
             if topic.definition.documents:
@@ -307,7 +305,7 @@ class QueryService:
         )
         yield CounterMetricFamily(
             "sowline_timeline_dropped",
-            "Writes that went before their time, for want of memory",
+            "Writes to documents dropped early for lack of memory",
             value=timelines.dropped,
         )
 

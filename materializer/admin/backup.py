@@ -190,7 +190,7 @@ def _read_manifest(directory: Path, text: bytes) -> Backup:
         manifest = whole["manifest"]
         require_format("a backup", manifest["format"], manifest["by"])
         if whole["checksum"] != _manifest_checksum(manifest):
-            raise ValueError("its checksum is another")
+            raise ValueError("its checksum differs")
         parts = [_part(given) for given in manifest["partitions"]]
         return Backup(directory, manifest["topic"], manifest["definition"], parts)
     except (ValueError, LookupError, TypeError) as error:
@@ -236,5 +236,5 @@ def read_entries(backup: Backup, part: BackupPart) -> Iterator[Entry]:
 
 def _damaged(directory: Path, why: str) -> SowlineError:
     return SowlineError(
-        "backup damaged", f"the backup in {directory} can't be restored: {why}. Take another one"
+        "backup damaged", f"the backup in {directory} can't be restored: {why}; use another backup"
     )

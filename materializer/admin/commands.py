@@ -81,9 +81,7 @@ def operating(
         with tempfile.TemporaryDirectory(prefix="sowline-") as directory:
             yield Operated(settings, definition, Path(directory))
     except KafkaException as error:
-        raise SowlineError(
-            "no kafka", f"Kafka at {settings.kafka} did not do what was asked: {error}"
-        ) from error
+        raise SowlineError("no kafka", f"Kafka at {settings.kafka} refused the request: {error}") from error
     except DiskFull as full:
         raise SowlineError(
             "disk full",
@@ -111,7 +109,7 @@ def _on_topic(command: Command) -> Command:
     return click.argument("topic")(command)
 
 
-_partition = click.option("--partition", type=click.IntRange(0), help="Only this one.")
+_partition = click.option("--partition", type=click.IntRange(0), help="Only this partition.")
 
 
 @click.command()
@@ -216,7 +214,7 @@ def restore(topic: str, directory: Path, **where: Any) -> None:
 
 @click.command()
 @_on_topic
-@click.option("--accept-loss", is_flag=True, help="Make it of what is left of the log, if that is not all.")
+@click.option("--accept-loss", is_flag=True, help="Rebuild from the rest of the log if some of it is gone.")
 def rebuild(topic: str, accept_loss: bool, **where: Any) -> None:
     """Let the state of TOPIC be rebuilt from the log's begin, after a change of its definition.
 

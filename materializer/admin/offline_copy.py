@@ -142,8 +142,8 @@ class OfflineCopies:
             elif now > deadline:
                 raise SowlineError(
                     "changes incomplete",
-                    f"{self.definition.changes} [{self.partition}] ends within what is written together, and the "
-                    "rest does not come. Start a materializer, and try again",
+                    f"{self.definition.changes} [{self.partition}] ends within a batch, and the rest has not "
+                    "arrived. Start a materializer, and try again",
                 )
             time.sleep(PAUSE_SECONDS)
             start, end = end, self._cluster.ends(self.definition.changes, [self.partition])[self.partition]
@@ -192,7 +192,9 @@ class OfflineCopies:
             why = f"it begins at offset {extent.log_start}, and the era of the state at {of.begin[0]}"
         else:
             return
-        raise SowlineError("log incomplete", f"the log {self.name} does not make the state: {why}")
+        raise SowlineError(
+            "log incomplete", f"the log {self.name} no longer has everything that made the state: {why}"
+        )
 
     def lead_on(self, copy: OfflineCopy, until: Position) -> OfflineCopy:
         """Apply the log to a copy that is not a look into a store, up to that position of its era."""

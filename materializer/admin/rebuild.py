@@ -116,7 +116,7 @@ def _plan(offline: OfflineCopies, accept_loss: bool) -> Plan | None:
             offline.require_whole_era(extent, _last_reported(copy.checkpoint, loader))
         except SowlineError as error:
             raise SowlineError(
-                error.reason, f"{error.message}. With --accept-loss the state is what the rest of it makes"
+                error.reason, f"{error.message}. With --accept-loss the state is rebuilt from the rest"
             ) from error
     state_reset = (
         StateReset(copy.checkpoint, copy.checkpoint.position.nth + 1) if loader.is_resetting else None

@@ -32,7 +32,7 @@ def require_no_workers(cluster: Cluster, group: str, definition: TopicDefinition
         raise SowlineError(
             "workers active",
             f"expected no materializer to run, but group {active[0]} has members. Stop them, and wait until the "
-            "group has noticed",
+            "group is empty",
         )
 
 

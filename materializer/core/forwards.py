@@ -71,5 +71,5 @@ class Forwards:
         # for ever; refused here, it is a dead letter.
         if size > self._state.limits.log_bytes_max - ORIGIN_BYTES:
             raise SowlineError(
-                "too large", f"expected a record that can be forwarded, got {size} bytes with its headers"
+                "too large", f"expected a record small enough to forward, got {size} bytes with its headers"
             )

@@ -64,7 +64,8 @@ class Eras:
                 raise SowlineError(
                     "log incomplete",
                     f"{self._definition.log} [{self._reader.number}]: offsets {checkpoint.next_offset} to "
-                    f"{extent.log_start - 1} are gone and were never applied. Start with --accept-loss to go on",
+                    f"{extent.log_start - 1} are gone and were never applied. To continue without them, start with "
+                    "--accept-loss",
                 )
             return self._begun(opened, extent.log_start, "records of the log are gone", extent)
         applied, time = checkpoint.position.offset, checkpoint.time

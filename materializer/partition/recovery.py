@@ -83,9 +83,9 @@ class Recovery:
         if checkpoint.definition != self._definition.digest:
             raise SowlineError(
                 "definition changed",
-                f"topic {self._definition.name} was defined otherwise when its state was made. Restore in "
-                "topics.yaml what decides that (key, key_domain, partitions, preprocessing, enrichment), or "
-                "stop the materializers and run sowline rebuild",
+                f"the state of topic {self._definition.name} was made under another definition. Restore key, "
+                "key_domain, partitions, preprocessing and enrichment in topics.yaml, or stop the materializers "
+                "and run sowline rebuild",
             )
 
     def reset_to(self, opened: OpenedPartition, offset: int) -> OpenedPartition:
@@ -144,13 +144,13 @@ class Recovery:
         if floor > checkpoint.position and (
             self._starts_empty or not self._eras.leads_on(checkpoint, tail, self._extent)
         ):
-            self._log.warning("the log does not lead from the local state to what was emitted")
+            self._log.warning("the log lacks records between the local state and the last emitted change")
             store.close()
             return None
         if replaced:
             self._log.warning("the changes topic was replaced")
         if tail.has_gap:
-            self._log.warning("previous owner went on in a replaced changes topic")
+            self._log.warning("previous owner wrote to a changes topic that was replaced")
         # The topic does not hold the newest event of each record any more, and nothing says which are missing. So
         # each record is written again, and the deletion of each key that the topic has and this state does not.
         if replaced or tail.has_gap or EVERYTHING in checkpoint.stale_keys:
@@ -191,8 +191,8 @@ class Recovery:
         elif phase is not Phase.COMPLETE:
             raise SowlineError(
                 "changes incomplete",
-                f"{self._definition.changes} [{self._partition}] does not say where its changes stand, and there is "
-                "no local state. Delete that topic: it is made again from the log",
+                f"{self._definition.changes} [{self._partition}] holds no position of its changes, and there is no "
+                "local state. Delete that topic: the materializer makes it again from the log",
             )
         checkpoint = replace(loader.checkpoint(self._extent.changes_end), changes_id=self._extent.changes_id)
         self._finish(store, checkpoint)
@@ -212,7 +212,7 @@ class Recovery:
             if phase is Phase.COMPLETE:
                 return phase
             if phase is Phase.LATE:
-                self._log.warning("the load took long, and goes on")
+                self._log.warning("loading takes long; continuing to the current end")
             # Compaction went on during the load. A new target makes sure that no event was removed before its
             # successor was read (test_a_load_that_takes_long_goes_on).
             self._seen_at = time.monotonic()
@@ -228,7 +228,8 @@ class Recovery:
             raise SowlineError(
                 "log incomplete",
                 f"{self._definition.log} [{self._partition}] begins at offset {self._extent.log_start}, and there is "
-                "neither local state nor a changes topic for what came before. Start with --accept-loss to go on",
+                "neither local state nor a changes topic for the records before it. To continue without them, start "
+                "with --accept-loss",
             )
         start = Position(0, self._extent.log_start - 1)
         checkpoint = Checkpoint(

@@ -169,7 +169,7 @@ class Standby:
             try:
                 self._found(asked.topic_ids(), asked.ends())
             except KafkaException as error:
-                log.warning("Kafka complains", why=str(error))
+                log.warning("Kafka reported an error", why=str(error))
 
     def _found(self, ids: Mapping[str, str], ends: Mapping[tuple[str, int], int]) -> None:
         for partition_id, copy in list(self._copies.items()):
@@ -259,7 +259,7 @@ class Standby:
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             copy.reload("the changes topic does not reach so far")
             return False
-        log.warning("Kafka complains", why=str(error))
+        log.warning("Kafka reported an error", why=str(error))
         return True
 
     def _moved(self, partition_id: PartitionId) -> None:
@@ -273,9 +273,7 @@ class Standby:
         try:
             return bool(act())
         except _FAILURES as error:
-            log.warning(
-                "a copy can't go on", topic=partition_id[0], partition=partition_id[1], why=str(error)
-            )
+            log.warning("warm copy failed", topic=partition_id[0], partition=partition_id[1], why=str(error))
             if isinstance(error, StoreDamaged):
                 self._damaged.add(partition_id)
             copy = self._copies[partition_id]

@@ -166,7 +166,7 @@ class WarmCopy:
     # loading
 
     def _load(self, why: str = "there is no local state") -> None:
-        log.info("a copy is loaded", topic=self._definition.name, partition=self._number, why=why)
+        log.info("warm copy loaded", topic=self._definition.name, partition=self._number, why=why)
         self._close_loading()
         self._changes_id = self._topic_id(self._definition.changes)
         self._loading = RocksStore(self._loading_path, create=True)
@@ -190,7 +190,9 @@ class WarmCopy:
         phase = loader.load_progress.phase(time.monotonic())
         if phase is Phase.LATE:
             log.warning(
-                "the load took long, and goes on", topic=self._definition.name, partition=self._number
+                "loading takes long; continuing to the current end",
+                topic=self._definition.name,
+                partition=self._number,
             )
             loader.load_progress.aim(max(end, self.next_offset), time.monotonic())
             phase = loader.load_progress.phase(time.monotonic())

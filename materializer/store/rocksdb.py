@@ -157,7 +157,7 @@ class RocksStore:
         try:
             self._db.close()
         except Exception as error:
-            log.warning("the store closes with an error", path=str(self._path), why=str(error))
+            log.warning("store closed with an error", path=str(self._path), why=str(error))
 
 
 def _write_options(*, with_log: bool) -> RocksWriteOptions:

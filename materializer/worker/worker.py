@@ -158,7 +158,7 @@ class Worker:
             if appends := owner_commands.appends(now):
                 self._emitter.appends(*partition_id, appends)
                 if appends[0].key is None:
-                    log.warning("the topic's limits change", topic=partition_id[0], partition=partition_id[1])
+                    log.warning("topic limits changed", topic=partition_id[0], partition=partition_id[1])
 
     def _close(self) -> None:
         try:

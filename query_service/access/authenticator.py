@@ -80,8 +80,8 @@ class Authenticator:
             raise
         raise SowlineError(
             "auth failure",
-            "expected a token or a certificate that is good here: this one is unknown, has ended, or is meant for"
-            " something else; get a new one, or ask who runs this service",
+            "expected a token or a certificate that is valid here: this one is unknown, has expired, or was issued"
+            " for another service; get a new one, or ask the operator",
         )
 
     def again(self, identity: Identity) -> Identity | None:

@@ -57,7 +57,7 @@ class Keys:
         if self._fetched is None:
             raise SowlineError(
                 "auth unavailable",
-                "the keys that tokens are checked with can't be had now: try again in a while, or tell who runs this",
+                "the keys for checking tokens are not available; retry later, or ask the operator",
             )
         return found
 
@@ -145,7 +145,7 @@ def read_keys(text: bytes) -> tuple[PublicKey, ...]:
         raise ValueError("expected a set of keys, a JSON object with the list `keys`")
     keys = tuple(key for each in listed if (key := _public_key(each)) is not None)
     if listed and not keys:
-        raise ValueError(f"expected at least one key that can be used here, got {len(listed)} others")
+        raise ValueError(f"expected at least one usable key, got {len(listed)} unusable ones")
     return keys
 
 

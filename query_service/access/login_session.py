@@ -34,7 +34,9 @@ class LoginSession:
     def identity(self) -> Identity:
         """Who it is; raises `logon required`."""
         if self._identity is None:
-            raise SowlineError("logon required", "expected the command logon with a token before any other")
+            raise SowlineError(
+                "logon required", "expected the command logon with a token as the first command"
+            )
         return self._identity
 
     @property
@@ -69,8 +71,7 @@ class LoginSession:
         elif not before.may_become(found):
             raise SowlineError(
                 "rights changed",
-                "expected the user of this connection, who may do the same as before; as another one, come back"
-                " with a new connection",
+                "expected the same user with the same rights as before; open a new connection for another user",
             )
         self._credentials = given
         self._identity = found
@@ -83,7 +84,9 @@ class LoginSession:
             return
         now = self._logins.authenticator.again(self._identity)
         if now is None or not self._identity.may_become(now):
-            self._leaving = SowlineError("rights changed", "what this user may do has changed: come back")
+            self._leaving = SowlineError(
+                "rights changed", "this user's rights have changed; open a new connection"
+            )
             self._changed.set()
         else:
             self._identity = now
@@ -101,7 +104,7 @@ class LoginSession:
             if self._identity is None:
                 return SowlineError("logon required", f"no user has logged on within {logon_seconds_max:g} s")
             return SowlineError(
-                "logon expired", "the token or certificate of the logon has expired: log on again"
+                "logon expired", "the token or certificate of the logon has expired; log on again"
             )
         return self._leaving
 
@@ -138,7 +141,7 @@ class LoginSessions:
             raise SowlineError(
                 "busy",
                 f"there are already {STRANGERS_MAX} connections without a logon, the limit; send a token"
-                " with the handshake, or try again in a while",
+                " with the handshake, or retry later",
             )
         self.strangers.add(login)
 

@@ -18,7 +18,7 @@ from sowline.errors import SowlineError
 GUARDED = "/v1"
 
 _BEARER = "bearer "
-_TOO_FAST = SowlineError("busy", "expected fewer commands a second (SOWLINE_COMMANDS_PER_SECOND_MAX)")
+_TOO_FAST = SowlineError("busy", "too many commands per second; the limit is SOWLINE_COMMANDS_PER_SECOND_MAX")
 
 
 class AuthMiddleware:

@@ -79,7 +79,7 @@ def _error(sentence: str) -> SowlineError:
 
 def _not_a_host(text: str) -> SowlineError:
     return SowlineError(
-        "bad request", f"expected a name or an address, and maybe a port, as Host, got {text[:100]!r}"
+        "bad request", f"expected a host name or an address with an optional port in Host, got {text[:100]!r}"
     )
 
 
@@ -124,6 +124,7 @@ def read_origins(text: str) -> tuple[str, ...]:
         ):
             raise SowlineError(
                 "bad configuration",
-                f"expected in SOWLINE_ORIGINS such as https://desk.example, with commas between, got {origin!r}",
+                f"expected origins such as https://desk.example, with commas between, in SOWLINE_ORIGINS,"
+                f" got {origin!r}",
             )
     return found

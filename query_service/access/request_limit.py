@@ -10,8 +10,7 @@ from sowline.runtime.health import PATHS
 
 _BUSY = SowlineError(
     "busy",
-    "expected fewer requests at a time than this service has descriptors for; try again later, or another query"
-    " service",
+    "this service has no file descriptors left for more requests; retry later, or use another query service",
 )
 
 

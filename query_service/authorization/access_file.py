@@ -116,7 +116,7 @@ class Access(_Section):
             return self._anonymous(proof)
         if not self._stands(proof):
             raise SowlineError(
-                "auth failure", "this token or certificate is no longer accepted: log on again with a new one"
+                "auth failure", "this token or certificate is no longer accepted; log on again with a new one"
             )
         return self._with(proof, proof.user, (*proof.roles, *self.users.get(proof.user, ())))
 

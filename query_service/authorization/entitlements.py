@@ -223,7 +223,7 @@ def together(entitlements: Entitlements, topics: Sequence[str]) -> Entitlement:
         )
     raise SowlineError(
         NOT_ENTITLED,
-        f"expected topics of which you may read the same fields, got {', '.join(topics)}; ask for each by itself",
+        f"you may read different fields of {', '.join(topics)}; read each topic separately",
     )
 
 
@@ -252,8 +252,8 @@ def check_fields(
     if any(_is_of_whole(node) for tree in trees for node in walk(tree)):
         raise SowlineError(
             NOT_ENTITLED,
-            "expected a filter of fields instead of a condition or MESSAGE_SIZE(): you may read some fields only,"
-            " and these ask for all",
+            "a condition and MESSAGE_SIZE() read the whole record, but you may read only some of its fields; filter"
+            " by these fields",
         )
     asked = {*paths, *chain.from_iterable(map(paths_of, trees))}
     if hidden := sorted(str(path) for path in asked if not entitlement.select.keeps(path)):

@@ -24,7 +24,7 @@ class Dispatcher:
         self._views: dict[str, dict[ViewName, LiveView]] = {}
         self.messages_sent = 0
         self.fell_behind = 0
-        """How often a subscription was no longer live, because its client was too slow."""
+        """Times that a subscription left live delivery because its client was too slow."""
         self.turns = Turns()
         """Of those who catch up, and of sessions that have many commands."""
 

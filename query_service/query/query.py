@@ -236,7 +236,7 @@ class Query:
         if self._worked > self._limits.seconds_max:
             raise SowlineError(
                 "query too long",
-                f"expected at most {self._limits.seconds_max:g} seconds of work; make the filter narrower",
+                f"expected at most {self._limits.seconds_max:g} seconds of work; narrow the filter",
             )
 
 

@@ -56,12 +56,12 @@ def topics_of(state: ServedTopics, name: str, entitlements: Entitlements) -> lis
     if not all(topic.definition.name in entitlements for topic in chosen):
         raise SowlineError(
             NOT_ENTITLED,
-            f"expected a pattern of such topics only as you are entitled to ({mine}), got {excerpt(name)}",
+            f"the pattern {excerpt(name)} matches topics that you may not read; you may read: {mine}",
         )
     for topic in chosen:
         if topic.loading:
             raise SowlineError(
-                "not ready", f"topic {topic.definition.name} is still being loaded; try again shortly"
+                "not ready", f"topic {topic.definition.name} is still being loaded; retry shortly"
             )
     return chosen
 
@@ -70,7 +70,7 @@ def one_topic(state: ServedTopics, name: str, entitlements: Entitlements) -> Top
     """Return the topic of that name; raises `regex topic not supported`, and what `topics_of` raises."""
     if is_pattern(name):
         raise SowlineError(
-            "regex topic not supported", f"expected one topic by its name, got the pattern {excerpt(name)}"
+            "regex topic not supported", f"expected the name of one topic, got the pattern {excerpt(name)}"
         )
     return topics_of(state, name, entitlements)[0]
 
@@ -79,7 +79,7 @@ def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
     """Return the one topic of a page or of groups; raises `regex topic not supported` and `no sow`."""
     if is_pattern(request.topic):
         raise SowlineError(
-            "regex topic not supported", "expected one topic by its name: pages and groups are of one topic"
+            "regex topic not supported", "expected the name of one topic: a page or groups cover one topic"
         )
     if not topics[0].definition.has_sow:
         raise no_sow(topics[0])
@@ -116,7 +116,7 @@ def query_of(request: Request, asked: ReadRequest, limits: QueryLimits) -> Query
     if bookmark_range.end is not None or bookmark_range.is_return:
         raise SowlineError(
             "invalid bookmark",
-            "expected a time or a bookmark to ask for the records of, like 20261121T120000Z or orders:0@1187, got"
+            "expected a time or a bookmark such as 20261121T120000Z or orders:0@1187, got"
             f" {request.bookmark or request.up_to!r}",
         )
     at = past_of(bookmark_range, selection.options, topics)
@@ -128,9 +128,7 @@ def query_of(request: Request, asked: ReadRequest, limits: QueryLimits) -> Query
 def no_sow(topic: TopicState) -> SowlineError:
     """Return the refusal of what is about records, of a topic that keeps none."""
     name = topic.definition.name
-    return SowlineError(
-        "no sow", f"expected a topic with a SOW, got {name}, of which there are only messages"
-    )
+    return SowlineError("no sow", f"expected a topic with a SOW, got {name}, which keeps no records")
 
 
 def is_view(request: Request, selection: Selection) -> bool:
@@ -267,8 +265,8 @@ def past_of(bookmark_range: BookmarkRange, options: Options, topics: list[TopicS
         return None
     raise SowlineError(
         "no history",
-        f"expected a topic with history for the records as they were, got {lacking[0]}; ask for those of now, or"
-        " give the option current",
+        f"topic {lacking[0]} keeps no history, so it has no past records; read the current ones, or give the option"
+        " current",
     )
 
 

@@ -108,7 +108,7 @@ def timeline_request_of(state: ServedTopics, request: Request, rights: Rights) -
     if not rights.read.of(topic.definition.name).is_whole:
         raise SowlineError(
             NOT_ENTITLED,
-            f"expected to be entitled to all of {topic.definition.name} for a timeline: it tells what a document was",
+            f"a timeline shows past versions: you need the right to read all of {topic.definition.name}",
         )
     if not topic.definition.documents:
         raise SowlineError(
@@ -177,7 +177,8 @@ class TimelineReader:
                 found = await asyncio.to_thread(self._changes, wanted, sorted(offsets))
             except TimeoutError:
                 raise SowlineError(
-                    "not ready", f"Kafka did not tell the timeline within {READ_SECONDS_MAX:.0f} s; try again"
+                    "not ready",
+                    f"Kafka did not deliver the timeline within {READ_SECONDS_MAX:.0f} s; try again",
                 ) from None
         return [found[offset] for offset in offsets if offset in found]
 

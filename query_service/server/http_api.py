@@ -102,7 +102,7 @@ class HttpApi:
     async def clients(self, request: HttpRequest) -> Response:
         """List the connected clients."""
         if not request.state.identity.rights.is_admin:
-            return refused(SowlineError(NOT_ENTITLED, "expected a user with a role that is `admin`"))
+            return refused(SowlineError(NOT_ENTITLED, "expected a user with a role that has `admin`"))
         return JSONResponse(await self._clients.listed())
 
     async def sow(self, request: HttpRequest) -> Response:

@@ -102,7 +102,9 @@ class SubscriptionCommands:
         replaced = self._replaced(request, sub_id)
         subscription = self._new(request, checked, None if replaced is None else replaced.subscription)
         if replaced is not None and not replaced.subscription.has_begun:
-            error = SowlineError("replaced", f"subscription {sub_id!r} was replaced before this began")
+            error = SowlineError(
+                "replaced", f"subscription {sub_id!r} was replaced before this command began"
+            )
             self._outbox.put(failure(replaced.request.command_id, error), (sub_id,))
         self._end(sub_id)
         serve = partial(self._serve, sub_id, subscription)
@@ -125,12 +127,13 @@ class SubscriptionCommands:
         replaced = self._entries.get(sub_id)
         if replaced is None and len(self._entries) >= SUBSCRIPTIONS_MAX:
             raise SowlineError(
-                "too many subscriptions", f"expected at most {SUBSCRIPTIONS_MAX} on one connection"
+                "too many subscriptions",
+                f"expected at most {SUBSCRIPTIONS_MAX} subscriptions on one connection",
             )
         if replaced is not None and not request.parsed_options.replace:
             raise SowlineError(
                 "subid in use",
-                f"subscription {sub_id!r} exists already; unsubscribe it first, or replace it with that option",
+                f"subscription {sub_id!r} already exists; unsubscribe it first, or set the option replace",
             )
         return replaced
 
@@ -146,8 +149,8 @@ class SubscriptionCommands:
         if replaced is not None and not bookmark_range.begins_now:
             raise SowlineError(
                 "invalid bookmark",
-                f"expected no bookmark with replace, got {request.bookmark!r}: the new subscription goes on from the"
-                " position of the old one",
+                f"expected no bookmark with replace, got {request.bookmark!r}: the new subscription continues from"
+                " the position of the old one",
             )
         context, outbox = self._context, self._outbox
         if to_view:

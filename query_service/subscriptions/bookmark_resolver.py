@@ -55,7 +55,7 @@ async def wait_for_replica(state: ServedTopics, topic: TopicState, positions: Po
 
 def _behind(topic: TopicState) -> SowlineError:
     position = topic.bookmark(topic.positions)
-    return SowlineError("behind", f"this replica stands at {position}, before the bookmark; try again later")
+    return SowlineError("behind", f"this replica stands at {position}, before the bookmark; retry later")
 
 
 async def check_eras(
@@ -94,7 +94,7 @@ async def check_newest(context: ServiceContext, topic: TopicState, newest: Posit
         raise SowlineError(
             "invalid bookmark",
             f"expected a position of an era that partition {number} of {log} has had, up to {era}, got"
-            f" {newest[number]}; begin without a bookmark",
+            f" {newest[number]}; start without a bookmark",
         )
 
 
@@ -190,9 +190,7 @@ async def _wait_for_clock(first_ms: int) -> None:
     """Wait until a time is there; one that is further away is refused."""
     seconds = first_ms / 1000 - time.time()
     if seconds > BEHIND_SECONDS_MAX:
-        raise SowlineError(
-            "invalid bookmark", "expected a time that has passed to begin at, got one that is still to come"
-        )
+        raise SowlineError("invalid bookmark", "expected a past time to start at, got a future time")
     if seconds > 0:
         await asyncio.sleep(seconds)
 

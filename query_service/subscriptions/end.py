@@ -112,7 +112,9 @@ class EndTime:
 
     def _log_refusal(self, attempt: RetryCallState) -> None:
         why = attempt.outcome and attempt.outcome.exception()
-        log.warning("Kafka does not say where a time is", topic=self._topic.definition.name, why=str(why))
+        log.warning(
+            "Kafka did not return the offset of a time", topic=self._topic.definition.name, why=str(why)
+        )
 
 
 def ends_of(

@@ -189,7 +189,7 @@ class RecordSubscription:
         if self._is_paused or self._is_paced:
             raise SowlineError(
                 "not supported",
-                "expected a subscription that is not paused and has neither an end nor a rate",
+                "expected a subscription without an end or a rate that is not paused",
             )
         await send_records_checksum(self._context, self._outbox, request, self._live, self._selection)
 

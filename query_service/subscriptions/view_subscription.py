@@ -57,7 +57,7 @@ class ViewSubscription:
     ) -> None:
         if bookmark_range.end is not None:
             raise SowlineError(
-                "not supported", "expected no end of a subscription to a page or to groups: up_to, or a range"
+                "not supported", "a subscription to a page or to groups can't have an end (up_to, or a range)"
             )
         self._context = context
         self._outbox = outbox
@@ -92,8 +92,8 @@ class ViewSubscription:
         if replaced.topic is not self.topic:
             raise SowlineError(
                 "not supported",
-                f"expected a page or groups of {replaced.topic.definition.name} to replace such a one, got one"
-                f" of {self.topic.definition.name}; unsubscribe the other first",
+                f"a subscription to a page or groups of {replaced.topic.definition.name} can't be replaced by one of"
+                f" {self.topic.definition.name}; unsubscribe first",
             )
         check_page_restated(replaced.request, self.request)
         was_grouped, is_grouped = (

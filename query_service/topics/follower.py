@@ -189,7 +189,9 @@ class TopicFollower:
         phases = {partition: load.phase(now) for partition, load in self._loading.items()}
         for (changes, number), phase in phases.items():
             if phase is Phase.LATE:
-                log.warning("the load took long, and goes on", topic=changes, partition=number)
+                log.warning(
+                    "loading takes long; continuing to the current end", topic=changes, partition=number
+                )
                 await_answer(partial(self._aim, changes, [number]), self._stop)
         self._incomplete = frozenset(
             partition for partition, phase in phases.items() if phase is Phase.INCOMPLETE

@@ -130,8 +130,8 @@ class TopicState:
         if at < floor:
             raise SowlineError(
                 "history expired",
-                f"expected a time from {time_text(floor)} on, got {time_text(at)}: what {name} was before that is"
-                " no longer kept",
+                f"expected a time not before {time_text(floor)}, got {time_text(at)}: {name} no longer keeps its"
+                " older history",
             )
         found = [history.since(at) for history in histories]
         former = [(number, since.former) for number, since in enumerate(found) if since is not None]

@@ -117,8 +117,8 @@ class Publishing:
         except TimeoutError:
             raise SowlineError(
                 "behind",
-                f"the command is on the log, but was not applied within {OUTCOME_SECONDS_MAX:g} s: nothing is lost,"
-                " the materializer is behind or away",
+                f"the command is on the log, but was not applied within {OUTCOME_SECONDS_MAX:g} s. Nothing is lost:"
+                " the materializer is behind, or does not run",
             ) from None
         return outcome
 
@@ -153,7 +153,8 @@ class PendingCommand:
         if outcome.refusal is not None:
             raise SowlineError(
                 outcome.refusal,
-                f"the materializer refused the {self.write.command}: {self.write.topic.dead} has it, and says more",
+                f"the materializer refused the {self.write.command}; its dead letter in {self.write.topic.dead} says"
+                " why",
             )
         return outcome
 
@@ -196,7 +197,7 @@ class _Writer:
             )
         except BufferError:
             raise SowlineError(
-                "busy", "too many commands wait to be written; publish more slowly, or to Kafka itself"
+                "busy", "too many commands wait to be written; publish more slowly, or directly to Kafka"
             ) from None
         return persisted
 

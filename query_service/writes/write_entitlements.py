@@ -39,25 +39,32 @@ def check_write(topic: TopicState, write: CheckedCommand, fields: Mapping[str, A
     if write.key is None and write.body is not None and topic.definition.has_sow:
         raise _refused(
             allowed,
-            f"the right to write all of {name}: which record a message is for is known when it is applied",
+            f"the record is known only when the message is applied, so you need the right to write all of {name}",
         )
     held = [body for key in _named(topic, write, fields) if (body := topic.rows.body(key)) is not None]
     for body in held:
-        _check(allowed, body, "a record")
+        _check(allowed, body, "you may not change this record")
     if write.body is not None and write.command != SOW_DELETE:
         is_laid_over = write.command == DELTA_PUBLISH and held
-        _check(allowed, merge(held[0], write.body) if is_laid_over else write.body, "to write a record")
+        _check(
+            allowed,
+            merge(held[0], write.body) if is_laid_over else write.body,
+            "you may not write this record",
+        )
 
 
 def _check_delta(name: str, allowed: Filter, rights: Rights) -> None:
     """Raise `not entitled` unless all of a topic may be written, and read: a delta asks what there is."""
     if allowed != ALL:
-        raise _refused(allowed, "a publish or a delta_publish: what a delta does is known when it is applied")
+        raise _refused(
+            allowed,
+            "the effect of a delta is known only when it is applied; send a publish or a delta_publish",
+        )
     if name not in rights.read or not rights.read.of(name).is_whole:
         raise SowlineError(
             NOT_ENTITLED,
-            f"expected to be entitled to read all of {name} for a delta: its conditions tell what a document is;"
-            " send a publish or a delta_publish",
+            f"a delta can test what a document holds: you need the right to read all of {name}; send a publish or a"
+            " delta_publish instead",
         )
 
 
@@ -68,12 +75,10 @@ def _named(topic: TopicState, write: CheckedCommand, fields: Mapping[str, Any]) 
     return [topic.definition.key_rule.sow_key(write.key.decode())]
 
 
-def _check(allowed: Filter, body: bytes, what: str) -> None:
+def _check(allowed: Filter, body: bytes, why: str) -> None:
     if not allowed.matches(orjson.loads(body)):
-        raise _refused(allowed, what)
+        raise _refused(allowed, why)
 
 
-def _refused(allowed: Filter, what: str) -> SowlineError:
-    return SowlineError(
-        NOT_ENTITLED, f"expected {what}, and only where {allowed.text}: that is what you may write"
-    )
+def _refused(allowed: Filter, why: str) -> SowlineError:
+    return SowlineError(NOT_ENTITLED, f"{why}; you may write only records that match {allowed.text}")

@@ -90,7 +90,7 @@ class Client:
     def _run(self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs) -> T:
         with self._lock:
             if self._is_closed:
-                raise SowlineError("disconnected", "expected a client that is open, got one that was closed")
+                raise SowlineError("disconnected", "the client is closed")
             call = self._thread.start(function, *given, **named)
         return call.result()
 

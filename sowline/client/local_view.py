@@ -95,7 +95,7 @@ class _Following(RecordView):
     def _come_to_end(self, stream: Stream) -> None:
         """Note that no more comes, where that was asked for."""
         if stream.ask.has_end:
-            self._fail(SowlineError("disconnected", "the view has come to the end that was asked for"))
+            self._fail(SowlineError("disconnected", "the view reached its end"))
 
     def _subscribed(self) -> Stream:
         if self._stream is None:
@@ -307,7 +307,7 @@ def _asked(topic: str, delta: bool, records: Mapping[str, bytes] | None, reading
     """What a view asks for, to hold what it shall show; raises where that can't be held."""
     if topic.startswith("^"):
         raise SowlineError(
-            "regex topic not supported", f"expected one topic by its name, got {topic!r}; use a view of each"
+            "regex topic not supported", f"expected the name of one topic, got {topic!r}; use a view of each"
         )
     ask = Ask("sow_and_delta_subscribe" if delta else "sow_and_subscribe", topic, **reading)
     if (records is None) is ask.bookmark_range.is_return:

@@ -87,6 +87,6 @@ class KafkaHealth:
         """Yield how long it has been away."""
         yield GaugeMetricFamily(
             "sowline_kafka_away_seconds",
-            "How long Kafka has not answered; 0 while it does",
+            "Seconds since Kafka last answered; 0 while it answers",
             value=self.away_seconds,
         )

@@ -122,9 +122,9 @@ def _bookmark_range(bookmark: str | Sequence[str]) -> BookmarkRange:
 def _ending(bookmark_range: BookmarkRange) -> BookmarkRange:
     start, end = bookmark_range.moment, bookmark_range.end
     if end == EPOCH:
-        raise SowlineError("invalid bookmark", "expected an end behind the begin, got epoch")
+        raise SowlineError("invalid bookmark", "expected an end after the start, got epoch")
     if start is not None and isinstance(end, Moment) and end < start:
-        raise SowlineError("invalid bookmark", "expected an end behind the begin, got one before it")
+        raise SowlineError("invalid bookmark", "expected an end after the start, got one before it")
     return bookmark_range
 
 
@@ -141,7 +141,7 @@ def _array(text: str) -> Sequence[str]:
 def _points(given: Sequence[str]) -> Iterator[Point]:
     if not 1 <= len(given) <= POINTS_MAX:
         raise SowlineError(
-            "invalid bookmark", f"expected a list of 1 to {POINTS_MAX} places, got {len(given)}"
+            "invalid bookmark", f"expected a list of 1 to {POINTS_MAX} bookmarks, got {len(given)}"
         )
     for text in given:
         if not isinstance(text, str):

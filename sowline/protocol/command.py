@@ -113,7 +113,7 @@ def _checked(headers: dict[str, bytes | None]) -> Command:
     if len(selectors := [name for name in ("filter", "keys", "key") if name in fields]) > 1:
         raise _bad(f"expected one selector, got both sow.{selectors[0]} and sow.{selectors[1]}")
     if "origin_time" in fields and "origin" not in fields:
-        raise _bad("expected sow.origin_time only beside a sow.origin")
+        raise _bad("expected sow.origin_time only with a sow.origin")
     _check_owners(fields)
     return Command(**fields)
 

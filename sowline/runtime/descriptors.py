@@ -61,7 +61,7 @@ def raise_limit() -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (OSError, ValueError) as error:  # macOS has a lower limit of its own
-            log.warning("limit of descriptors not raised", limit=soft, wanted=wanted, why=str(error))
+            log.warning("file descriptor limit not raised", limit=soft, wanted=wanted, why=str(error))
     return limit()
 
 

@@ -123,7 +123,7 @@ class LocalStack:
         assert self._broker.stdout is not None
         line = self._broker.stdout.readline()
         if not line:
-            raise SowlineError("no kafka", "the local Kafka broker did not start; its own messages are above")
+            raise SowlineError("no kafka", "the local Kafka broker did not start; its messages are above")
         return str(json.loads(line)["kafka"])
 
     def services(self, kafka: str) -> list[StackProcess]:
@@ -156,7 +156,7 @@ class LocalStack:
         while waiting and not self._stop.wait(0.1):
             for service in waiting:
                 if service.ended:
-                    raise SowlineError("not started", f"the {service.name} ended; its own messages are above")
+                    raise SowlineError("not started", f"the {service.name} ended; its messages are above")
             waiting = [service for service in waiting if not _is_ready(f"{service.url}/readyz")]
             if waiting and time.monotonic() > deadline:
                 why = f"the {waiting[0].name} was not ready after {READY_SECONDS_MAX:g} s"
@@ -167,7 +167,7 @@ class LocalStack:
         """Start processes that end again, until a signal to stop."""
         while not self._stop.wait(0.2):
             if self._broker is not None and self._broker.poll() is not None:
-                raise SowlineError("no kafka", "the local Kafka broker ended; its own messages are above")
+                raise SowlineError("no kafka", "the local Kafka broker ended; its messages are above")
             for service in self._services:
                 if service.ended:
                     log.warning("starting again", service=service.name)

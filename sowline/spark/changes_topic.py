@@ -113,8 +113,8 @@ class ChangesTopic:
         if position.era > held.era:
             raise SowlineError(
                 "invalid bookmark",
-                f"expected a place that {self.name} [{number}] has been at, got {position}: its era is {held.era}."
-                " Has the topic been made again since?",
+                f"expected a position that {self.name} [{number}] has reached, got {position}: its era is {held.era}."
+                " Was the topic created again since?",
             )
         raise SowlineError(
             "behind",
@@ -127,7 +127,7 @@ class ChangesTopic:
         Raises as `past_position`, and `invalid bookmark` for a time that has not come.
         """
         if moment >= time.time() * 1000:
-            raise SowlineError("invalid bookmark", f"expected a time that has passed, got {_utc(moment)}")
+            raise SowlineError("invalid bookmark", f"expected a past time, got {_utc(moment)}")
         starts = self._broker.starts(self.log, self.partitions)
         ends = self._broker.ends(self.log, self.partitions)
         later = self._broker.since(self.log, dict.fromkeys(range(self.partitions), moment + 1))

@@ -42,8 +42,8 @@ def read_positions(text: str, log: str, partitions: int) -> Positions | None:
     if missing:
         raise SowlineError(
             "invalid bookmark",
-            f"expected a place in each of the {partitions} partitions of {log}, got none in {missing[0]}: take the"
-            " bookmark of a group's end, and lay those of live messages over it",
+            f"expected a position in each of the {partitions} partitions of {log}, got none in {missing[0]}: start"
+            " from the bookmark of a group_end, and update it with those of live messages",
         )
     return positions[log]
 

@@ -235,7 +235,7 @@ def test_a_backup_begins_an_era_over_another_log(
         with pytest.raises(KeyError):
             operate.main(other.arguments("restore", str(rig.directory / "b")), standalone_mode=False)
     stopped = other.work().stopped
-    assert "does not say where its changes stand" in stopped[other.topic_partition(0)]
+    assert "holds no position of its changes" in stopped[other.topic_partition(0)]
     lose_changes(other)
     code, text = other.run(capfd, "restore", str(rig.directory / "b"))
     assert code == 0, text

@@ -23,7 +23,7 @@ from tests.integration.model import Position
 from tests.integration.services import SECONDS_MAX, Service, System, system, wait_for
 
 PARTITIONS = 2
-LOADED = ("a copy is loaded", "state loaded from the changes topic")
+LOADED = ("warm copy loaded", "state loaded from the changes topic")
 
 
 class Workers:

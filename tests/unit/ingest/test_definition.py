@@ -217,7 +217,10 @@ def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_pa
         ("{kafka: k/l, format: json, schema: a INT}", "raw.kafka: expected a Kafka topic"),
         ("{kafka: k, format: json}", "raw.schema: expected the columns of json as DDL, got nothing"),
         ("{kafka: k, format: debezium}", "raw.schema: expected the columns of debezium as DDL, got nothing"),
-        ("{directory: d, format: json, schema: a INT, header: true}", "raw.header: expected it of csv only"),
+        (
+            "{directory: d, format: json, schema: a INT, header: true}",
+            "raw.header: expected this option only for csv",
+        ),
         ("{directory: d, format: csv, schema: a INT, header: maybe}", "raw.header: "),
         (
             "{directory: d, format: parquet, options: {PATH: x}}",

@@ -163,7 +163,7 @@ def test_a_store_that_can_not_be_closed_in_order_is_closed(tmp_path: Path) -> No
     with capture_logs() as logs:
         store.close()
     assert [(line["event"], line["why"]) for line in logs] == [
-        ("the store closes with an error", "IO error: Writer has previous error.")
+        ("store closed with an error", "IO error: Writer has previous error.")
     ]
 
 
@@ -234,7 +234,7 @@ def test_a_worker_waits_for_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     )
     assert looks == [(sentence, 1), (sentence, 1)]
     assert one.not_ready() is None
-    assert [line["event"] for line in logs] == ["disk full", "the disk has room again"]
+    assert [line["event"] for line in logs] == ["disk full", "disk has space again"]
 
 
 def test_too_few_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

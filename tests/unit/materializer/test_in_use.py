@@ -193,7 +193,7 @@ def test_a_worker_waits_until_its_state_is_free(monkeypatch: pytest.MonkeyPatch,
         made.append(Materializer(Settings(data_dir=path.parent), topics, stop))
         made[0].run()
     assert len(begun) == 2
-    assert [line["event"] for line in logs] == ["state in use", "the state is free again"]
+    assert [line["event"] for line in logs] == ["state in use", "state is no longer in use"]
     assert made[0].not_ready() is None
     (reason,) = set(stop.reasons)
     assert reason is not None

@@ -125,7 +125,7 @@ async def test_a_hole_is_the_end_of_the_past() -> None:
     with pytest.raises(SowlineError) as error:
         query(reloaded(), FIRST + 3)
     assert error.value.reason == "history expired"
-    assert "from 19700101T000001.004000Z on, got 19700101T000001.003000Z" in error.value.message
+    assert "not before 19700101T000001.004000Z, got 19700101T000001.003000Z" in error.value.message
 
 
 async def test_explain_has_an_entry_for_what_has_changed() -> None:

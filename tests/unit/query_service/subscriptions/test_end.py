@@ -28,7 +28,7 @@ def test_kafka_is_asked_again_until_it_answers(monkeypatch: pytest.MonkeyPatch) 
     assert not ending.is_reached(0)
     with capture_logs() as logs:
         asyncio.run(ending.settle())
-    assert [one["event"] for one in logs] == ["Kafka does not say where a time is"] * 2
+    assert [one["event"] for one in logs] == ["Kafka did not return the offset of a time"] * 2
     assert all("_TRANSPORT" in one["why"] and one["topic"] == "orders" for one in logs)
     assert ending.is_reached(0)
 

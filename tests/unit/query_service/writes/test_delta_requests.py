@@ -60,7 +60,7 @@ def test_a_delta_is_the_command_of_its_document(state: ServedTopics, tags: Any) 
     ("fields", "reason", "sentence"),
     [
         ({"topic": "orders"}, "no documents", "documents: true in the definition of topic orders"),
-        ({"topic": "^re.*"}, "regex topic not supported", "one topic by its name"),
+        ({"topic": "^re.*"}, "regex topic not supported", "the name of one topic"),
         ({"topic": "none"}, "invalid topic", "none"),
         ({"key": ""}, "key missing", "got none"),
         ({"key": "k" * 5000}, "bad key", "at most 4096 bytes"),
