@@ -27,13 +27,13 @@ def sha256_of(content: bytes) -> str:
 
 
 def lock() -> dict[str, Any]:
-    """Return what is to be there."""
+    """Return the files that should exist."""
     read: dict[str, Any] = json.loads(LOCK.read_text())
     return read
 
 
 def kept() -> Files:
-    """Return what is there."""
+    """Return the files that exist."""
     paths = (path for path in sorted(VENDOR.rglob("*")) if path.is_file() and path != LOCK)
     return {path.relative_to(VENDOR).as_posix(): path.read_bytes() for path in paths}
 

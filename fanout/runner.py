@@ -1,9 +1,9 @@
 """The runner: a configured subscription, written to a Kafka topic of its own.
 
-It follows the changes of its topic as a member of a consumer group. With each committed offset goes the
-position up to which messages were written, so that a repeat of old changes stays a repeat, the digest of
-the fanout that they were written for, and the id of the changes topic that the offset is of. A new fanout begins with
-the records that match now; so does one whose changes topic was deleted and created again.
+It follows the changes of its topic as a member of a consumer group. Each committed offset carries three facts: the
+position up to which messages were written, so that repeats of old changes are recognized; the digest of the fanout's
+definition; and the id of the changes topic. A new fanout begins with the records that match now; so does one whose
+changes topic was deleted and created again.
 """
 
 import socket

@@ -22,7 +22,7 @@ OFFSETS_PER_BATCH = 1_000_000
 LIMITED_SECONDS_PER_BATCH = 10
 """Where rows are limited, a micro-batch has what may be written in so many seconds, if that is less."""
 ROW_BYTES = 32
-"""Of a file, as that is estimated: Parquet takes less a row, lines of text more."""
+"""Estimated bytes of a row in a file: Parquet takes less, lines of text take more."""
 
 BAD_ROW = "bad row"
 KAFKA = "_kafka"

@@ -27,7 +27,7 @@ Report = Callable[[KafkaError | None, Message], None]
 
 
 class NotWritten(Exception):
-    """Kafka did not take a message for good, or the service is to stop: begin again from committed state."""
+    """Kafka refused a message permanently, or the service stops: restart from committed state."""
 
 
 class Emitter:

@@ -1,7 +1,7 @@
 """Conflation: of all that happens to a record within an interval, a subscriber is told the outcome. Pure.
 
-The interval begins with the first change that means something to the subscriber, and is the same for all
-records: what is sent at its end takes the subscriber's view from one instant of the topic to another.
+The interval starts with the first change that concerns the subscriber, and is the same for all records. The messages
+at its end take the subscriber's view from one instant of the topic to another.
 """
 
 from collections.abc import Callable, Hashable
@@ -103,7 +103,7 @@ class Conflation:
         return union(held.delta, now, delivery.body, self._form.select)
 
     def flush(self) -> list[Payload]:
-        """Return what is to be sent now, one message a record, and begin again."""
+        """Return the messages to send now, one for each record, and start a new interval."""
         messages = [
             message for held in self._pending.values() if (message := self._message(held)) is not None
         ]

@@ -1,8 +1,8 @@
 """Pages: windows on a sorted set of records, kept live. Pure.
 
 A paginated subscription sees `top` records behind the first `skip` of all that match, in an order. One
-`SortedSet` serves every subscription of the same topic, filter and order; each `Window` on it learns what a
-change means to it from the index the record had and the index it has, at the cost of a look-up or two.
+`SortedSet` serves every subscription of the same topic, filter and order. Each `Window` on it derives the effect of a
+change from the record's previous and current index, at the cost of one or two look-ups.
 """
 
 from collections import Counter

@@ -46,7 +46,9 @@ def _of_any_key(definition: TopicDefinition) -> TopicDefinition:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done with one partition: the state to end, and, of a rebuild that was cut short, its emptying."""
+    """The work on one partition: the state whose records end, and the reset of an earlier rebuild that was
+    interrupted.
+    """
 
     offline: OfflineCopies
     extent: KafkaExtent
@@ -106,7 +108,7 @@ def _require_all_partitions(cluster: Cluster, definition: TopicDefinition) -> No
 
 
 def _plan(offline: OfflineCopies, accept_loss: bool) -> Plan | None:
-    """Return what is to be done with a partition; None for one that no worker has had yet."""
+    """Return the work on a partition; None if no worker has owned it yet."""
     extent = offline.extent()
     if extent.changes_start >= extent.changes_end:
         return None

@@ -1,6 +1,6 @@
 """Restoring a backup: its records become the newest events of an empty changes topic, which all others load.
 
-The position of the state is written last of all, so a restore that was cut short is recognized as none.
+The restore writes the position last, so an interrupted restore is recognized as incomplete.
 """
 
 from collections.abc import Iterable

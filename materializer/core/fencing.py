@@ -34,6 +34,6 @@ def check_base(found: Iterable[Event], base: Position) -> None:
         if event.position.era > base.era:
             return
         # A follower has taken this change into its base, and this owner does not have it. If it began the era on its
-        # own state, the two would differ for good (test_followers_received_more).
+        # own state, the two would differ permanently (test_followers_received_more).
         if isinstance(event, Change) and event.position > base:
             raise Fenced(f"expected an era's base up to {base}, found {event.position}")

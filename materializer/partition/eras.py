@@ -37,10 +37,11 @@ class Eras:
         self._first_since = first_since
 
     def leads_on(self, checkpoint: Checkpoint, tail: Tail, extent: KafkaExtent) -> bool:
-        """Tell whether the log still holds all records between the state and what was emitted."""
+        """Tell whether the log still holds all records between the state and the last emitted change."""
         emitted = tail.newest
-        # The local state may be older than what was emitted. Applying the log must lead exactly there: if the log was
-        # replaced or cut in between, followers hold changes that this state can't make again, and it is of no use
+        # The local state may be older than the last emitted change. Applying the log must lead exactly there. If the
+        # log was replaced or cut in between, followers hold changes that this state can't produce again, so it is
+        # discarded
         # (test_state_behind_what_was_emitted_gives_way_where_the_log_does_not_lead_on).
         same = checkpoint.log_id == extent.log_id and checkpoint.position.era == emitted.era
         is_there = extent.log_start <= checkpoint.next_offset and emitted.offset < extent.log_end

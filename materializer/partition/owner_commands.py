@@ -39,7 +39,7 @@ class OwnerCommands:
         self._caught_up = True
 
     def appends(self, now: int) -> list[Append]:
-        """Return what is to be appended at `now`, in ms of the own clock; what was returned is on its way."""
+        """Return the commands to append at `now`, in ms of the own clock; what was returned is on its way."""
         if not self._caught_up:
             return []
         if not self._is_defined and (appends := self._define()) is not None:

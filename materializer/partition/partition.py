@@ -122,8 +122,8 @@ class Partition:
         stale_keys = self.checkpoint.stale_keys | self._deleted_again(prepared.step)
         checkpoint = replace(prepared.step.checkpoint, changes_end=changes_end, stale_keys=stale_keys)
         # Behind the floor the stored checkpoint keeps the old end of the changes. If this owner dies now, the next
-        # one reads the same tail and finds the same floor; with the new end it would believe that nothing newer was
-        # emitted, and followers would be ahead of it for ever.
+        # one reads the same tail and finds the same floor. With the new end, it would find nothing newer, and
+        # followers would stay ahead of it permanently.
         kept = (
             checkpoint
             if checkpoint.position >= self._floor

@@ -85,7 +85,7 @@ class WarmCopy:
         return None if self._check is not None else self.next_offset
 
     def begin(self, reset_to: bool = False) -> None:
-        """Begin with the store that is there, or else to load one; `reset_to` if what is there is of no use."""
+        """Open the existing store, or load a new one; `reset_to` if the existing store can't be used."""
         delete_store(self._loading_path)
         if self._store is None and not reset_to and RocksStore.exists(self._path):
             self._store = RocksStore(self._path, create=False)
@@ -210,7 +210,7 @@ class WarmCopy:
         return True
 
     def _finish(self) -> bool:
-        """Put what was loaded in the place of what is there, and check it."""
+        """Replace the existing store by the loaded one, and check it."""
         assert self._loader is not None, "it was loaded"
         assert self._loading is not None, "it was loaded"
         checkpoint = replace(self._loader.checkpoint(self.next_offset), changes_id=self._changes_id)

@@ -17,14 +17,14 @@ BYTES_MAX: Final = 128 * MIB
 
 WRITE_BUFFER_BYTES_MAX: Final = 64 * MIB
 WRITE_BUFFER_BYTES_MIN: Final = MIB // 4
-"""Of one store. RocksDB writes a file for each; of smaller ones it would merge many."""
+"""Limits for one store. RocksDB writes a file for each buffer, and would merge many small ones."""
 
 FILTER_BITS, BUFFER_FILTER_SHARE = 10, 0.05
-"""Of the filters that tell of a new key, without looking for it, that it is not there: bits a key on disk, and the
-share of a write buffer."""
+"""Size of the filters that show without a look-up that a key is new: bits for each key on disk, and the share of a
+write buffer."""
 
 PART_BYTES: Final = 4096
-"""How large a part of an index or filter is: what is read of one that is not in memory."""
+"""Size of a part of an index or filter, the unit that is read from disk."""
 
 M_ARENA_MAX: Final = -8
 """As `malloc.h` of glibc has it."""
@@ -85,7 +85,9 @@ class StoreMemory:
 
 
 def share_arenas() -> None:
-    """Let this process's threads share a few of glibc's arenas: what was freed in one is of no use in another."""
+    """Let this process's threads share a few of glibc's arenas, because memory freed in one can't be reused in
+    another.
+    """
     if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(M_ARENA_MAX, ARENAS_MAX)
 

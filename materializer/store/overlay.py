@@ -73,7 +73,7 @@ class Overlay:
             yield key, record
 
     def written(self, checksum: Checksum) -> PendingWrites:
-        """Return what is to be committed to a store with this tally."""
+        """Return the writes to commit to a store with these counts."""
         entries: dict[bytes, bytes | None] = {}
         expiries: dict[bytes, bool] = {}
         records: dict[bytes, Stored | None] = {}

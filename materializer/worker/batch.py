@@ -32,9 +32,9 @@ class BatchProcessor:
         self._trace = BatchTrace()
         batches = self._by_partition(messages)
         prepared = {one: self._prepare(one, records) for one, records in batches.items()}
-        # Emit before commit. If the store were committed first and the worker died, the log records would be applied,
-        # their changes never written, and no later owner would write them: `commit 7, crash, restart at 8` loses
-        # change 7 for all followers (tests/integration/test_two_workers.py::test_workers_join_and_die).
+        # Emit before commit. If the worker committed the store first and died, the log records would count as
+        # applied. No later owner would write their changes: `commit 7, crash, restart at 8` loses change 7 for all
+        # followers (tests/integration/test_two_workers.py::test_workers_join_and_die).
         self._emitter.wait()
         self._trace.end()
         emitted = now_ms()

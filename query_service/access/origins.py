@@ -84,7 +84,9 @@ def _not_a_host(text: str) -> SowlineError:
 
 
 def _is_same(origin: str, host: str) -> bool:
-    """Whether a page was served by who is asked: the same name and port, by whichever scheme a proxy was asked."""
+    """Tell whether this service served the page: the same name and port, with any scheme, because a proxy may end
+    TLS.
+    """
     scheme, separator, netloc = origin.partition("://")
     page, asked, usual = read_host(netloc), read_host(host), _PORTS.get(scheme)
     if page is None or asked is None or not separator:

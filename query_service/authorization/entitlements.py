@@ -1,8 +1,8 @@
 """Entitlements: which topics a user may read and write, which of their records, and which of their fields.
 
-A role lists entitlements. Of several that name a topic, the first decides: roles count in the order in which they are
-declared, and their entitlements in the order in which they are listed. What none names may not be read, or not be
-written. No I/O.
+A role lists entitlements. If several entitlements name a topic, the first one decides: roles count in the order in
+which they are declared, and their entitlements in the order in which they are listed. What none names may not be
+read, or not be written. No I/O.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

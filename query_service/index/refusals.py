@@ -20,7 +20,7 @@ class _Refusal:
 
 
 class Refusals:
-    """Of one topic: the memo indexes that some query is waiting for, and those that did not fit."""
+    """For one topic: the memo indexes that queries wait for, and those that did not fit."""
 
     def __init__(self) -> None:
         self._awaited: dict[Path, frozenset[Path]] = {}

@@ -1,7 +1,7 @@
 """Filters evaluated over columns: all rows at once, in blocks that stay in the processor's cache.
 
-A filter's top-level conjuncts are of two kinds: those that ask only for fields and constants are evaluated
-here; the rest is left to the filter's closure, and so is every row whose value a column can't hold.
+A filter's top-level conjuncts are of two kinds. This module evaluates those that compare fields with constants. The
+filter's closure evaluates the others, and each row whose value a column can't hold.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -26,7 +26,7 @@ class Dispatcher:
         self.fell_behind = 0
         """Times that a subscription left live delivery because its client was too slow."""
         self.turns = Turns()
-        """Of those who catch up, and of sessions that have many commands."""
+        """For subscriptions that catch up, and for sessions with many commands."""
 
     def add(self, live_subscription: LiveSubscription) -> None:
         """Make a subscription live: it stands exactly where its topic stands now."""

@@ -56,7 +56,7 @@ class Outbox:
 
     @property
     def unsent_bytes(self) -> int:
-        """Of the messages that wait, for the client or for the end of a group."""
+        """Bytes of the messages that wait for the client or for the end of a group."""
         return self._order.ready_bytes + self._order.waiting_bytes
 
     @property

@@ -160,7 +160,7 @@ class Query:
             yield topic_slice, indices
 
     async def _foremost(self, topic_slice: TopicSlice, indices: RowNumbers) -> Found:
-        """Of one part's records, leave out those that its ranks show not to be among the first of all parts."""
+        """Leave out the records of one partition that its ranks show not to be among the first of all partitions."""
         end = self._selection.end
         if topic_slice.ranks is None or end is None or len(indices) <= end:
             return [(topic_slice, indices)] if len(indices) else []

@@ -1,7 +1,7 @@
 """What enforces entitlements: reads become reads of what may be seen, and writes are refused that may not be.
 
-Of a write, the record must match before and after. What was before is what this replica holds: a write that another
-has just made may not be seen yet.
+For a write, the record must match before and after it. What was before is what this replica holds: a write that
+another has just made may not be seen yet.
 """
 
 from collections.abc import Sequence

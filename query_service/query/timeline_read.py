@@ -183,7 +183,7 @@ class TimelineReader:
         return [found[offset] for offset in offsets if offset in found]
 
     def _changes(self, wanted: TimelineRequest, offsets: list[int]) -> dict[int, Change]:
-        """Read what is there of the document's changes at these offsets, which ascend."""
+        """Read those of the document's changes at these ascending offsets that the topic still has."""
         found: dict[int, Change] = {}
         size = 0
         changes, number, key = wanted.topic.definition.changes, wanted.partition.number, wanted.sow_key

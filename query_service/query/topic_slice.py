@@ -109,7 +109,7 @@ class TopicSlice:
 
 
 def _first(access_path: AccessPath, sorting: Sorting | None, end: int | None) -> RowNumbers:
-    """Of the rows known to match, those among which the first are; where more may match, or that is unknown, all."""
+    """Return the matching rows that contain the first ones; all of them if more rows may match."""
     rows = access_path.decided
     if end is None or access_path.checks:
         return rows

@@ -1,9 +1,9 @@
 """The past of a topic: what its records were before they changed, one state a record and interval. Pure.
 
-Log time is divided into intervals of the topic's granularity, each with its end and without its beginning. Of the
-changes of a record in an interval, the first is kept, as what the record was before it. The records as they are now,
-with every record that has changed since the end of an interval put back to the earliest such state, are the records
-as they were then.
+Log time is divided into intervals of the topic's granularity, each with its end and without its beginning. For each
+interval, it keeps the first change of a record, with the record before that change. The records as they are now, with
+every record that has changed since the end of an interval put back to the earliest such state, are the records as
+they were then.
 """
 
 from array import array

@@ -1,8 +1,8 @@
 """Where the changes topic tells each write to a document, for as long as a topic's `history_ttl`. Pure.
 
-A timeline keeps of each write the offset of its change and its log time, in the order of the log, and the way back
-to the document's write before it; what a write was is read from Kafka on request. By the partition's log
-time, what is older than `history_ttl` goes, a few writes with each that comes. A load notes what compaction has left.
+A timeline keeps, in the order of the log, the offset and log time of each write and a link to the document's previous
+write. It reads the write itself from Kafka on request. By the partition's log time, what is older than `history_ttl`
+goes, a few writes with each that comes. A load notes what compaction has left.
 """
 
 from array import array
@@ -18,7 +18,8 @@ DOCUMENT_BYTES = 130
 """What a document takes in addition to its writes."""
 
 PRUNED_A_STEP = 8
-"""Writes that go at the most when log time moves on: no batch brings a pause, and more go than come."""
+"""At most so many writes are dropped when log time advances: no batch causes a pause, and more are dropped than
+added."""
 
 SLACK_MIN = 1024
 """So many writes at the front may be gone before those behind them move up."""

@@ -14,7 +14,7 @@ from query_service.subscriptions.progress import SubscriptionStatus
 
 CLIENTS_LISTED_MAX = 500
 SUBSCRIPTIONS_LISTED_MAX = 50
-"""Of one client, and as many queries."""
+"""Per client; the same number of queries."""
 
 TEXT_CHARS_MAX = 500
 """Characters of a filter or of options."""

@@ -11,10 +11,10 @@ from sowline.protocol.server_message import message, one_line
 
 FAILURE = "failure"
 END = " end"
-"""What the last id ends with, where the end that was asked for is reached: nothing is left to come back for."""
+"""Ends the last event id when the stream has reached its requested end, so that the client does not reconnect."""
 
 GONE = ("bookmark_expired", "history expired", "rights changed")
-"""Failures after which the last bookmark is of no use: the client begins again without it."""
+"""Failures after which the last bookmark is invalid: the client starts again without it."""
 
 _GROUP = ("group_begin", "sow")
 

@@ -7,11 +7,11 @@ from sowline.model.bookmark import Positions
 from sowline.protocol.request import Request
 
 State = Literal["beginning", "group", "live", "catching up", "paused", "paced"]
-"""`beginning`: not acknowledged yet; `group`: its records are being sent; `catching up`: it reads the changes at the
-client's own pace; `paced`: it sends one change after the other, because it has an end or a rate."""
+"""Not acknowledged yet (`beginning`); its records are being sent (`group`). `catching up`: it reads the changes as fast
+as the client does. `paced`: it sends the changes one by one, because it has an end or a rate."""
 
 TICKS = 4
-"""Looks in a row at which no message was sent, before the bookmark is."""
+"""Consecutive checks without a sent message, after which the bookmark is sent."""
 
 
 class SubscriptionStatus(NamedTuple):

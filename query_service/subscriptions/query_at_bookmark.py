@@ -97,7 +97,7 @@ class BookmarkQuery(Query):
 
 
 def past_of_changes(topic: TopicState, positions: Positions, changes: Sequence[tuple[int, Change]]) -> Past:
-    """Return what is to be put back of a topic for its records to be as they were before these changes.
+    """Return the records to restore so that a topic is as it was before these changes.
 
     The changes are all since the positions, those of a partition in order. When a record that they change had changed
     last before is not known.

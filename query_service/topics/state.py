@@ -32,7 +32,7 @@ OnChanges = Callable[["TopicState", int, Position, list[Change]], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Past:
-    """What is to be put back of a topic's records as they are now, for them to be as they were at a time."""
+    """The records to restore in the current state so that a topic is as it was at a time."""
 
     positions: Positions
     """Where each partition stood."""

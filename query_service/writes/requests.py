@@ -23,7 +23,7 @@ from sowline.protocol.request import Request
 from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 
 TURN_COMMANDS = 200
-"""Of one request, before others in the event loop get a turn."""
+"""For one request, before other tasks of the event loop run."""
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -22,7 +22,10 @@ def _service(name: str, program: Program, what: str) -> click.Command:
     @click.option("--host", help="The address to listen on (SOWLINE_HOST).")
     @click.option("--port", type=int, help="The HTTP port (SOWLINE_PORT).")
     @click.option(
-        "--accept-loss", is_flag=True, default=None, help="Go on where log records are gone for good."
+        "--accept-loss",
+        is_flag=True,
+        default=None,
+        help="Continue although log records are permanently gone.",
     )
     def command(**options: object) -> None:
         given = {
@@ -62,7 +65,7 @@ def pipeline(arguments: tuple[str, ...]) -> None:
     "--port", type=int, default=8080, show_default=True, help="The query service's port; 0 = a free one."
 )
 @click.option("--kafka", envvar="SOWLINE_KAFKA", help="A running cluster, in place of a local broker.")
-@click.option("--accept-loss", is_flag=True, help="Go on where log records are gone for good.")
+@click.option("--accept-loss", is_flag=True, help="Continue although log records are permanently gone.")
 @click.option(
     "--access",
     envvar="SOWLINE_ACCESS",

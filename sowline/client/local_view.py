@@ -43,7 +43,7 @@ class Subscriber(Protocol):
 
 
 class Run(Protocol):
-    """Runs a coroutine function where the client lives, and waits for what comes of it."""
+    """Runs a coroutine function on the client's event loop, and waits for its result."""
 
     def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs) -> T:
         """Return what the function returns, or raise what it raises."""
@@ -336,7 +336,7 @@ def _changed(ask: Ask, changes: Selecting) -> Selecting:
 
 
 def _options(options: str) -> str:
-    """The options with those that a view needs, in front: what is said behind them counts more."""
+    """Return the options with those that a view needs in front, because later options take precedence."""
     given = parse_options(options)
     if given.no_sowkey:
         raise SowlineError(

@@ -366,7 +366,9 @@ class TopicDefinition(_TopicsModel):
 
     @cached_property
     def digest(self) -> str:
-        """A hash of what decides for good what a log record does; kept in the state and compared with it."""
+        """A hash of the fields that determine what a log record does. The state stores it, and a later start compares
+        it.
+        """
         deciding: dict[str, Any] = {
             "key": self.key_sent,
             "key_domain": self.key_domain,
@@ -472,7 +474,7 @@ _truth = TypeAdapter(bool)
 
 
 def _has_sow(given: dict[str, Any]) -> bool:
-    """Whether a topic is given as one that keeps records; what can't be read is complained of elsewhere."""
+    """Tell whether a topic definition keeps records. Another check reports a definition that can't be read."""
     try:
         return _truth.validate_python(given.get("sow", True))
     except ValidationError:

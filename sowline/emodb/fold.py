@@ -1,7 +1,7 @@
 """From a document and a write to the document after it: content, intrinsics, and what became of the write.
 
-Pure: all that counts is in the two arguments, so that a log folds to the same documents whenever it is read, and
-a document that was stored goes on as if all its writes had been folded again.
+Pure: the result depends on the two arguments only. A log therefore folds to the same documents at any time, and a
+stored document continues exactly as if all its writes were folded again.
 """
 
 from collections.abc import Mapping

@@ -18,7 +18,7 @@ from sowline.model.nesting import NESTING_MAX
 TEXT_CHARS_MAX = 1 << 20
 
 LEXEMES_MAX = 50_000
-"""Words, values and marks of one text, so that reading it takes a second at the most. Plain JSON counts as one."""
+"""Words, values and marks of one text, so that reading it takes at most a second. Plain JSON counts as one."""
 
 _OPENERS = ("{", "[", "(", "if")
 _STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)

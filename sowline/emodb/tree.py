@@ -27,7 +27,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Noop:
-    """`..`: what was there before."""
+    """`..`: keeps the previous value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,8 +1,8 @@
 """The filter language: text to tree (`parse`), tree to closures (`compile`), tree to text (`printer`).
 
-`compile_filter(text).matches(document)` is all that most callers need; who indexes filters reads
-`Filter.tree`. `compile_expression(text).value(document)` is the same language where a value is due, and
-`Metadata` what else may be known of a record. `docs/filters.md` specifies the language.
+`compile_filter(text).matches(document)` is all that most callers need. To index filters, read `Filter.tree`.
+`compile_expression(text).value(document)` evaluates the same language to a value. `Metadata` holds the facts about a
+record that are not in its body. `docs/filters.md` specifies the language.
 """
 
 from sowline.filter.compiled import ALL, Filter, compile_filter

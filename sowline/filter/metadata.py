@@ -22,7 +22,7 @@ class Metadata(NamedTuple):
     instance: str | None = None
     group: str | None = None
     intrinsics: Intrinsics | None = None
-    """Of a document; of other records, what a condition asks for is made of the facts above."""
+    """Only documents have it. For other records, conditions use the facts above."""
     tags: tuple[str, ...] = ()
     """Of a document's last write."""
 

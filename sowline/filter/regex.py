@@ -2,8 +2,8 @@
 
 RE2 holds Python's global lock while it compiles, so that nothing else runs, not even beside a thread. And its
 compilation takes more than linear time where optional parts follow each other, and much for Unicode classes: so the
-`pattern_size` has a limit, too. A search takes time linear in the text, but for some programs a step for each of
-their instructions at each byte: so the text has a limit that depends on the size of the program.
+`pattern_size` has a limit, too. A search takes time linear in the text, but some programs take a step for each of
+their instructions at each byte. The limit of the text therefore depends on the size of the program.
 """
 
 import re

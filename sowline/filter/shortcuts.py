@@ -1,8 +1,8 @@
 """Shortcuts for conditions on a field: is it surely TRUE or surely not, by one look at the value's class?
 
-Each test below answers at once for the plain case (the field is a string and so is the constant, say) and
-asks the judge for all others: arrays, conversions, NULL. `tests/unit/sowline/filter/test_properties.py` holds both to
-the same answers.
+Each test below answers at once in the plain case, for example when the field and the constant are strings. It asks
+the judge in all other cases: arrays, conversions, NULL. `tests/unit/sowline/filter/test_properties.py` checks that
+both give the same answers.
 """
 
 from collections.abc import Callable

@@ -86,7 +86,7 @@ class Cluster:
         self._admin = AdminClient(silent(kafka))
 
     def ensure_topic(self, definition: TopicDefinition) -> None:
-        """Create what is missing of a SOW topic's three Kafka topics and check what is there.
+        """Create those of a SOW topic's three Kafka topics that are missing, and check the others.
 
         Raises `bad topic` with a sentence where an existing topic can't serve and can't be mended.
         """
@@ -281,10 +281,10 @@ def is_away(error: KafkaException) -> bool:
 
 
 _OTHER_LEADER = {KafkaError._NOENT, KafkaError.FENCED_LEADER_EPOCH, KafkaError.UNKNOWN_LEADER_EPOCH}
-"""What is said of a partition that has lost or changed its leader since the client has looked."""
+"""Errors for a partition whose leader has changed since the client last looked."""
 
 _LOOK_AGAIN = _OTHER_LEADER | {KafkaError._UNKNOWN_PARTITION}
-"""The same, and of a partition that was added since."""
+"""The same, and the error for a partition that was added since."""
 
 _AWAY = (
     AWAY

@@ -115,7 +115,7 @@ class _Comparison:
     def compare(
         self, before: bytes | msgspec.Raw, now: bytes | msgspec.Raw, keys: _KeyTree, names: Names
     ) -> dict[str, Any]:
-        """Return what is to be sent of the object that `names` lead to; raises `_Untellable`.
+        """Return the part to send of the object that `names` lead to; raises `_Untellable`.
 
         It calls only itself, once per level, and not below those that `merge` goes down.
         """

@@ -29,7 +29,9 @@ Names = tuple[str, ...]
 
 
 class _Node:
-    """A field that a directive names, or names a field in: whether it is sent, and what is said of fields in it."""
+    """A field that a directive names, or that contains such a field: whether it is sent, and the directives for its
+    fields.
+    """
 
     __slots__ = ("_read", "fields", "sent")
 
@@ -39,7 +41,7 @@ class _Node:
         self._read: Callable[[bytes | msgspec.Raw], dict[str, msgspec.Raw]] | None = None
 
     def read(self, value: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
-        """The fields of an object; of those that are not sent, most are passed over while it is read.
+        """Return the fields of an object. The reader skips most of those that are not sent.
 
         The reader is made for the first object: a list may name many fields that no object has.
         """

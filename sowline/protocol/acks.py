@@ -1,4 +1,4 @@
-"""Which acknowledgements a command can be asked for: when each is sent, or why it is refused. Pure.
+"""The acknowledgements of each command: when the service sends each, or why it refuses it. Pure.
 
 The WebSocket API checks each command against this table, and docs/api.md shows it.
 """

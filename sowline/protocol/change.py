@@ -1,12 +1,14 @@
-r"""Changes and progress events: what a partition of the State of the World says of itself, as Kafka records.
+r"""Changes and progress events: the Kafka records in which a partition reports its state.
 
-A **change** is one record's step from one state to the next: Kafka key = SOW key, value = the new body (null:
-the record is gone), header `sow` = a small JSON object, header `sow.previous` = the previous body. An update
-may say in the header `sow.delta` what it changed: for readers outside, nothing here reads it. Of a document a
-change is a write: `sow.document` = the account of its writes, `sow.text` = the delta; where it is gone the value is
-empty, not null, for the account outlives it. A **progress event** has the Kafka key `\x00progress`, or
-`\x00catch-up` while its owner is behind the changes that were emitted. It says that the partition moved on without a
-change.
+A **change** is one record's step from one state to the next. Its Kafka key is the SOW key. Its value is the new body;
+null means that the record is gone. The header `sow` is a small JSON object, `sow.previous` the previous body. An
+update may have the header `sow.delta` with the fields that it changed, for other readers: nothing here reads it.
+
+A change of a document is a write: `sow.document` holds the metadata of its writes, `sow.text` the delta. If the
+document is gone, the value is empty and not null, because the metadata outlives the document.
+
+A **progress event** has the Kafka key `\x00progress`, or `\x00catch-up` while its owner is behind the changes that
+were emitted. It reports that the partition advanced without a change.
 """
 
 from collections.abc import Mapping

@@ -157,7 +157,7 @@ class Wholeness:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out. Of an empty partition nothing is known, so it is not whole."""
+        """Whether nothing is left out. Nothing is known about an empty partition, so it is not whole."""
         return self._has_progress and not self._is_refilling
 
 
@@ -219,7 +219,9 @@ class LoadProgress:
         self.next_offset = max(self.next_offset, offset)
 
     def at_end(self, offset: int) -> None:
-        """Note that the partition ends at this offset for now. What was read is taken in before `phase` is asked."""
+        """Note that the partition ends at this offset for now. Everything read so far is applied before `phase` is
+        asked.
+        """
         self._end = offset
         self.read_up_to(offset)
 

@@ -201,7 +201,7 @@ class Listener(socket.socket):
 
 
 UNSENT_BYTES_MAX = 128 << 10
-"""Of a connection, which wait in the kernel: what is on its way to the client does not count."""
+"""Bytes of a connection that wait in the kernel. Bytes on their way to the client do not count."""
 
 
 def listening(host: str, port: int, connections: Connections | None = None) -> Listener:

@@ -35,7 +35,7 @@ _PRIMITIVES: Mapping[str, type[DataType]] = {
 }
 _NAMED = ("record", "enum", "fixed")
 _WIDER = ((IntegerType(), LongType()), (FloatType(), DoubleType()))
-"""Of a union of both, the second holds what the first does."""
+"""In a union of both, the second holds everything that the first can hold."""
 
 
 def avro_type(schema: Any) -> DataType:

@@ -35,7 +35,8 @@ from sowline.spark.rate_limit import paced
 PRODUCER = {
     "acks": "all",
     "enable.idempotence": "true",
-    # A record that is given up while later ones are written would be lost: its number could not come again.
+    # If the writer gave up one record and wrote later ones, the record would be lost, because its number could not
+    # come again.
     "delivery.timeout.ms": "2147483647",
     "linger.ms": "5",
     "batch.size": str(256 * 1024),
@@ -44,7 +45,7 @@ PRODUCER = {
 """The settings of Kafka's Java producer; a job may add to them."""
 
 ROW_BITS = 40
-"""Of the number by which rows of files are sorted; the others are for files, of which a micro-batch has fewer."""
+"""Bits for the row within a file, of the number that orders rows. The rest is for the file within a micro-batch."""
 
 
 @dataclass(frozen=True)

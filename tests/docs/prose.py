@@ -171,19 +171,15 @@ _REPORTERS = {
 
 def _messages(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
     """Yield the texts that a raised exception or a call that reports something to a person has as arguments."""
+    raised = {id(node.exc) for node in ast.walk(tree) if isinstance(node, ast.Raise)}
     for node in ast.walk(tree):
-        calls = [node.exc] if isinstance(node, ast.Raise) else [node] if _reports(node) else []
-        for call in calls:
-            if isinstance(call, ast.Call):
-                for argument in (*call.args, *(keyword.value for keyword in call.keywords)):
-                    if (text := _text(argument)) and " " in text:
-                        yield argument.lineno, "message", text
+        if isinstance(node, ast.Call) and (id(node) in raised or _reports(node.func)):
+            for argument in (*node.args, *(keyword.value for keyword in node.keywords)):
+                if (text := _text(argument)) and " " in text:
+                    yield argument.lineno, "message", text
 
 
-def _reports(node: ast.AST) -> bool:
-    if not isinstance(node, ast.Call):
-        return False
-    called = node.func
+def _reports(called: ast.expr) -> bool:
     name = (
         called.attr
         if isinstance(called, ast.Attribute)

@@ -1,7 +1,7 @@
 """A grouping and a projection, compiled: what is read of a record, what is kept of a group, and its body.
 
-The expressions of a group are evaluated over a document of slots: one for each value it is grouped by, for the
-result of each aggregate, and for each field that is neither and so is the latest record's.
+The expressions of a group are evaluated over a document of slots. There is one slot for each value of the grouping,
+for each aggregate's result, and for each other field, which has the latest record's value.
 """
 
 from collections.abc import Callable, Sequence
@@ -102,7 +102,7 @@ class Layout:
             self._results.append(_Result(slot, state, read))
         self._arguments = [compile_tree(tree) for tree in arguments]
         self.states = list(states)
-        """Of each state of a group: how to make it, and the number of the argument that it is fed with."""
+        """For each state of a group: how to make it, and the number of its argument."""
 
     @property
     def tells_latest(self) -> bool:

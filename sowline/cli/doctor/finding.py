@@ -1,4 +1,4 @@
-"""A finding: one thing that `sowline doctor` has looked at, and what is to be said of it."""
+"""A finding: what one check of `sowline doctor` found, and what to do about it."""
 
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
@@ -6,10 +6,10 @@ from typing import Final, Literal
 Severity = Literal["ok", "note", "warning", "error"]
 
 BEHIND_RECORDS_MAX: Final = 10_000
-"""Records of a log that may wait without a word: about what is under way in a busy system."""
+"""Records of a log that may wait without a finding: about what a busy system has in flight."""
 
 CLOCK_MS_MAX: Final = 2_000
-"""How far clocks may be apart without a word."""
+"""How far clocks may differ without a finding."""
 
 
 @dataclass(frozen=True)

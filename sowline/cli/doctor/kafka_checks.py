@@ -15,7 +15,7 @@ from sowline.kafka.admin import kafka_topics, serves
 
 
 def missing_kafka(servers: str, why: str) -> Finding:
-    """Return what is to be said of a Kafka that does not answer."""
+    """Return the finding for a Kafka that does not answer."""
     return Finding(
         "kafka_away",
         "error",

@@ -1,8 +1,8 @@
 """What a function is: how many arguments it takes, what each is converted to, and how it computes.
 
-The rule that holds for nearly all of them stands here once: an argument that is NULL, or that has no value of
-the kind asked for, makes the result NULL; and a result is a scalar of the language, neither an empty text
-nor one without limit.
+One rule holds for nearly all functions, and this module implements it. An argument that is NULL, or that can't be
+converted, makes the result NULL. A result is a scalar of the language: not an empty text, and not longer than the
+limit.
 """
 
 from collections.abc import Callable, Sequence
