@@ -55,7 +55,7 @@ async def wait_for_replica(state: ServedTopics, topic: TopicState, positions: Po
 
 def _behind(topic: TopicState) -> SowlineError:
     position = topic.bookmark(topic.positions)
-    return SowlineError("behind", f"this replica stands at {position}, before the bookmark; retry later")
+    return SowlineError("behind", f"this replica is at {position}, before the bookmark; retry later")
 
 
 async def check_eras(

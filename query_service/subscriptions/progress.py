@@ -7,8 +7,8 @@ from sowline.model.bookmark import Positions
 from sowline.protocol.request import Request
 
 State = Literal["beginning", "group", "live", "catching up", "paused", "paced"]
-"""Not acknowledged yet (`beginning`); its records are being sent (`group`). `catching up`: it reads the changes as fast
-as the client does. `paced`: it sends the changes one by one, because it has an end or a rate."""
+"""Not acknowledged yet (`beginning`); its records are being sent (`group`). `catching up`: it reads the changes as
+fast as the client does. `paced`: it sends the changes one by one, because it has an end or a rate."""
 
 TICKS = 4
 """Consecutive checks without a sent message, after which the bookmark is sent."""

@@ -21,8 +21,8 @@ PRODUCT = ("deploy", "fanout", "ingest", "materializer", "query_service", "sowli
 WORDS_MAX = 35
 PASSIVES_MAX = 2
 
-CODE = "code"
-"""Stands for a code span, so that its words are not counted one by one."""
+CODE = "`code`"
+"""Stands for a code span, so that it counts as one word."""
 
 _WORD = re.compile(r"[A-Za-z0-9][\w'’/.-]*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[A-Z`\"'(\[])|(?<=[;:])\s*\n\s*\n")

@@ -1,0 +1,60 @@
+"""The page of reason codes: made from `sowline/reasons.py`, complete, with examples that the code gives."""
+
+from collections.abc import Callable
+
+import pytest
+
+from ingest.frames import CHECK_FAILED
+from ingest.sources import BAD_ROW
+from sowline.emodb.compiled import compile_condition, parse_delta
+from sowline.errors import SowlineError
+from sowline.expressions.order import parse_order
+from sowline.expressions.projection import parse_grouping, parse_projection
+from sowline.filter import compile_filter
+from sowline.model.body import read_object
+from sowline.model.path import parse_path
+from sowline.protocol.options import parse_options
+from sowline.reasons import REASONS
+from tests.docs.reasons import PAGE, raised, rendered
+
+BY_CODE = {reason.code: reason for reason in REASONS}
+LANGUAGES: dict[str, Callable[[], object]] = {
+    "bad condition": lambda: compile_condition('in("a"'),
+    "bad delta": lambda: parse_delta('{..,"qty":}'),
+    "bad filter": lambda: compile_filter("/qty >> 10"),
+    "bad path": lambda: parse_path("/order//qty"),
+    "invalid grouping": lambda: parse_grouping("/desk,/desk"),
+    "invalid options": lambda: parse_options("rate=fast"),
+    "invalid order by": lambda: parse_order("/qty UP"),
+    "invalid projection": lambda: parse_projection("SUM(/qty) AS /sum, MAX(/qty) AS /sum"),
+    "not json": lambda: read_object(b'{"id": 1,,}'),
+}
+"""What parsers refuse: they make their messages of parts."""
+
+OF_PIPELINES = {BAD_ROW, CHECK_FAILED}
+"""Spark writes these dead letters; no error carries them."""
+
+
+def test_every_reason_is_on_the_list() -> None:
+    """Each that the product raises, and no other, once."""
+    assert len(BY_CODE) == len(REASONS)
+    assert BY_CODE.keys() == raised().keys() | OF_PIPELINES
+
+
+def test_the_page_is_made_from_the_list() -> None:
+    """`python -m tests.docs.reasons` writes it."""
+    assert PAGE.read_text() == rendered()
+
+
+@pytest.mark.parametrize("code", sorted(BY_CODE.keys() - OF_PIPELINES - LANGUAGES.keys()))
+def test_an_example_is_a_message_of_the_code(code: str) -> None:
+    """A message that was rewritten needs another example."""
+    assert any(message.fullmatch(BY_CODE[code].example) for message in raised()[code])
+
+
+@pytest.mark.parametrize("code", sorted(LANGUAGES))
+def test_an_example_of_a_language_is_real(code: str) -> None:
+    """The parser gives exactly this message."""
+    with pytest.raises(SowlineError) as error:
+        LANGUAGES[code]()
+    assert (error.value.reason, error.value.message) == (code, BY_CODE[code].example)
