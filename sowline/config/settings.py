@@ -39,60 +39,67 @@ class Settings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="the address that a service's HTTP port listens on")
     port: int = Field(default=0, ge=0, le=65535, description="a service's HTTP port; 0 = its usual one")
     group: str = Field(default="sowline", max_length=100, description="prefix of the Kafka consumer groups")
-    accept_loss: bool = Field(default=False, description="go on if records of the log are gone for good")
+    accept_loss: bool = Field(
+        default=False, description="continue if records of the log are permanently gone"
+    )
     batch_records_max: int = Field(default=1000, ge=1, le=10_000, description="log records applied at once")
     cache_bytes_max: int = Field(
-        default=1 << 27, ge=0, description="memory for the records that a materializer wrote last"
+        default=1 << 27, ge=0, description="memory for the records that a materializer wrote most recently"
     )
     store_bytes_max: int = Field(
         default=1 << 27, ge=1 << 23, description="memory for all stores of a materializer: buffers and blocks"
     )
     session_timeout_ms: int = Field(
-        default=6000, ge=1000, le=300_000, description="until a silent worker's partitions move to another"
+        default=6000,
+        ge=1000,
+        le=300_000,
+        description="time until a silent worker's partitions move to another worker",
     )
     standby: bool = Field(
-        default=False, description="keep a warm copy of each partition that another worker has"
+        default=False, description="keep a warm copy of each partition that another worker owns"
     )
     result_records_max: int = Field(default=10_000_000, ge=1, description="records that one query may return")
     result_bytes_max: int = Field(default=1 << 30, ge=1024, description="bytes that one query may return")
     query_seconds_max: float = Field(
         default=60.0,
         gt=0,
-        description="seconds of work that one query may take, without the time that its client reads",
+        description="seconds of work that one query may take, without the time for its client to read",
     )
     index_bytes_max: int = Field(
-        default=1 << 30, ge=0, description="memory for the indexes of all topics; the least used go first"
+        default=1 << 30,
+        ge=0,
+        description="memory for the indexes of all topics; the least used are dropped first",
     )
     history_bytes_max: int = Field(
         default=1 << 30,
         ge=0,
-        description="memory for the histories of all topics; the oldest intervals go first",
+        description="memory for the histories of all topics; the oldest intervals are dropped first",
     )
     timeline_bytes_max: int = Field(
         default=1 << 30,
         ge=0,
-        description="memory for the timelines of documents; the oldest writes go first",
+        description="memory for the timelines of documents; the oldest writes are dropped first",
     )
     backlog_bytes_max: int = Field(
         default=16 * 1024 * 1024,
         ge=1024,
-        description="unsent bytes of a connection before it is served from the changes topic",
+        description="unsent bytes after which a connection is served from the changes topic",
     )
     backlogs_bytes_max: int = Field(
         default=1 << 30,
         ge=1024,
-        description="unsent bytes of all connections together: each has an equal share of them at most",
+        description="unsent bytes of all connections together; each gets at most an equal share",
     )
     sessions_max: int = Field(
         default=10_000,
         ge=1,
-        description="connections of clients, if there are enough descriptors; more are refused until one ends",
+        description="connections of clients, if there are enough file descriptors; more are refused",
     )
     frame_bytes_max: int = Field(
         default=4 * 1024 * 1024, ge=1024, description="largest frame a client may send"
     )
     request_seconds_max: float = Field(
-        default=30.0, gt=0, description="how long an HTTP request may take to come, its body included"
+        default=30.0, gt=0, description="seconds in which an HTTP request must arrive, including its body"
     )
     ring_changes_max: int = Field(
         default=20_000,
@@ -102,35 +109,36 @@ class Settings(BaseSettings):
     ring_bytes_max: int = Field(
         default=64 * 1024 * 1024,
         ge=0,
-        description="memory for them; those beyond it are read from Kafka again",
+        description="memory for these changes; older ones are read from Kafka",
     )
 
     progress_seconds: float = Field(
         default=10.0,
         gt=0,
-        description="after so long without a message a subscription gets its bookmark",
+        description="seconds without a message after which a subscription is sent its bookmark",
     )
 
     access: str = Field(
-        default="", description="the file that defines who may log on and do what; without it, any client"
+        default="",
+        description="the file that defines users and their rights; without it, every client may do everything",
     )
     logon_seconds_max: float = Field(
-        default=10.0, gt=0, description="until a connection that has not logged on is closed"
+        default=10.0, gt=0, description="seconds until a connection without a logon is closed"
     )
-    sessions_per_user_max: int = Field(
-        default=0, ge=0, description="connections of one user; 0 = as many as there may be"
-    )
+    sessions_per_user_max: int = Field(default=0, ge=0, description="connections of one user; 0 = no limit")
 
     tls_cert: str = Field(
-        default="", description="the query service's certificate, a PEM file with what leads to its authority"
+        default="", description="the query service's certificate, a PEM file with the chain to its authority"
     )
-    tls_key: str = Field(default="", description="its key, a PEM file; in that of the certificate if empty")
+    tls_key: str = Field(
+        default="", description="its key, a PEM file; empty: the key is in the certificate's file"
+    )
     tls_client_ca: str = Field(
         default="",
-        description="the authority of client certificates, a PEM file; none are asked for if empty",
+        description="the authority of client certificates, a PEM file; empty: none are requested",
     )
     tls_client_required: bool = Field(
-        default=False, description="whether every client needs a client certificate"
+        default=False, description="require a client certificate from every client"
     )
 
     origins: str = Field(
@@ -142,7 +150,7 @@ class Settings(BaseSettings):
         description="addresses or networks of proxies whose X-Forwarded-For counts, with commas: 10.1.0.0/16",
     )
     commands_per_second_max: float = Field(
-        default=0.0, ge=0, description="commands of one user a second; 0 = as many as come"
+        default=0.0, ge=0, description="commands of one user in a second; 0 = no limit"
     )
 
     @property

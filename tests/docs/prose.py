@@ -165,6 +165,7 @@ _REPORTERS = {
     "echo",
     "CounterMetricFamily",
     "GaugeMetricFamily",
+    "Field",
     "option",
 }
 
