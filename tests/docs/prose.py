@@ -166,6 +166,7 @@ _REPORTERS = {
     "CounterMetricFamily",
     "GaugeMetricFamily",
     "Field",
+    "Finding",
     "option",
 }
 

@@ -383,7 +383,7 @@ spec:
 
 {{- define "sowline.networkPolicy" -}}
 {{- $rules := .root.Values.networkPolicy -}}
-{{- $isDoor := eq .name "query-service" -}}
+{{- $isQueryService := eq .name "query-service" -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata:
@@ -393,14 +393,14 @@ spec:
     matchLabels:
       {{- include "sowline.selector" . | nindent 6 }}
   policyTypes: [Ingress{{ if not .file }}, Egress{{ end }}]
-  {{- if and (not .file) (or $isDoor $rules.monitoring) }}
+  {{- if and (not .file) (or $isQueryService $rules.monitoring) }}
   ingress:
     - ports:
         - {protocol: TCP, port: {{ .values.port }}}
-      {{- if and $isDoor $rules.clients }}
+      {{- if and $isQueryService $rules.clients }}
       from:
         {{- toYaml (concat $rules.clients $rules.monitoring) | nindent 8 }}
-      {{- else if not $isDoor }}
+      {{- else if not $isQueryService }}
       from:
         {{- toYaml $rules.monitoring | nindent 8 }}
       {{- end }}

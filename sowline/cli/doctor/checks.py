@@ -1,6 +1,6 @@
-"""From what was seen of a machine and of services to what is wrong with them: findings, each with what to do.
+"""Checks of a machine and its services: from collected facts to findings, each with what to do.
 
-Nothing in here asks anybody anything.
+This module sends no requests.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +19,7 @@ ROOM_BYTES_SCARCE: Final = 1 << 30
 
 
 def directory_findings(seen: DirectoryFacts, logs: Iterable[str]) -> Iterator[Finding]:
-    """Yield what there is to say of the directory in which a materializer keeps its state."""
+    """Yield the findings for the directory in which a materializer keeps its state."""
     if not seen.is_there:
         yield Finding(
             "state_none",
@@ -27,7 +27,7 @@ def directory_findings(seen: DirectoryFacts, logs: Iterable[str]) -> Iterator[Fi
             seen.path,
             "the state of a materializer",
             "no such directory",
-            "nothing, if materializers run elsewhere, or none ever ran; else give its --data-dir",
+            "nothing, if materializers run elsewhere or none has run yet; otherwise give the right --data-dir",
         )
         return
     if not seen.is_writable:
@@ -37,16 +37,16 @@ def directory_findings(seen: DirectoryFacts, logs: Iterable[str]) -> Iterator[Fi
             seen.path,
             f"a directory that {seen.me} may write to",
             f"one of {seen.owner}",
-            f"run the materializer as {seen.owner}, or give the directory to who runs it (chown)",
+            f"run the materializer as {seen.owner}, or change the owner of the directory (chown)",
         )
     if seen.free_bytes < ROOM_BYTES_SCARCE:
         yield Finding(
             "state_room",
             "error" if seen.free_bytes < ROOM_BYTES_MIN else "warning",
             seen.path,
-            f"at least {ROOM_BYTES_SCARCE >> 20} MiB of room",
+            f"at least {ROOM_BYTES_SCARCE >> 20} MiB of free space",
             f"{seen.free_bytes >> 20} MiB",
-            f"make room: with less than {ROOM_BYTES_MIN >> 20} MiB a materializer stands still",
+            f"free some space: with less than {ROOM_BYTES_MIN >> 20} MiB a materializer stops",
         )
     if strange := sorted(set(seen.logs) - set(logs)):
         yield Finding(
@@ -54,11 +54,14 @@ def directory_findings(seen: DirectoryFacts, logs: Iterable[str]) -> Iterator[Fi
             "note",
             seen.path,
             "state of the logs in topics.yaml only",
-            f"that of {few(strange)}, too",
-            "nothing, if another set-up has those topics; else they are defined no more, and their state takes room",
+            f"also state of {few(strange)}",
+            "nothing, if another installation defines these topics; otherwise delete their state to free its space",
         )
     if seen.is_writable and seen.free_bytes >= ROOM_BYTES_SCARCE:
-        state, room = f"state of {count(len(seen.logs), 'log')}", f"{seen.free_bytes >> 20:,} MiB of room"
+        state, room = (
+            f"state of {count(len(seen.logs), 'log')}",
+            f"{seen.free_bytes >> 20:,} MiB of free space",
+        )
         found = f"{state}, {room}, owned by {seen.owner}"
         yield Finding("state", "ok", seen.path, "a directory to write to", found)
 
@@ -69,9 +72,9 @@ def directory_findings(seen: DirectoryFacts, logs: Iterable[str]) -> Iterator[Fi
 def service_findings(
     seen: ServiceFacts, topics: Topics | None, kafka: KafkaFacts | None
 ) -> Iterator[Finding]:
-    """Yield what there is to say of a service, and of the topics of a query service."""
+    """Yield the findings for a service, and for the topics of a query service."""
     if seen.away is not None:
-        advice = "start it, or say where it is"
+        advice = "start it, or give its address"
         yield Finding("service_away", "error", seen.url, "a service that answers", seen.away, advice)
         return
     complaints = list(_health_findings(seen))
@@ -81,7 +84,7 @@ def service_findings(
             "version",
             "warning",
             seen.url,
-            f"version {__version__}, as this command",
+            f"version {__version__}, like this command",
             seen.version,
             "run the same version everywhere",
         )
@@ -91,7 +94,7 @@ def service_findings(
             "warning",
             seen.url,
             "the time of this machine",
-            f"{abs(seen.ahead_ms) / 1000:.0f} s {'more' if seen.ahead_ms > 0 else 'less'}",
+            f"{abs(seen.ahead_ms) / 1000:.0f} s {'ahead' if seen.ahead_ms > 0 else 'behind'}",
             "set both clocks (NTP)",
         )
     yield from _connection_findings(seen)
@@ -105,38 +108,40 @@ def service_findings(
 
 
 def _connection_findings(seen: ServiceFacts) -> Iterator[Finding]:
-    """Yield what there is to say of who is let in."""
+    """Yield the findings for logons."""
     if seen.is_open:
         yield Finding(
-            "door_open",
+            "no_access_file",
             "warning",
             seen.url,
-            "a logon before anything is told",
-            "that anybody who gets there may read and write",
+            "an access file for a service that listens beyond its machine",
+            "none: every client that reaches it may read and write",
             "give the service an access file (SOWLINE_ACCESS; docs/security.md), or let it listen on loopback only",
         )
     if seen.refusal:
-        advice = "bring a token (--token-file, SOWLINE_TOKEN) or a client certificate: its topics were not looked at"
-        yield Finding("door_closed", "warning", seen.url, "to be let in", seen.refusal, advice)
+        advice = (
+            "give a token (--token-file, SOWLINE_TOKEN) or a client certificate: its topics were not checked"
+        )
+        yield Finding("logon_needed", "warning", seen.url, "an accepted logon", seen.refusal, advice)
 
 
 _HEALTH: Final[Mapping[str, tuple[str, Severity, str]]] = {
     "healthz": ("service_dead", "error", "restart it, and keep its log"),
-    "startupz": ("service_starting", "warning", "wait: it is on its way; if it stays so, look at its log"),
-    "readyz": ("service_unready", "error", "repair what it reports; it goes on by itself"),
+    "startupz": ("service_starting", "warning", "wait while it starts; if it takes long, read its log"),
+    "readyz": ("service_unready", "error", "fix what it reports; it then continues by itself"),
 }
-"""By the question of health: code, severity where the answer is 503, and what to do. The first that is so is told."""
+"""For each health path: code, severity if the answer is 503, and what to do. The first failure is reported."""
 
 
 def _health_findings(seen: ServiceFacts) -> Iterator[Finding]:
     for question, (code, severity, advice) in _HEALTH.items():
-        status, sentence = seen.health.get(question, (404, "no such path: this is no service of Sowline"))
+        status, sentence = seen.health.get(question, (404, "no such path: this is not a Sowline service"))
         if status != 200:
             yield Finding(code, severity, seen.url, f"200 at /{question}", f"{status}: {sentence}", advice)
             return
     if note := seen.health["readyz"][1]:
-        advice = "repair what it reports; it goes on meanwhile"
-        yield Finding("service_says", "warning", seen.url, "nothing to complain of", note, advice)
+        advice = "fix what it reports; it continues meanwhile"
+        yield Finding("service_says", "warning", seen.url, "no warning", note, advice)
 
 
 def _served_findings(
@@ -146,7 +151,9 @@ def _served_findings(
     where = f"{topic.name} at {seen.url}"
     if served is None:
         advice = "give it this topics.yaml (SOWLINE_CONFIG) and restart it"
-        yield Finding("topic_unserved", "error", where, "a topic that it serves", "none of that name", advice)
+        yield Finding(
+            "topic_unserved", "error", where, "a topic that it serves", "no topic with this name", advice
+        )
         return
     defined = {
         "log": topic.log,
@@ -160,9 +167,9 @@ def _served_findings(
             "topic_differs",
             "error",
             where,
-            ", ".join(f"{name} {defined[name]}" for name in wrong) + ", as topics.yaml says",
+            ", ".join(f"{name} {defined[name]}" for name in wrong) + ", as in topics.yaml",
             ", ".join(f"{name} {value}" for name, value in wrong.items()),
-            "give it this topics.yaml (SOWLINE_CONFIG) and restart it, or the right one to this command",
+            "give it this topics.yaml (SOWLINE_CONFIG) and restart it, or give this command the service's file",
         )
         return
     log = kafka.topics.get(topic.log) if kafka is not None else None
@@ -183,6 +190,6 @@ def _bookmark_finding(where: str, topic: TopicDefinition, bookmark: str, log: To
             where,
             f"at most {count(BEHIND_RECORDS_MAX, 'record')} behind the log",
             count(behind, "record"),
-            "see with `sowline top` who is slow: the materializers, or this replica",
+            "run `sowline top` to see what is slow: the materializers, or this replica",
         )
     return Finding("served", "ok", where, "the log's end", f"{count(behind, 'record')} behind the log")

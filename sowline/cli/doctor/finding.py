@@ -14,7 +14,7 @@ CLOCK_MS_MAX: Final = 2_000
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: a stable code, how bad it is, where, what was expected and found, what to do."""
+    """The result of one check: a stable code, a severity, where, what was expected and found, what to do."""
 
     code: str
     severity: Severity
@@ -28,7 +28,7 @@ class Finding:
         return asdict(self)
 
     def sentence(self) -> str:
-        """Return what a person reads, beside the advice."""
+        """Return the sentence for a person, without the advice."""
         if self.severity == "ok":
             return f"{self.where}: {self.found}"
         return f"{self.where}: expected {self.expected}, found {self.found}"

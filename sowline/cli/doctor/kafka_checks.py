@@ -1,6 +1,6 @@
-"""From what Kafka has said to what is wrong with it: findings, each with what to do about it.
+"""Checks of Kafka: from collected facts to findings, each with what to do.
 
-What a Kafka topic should be like is what the services themselves make it. Nothing in here asks anybody anything.
+What a Kafka topic should be like is what the services themselves make it. This module sends no requests.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,17 +22,22 @@ def missing_kafka(servers: str, why: str) -> Finding:
         servers,
         "a Kafka that answers",
         why,
-        "start it, or say where it is with --kafka (TLS and SASL: SOWLINE_KAFKA_OPTIONS)",
+        "start it, or give its address with --kafka (TLS and SASL: SOWLINE_KAFKA_OPTIONS)",
     )
 
 
 def kafka_findings(kafka: KafkaFacts, topics: Topics, settings: Settings) -> Iterator[Finding]:
-    """Yield what there is to say of Kafka, of the topics in it, and of those who read them."""
+    """Yield the findings for Kafka, for the topics in it, and for the consumers of these."""
     found = f"{count(kafka.brokers, 'broker')} at {settings.kafka}"
     yield Finding("kafka", "ok", "Kafka", "a Kafka that answers", found)
     for sentence in kafka.unanswered:
         yield Finding(
-            "unanswered", "note", "Kafka", "an answer", sentence, "let this client see it to have it checked"
+            "unanswered",
+            "note",
+            "Kafka",
+            "an answer",
+            sentence,
+            "give this client the right to describe it, to have it checked",
         )
     yield from _session_findings(kafka, settings)
     yield from _worker_findings(kafka, topics, settings.group + WORKERS)
@@ -54,9 +59,9 @@ def _session_findings(kafka: KafkaFacts, settings: Settings) -> Iterator[Finding
             "session_timeout",
             "error",
             "SOWLINE_SESSION_TIMEOUT_MS",
-            f"at least {least}, what the brokers allow (group.min.session.timeout.ms)",
+            f"at least {least}, the brokers' minimum (group.min.session.timeout.ms)",
             str(settings.session_timeout_ms),
-            "raise it, or lower what the brokers allow: materializers can't join their group",
+            "raise it, or lower the brokers' minimum: materializers can't join their group",
         )
 
 
@@ -77,7 +82,7 @@ def _owner_findings(
             where,
             f"members of the consumer group {name}",
             "none",
-            f"start `sowline {service}` with the same SOWLINE_GROUP, or look at its log for why it ends",
+            f"start `sowline {service}` with the same SOWLINE_GROUP, or read in its log why it ended",
         )
     elif left:
         yield Finding(
@@ -86,7 +91,7 @@ def _owner_findings(
             where,
             f"an owner for each of {count(len(wanted), 'partition')} in the consumer group {name}",
             f"none for {few(left)}",
-            "ask again in a few seconds: while partitions move they have none; then restart its members",
+            "run this again in a few seconds, because moving partitions have no owner; then restart the members",
         )
     else:
         found = f"{count(group.members, 'member')} for {count(len(wanted), 'partition')}"
@@ -97,7 +102,7 @@ def _owner_findings(
 
 
 def _topic_findings(kafka: KafkaFacts, topic: TopicDefinition) -> Iterator[Finding]:
-    """Compare the three Kafka topics of one with what a service would make them."""
+    """Compare the three Kafka topics of a topic with those that a service would create."""
     log = kafka.topics.get(topic.log)
     for name, (partitions, wanted) in kafka_topics(topic).items():
         found = kafka.topics.get(name)
@@ -115,11 +120,9 @@ def _topic_findings(kafka: KafkaFacts, topic: TopicDefinition) -> Iterator[Findi
 
 
 def _missing(name: str, topic: TopicDefinition, brokers: int) -> Finding:
-    advice = "start a service: it makes it. If it was deleted, see what else is gone before you do"
+    advice = "start a service, which creates it. If it was deleted, check first what else is gone"
     if topic.replication > brokers:
-        advice = (
-            f"start more brokers, or lower replication: it is {topic.replication}, and there are {brokers}"
-        )
+        advice = f"start more brokers, or lower replication: it is {topic.replication}, with {count(brokers, 'broker')}"
     return Finding("topic_missing", "error", name, f"a Kafka topic of {topic.name}", "none", advice)
 
 
@@ -141,7 +144,7 @@ def _partition_findings(name: str, found: TopicFacts, wanted: int, *, grows: boo
             name,
             f"{count(wanted, 'partition')}, as topics.yaml says",
             str(number),
-            "nothing is lost, but what is in those beyond is forwarded; to really have more, define a new topic",
+            "nothing is lost, but records in the additional partitions are forwarded; for more, define a new topic",
         )
 
 
@@ -156,7 +159,7 @@ def _replica_findings(
             name,
             "a leader for each partition",
             f"none for {few(lost)}",
-            "bring the brokers back that have it: nothing is written or read until then",
+            "restart the brokers that have it: nothing can be written or read until then",
         )
         return
     in_sync, replicas = (
@@ -170,7 +173,7 @@ def _replica_findings(
             name,
             f"at least {count(least, 'replica')} in sync (min.insync.replicas)",
             str(in_sync),
-            "bring brokers back, or lower min.insync.replicas: nothing can be written until then",
+            "restart brokers, or lower min.insync.replicas: nothing can be written until then",
         )
     elif in_sync < replicas:
         yield Finding(
@@ -179,7 +182,7 @@ def _replica_findings(
             name,
             f"{count(replicas, 'replica')} in sync",
             str(in_sync),
-            "look at the brokers that are away or slow",
+            "check for brokers that are down or slow",
         )
     yield from _copy_findings(name, replicas, topic, brokers)
 
@@ -192,7 +195,7 @@ def _copy_findings(name: str, replicas: int, topic: TopicDefinition, brokers: in
             name,
             f"{count(topic.replication, 'replica')}, as topics.yaml says",
             str(replicas),
-            "reassign its partitions (kafka-reassign-partitions), or say in topics.yaml what is so",
+            "reassign its partitions (kafka-reassign-partitions), or correct topics.yaml",
         )
     elif replicas == 1 and brokers > 1 and name == topic.log:
         yield Finding(
@@ -201,7 +204,7 @@ def _copy_findings(name: str, replicas: int, topic: TopicDefinition, brokers: in
             name,
             f"copies on several of the {brokers} brokers",
             "one replica",
-            "set `replication` for topics that you make; a broker that is lost takes the log with it",
+            "set `replication` for new topics; if this broker is lost, so is the log",
         )
 
 
@@ -213,28 +216,36 @@ def _role(name: str, topic: TopicDefinition) -> Role:
 
 
 _SETTINGS: Final[Mapping[tuple[Role, str], tuple[str, Severity, str]]] = {
-    ("log", "message.timestamp.type"): ("log_time", "error", "records expire, and are told of, by that time"),
-    ("log", "max.message.bytes"): ("message_bytes", "error", "records that are allowed do not fit"),
-    ("log", "retention.ms"): ("log_retention", "warning", "what is cut off can't be applied again"),
-    ("log", "retention.bytes"): ("log_retention", "warning", "what is cut off can't be applied again"),
+    ("log", "message.timestamp.type"): (
+        "log_time",
+        "error",
+        "records expire by this time, and subscribers get it",
+    ),
+    ("log", "max.message.bytes"): ("message_bytes", "error", "allowed records do not fit"),
+    ("log", "retention.ms"): ("log_retention", "warning", "deleted records can't be applied again"),
+    ("log", "retention.bytes"): ("log_retention", "warning", "deleted records can't be applied again"),
     ("changes", "cleanup.policy"): (
         "changes_policy",
         "error",
-        "the records can't be loaded from it otherwise",
+        "otherwise records can't be loaded from it",
     ),
     ("changes", "max.message.bytes"): (
         "message_bytes",
         "error",
         "a change that does not fit stops its partition",
     ),
-    ("changes", "min.compaction.lag.ms"): ("compaction_lag", "warning", "who comes back lacks changes"),
-    ("changes", "delete.retention.ms"): ("tombstones", "warning", "who loads may keep records that are gone"),
-    ("changes", "retention.ms"): ("changes_retention", "warning", "who comes back lacks messages"),
+    ("changes", "min.compaction.lag.ms"): ("compaction_lag", "warning", "clients that resume miss changes"),
+    ("changes", "delete.retention.ms"): (
+        "tombstones",
+        "warning",
+        "a service that loads may keep deleted records",
+    ),
+    ("changes", "retention.ms"): ("changes_retention", "warning", "clients that resume miss messages"),
     ("dead", "max.message.bytes"): ("message_bytes", "error", "refused records may not fit"),
-    ("dead", "retention.ms"): ("dead_retention", "note", "dead letters go unseen after that"),
-    ("dead", "retention.bytes"): ("dead_retention", "note", "dead letters go unseen beyond that"),
+    ("dead", "retention.ms"): ("dead_retention", "note", "older dead letters are deleted"),
+    ("dead", "retention.bytes"): ("dead_retention", "note", "further dead letters are deleted"),
 }
-"""By role and setting: the code, how bad it is where it does not serve, and why."""
+"""By role and setting: the code and severity of a wrong value, and its effect."""
 
 
 def _setting_findings(
@@ -259,7 +270,7 @@ def _setting_findings(
             name,
             "cleanup.policy=delete",
             found.settings["cleanup.policy"],
-            "set it, and publish again what compaction has taken: each command of a log counts",
+            "set it, and publish again what compaction removed: each command of a log counts",
         )
 
 
@@ -295,8 +306,8 @@ def _log_findings(kafka: KafkaFacts, topic: TopicDefinition, workers: GroupFacts
             "warning",
             topic.log,
             "every record of the log, until it is applied",
-            f"that it begins behind what was applied of {few([f'[{n}]' for n in lost])}",
-            "publish again what is lost, or begin without it (--accept-loss)",
+            f"records deleted before they were applied in {few([f'[{n}]' for n in lost])}",
+            "publish the lost records again, or continue without them (--accept-loss)",
         )
     unowned = any(records and (topic.log, n) not in workers.owned for n, records in waiting.items())
     if unowned or behind > BEHIND_RECORDS_MAX:
@@ -308,9 +319,7 @@ def _log_findings(kafka: KafkaFacts, topic: TopicDefinition, workers: GroupFacts
             if not unowned
             else "all applied",
             f"{count(behind, 'record')} that {'wait' if behind != 1 else 'waits'}",
-            "start a materializer"
-            if unowned
-            else "see with `sowline top` whether it grows: then add workers",
+            "start a materializer" if unowned else "run `sowline top`: if it grows, add workers",
         )
     else:
         yield Finding(

@@ -193,7 +193,7 @@ def test_missing_topics() -> None:
         for one in kafka_findings(replace(kafka, brokers=1), TOPICS, SETTINGS)
         if one.code == "topic_missing"
     )
-    assert "it is 2, and there are 1" in few.advice
+    assert "it is 2, with 1 broker" in few.advice
 
 
 def test_one_replica_among_many_brokers() -> None:
@@ -387,7 +387,7 @@ def test_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert result.exit_code == 1
     assert f"error   kafka_away: {partition}: expected a Kafka that answers, found " in result.output
-    assert "        start it, or say where it is with --kafka" in result.output
+    assert "        start it, or give its address with --kafka" in result.output
     assert result.output.endswith("1 error, 0 warnings, 0 notes\n")
 
 
