@@ -55,7 +55,7 @@ def fanout_headers(
 
 
 class OutputMessage(NamedTuple):
-    """A message that a fanout topic holds, as far as it says what a reader holds after it.
+    """A message of a fanout topic, as far as it determines what a reader holds after it.
 
     `command` is `sow`, `publish` or `oof`. The value is a body, or, of a delta, the key fields and what
     changed; `removed` are the paths of the fields that were removed. `position` is that of the bookmark; what

@@ -76,7 +76,7 @@ class FanoutOutput:
         return True
 
     def require_written(self) -> None:
-        """Raise unless Kafka has all messages: `not written` where it refused one, else KafkaException.
+        """Raise unless Kafka has all messages: `not written` if it refused one, else KafkaException.
 
         After the latter a new fanout writes again what was written since the last commit. The bookmarks show that.
         """

@@ -37,7 +37,7 @@ LOAD_STEP = 10_000
 """Records of a load that are looked at, or written, before the next poll: a member must poll in time."""
 
 LOOK_SECONDS = 1.0
-"""How often a load that waits for its topic to be filled checks that it is still the same topic."""
+"""Interval at which a load that waits for its topic to be filled checks that the topic is still the same."""
 
 
 class TopicReplaced(Exception):
@@ -53,7 +53,7 @@ class Following:
     position: Position | None = None
     load: Load | None = None
     writing: Iterator[None] | None = None
-    """Writes what was loaded, a step each time it is asked."""
+    """Writes the loaded records, one step for each call."""
     phase: Phase = Phase.COMPLETE
 
 
@@ -216,7 +216,7 @@ class Runner:
                     self._output.send(number, event, delivery, self._traced(number, event))
 
     def _traced(self, number: int, change: Change) -> str | None:
-        """Begin the span of a message, if its change is part of a trace; return what goes on with the message."""
+        """Begin the span of a message if its change is part of a trace; return the context to send with it."""
         if change.traceparent is None:
             return None
         span = begin("fanout", self._source.name, change.traceparent, (number, str(change.position)))
@@ -293,7 +293,7 @@ class Runner:
         self.assigned = True
 
     def _opened(self, committed: TopicPartition, topic_id: str) -> Following:
-        """Return where to go on: behind what was committed, or with a load of the changes topic with this id."""
+        """Return the start: behind the committed position, or a load of the changes topic with this id."""
         if committed.offset >= 0 and committed.metadata:
             position, digest, committed_id = (*committed.metadata.split(" "), "", "")[:3]
             self._require_same(digest)

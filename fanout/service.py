@@ -22,7 +22,7 @@ PAUSE_SECONDS = 1.0
 
 
 class FanoutService:
-    """Runs every fanout in a thread of its own; one that fails begins again, or says why it can't."""
+    """Runs each fanout in its own thread. A fanout that fails restarts, or reports why it can't."""
 
     def __init__(self, settings: Settings, topics: Topics, stop: threading.Event) -> None:
         self._settings = settings
@@ -33,7 +33,7 @@ class FanoutService:
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
 
     def run(self) -> None:
-        """Write all fanouts until told to stop."""
+        """Write all fanouts until the service stops."""
         self._kafka_health.start()
         if not await_topics(self._settings.kafka_client, self._topics, self._stop):
             return

@@ -34,7 +34,7 @@ class BatchTrace:
     def traced(
         self, partition: Partition, records: Sequence[LogRecord], prepared: Prepared, began_ns: int
     ) -> Prepared:
-        """Begin the spans of a partition's records, and let their changes carry on where those stand in a trace.
+        """Begin the spans of a partition's records, and pass their trace context on to their changes.
 
         What was emitted before, by an owner that did not commit it, has had its spans.
         """

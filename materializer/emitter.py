@@ -16,7 +16,7 @@ from sowline.protocol.command import Headers
 log = structlog.get_logger()
 
 MESSAGE_CHARACTERS_MAX = 2000
-"""What a dead letter says of itself is cut here, so that it always fits its topic."""
+"""Limit for the message of a dead letter, so that the letter always fits its topic."""
 
 CLOSE_SECONDS_MAX = 1.0
 
@@ -43,7 +43,7 @@ class Emitter:
         self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error, linger_ms=LINGER_MS)
 
     def events(self, definition: TopicDefinition, partition: int, events: Sequence[Event]) -> None:
-        """Write changes and progress events to a changes partition, in order, with deltas where they are asked for.
+        """Write changes and progress events to a changes partition, in order, with deltas if the topic is defined so.
 
         One delivery report a batch says where the last one went; the others went before it, gaplessly.
         """
@@ -72,7 +72,7 @@ class Emitter:
         self._check()
 
     def dead(self, topic: str, partition: int, letters: Iterable[DeadLetter]) -> None:
-        """Write refused records as they came, with the reason, keyed by where they stood on the log."""
+        """Write refused records unchanged, with the reason, keyed by their partition and offset in the log."""
         for letter in letters:
             record = letter.record
             original_key = [] if record.key is None else [("sow.original_key", record.key)]
@@ -145,7 +145,7 @@ class Emitter:
             self._ends[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
 
     def close(self) -> None:
-        """Give up what is not written yet: no state counts on it. What is on its way may still arrive.
+        """Discard unwritten messages: no committed state depends on them. What is on its way may still arrive.
 
         It is waited for, but not for long, and not called back: librdkafka takes that for a gap, and Python's
         callbacks for an error of theirs.

@@ -36,7 +36,7 @@ FEW_SECONDS = 10.0
 
 
 class Materializer:
-    """Runs worker after worker until told to stop; each begins again from what was committed."""
+    """Runs one worker after another until the service stops. Each starts from the committed state."""
 
     def __init__(self, settings: Settings, topics: Topics, stop: threading.Event) -> None:
         self._settings = settings
@@ -50,7 +50,7 @@ class Materializer:
         self.kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
 
     def run(self) -> None:
-        """Apply the logs until told to stop."""
+        """Apply the logs until the service stops."""
         Path(self._settings.data_dir).mkdir(parents=True, exist_ok=True)
         while not self._stop.is_set():
             gc.collect()  # the previous worker: it is in cycles, and holds clients of Kafka
@@ -122,7 +122,7 @@ class Materializer:
         return why or "waiting for partitions from the group"
 
     def _opening(self) -> str | None:
-        """Say which partitions are being opened, which takes long where they have to be made again."""
+        """Name the partitions that are being opened, which takes long if they are rebuilt."""
         opening = self._statistics().opening if self._worker else []
         return (
             f"recovering {', '.join(f'{topic} [{number}]' for topic, number in opening)}" if opening else None

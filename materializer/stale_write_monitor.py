@@ -1,7 +1,7 @@
 """A look, now and then, at the ends of the changes topics: an idle worker would miss stale-owner writes otherwise.
 
-A batch sees by the offsets of its own events what others wrote before it. Where no batch comes, compaction may keep
-what a stalled owner has written; and a topic that was deleted stays unnoticed until the next event.
+The offsets of its own events show a batch what others wrote before it. Where no batch comes, compaction may keep what
+a stalled owner has written; and a topic that was deleted stays unnoticed until the next event.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,14 +21,14 @@ LOOK_SECONDS = 5.0
 
 
 class KnownEnd(NamedTuple):
-    """What an owner knows of a changes partition: the id of its topic, and where it ends."""
+    """The topic id and end offset of a changes partition, as its owner knows them."""
 
     topic_id: str
     end: int
 
 
 class StaleWriteMonitor:
-    """Looks at changes partitions without waiting for Kafka: what was asked is answered some calls later."""
+    """Checks changes partitions without waiting for Kafka: the answer comes some calls later."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -1,4 +1,4 @@
-"""Conflation: of all that happens to a record within an interval, a subscriber is told the outcome. Pure.
+"""Conflation: a subscriber receives the outcome of all changes of a record within an interval. Pure.
 
 The interval starts with the first change that concerns the subscriber, and is the same for all records. The messages
 at its end take the subscriber's view from one instant of the topic to another.
@@ -15,7 +15,7 @@ from sowline.model.difference import ChangeDelta, Keys, difference, union
 from sowline.model.path import Path, reader
 
 KeyOf = Callable[[bytes, Delivery], Hashable]
-"""Of which messages only the last is told: given a SOW key and what is due."""
+"""Groups messages of which only the last is sent, given a SOW key and the pending message."""
 
 AUTO_STEP_MS = 10
 AUTO_MAX_MS = 5_000
@@ -25,14 +25,14 @@ AUTO_BACKLOG_BYTES = 128 * 1024
 
 @dataclass(slots=True)
 class _Pending:
-    """What is due of one record. `held` is the record as the subscriber holds it; None where it holds none."""
+    """The pending message of one record. `held` is the record that the subscriber holds, or None."""
 
     sow_key: bytes
     held: bytes | None
     time: int
     delivery: Delivery
     delta: ChangeDelta | None
-    """All changes since, if they can be told as one delta to a subscriber that holds the record."""
+    """All changes since, if one delta can express them for a subscriber that holds the record."""
 
     @property
     def bytes(self) -> int:
@@ -41,7 +41,7 @@ class _Pending:
 
 
 class Conflation:
-    """What one subscriber has not been told yet."""
+    """The changes that one subscriber has not yet received."""
 
     def __init__(self, form: Form, keys: Keys, key_of: KeyOf | None = None) -> None:
         self._form = form
@@ -124,7 +124,7 @@ class Conflation:
         return whole_payload(held.sow_key, delivery, form, held.time)
 
     def _is_changed(self, held: _Pending) -> bool:
-        """Whether a delta subscriber is told anything."""
+        """Whether a delta subscriber receives anything."""
         if held.delta is not None:
             return held.delta.changed
         if held.held is None or not self._form.delta:

@@ -1,4 +1,4 @@
-"""How a subscriber is told what a change means to it: which fields, and whether as a delta. Pure."""
+"""The form in which a subscriber receives a change: which fields, and whether as a delta. Pure."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -81,7 +81,7 @@ class Deltas:
         self._found: dict[Select | None, ChangeDelta] = {}
 
     def of(self, delivery: Delivery, form: Form) -> ChangeDelta | None:
-        """The delta to tell; None where the record is to be told whole."""
+        """The delta to send; None if the whole record must be sent."""
         if not form.delta or delivery.previous is None or delivery.command != PUBLISH:
             return None
         delta = self._found.get(form.select)
@@ -91,7 +91,8 @@ class Deltas:
         return None if delta.whole else delta
 
     def shared(self, delivery: Delivery, form: Form, selects: frozenset[Select | None]) -> ChangeDelta | None:
-        """The delta to tell to several at once, `form` being for all of them; None where it has to be told whole.
+        """The delta to send to several subscribers at once, `form` being for all of them; None if the whole record
+        must be sent.
 
         A delta of all that they select is not always one of what each selects: of an object of which one of
         them is sent nothing, or not all, it does not say to that one whether it is there.
@@ -117,7 +118,7 @@ def _tells(delivery: Delivery, delta: ChangeDelta, select: Select | None) -> boo
 def payload_of(
     sow_key: bytes, delivery: Delivery, form: Form, deltas: Deltas, time: int | None
 ) -> Payload | None:
-    """Return the message to one subscriber; None where it would say nothing, and that is not wanted."""
+    """Return the message to one subscriber; None if it would be empty and empty messages are not wanted."""
     delta = deltas.of(delivery, form)
     if delta is None:
         return whole_payload(sow_key, delivery, form, time)
@@ -133,14 +134,14 @@ def delta_payload(sow_key: bytes, delivery: Delivery, delta: ChangeDelta, time: 
 
 
 def whole_payload(sow_key: bytes, delivery: Delivery, form: Form, time: int | None) -> Payload:
-    """Return the message that tells all that is asked for of a record."""
+    """Return the message with all requested fields of a record."""
     body = selected(delivery.body, form)
     known, correlation = delivery.known, delivery.correlation
     return Payload(sow_key, delivery.command, body, time, delivery.reason, None, known, correlation)
 
 
 def intrinsics_of(table: str, form: Form, delivery: Delivery | Payload) -> bytes | None:
-    """The intrinsics that go with a message, as JSON; None where they are not asked for, or it is of no document."""
+    """The intrinsics of a message, as JSON; None if they are not requested, or the record is not a document."""
     if not form.intrinsics or delivery.known is None:
         return None
     return intrinsics_json(

@@ -35,7 +35,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Left(Generic[Held]):
-    """A record is in the window no longer. `held` is what the set keeps, or what it kept of one that left it too."""
+    """A record left the window. `held` is the entry that the set keeps, or kept for a record that left it."""
 
     sow_key: bytes
     held: Held
@@ -91,7 +91,7 @@ class SortedSet(Generic[Held]):
         return frozenset(self._windows)
 
     def open(self, window: Window) -> list[tuple[bytes, Held]]:
-        """Open a window, once more if it is open; return what it shows, by SOW key and in order."""
+        """Open a window, or count one more user of an open one; return its records by SOW key, in order."""
         assert window.skip >= 0 <= window.top, window
         self._windows[window] += 1
         return self.between(window.skip, window.skip + window.top)

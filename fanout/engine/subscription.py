@@ -60,7 +60,7 @@ class ChangeView:
 
     @property
     def before(self) -> dict[str, Any] | None:
-        """The record before the change; None where there was none."""
+        """The record before the change, or None."""
         if self._before is _UNREAD:
             previous = self.change.previous
             self._before = None if previous is None else orjson.loads(previous)
@@ -69,7 +69,7 @@ class ChangeView:
 
     @property
     def now(self) -> dict[str, Any] | None:
-        """The record after the change; None where it is gone."""
+        """The record after the change; None if it is gone."""
         if self._now is _UNREAD:
             body = self.change.body
             self._now = None if body is None else orjson.loads(body)
@@ -143,7 +143,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a subscriber asked for: records that match the filter, and with `oof` word of those that stop to.
+    """A subscriber's request: records that match the filter, and with `oof` notice of those that no longer match.
 
     With `delta` it gets what has changed of records that it holds, with `no_redundant` nothing of redundant writes
     that leave a record in focus.
@@ -160,7 +160,7 @@ class Subscription:
         return self.oof or self.delta
 
     def on_change(self, seen: ChangeView) -> Delivery | None:
-        """Return what the change means to the subscriber; None where it means nothing."""
+        """Return the effect of the change for the subscriber; None if it has none."""
         is_held = self.looks_back and seen.matched_before(self.filter)
         if seen.matches_now(self.filter):
             if self.no_redundant and seen.change.is_redundant and seen.matched_before(self.filter):

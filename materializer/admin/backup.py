@@ -59,7 +59,7 @@ class Backup:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What to say of it: where it is, and how far each partition was."""
+        """A summary: the directory, and the position of each partition."""
         return {
             "topic": self.topic,
             "directory": str(self.directory),
@@ -216,7 +216,7 @@ def _part(given: dict[str, Any]) -> BackupPart:
 
 
 def read_entries(backup: Backup, part: BackupPart) -> Iterator[Entry]:
-    """Yield the records of a part, in SOW-key order; raises `backup damaged` where they are none, or not all."""
+    """Yield the records of a part, in SOW-key order; raise `backup damaged` if any is missing."""
     entries = records = 0
     try:
         with gzip.open(backup.directory / part.file) as packed:

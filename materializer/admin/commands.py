@@ -46,7 +46,7 @@ class Operated:
     directory: Path
 
     def asides(self, partition: int | None = None, *, keep: bool = False) -> Iterator[OfflineCopies]:
-        """Yield what makes copies of each partition, or of the one that is asked for.
+        """Yield the offline copies of each partition, or of the requested one.
 
         Unless it is to `keep` them, a partition's copies are gone when the next one is asked for.
         """
@@ -169,7 +169,7 @@ def require_store(offline: OfflineCopies, path: Path) -> OfflineCopy:
 @_partition
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each partition.")
 def verify(topic: str, partition: int | None, as_json: bool, **where: Any) -> None:
-    """Check the state of TOPIC: apply the log aside, and compare what it makes with the changes and the local state.
+    """Check the state of TOPIC: apply the log offline, and compare the result with the changes and the local state.
 
     Services may run meanwhile. Exits with 1 if anything differs, or nothing could be compared.
     """

@@ -1,7 +1,8 @@
 """What forwarded commands on a log mean for a definition that puts records into other partitions than the one before.
 
-A partition drops what is forwarded to it from no higher an offset than it has seen from there. A command that is
-forwarded for the first time only under the new definition comes behind those that the log holds, and would be lost.
+A partition drops a forwarded record unless its offset is higher than all that it has seen from the same origin. A
+command that is forwarded for the first time only under the new definition comes behind those that the log holds, and
+would be lost.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Copies of a partition's state, made offline from each of the three sources, while the owner goes on."""
+"""Copies of a partition's state, made offline from each of the three sources while the owner continues."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ PAUSE_SECONDS = 0.05
 """Between two looks for that rest."""
 
 Report = Callable[[str, int, int], None]
-"""Told how far long work is: what it does, how much is done, and of how much."""
+"""Receives the progress of long work: what it does, how much is done, and of how much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class OfflineCopies:
         return kafka_extent(self._cluster, self.definition, self.partition)
 
     def new_path(self) -> Path:
-        """Return a path of its own for a copy."""
+        """Return a new path for a copy."""
         return self._directory / str(next(self._numbers))
 
     # from the local store
@@ -206,7 +206,7 @@ class OfflineCopies:
         return OfflineCopy(copy.store, partition.checkpoint)
 
     def log(self, start: int, end: int, what: str) -> Iterator[list[LogRecord]]:
-        """Yield the log's records between two offsets, in batches; `what` is what is done with them."""
+        """Yield the log's records between two offsets in batches; `what` names the work for the progress report."""
         for messages in read_range(self._kafka, self.definition.log, self.partition, start, end):
             yield [as_log_record(message) for message in messages]
             self.report(what, (messages[-1].offset() or 0) - start, end - start)

@@ -28,7 +28,7 @@ from sowline.protocol.command import LogRecord
 
 
 class EndsLoader(ChangesLoader):
-    """Loads what is to end: SOW keys and bodies, made under whichever definition, and wherever that was left off."""
+    """Loads the records to end: SOW keys and bodies under any definition, also those of an interrupted rebuild."""
 
     def __init__(self, store: Store, definition: TopicDefinition, changes_id: str = "") -> None:
         super().__init__(store, _of_any_key(definition), changes_id)

@@ -94,7 +94,7 @@ def _require_empty(cluster: Cluster, definition: TopicDefinition) -> None:
 def _restore_part(
     emitter: Emitter, offline: OfflineCopies, backup: Backup, part: BackupPart, changes_id: str
 ) -> Event:
-    """Write one partition's records, and return the event that says where they stand."""
+    """Write one partition's records, and return the event with their position."""
     store = RocksStore(offline.new_path(), create=True)
     fill(store, read_entries(backup, part), part.checkpoint)
     partition = Partition(

@@ -72,7 +72,7 @@ class Applier:
         return state.step
 
     def _apply_one(self, record: LogRecord, command: Command) -> None:
-        """Do what the command asks for; raises SowlineError where it is refused."""
+        """Execute the command; raise SowlineError if it is refused."""
         if command.key is not None and not (self._key_rule.takes_header and self._definition.has_sow):
             raise SowlineError(
                 "bad header",

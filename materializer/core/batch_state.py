@@ -15,7 +15,7 @@ from sowline.protocol.command import Command, LogRecord
 
 
 class Target(msgspec.Struct, frozen=True, gc=False):
-    """A command, and the record that it is for as the partition holds it before: `current`, or None."""
+    """A command, and the record that it is for, as it was before: `current`, or None."""
 
     sow_key: bytes
     key_text: str
@@ -25,7 +25,7 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def previous(self) -> bytes | None:
-        """The body before the command; None where there is no live record."""
+        """The body before the command; None if there is no live record."""
         return None if self.current is None else self.current.body
 
 

@@ -1,4 +1,4 @@
-"""The checkpoint of a partition: up to which position its state is true, and what it needs to go on from there."""
+"""The checkpoint of a partition: the position of its state, and what it needs to continue from there."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -12,7 +12,7 @@ from sowline.protocol.change import LOG_BEGIN, Begin
 from sowline.protocol.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
 
 EVERYTHING: Final = b""
-"""No SOW key is empty: this one stands for all of them, where a changes topic was replaced."""
+"""No SOW key is empty: this one represents all keys after a changes topic was replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Checkpoint:
 
     @property
     def next_offset(self) -> int:
-        """The offset of the log at which to go on reading."""
+        """The offset of the log at which to continue reading."""
         return self.position.offset + self.complete
 
     def new_era(self, log_id: str, offset: int) -> Self:

@@ -34,7 +34,8 @@ class Deduplication:
         return max(state.time - state.limits.repeat_window, state.numbers_since)
 
     def dropped(self, copy: CopyOf) -> str | None:
-        """Return the outcome of a copy that is dropped, as one of another log or a repeat; None where it is applied.
+        """Return the outcome of a copy that is dropped, as one of another log or a repeat; None if it must be
+        applied.
 
         The offset of another log means nothing in this one. Nothing is lost with such a copy: a log that was
         mirrored holds the original too, which is forwarded here.

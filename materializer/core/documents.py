@@ -46,7 +46,7 @@ class Documents:
         self._template: dict[str, Any] = definition.template
 
     def written(self, text: str, current: Record | None, write: DocumentDelta) -> DocumentWrite:
-        """Fold a write into the document with this key text; raises SowlineError where it may not be made."""
+        """Fold a write into the document with this key text; raise SowlineError if the write is not allowed."""
         content = UNDEFINED if current is None or current.body is None else orjson.loads(current.body)
         before = document_of(self._table, text, content, None if current is None else current.writes)
         folded = fold(before, write, self._template)

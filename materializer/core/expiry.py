@@ -1,7 +1,7 @@
 """Which of the records that are due an `expire` command is appended for, and when. Pure: its clock is its caller's.
 
-Only the log's time decides whether a record goes; this decides when it is worth asking. The own clock may differ
-from the log's: how far it is ahead is learned from what comes back.
+Only the log's time decides whether a record goes; this decides when it is worth asking. The worker's clock may differ
+from the log's. It learns by how much from the commands that come back too early.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ PAUSE_MS = 20
 
 
 class Due(NamedTuple):
-    """A record that is due, in ms of log time, and the position of the update that says so."""
+    """A record that is due, in ms of log time, and the position of the update that set its expiration."""
 
     due: int
     key_text: str
@@ -37,7 +37,7 @@ class ExpirySchedule:
         return max(0, now - self._ahead_ms)
 
     def next_portion(self, due: Iterable[Due], now: int) -> list[Due]:
-        """Return those that are to be asked for now, in the order given, and count them as on their way.
+        """Return those to request now, in the given order, and count them as pending.
 
         There are never more than the limit on their way, and new ones only once half of the limit is free.
         """
@@ -56,7 +56,7 @@ class ExpirySchedule:
         """Take in that a command was applied; one that came before its time tells how far the own clock is ahead."""
         due = self._in_flight.pop((key_text, guard), None)
         # The command was appended before the record was due, so the record stays: our clock is ahead of the log's.
-        # Without this the same command would be sent again at once, for as long as the clocks differ
+        # Without this, the worker would send the same command in a loop while the clocks differ
         # (test_a_clock_that_is_ahead_is_learned_from_what_comes_too_early).
         if due is not None and append_time < due:
             self._ahead_ms = now - append_time

@@ -32,8 +32,8 @@ class Forwards:
 
     def to_owner(self, record: LogRecord, command: Command, key_text: str) -> None:
         """Forward a record to the partition that owns its key; raises `bad header` if it was forwarded before."""
-        # A forwarded record that is still in the wrong partition would be forwarded for ever, between partitions
-        # whose definitions disagree.
+        # A forwarded record in the wrong partition would be forwarded without end, between partitions whose
+        # definitions disagree.
         if command.origin is not None:
             raise SowlineError("bad header", "expected a record with sow.origin to be in its own partition")
         state = self._state
@@ -68,7 +68,7 @@ class Forwards:
         ]
         size = sum(len(part) for part in parts if part is not None)
         # The origin header makes the record larger. If Kafka refused it later, the worker would stop at this record
-        # for ever; refused here, it is a dead letter.
+        # permanently. Refused here, it becomes a dead letter.
         if size > self._state.limits.log_bytes_max - ORIGIN_BYTES:
             raise SowlineError(
                 "too large", f"expected a record small enough to forward, got {size} bytes with its headers"

@@ -91,7 +91,7 @@ def _decoded_rare(data: bytes) -> tuple[Numbers | None, str | None, Writes | Non
 
 
 def due_time(data: bytes | None) -> int | None:
-    """Return when a record in the store is due, in ms of log time, without reading the rest of it."""
+    """Return when a stored record is due, in ms of log time, without decoding the rest."""
     if data is None:
         return None
     expires: int = _EXPIRES.unpack_from(data, _EXPIRES_AT)[0]

@@ -20,7 +20,7 @@ class Records(Protocol):
     """The records of a partition as a step sees and changes them."""
 
     def get(self, key: bytes) -> Record | None:
-        """Return what is kept under the SOW key: a record, a deleted record's memory, or None."""
+        """Return the entry of the SOW key: a record, the tombstone of a deleted record, or None."""
 
     def put(self, key: bytes, record: Record | None) -> None:
         """Keep the record, or nothing, under the SOW key."""

@@ -29,7 +29,7 @@ class Writer(Protocol):
     """Writes the records of a topic of one kind: JSON records, or documents."""
 
     def write(self, target: Target, given: KeyedBody) -> None:
-        """Insert or update the target's record with a body; raises SowlineError where it is refused."""
+        """Insert or update the target's record with a body; raise SowlineError if it is refused."""
 
     def remove(self, target: Target, removal: Removal) -> None:
         """Remove the target's record, which is live."""

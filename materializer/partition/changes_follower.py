@@ -1,7 +1,7 @@
 """A store that follows its partition's changes: what the owner's state was at each of them, without its log.
 
-After every portion recovery would open it as a local store. Where the changes do not lead on for certain from what
-it holds, it says so: then they are to be loaded again, the newest of each key.
+After every portion recovery would open it as a local store. If the changes do not certainly continue the state that
+it holds, it reports this. The changes must then be loaded again, the newest of each key.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ class Gap(Exception):
 
 
 class ChangesFollower:
-    """Takes a store along with its partition's changes; `checkpoint` is where it stands.
+    """Applies a partition's changes to a store; `checkpoint` is its position.
 
     `tombstones` are the deleted records that the store remembers, as (log time in ms, SOW key), oldest first. After a
     `Gap` the store is as the last portion left it, and the follower is done for.
@@ -166,7 +166,7 @@ class ChangesFollower:
 
 
 def record_of(definition: TopicDefinition, change: Change, held: Record | None) -> Record | None:
-    """Return what a partition keeps of a record after a change of it; `held` is what it kept before."""
+    """Return the entry that a partition keeps for a record after a change; `held` is the previous entry."""
     rule = definition.key_rule
     if change.body is not None:
         text = change.key_text or rule.text_of(change.sow_key, change.body)

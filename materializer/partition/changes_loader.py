@@ -49,8 +49,8 @@ class ChangesLoader:
         entries = BulkLoad(self._store)
         self.load_progress.saw(events, offsets)
         for event in events:
-            # An owner that does not know yet that the topic was made again reports its position in the old one. Taken
-            # for the position here, the records that it wrote there would be missing
+            # An owner that has not noticed the replaced topic reports its position in the old one. Taken for the
+            # position here, the records that it wrote there would be missing
             # (test_the_word_of_an_owner_that_knows_another_topic_counts_nothing).
             if not is_of(event, self._topic_id):
                 continue
@@ -88,7 +88,7 @@ class ChangesLoader:
         self._note_change(event)
         if not has_sow:
             return
-        # Older than what is held, but last in the topic: after compaction a loader would find only this one.
+        # Older than the held event, but last in the topic: after compaction, a loader would find only this one.
         if relative_age is RelativeAge.OLDER:
             self.stale_keys.add(key)
             return
@@ -102,8 +102,8 @@ class ChangesLoader:
 
     def _note_change(self, event: Change) -> None:
         """Note what a change of an era that has not ended reports of its partition."""
-        # A deletion written again has the position of the partition's last change, not one of its own. It must not
-        # count as the newest change.
+        # A repaired deletion has the position of the partition's last change, not its own position. It must not count
+        # as the newest change.
         stands_for_none = event.op == AGAIN and event.body is None and event.key_text is None
         if not stands_for_none and (self._newest is None or event.position > self._newest.position):
             self._newest = event
@@ -154,7 +154,7 @@ class ChangesLoader:
         return newest.position >= progress.position
 
     def checkpoint(self, changes_end: int) -> Checkpoint:
-        """Return the checkpoint of what was loaded."""
+        """Return the checkpoint of the loaded state."""
         assert self.progress is not None, "a changes partition begins with a progress event"
         last_change = max(self.progress.after, self._newest.position) if self._newest else self.progress.after
         position = max(self.progress.position, last_change)

@@ -1,4 +1,4 @@
-"""Eras: a new one begins where the log does not continue what was applied, with the state as its base."""
+"""Eras: a new one begins if the log does not continue the applied records. Its base is the current state."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,7 +48,7 @@ class Eras:
         return same and is_there and self._written_again_from(emitted.offset, tail.time, extent) is None
 
     def in_its_era(self, opened: OpenedPartition, extent: KafkaExtent) -> OpenedPartition:
-        """Return the partition in the era to go on in; raises `log incomplete` if a loss was not accepted."""
+        """Return the partition in the era to continue in; raises `log incomplete` if a loss was not accepted."""
         checkpoint = opened.checkpoint
         if checkpoint.log_id != extent.log_id:
             return self._begun(opened, extent.log_start, "the log was replaced", extent)
@@ -59,7 +59,7 @@ class Eras:
             offset = self._first_later(checkpoint.time, extent)
             return self._begun(opened, offset, "the log ends before the state", extent)
         if extent.log_start > checkpoint.next_offset:
-            # Retention removed records that were never applied. To go on silently would make a state that no log
+            # Retention removed records that were never applied. To continue silently would make a state that no log
             # produces (test_a_hole_in_the_log_stops_the_partition).
             if not self._accept_loss:
                 raise SowlineError(

@@ -33,7 +33,7 @@ class KafkaExtent:
 
 
 def kafka_extent(cluster: Cluster, definition: TopicDefinition, partition: int) -> KafkaExtent:
-    """Ask Kafka what it holds of a partition's log and changes.
+    """Ask Kafka for the offsets and topic ids of a partition's log and changes.
 
     First where the changes end: a previous owner may still write, and none of what it has written by then may
     seem to come from beyond the log's end.

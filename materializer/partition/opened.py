@@ -13,7 +13,7 @@ from sowline.model.position import Position
 
 @dataclass(frozen=True, slots=True)
 class OpenedPartition:
-    """A partition ready to go on: its store, its checkpoint, and `floor`, the newest position already emitted.
+    """An opened partition: its store, its checkpoint, and `floor`, the newest position already emitted.
 
     With `state_reset` it is not: first the ends of all its records are to be written, and it is to be emptied. Where
     the checkpoint is behind the floor, the events beyond it are in the changes from the offset `untaken` on.
@@ -28,7 +28,7 @@ class OpenedPartition:
 
 @contextmanager
 def closed_on_failure(store: Store) -> Iterator[None]:
-    """Let go of a store where what is done with it fails: a second try must be able to open it."""
+    """Close a store if the block fails, so that a second try can open it."""
     try:
         yield
     except BaseException:

@@ -1,7 +1,7 @@
-"""What the owner of a partition appends to its log of its own accord: changed limits, and expiries.
+"""The commands that the owner of a partition appends to its log by itself: changed limits, and expiries.
 
-Nothing of it is applied before it comes back from the log like everybody's commands: so a replay meets it where it
-happened, and an owner that is none any more can do no harm.
+They are applied only when they come back from the log, like all commands. A replay therefore meets them in the same
+order, and a stale owner does no harm.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _DEFINE: Headers = [("sow.command", DEFINE.encode())]
 
 
 class Append(NamedTuple):
-    """A record that is to be written to the partition's log."""
+    """A record to append to the partition's log."""
 
     key: bytes | None
     value: bytes | None
@@ -39,7 +39,7 @@ class OwnerCommands:
         self._caught_up = True
 
     def appends(self, now: int) -> list[Append]:
-        """Return the commands to append at `now`, in ms of the own clock; what was returned is on its way."""
+        """Return the commands to append at `now`, in ms of this worker's clock, and count them as pending."""
         if not self._caught_up:
             return []
         if not self._is_defined and (appends := self._define()) is not None:

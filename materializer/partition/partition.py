@@ -38,7 +38,7 @@ _OFFSET, _POSITION = attrgetter("offset"), attrgetter("position")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A batch that was applied but not committed: what it makes of the state, and what to write first."""
+    """A batch that was applied but not committed: the new state, and the events to write before the commit."""
 
     view: Overlay
     step: Step
@@ -82,7 +82,7 @@ class Partition:
         return Position(self.checkpoint.position.era, offset) <= self._floor
 
     def _events(self, step: Step, log_end: int) -> list[Event]:
-        """Return the changes that were not emitted yet, and before them what they leave unreported.
+        """Return the changes that were not yet emitted, after the progress events that they need.
 
         Of the events of a batch only the first few may reach Kafka, and the disk may go with the owner: each
         must stand on all that was before it.
@@ -221,7 +221,7 @@ class Partition:
         return chain((key for key, _ in self._store.scan()), deleted)
 
     def again(self, keys: Iterable[bytes]) -> list[Event]:
-        """Return the newest event of each SOW key once more, for a changes topic that holds those of stale owners.
+        """Return the newest event of each SOW key again, for a changes topic that holds events of stale owners.
 
         Followers drop them by their position. `after` is the event's own position, so that a reader who has
         not seen the first writing takes it for the gap that it is. A loader knows by `emitted_in`

@@ -1,8 +1,7 @@
 """Recovery: opening a partition from one of three sources, which lead to the same state.
 
-1. The local store is whole: go on from its position.
-2. It is gone or damaged: load the compacted changes partition.
-3. That is empty too: the log itself, if it still starts where it began.
+1. The local store is complete: continue from its position. 2. It is gone or damaged: load the compacted changes
+partition. 3. That is empty too: apply the log itself, if it still has its first record.
 """
 
 import time
@@ -71,7 +70,7 @@ class Recovery:
         self._seen_at = time.monotonic()
 
     def open(self) -> OpenedPartition:
-        """Return the partition, ready to go on; raises SowlineError if no source has its state."""
+        """Return the opened partition; raise SowlineError if no source has its state."""
         opened = self._from_store() or self._from_changes() or self._from_log()
         with closed_on_failure(opened.store):
             self._check_definition(opened.checkpoint)
@@ -151,8 +150,8 @@ class Recovery:
             self._log.warning("the changes topic was replaced")
         if tail.has_gap:
             self._log.warning("previous owner wrote to a changes topic that was replaced")
-        # The topic does not hold the newest event of each record any more, and nothing says which are missing. So
-        # each record is written again, and the deletion of each key that the topic has and this state does not.
+        # The topic no longer holds the newest event of each record, and nothing shows which are missing. So each
+        # record is written again, and the deletion of each key that the topic has and this state does not.
         if replaced or tail.has_gap or EVERYTHING in checkpoint.stale_keys:
             stale_keys = frozenset(
                 {EVERYTHING, *(key for key in stale_keys | tail.live if store.get(key) is None)}

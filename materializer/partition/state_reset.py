@@ -24,7 +24,7 @@ class StateReset:
 
     @property
     def base(self) -> Position | None:
-        """What followers hold before the era's first event; None where that was written."""
+        """The state of followers before the era's first event; None if that event was written."""
         return None if self.ended else self.checkpoint.last_change
 
     @classmethod
@@ -52,7 +52,7 @@ class StateReset:
             checkpoint.last_change,
             checkpoint.records,
         )
-        # Positions go on behind the ends that a previous owner wrote before it died. If they began at 0 again,
+        # Positions continue after the ends that a previous owner wrote before it died. If they began at 0 again,
         # followers would drop the first of them as repeats, and keep those records (test_what_was_begun_is_finished).
         for nth, (key, body) in enumerate(_live(store), self.ended):
             left -= 1

@@ -32,7 +32,7 @@ class Tail(NamedTuple):
 
 
 def read_tail(messages: Iterable[Message], position: Position, topic_id: str, start: int) -> Tail:
-    """Read what is in the changes from an offset on, for a state at a position.
+    """Read the changes from an offset to the end, for a state at a position.
 
     What is not newer than all before it was written by a worker that thought it was still the owner.
     """

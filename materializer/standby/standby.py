@@ -1,7 +1,7 @@
 """Warm copies of the partitions that a worker does not own, so that taking one over costs only its changes' tail.
 
-The worker's own thread works on them, between its batches and no longer than it is told: a store is never used by two
-threads, and no owner waits for a copy. They are read with a consumer of their own, which is in no group.
+The worker's own thread works on them between its batches, for a limited time. No store is used by two threads, and no
+owner waits for a copy. They are read with a consumer of their own, which is in no group.
 """
 
 import time
@@ -29,16 +29,16 @@ from sowline.kafka.clients import REPORT_ENDS, plain_consumer
 log = structlog.get_logger()
 
 PORTION = 100
-"""Changes that are taken in between two looks at the clock."""
+"""Changes applied between two checks of the clock."""
 
 CHECK_PORTION = 1000
 """Entries of a store that are checked between two looks at the clock."""
 
 LOOK_SECONDS = 1.0
-"""How often Kafka is asked whether the changes topics are still the same."""
+"""Interval at which Kafka is asked whether the changes topics are still the same."""
 
 RETRY_SECONDS = 10.0
-"""After so long a copy that could not go on is begun again."""
+"""Time after which a failed copy is started again."""
 
 QUEUE_KBYTES = 16 * 1024
 """What may be fetched ahead, of all copies together."""
@@ -60,7 +60,7 @@ _FAILURES = (
 
 @dataclass(frozen=True)
 class StandbyStatistics:
-    """A look at the copies: how many are warm, how many changes each has yet to take in, how many were taken over."""
+    """Statistics of the copies: how many are warm, how many changes each has to apply, how many were taken over."""
 
     warm: int = 0
     behind: Mapping[PartitionId, int] = field(default_factory=dict)
@@ -103,7 +103,7 @@ class Standby:
             self._waiting.pop(partition_id, None)
 
     def hold(self, partition_id: PartitionId, store: RocksStore) -> None:
-        """Go on with the store of a partition that moves away; not at once, for Kafka may be away, too."""
+        """Keep the store of a partition that moves away as a copy; start later, because Kafka may be unavailable."""
         self._held[partition_id] = store
         self._waiting[partition_id] = 0.0
 
@@ -126,14 +126,14 @@ class Standby:
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether each copy that can go on has taken in all that there was at some moment."""
+        """Whether each working copy has applied all changes up to some moment."""
         now = time.monotonic()
         return all(at > now for at in self._waiting.values()) and all(
             copy.has_caught_up for copy in self._copies.values()
         )
 
     def close(self) -> None:
-        """Let go of all copies; what they hold stays on disk."""
+        """Close all copies; their state stays on disk."""
         for copy in self._copies.values():
             copy.close()
         for store in self._held.values():
@@ -145,7 +145,7 @@ class Standby:
     # the work
 
     def work(self, seconds: float) -> bool:
-        """Work on the copies for about so long; returns whether there is more to do at once."""
+        """Work on the copies for about this time; return whether more work is waiting."""
         deadline = time.monotonic() + seconds
         while is_busy := self._work_on():
             if time.monotonic() >= deadline:
@@ -159,7 +159,9 @@ class Standby:
         return self._take_in() or checked or begun
 
     def _look(self) -> None:
-        """Look where the changes end, and whether a topic was deleted and made again: its offsets may not tell."""
+        """Check where the changes end, and whether a topic was deleted and created again, which its offsets may not
+        show.
+        """
         now = time.monotonic()
         if self._asked is None and self._copies and now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
@@ -200,7 +202,7 @@ class Standby:
             self._go_on(partition_id)
 
     def _go_on(self, partition_id: PartitionId) -> None:
-        """Check the copy, or read the changes from where it needs them."""
+        """Check the copy, or read the changes that it needs next."""
         offset = self._copies[partition_id].reads_from
         if offset is None:
             self._checking.append(partition_id)
@@ -236,7 +238,7 @@ class Standby:
         return bool(messages)
 
     def _take_batch(self, partition_id: PartitionId, messages: list[Message]) -> None:
-        """Take in what has arrived of one partition: changes, and word of its end or of an error behind them."""
+        """Apply the messages of one partition: changes, then a report of its end or of an error."""
         copy = self._copies[partition_id]
         self._ends[partition_id] = end = self._end(partition_id)
         changes = [message for message in messages if message.error() is None]
@@ -269,7 +271,7 @@ class Standby:
             self._go_on(partition_id)
 
     def _tried(self, partition_id: PartitionId, act: Callable[[], bool | None]) -> bool:
-        """Do something with a copy, and return its answer; one that can't go on is begun again later."""
+        """Act on a copy, and return its answer. A copy that fails is started again later."""
         try:
             return bool(act())
         except _FAILURES as error:

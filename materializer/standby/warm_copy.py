@@ -72,11 +72,11 @@ class WarmCopy:
         self._checkpoint = Checkpoint()
         self.next_offset = BEGINNING
         self.has_caught_up = False
-        """Whether it has taken in all that the changes held at some moment, since it is followed or loaded."""
+        """Whether it has applied all changes up to some moment since its load or its last check."""
 
     @property
     def is_warm(self) -> bool:
-        """Whether it follows: to take it over costs no more than what it has not followed yet."""
+        """Whether it follows the changes: a takeover then costs no more than the changes it has not applied."""
         return self._follower is not None
 
     @property
@@ -155,7 +155,7 @@ class WarmCopy:
         return True
 
     def is_of(self, changes_id: str) -> bool:
-        """Tell whether it reads the topic of changes that has this id; one that is still checked reads none."""
+        """Tell whether it reads the changes topic with this id; a copy that is being checked reads none."""
         return self._check is not None or changes_id == self._changes_id
 
     def reload(self, why: str) -> None:
@@ -186,7 +186,7 @@ class WarmCopy:
         return not self._is_whole(self._loader, offset) or self._finish()
 
     def _is_whole(self, loader: ChangesLoader, end: int) -> bool:
-        """Tell whether the load is complete; one that took too long goes on to the `end` as it is now."""
+        """Tell whether the load is complete; one that took too long continues to the `end` as it is now."""
         phase = loader.load_progress.phase(time.monotonic())
         if phase is Phase.LATE:
             log.warning(
@@ -203,7 +203,7 @@ class WarmCopy:
         return True
 
     def _stand_at_newest(self, loader: ChangesLoader) -> bool:
-        """Let the load of a topic without a SOW stand at its newest message; tell whether there is one."""
+        """End the load of a topic without a SOW at its newest message; tell whether there is one."""
         if not loader.has_changes:
             return False
         loader.stand_at_newest(self._topic_id(self._definition.log))

@@ -19,7 +19,7 @@ class BulkLoad:
         return self._now[key] if key in self._now else self._store.get(key)
 
     def put(self, key: bytes, before: bytes | None, now: bytes | None) -> None:
-        """Put a record's bytes, or nothing, in the place of what is under the SOW key before."""
+        """Replace the entry of a SOW key by a record's bytes, or delete it."""
         self._now[key] = now
         if before is not None:
             self._note(key, before, -1)

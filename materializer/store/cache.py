@@ -1,4 +1,4 @@
-"""The records that a partition wrote last, decoded: one that is updated again soon is not read from disk again."""
+"""The decoded records that a partition wrote last, so that a soon repeated update needs no read from disk."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -9,11 +9,11 @@ Stored = tuple[Record, int]
 """A record as the store holds it, and its part in the store's checksum."""
 
 ENTRY_BYTES: Final = 450
-"""About what an entry takes in addition to its record's body."""
+"""Approximate bytes of an entry in addition to its record's body."""
 
 
 class RecordCache:
-    """Keeps what was written last, in two halves: when the younger one is full, the older one goes."""
+    """Keeps the most recently written records in two halves: when the younger is full, the older is dropped."""
 
     def __init__(self, bytes_max: Callable[[], int] = lambda: 0) -> None:
         self._bytes_max = bytes_max
@@ -27,7 +27,7 @@ class RecordCache:
         return young[key] if key in young else self._old.get(key)
 
     def keep(self, written: Mapping[bytes, Stored | None], bytes_written: int) -> None:
-        """Take in what was just committed to the store, None for what went; a record written twice counts twice."""
+        """Add the entries that were just committed, None for a deleted one; a record written twice counts twice."""
         half, more = self._bytes_max() // 2, bytes_written + ENTRY_BYTES * len(written)
         if self._young_bytes + more > half:
             self._old, self._young, self._young_bytes = self._young, {}, 0

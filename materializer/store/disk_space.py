@@ -1,4 +1,4 @@
-"""Whether a disk has space: found out by taking some of it, because quotas and volumes do not report what is left."""
+"""Whether a disk has space. The test writes a file, because quotas and volumes do not report their free space."""
 
 import os
 from pathlib import Path

@@ -10,15 +10,15 @@ NO_ROOM = ("No space left on device", "Disk quota exceeded")
 """What a full disk answers, whichever library reports it."""
 
 IN_USE = ("lock hold by current process", "While lock file")
-"""What RocksDB says of a store whose lock it does not get, because this process has it or another one."""
+"""RocksDB's message for a store whose lock this process or another one holds."""
 
 
 NO_DESCRIPTORS = ("Too many open files",)
-"""What the system says when the process, or the machine, may open no more files."""
+"""The system's message when the process or the machine may open no more files."""
 
 
 class DiskFull(Exception):
-    """The disk takes no more. What was committed is as good as before: let it be, and go on when there is room."""
+    """The disk takes no more. The committed state is intact: keep it, and continue when there is space."""
 
 
 class NoDescriptors(Exception):

@@ -15,7 +15,7 @@ def verified_checkpoint(store: Store) -> Checkpoint:
 
 
 def checkpoint_of(store: Store) -> Checkpoint:
-    """Return the head of a store; raises `StoreDamaged` where there is none, or `unknown format`."""
+    """Return the checkpoint of a store; raises `StoreDamaged` if there is none, or `unknown format`."""
     data = store.checkpoint()
     if data is None:
         raise StoreDamaged("there is no checkpoint")

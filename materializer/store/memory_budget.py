@@ -1,7 +1,7 @@
 """The memory that all stores of a process share, whatever their number and size.
 
-RocksDB holds in memory what was written last (write buffers), and blocks of its files: records, indexes and filters.
-By default each store has limits of its own for the first two, and none for indexes and filters, which grow with the
+RocksDB holds recent writes (write buffers) and blocks of its files in memory: records, indexes and filters. By
+default each store has limits of its own for the first two, and none for indexes and filters, which grow with the
 number of keys. Here one cache has them all, and what the write buffers take is taken out of it.
 """
 
@@ -13,7 +13,7 @@ from rocksdict import BlockBasedIndexType, BlockBasedOptions, Cache, Options, Wr
 from sowline.model.limits import MIB
 
 BYTES_MAX: Final = 128 * MIB
-"""What the stores of a process share unless a setting says otherwise."""
+"""Default memory that the stores of a process share."""
 
 WRITE_BUFFER_BYTES_MAX: Final = 64 * MIB
 WRITE_BUFFER_BYTES_MIN: Final = MIB // 4
@@ -58,7 +58,7 @@ class StoreMemory:
 
     @property
     def write_buffer_bytes(self) -> int:
-        """The write buffer of a store that is opened now: there may be two, one of which is being written to disk."""
+        """The write buffer of a store that is opened now. There may be two, one of which is being written to disk."""
         share = self._bytes_max // 4 // self._stores
         return min(WRITE_BUFFER_BYTES_MAX, max(WRITE_BUFFER_BYTES_MIN, share))
 

@@ -34,7 +34,7 @@ class Overlay:
         self._now: dict[bytes, Record | None] = {}
 
     def get(self, key: bytes) -> Record | None:
-        """Return what is kept under the SOW key: a record, a deleted record's memory, or None."""
+        """Return the entry of the SOW key: a record, the tombstone of a deleted record, or None."""
         if key in self._now:
             return self._now[key]
         if key in self._before:

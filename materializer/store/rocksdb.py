@@ -144,7 +144,7 @@ class RocksStore:
             self._db.write(batch, self._write_options)
 
     def mark_finished(self) -> None:
-        """Say that the store holds a whole state from now on; what was written before is on disk then."""
+        """Mark the store as holding a complete state; everything written before is on disk then."""
         with judged(f"{self._path} does not write"):
             self._db.flush()
             (self._path / MARK).touch()
@@ -175,7 +175,9 @@ def delete_store(path: Path) -> None:
 
 
 def _try_lock(path: Path) -> None:
-    """Let RocksDB take the lock of a store, and fail for another reason where it gets it: the store is there."""
+    """Let RocksDB try the lock of a store: if it gets the lock, it fails for another reason, because the store
+    exists.
+    """
     options = Options(raw_mode=True)
     options.create_if_missing(False)
     options.set_error_if_exists(True)

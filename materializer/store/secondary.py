@@ -12,11 +12,11 @@ from materializer.store.integrity import verified_checkpoint
 from materializer.store.rocksdb import RocksStore
 
 LOOKS_MAX = 5
-"""Looks that may meet the worker's writes, before what they find is taken for damage."""
+"""Attempts that may collide with the worker's writes, before a failure counts as damage."""
 
 
 class SecondaryStore(RocksStore):
-    """A store as it was when this was made. `directory` takes what RocksDB writes of its own."""
+    """A store as it was when this was made. `directory` takes RocksDB's own files."""
 
     def __init__(self, path: Path, directory: Path) -> None:
         self._path = path

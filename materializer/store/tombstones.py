@@ -9,7 +9,7 @@ from materializer.store.interface import Store
 from materializer.store.overlay import Overlay
 
 SPARE_MAX: Final = 4096
-"""Entries that are done with, and still take their 16 bytes, where that is less than half of all."""
+"""Finished entries, which still take their 16 bytes until they are half of all."""
 
 NUMBER_MAX: Final = 2**64 - 1
 NUMBER_DIGITS_MAX: Final = 20

@@ -45,7 +45,7 @@ class StartPhase:
                 self._changes_ends |= {(definition.log, number): end for number, end in ends.items()}
 
     def offset(self, partition_id: PartitionId, changes_end: int, log_end: int) -> int | None:
-        """Return where in its log a partition begins; None if it goes on, because it has had an owner since."""
+        """Return the start offset of a partition in its log; None if it continues, as it has had an owner since."""
         if self._changes_ends.get(partition_id) != changes_end:
             return None
         time = self._definitions[partition_id[0]].recovery_time
@@ -57,7 +57,7 @@ class StartPhase:
 
 
 class Assignment:
-    """The consumer's callbacks: opens partitions, and closes them or goes on with them as warm copies."""
+    """The consumer's callbacks: opens partitions, and closes them or keeps them as warm copies."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class Assignment:
         return len(self._owned.partitions) + len(self.opening)
 
     def _open(self, partition_id: PartitionId) -> int:
-        """Open a partition and return the offset to read its log from; one that can't go on is stopped."""
+        """Open a partition and return the offset to read its log from; stop it if it can't be recovered."""
         topic, number = partition_id
         definition = self._owned.definitions[topic]
         try:
@@ -153,7 +153,8 @@ class Assignment:
         with closed_on_failure(opened.store):
             partition = Partition(definition, number, opened, RecordCache(self._cache_share))
             if definition.starts_empty:
-                # Followers wait for an event of each worker that opens a transient partition, also where it goes on.
+                # Followers wait for an event of each worker that opens a transient partition, also if its state
+                # continues.
                 partition.mark_stale({PROGRESS_KEY}, partition.checkpoint.changes_end)
             self._repair.repair(partition_id, partition, extent.log_end)
         self._owned.stores[partition_id] = opened.store
@@ -190,7 +191,7 @@ class Assignment:
         self._release(partitions)
 
     def _release(self, partitions: list[TopicPartition]) -> None:
-        """Close partitions, or go on with them as copies. Their states are committed: only whole batches ever are."""
+        """Close partitions, or keep them as copies. Their states are committed: only whole batches ever are."""
         owned = self._owned
         for partition_id in ((one.topic, one.partition) for one in partitions):
             owned.stopped.pop(partition_id, None)

@@ -57,7 +57,7 @@ class BatchProcessor:
         return {partition_id: batch for partition_id, batch in batches.items() if batch}
 
     def _prepare(self, partition_id: PartitionId, records: list[LogRecord]) -> Prepared:
-        """Apply records and write what they lead to.
+        """Apply records and write their changes, forwards and dead letters.
 
         Kafka has the forwards and dead letters before the first event is written: an event means that its log record
         is done with, and a worker that loads the events, because a disk was lost, must be able to rely on that.

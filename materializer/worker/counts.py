@@ -25,7 +25,7 @@ class Counts:
     batches: int = 0
     busy_seconds: float = 0.0
     emitting: Latencies = field(default_factory=Latencies)
-    """From a record's append to the log until Kafka had what it leads to: of each batch its oldest."""
+    """From a record's append to the log until Kafka had its change; each batch counts its oldest record."""
 
     def count(self, batch: Prepared) -> None:
         """Add what a batch did."""

@@ -30,7 +30,7 @@ class OwnedPartitions:
         self.owner_commands[partition_id] = OwnerCommands(partition)
 
     def close(self) -> None:
-        """Close the stores of all partitions; what they hold stays on disk."""
+        """Close the stores of all partitions; their state stays on disk."""
         for partition in self.partitions.values():
             partition.close()
         self.partitions.clear()

@@ -70,8 +70,8 @@ class Repair:
             return EmittedRange(start, start, events)
         end = self._emitter.end(changes, partition_id[1])
         assert end is not None, "Kafka acknowledged the events"
-        # The end moved back: the topic was deleted and made again while these events were written. What the emitter
-        # reports is an offset of the new topic, and the old events are gone.
+        # The end moved back: the topic was deleted and created again while these events were written. What the
+        # emitter reports is an offset of the new topic, and the old events are gone.
         if end - start < len(events):
             raise NotWritten(
                 f"{changes} [{partition_id[1]}] was deleted and made again: expected an end from {start} on"
@@ -124,7 +124,7 @@ class Repair:
             partition.is_right(end, stale)
 
     def repair_all(self) -> None:
-        """Repair all partitions with stale keys. By now a stale owner has learnt that it is none any more."""
+        """Repair all partitions with stale keys. By now a stale owner knows that it lost the partition."""
         for partition_id, partition in list(self._owned.partitions.items()):
             if partition.checkpoint.stale_keys:
                 self.repair(partition_id, partition, self._log_end(partition_id))

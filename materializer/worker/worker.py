@@ -130,7 +130,7 @@ class Worker:
             self._close()
 
     def _warm_up(self, standby: Standby) -> None:
-        """Make the copies before the group assigns any partition: other workers go on with theirs meanwhile."""
+        """Make the copies before the group assigns any partition: other workers continue with theirs meanwhile."""
         standby.cover([])
         look_at = 0.0
         while not self._stopping() and not standby.has_caught_up:
@@ -152,7 +152,7 @@ class Worker:
             self._owned.owner_commands[topic, partition].caught_up()
 
     def _append(self) -> None:
-        """Append to the logs what is due by now."""
+        """Append the due commands to the logs."""
         now = now_ms()
         for partition_id, owner_commands in self._owned.owner_commands.items():
             if appends := owner_commands.appends(now):

@@ -1,9 +1,8 @@
 """The aggregates: what a multiset of values comes to, kept while values come and go.
 
-A result depends on the values alone, never on the order in which they came: what was kept through any number
-of changes equals, to the last bit, what is computed afresh. So sums are exact until the last step, and where
-one value must stand for several the choice is fixed. Aggregates of one argument may share a state: SUM and
-AVG are two results of one `Sums`.
+A result depends on the values alone, never on their order. After any number of changes, the live result equals a
+newly computed one to the last bit. Sums are therefore exact until the last step, and the choice of one value among
+equal ones is fixed. Aggregates of one argument may share a state: SUM and AVG are two results of one `Sums`.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +15,7 @@ from fanout.engine.groups.sums import Count, Squares, Sums
 from sowline.model.path import Scalar
 
 DELIMITER: Final = ","
-"""What GROUP_CONCAT puts between values if it isn't told."""
+"""The default separator of GROUP_CONCAT."""
 
 
 class AggregateState(Protocol):

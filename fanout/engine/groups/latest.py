@@ -12,7 +12,7 @@ Order = tuple[Any, ...]
 
 
 class Latest:
-    """What every record of a group says of the fields that are neither grouped by nor aggregated."""
+    """The values, in each record of a group, of the fields that are neither grouped by nor aggregated."""
 
     __slots__ = ("_values",)
 

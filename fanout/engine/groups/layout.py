@@ -1,4 +1,4 @@
-"""A grouping and a projection, compiled: what is read of a record, what is kept of a group, and its body.
+"""A compiled grouping and projection: the inputs from a record, the state of a group, and the group's body.
 
 The expressions of a group are evaluated over a document of slots. There is one slot for each value of the grouping,
 for each aggregate's result, and for each other field, which has the latest record's value.

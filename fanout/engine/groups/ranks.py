@@ -82,7 +82,7 @@ class Texts:
 
 
 class Distinct:
-    """How many values there are of which no two are equal.
+    """Return the number of different values.
 
     Equality is the language's, and 1 equals '1' and '01', which differ. So the strings that spell a number
     stand for it, each for itself; if none does, the number stands once, be it 1, 1.0 or TRUE.
@@ -138,7 +138,8 @@ class Distinct:
 
 
 def rank(value: Scalar) -> Rank:
-    """Where a value stands: numbers and what spells them by number, then all other strings by code point.
+    """The rank of a value: numbers and strings that spell numbers by their number, then all other strings by code
+    point.
 
     Of equal numbers integers stand first, then doubles, booleans and strings. The value is not NULL or NaN.
     """

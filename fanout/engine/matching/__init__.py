@@ -1,9 +1,9 @@
-"""Which of many filters are TRUE of a document, for little more than the price of those that are.
+"""Finds those of many filters that are TRUE for a document, at little more than the cost of these.
 
 Nearly every filter of a live subscription is a conjunction with an equality in it (`/ticker = 'X' AND /price >
 10`). Those equalities are a hash table: a document's value leads to the bucket of the filters that want it.
-Inside a bucket the ranges of all filters are compared at once. What neither can decide is asked of the filter
-itself, so that the answer is always exactly that of trying every filter.
+Inside a bucket, one vector operation compares the ranges of all filters. If neither can decide, the filter itself
+does. The answer therefore always equals that of trying every filter.
 """
 
 from fanout.engine.matching.index import SubscriptionIndex

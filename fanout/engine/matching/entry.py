@@ -1,4 +1,4 @@
-"""One filter in an index: the items that asked for it, and where it was put."""
+"""One filter in an index: the items that use it, and its position."""
 
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar

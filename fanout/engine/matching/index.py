@@ -99,7 +99,7 @@ class SubscriptionIndex(Generic[T]):
 
 
 class _Table(Generic[T]):
-    """The buckets of one path, by what its value is to be."""
+    """The buckets of one path, by the value that the filters require."""
 
     def __init__(self, path: Path) -> None:
         self._read = reader(path)

@@ -122,7 +122,8 @@ def _topic_findings(kafka: KafkaFacts, topic: TopicDefinition) -> Iterator[Findi
 def _missing(name: str, topic: TopicDefinition, brokers: int) -> Finding:
     advice = "start a service, which creates it. If it was deleted, check first what else is gone"
     if topic.replication > brokers:
-        advice = f"start more brokers, or lower replication: it is {topic.replication}, with {count(brokers, 'broker')}"
+        found = f"it is {topic.replication}, with {count(brokers, 'broker')}"
+        advice = f"start more brokers, or lower replication: {found}"
     return Finding("topic_missing", "error", name, f"a Kafka topic of {topic.name}", "none", advice)
 
 
