@@ -149,8 +149,11 @@ def prefix() -> str:
 
 
 @pytest.fixture
-def uncollected() -> Iterator[None]:
-    """No garbage collection: Hypothesis is called back by it, and an interrupt that meets such a call is lost."""
+def uncollected(no_cover: None) -> Iterator[None]:
+    """No garbage collection: Hypothesis is called back by it, and an interrupt that meets such a call is lost.
+
+    No coverage either: it takes locks, and an interrupt that meets one leaves it locked.
+    """
     gc.disable()
     yield
     gc.enable()
