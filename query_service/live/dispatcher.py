@@ -13,7 +13,7 @@ from sowline.protocol.change import Change
 from sowline.runtime.tracing import begin
 
 ViewName = tuple[str, ...]
-"""What makes two views the same: filter, grouping and projection, order, and whether they are pages."""
+"""Identifies a view: filter, grouping and projection, order, and whether it is a page."""
 
 
 class Dispatcher:

@@ -35,7 +35,7 @@ class GroupView(LiveView):
 
     @property
     def matches(self) -> int:
-        """How many records are in the groups."""
+        """The number of records in the groups."""
         return self._groups.members
 
     async def _load(self, query: Query) -> None:
@@ -51,7 +51,7 @@ class GroupView(LiveView):
         return self._due(self._groups.change(seen.change.sow_key, before, now, order))
 
     def _due(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
-        """What changes of groups mean to the viewers."""
+        """The effects of changed groups for the viewers."""
         published = [
             (c.sow_key, Delivery(PUBLISH, c.body, previous=c.previous)) for c in changed if c.body is not None
         ]
@@ -80,13 +80,13 @@ class GroupView(LiveView):
         return self._shown_if(viewer, were)
 
     def _once(self, body: bytes | None) -> ShownRecord | None:
-        """What a group was; what it showed of its latest record isn't known."""
+        """A previous group; the fields of its latest record are unknown."""
         if body is None:
             return None
         return ShownRecord(body, 0, position=GUESSED) if self._groups.tells_latest else ShownRecord(body, 0)
 
     def _shown_if(self, viewer: Viewer, were: dict[bytes, ShownRecord | None]) -> dict[bytes, ShownRecord]:
-        """What a viewer would see if these groups were as given, None being no group."""
+        """The view if these groups were as given; None means no group."""
         shown = self.shown_to(viewer) | {key: of for key, of in were.items() if of is not None}
         return {key: of for key, of in shown.items() if were.get(key, of) is not None}
 
@@ -172,7 +172,7 @@ class _UndoStep(NamedTuple):
 
 
 def shown_in_order(shown: dict[bytes, ShownRecord], selection: Selection) -> dict[bytes, ShownRecord]:
-    """Return the groups that are asked for, in the order that is asked for."""
+    """Return the requested groups in the requested order."""
     order, groups = selection.order, list(shown.items())
     if order.terms:
         groups.sort(key=lambda group: order.key(orjson.loads(group[1].body), group[0]))

@@ -48,11 +48,11 @@ class Paged(LiveView):
         super().remove(viewer)
 
     def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
-        """What stands in its window."""
+        """The records in its window."""
         return dict(self._set.between(viewer.window.skip, viewer.window.skip + viewer.window.top))
 
     def _shown_if(self, viewer: Viewer, were: dict[bytes, ShownRecord | None]) -> dict[bytes, ShownRecord]:
-        """What would stand in its window if these were as given, None being absent."""
+        """The records in its window if these were as given; None means absent."""
         end = viewer.window.skip + viewer.window.top
         near = [(key, of) for key, of in self._set.between(0, end + len(were)) if key not in were]
         near += [(key, of) for key, of in were.items() if of is not None]
@@ -68,7 +68,7 @@ class PageView(Paged):
 
     @property
     def matches(self) -> int:
-        """How many records match."""
+        """The number of records that match."""
         return len(self._set)
 
     async def _load(self, query: Query) -> None:

@@ -1,4 +1,4 @@
-"""One client's subscription while it is served, and how a change is put into the outboxes of those it is due to."""
+"""One client's subscription while it is served, and the delivery of a change to the outboxes of its subscribers."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ _Due = tuple[Delivery, Addressee]
 
 
 class LiveSubscription:
-    """One session's subscription to one topic, and where it stands unless it is live."""
+    """One session's subscription to one topic, with its position unless it is live."""
 
     def __init__(
         self, outbox: Outbox, sub_id: str, topic: TopicState, engine: Subscription, selection: Selection
@@ -52,7 +52,7 @@ class LiveSubscription:
         self.was_sent = False
         """Whether it was sent a message since this was last set to False."""
         self.live = asyncio.Event()
-        """Whether it is level with its topic, and gets each change as that is applied."""
+        """Whether it has reached its topic's position, and gets each change when it is applied."""
         self.level_at = time.monotonic()
         """When it stood with its topic last, if it does not now."""
         self.conflated: Conflated | None = None
@@ -65,7 +65,7 @@ class LiveSubscription:
         self._behind = asyncio.Event()
 
     def entitled(self, delivery: Delivery) -> Delivery:
-        """What a user who may see only some of the topic's records is sent of a change."""
+        """The message about a change for a user who may see only some of the topic's records."""
         return delivery if self._entitled is None else entitled(delivery, self._entitled)
 
     @property
@@ -75,7 +75,7 @@ class LiveSubscription:
 
     @property
     def current_positions(self) -> Positions:
-        """Where it stands: with its topic while it is live."""
+        """Its position: that of its topic while it is live."""
         return self.topic.positions if self.live.is_set() else dict(self.positions)
 
     @property
@@ -94,7 +94,7 @@ class LiveSubscription:
         self.live.set()
 
     def stay_behind(self) -> None:
-        """Stand where the topic stands now, if live, and go on with it no longer."""
+        """Take the topic's current position, if live, and stop following it."""
         self.positions = self.current_positions
         if self.live.is_set():
             self.level_at = time.monotonic()
@@ -106,7 +106,7 @@ class LiveSubscription:
         return self.outbox.full and (self.conflated is None or self.conflated.is_large)
 
     def fall_behind(self) -> None:
-        """Note that the client is too slow: it goes on at its own pace from what it was sent."""
+        """Note that the client is too slow: it continues at its own pace from the last message."""
         self.stand_at(self.sent)
         self._behind.set()
 

@@ -1,8 +1,8 @@
 """Live views: what pages and groups have in common. Each is kept once, for any number of subscribers.
 
-A subscriber that is too slow for every change is later sent the difference between what it holds and what
-there is then. A subscriber that comes back with a bookmark holds what the view was there: the changes since
-are undone to find out what that is.
+A subscriber that is too slow for every change is later sent the difference between its view and the current one. A
+subscriber that comes back with a bookmark holds what the view was there: the changes since are undone to find out
+what that is.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from sowline.protocol.options import Options
 log = structlog.get_logger()
 
 Due = list[tuple[bytes, Delivery]]
-"""Messages for one subscriber: the SOW key of the record or group, and what is sent of it."""
+"""Messages for one subscriber: the SOW key of the record or group, and its message."""
 
 
 class ShownRecord(NamedTuple):
@@ -91,7 +91,7 @@ class Viewer:
         self.held = {key: shown._replace(position=GUESSED) for key, shown in self.held.items()}
 
     def entitled(self, delivery: Delivery) -> Delivery:
-        """What a user who may see only some of the topic's records is sent of one."""
+        """The message for a user who may see only some of the topic's records."""
         return delivery if self._entitled is None else entitled(delivery, self._entitled)
 
     @property
@@ -101,7 +101,7 @@ class Viewer:
 
 
 def as_held(delivery: Delivery) -> Delivery:
-    """What a conflated subscriber is sent: of what leaves, as it was sent last."""
+    """The messages for a conflated subscriber; a record that leaves is sent as the client last received it."""
     return (
         replace(delivery, body=delivery.previous)
         if delivery.command == OOF and delivery.previous is not None
@@ -110,7 +110,7 @@ def as_held(delivery: Delivery) -> Delivery:
 
 
 def no_longer_shown(body: bytes, present: bytes | None, known: DocumentMetadata | None = None) -> Delivery:
-    """The message for what a viewer held with this body: that it is deleted, or what it is at present."""
+    """The message for a record that a viewer held with this body: that it is deleted, or its current body."""
     if present is None:
         return Delivery(OOF, body, DELETED, body, known)
     return Delivery(OOF, present, MATCH, body, known)
@@ -141,7 +141,7 @@ def keys_shown(topic: TopicState, options: Options) -> Keys:
 
 
 class LiveView(ABC):
-    """What pages and groups have in common: they are filled from a query, then follow the changes after it."""
+    """The common part of pages and groups: they are filled from a query, then follow the changes after it."""
 
     def __init__(self, topic: TopicState, selection: Selection) -> None:
         self.topic = topic
@@ -163,7 +163,7 @@ class LiveView(ABC):
         return viewer in self._viewers
 
     async def fill(self, query: Query) -> None:
-        """Take in what matched at the query's instant, then what has changed since; `failed` says why not."""
+        """Add the records that matched at the query's instant, then the changes since; `failed` says why not."""
         try:
             await self._load(query)
             for partition, seen in self._pending or ():
@@ -233,7 +233,7 @@ class LiveView(ABC):
         return self.topic.bookmark(self.topic.positions | {partition: position})
 
     def settle(self) -> int:
-        """After a batch of changes: a viewer that is too slow goes on at its own pace from here.
+        """After a batch of changes, let a viewer that is too slow continue at its own pace.
 
         Returns how many messages it took to send others what was too much to keep.
         """
@@ -251,7 +251,7 @@ class LiveView(ABC):
         viewer.behind.set()
 
     def catch_up(self, viewer: Viewer) -> None:
-        """Send a viewer what differs from what it holds, and let it be live."""
+        """Send a viewer the difference from its view, and make it live."""
         before, now = map(self.topic.bookmark, (viewer.positions, self.topic.positions))
         due = self.difference(viewer)
         if viewer.conflated is not None:
@@ -278,7 +278,9 @@ class LiveView(ABC):
             self.fall_behind(viewer)
 
     def difference(self, viewer: Viewer) -> Due:
-        """What turns what a viewer holds into what it sees now; what leaves only for those that asked for `oof`."""
+        """The messages that turn a viewer's view into the current one; messages for records that leave only with
+        `oof`.
+        """
         now = self.shown_to(viewer)
         due = [
             (key, viewer.entitled(self._left(key, shown.body)))
@@ -305,13 +307,13 @@ class LiveView(ABC):
 
     @property
     def can_go_back(self) -> bool:
-        """Whether undoing changes tells what was shown before them."""
+        """Whether undoing changes restores the view before them."""
         return True
 
     @property
     @abstractmethod
     def matches(self) -> int:
-        """How many records match."""
+        """The number of records that match."""
 
     @abstractmethod
     async def _load(self, query: Query) -> None:
@@ -319,15 +321,15 @@ class LiveView(ABC):
 
     @abstractmethod
     def _take(self, partition: int, seen: ChangeView) -> list[tuple[Viewer, Due]]:
-        """Take in a change; return what it means to the viewers."""
+        """Apply a change; return its effects for the viewers."""
 
     @abstractmethod
     def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
-        """What a viewer sees now, by SOW key and in order."""
+        """The current view, by SOW key and in order."""
 
     @abstractmethod
     def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, ShownRecord]:
-        """What a viewer saw before each of these records changed; the first change of each is given."""
+        """The view before each of these records changed; the first change of each is given."""
 
     @abstractmethod
     def _left(self, key: bytes, body: bytes) -> Delivery:

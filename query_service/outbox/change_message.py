@@ -13,7 +13,7 @@ from sowline.protocol.server_message import change_prefix, change_suffix
 
 
 class Recipient(Protocol):
-    """Where the messages of one subscription go, and in which form."""
+    """The destination and form of one subscription's messages."""
 
     @property
     def outbox(self) -> Outbox:
@@ -25,7 +25,7 @@ class Recipient(Protocol):
 
     @property
     def form(self) -> Form:
-        """What its messages hold."""
+        """The content of its messages."""
 
 
 def put_step(to: Recipient, topic: str, payloads: Sequence[Payload], before: str, now: str) -> None:

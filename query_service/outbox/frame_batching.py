@@ -1,4 +1,4 @@
-"""When clients are sent what waits for them: in rounds, so that what comes in between goes into the same frames."""
+"""Sends waiting messages to clients in rounds, so that messages of one round share frames."""
 
 import asyncio
 from collections.abc import Callable

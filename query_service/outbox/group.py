@@ -11,7 +11,7 @@ from sowline.protocol.server_message import ack, iso_time, message, sow_batch, t
 
 
 class QueryAnswer(Protocol):
-    """What a query has to offer: its instant, its records by topic, and what it counts on the way."""
+    """The result of a query: its instant, its records by topic, and its counts."""
 
     result: Result
 
@@ -24,7 +24,8 @@ class QueryAnswer(Protocol):
 
 
 Mark = Literal["reset", "replace"] | None
-"""What a group is to a client that holds records already: all there is, or what it lacks. None: it holds none."""
+"""The kind of a group for a client that already holds records: all records, or those that it lacks. None: it holds
+none."""
 
 
 async def send_group(outbox: Outbox, request: Request, query: QueryAnswer, mark: Mark = None) -> None:
@@ -61,13 +62,13 @@ def put_group(
 
 
 def acknowledge_processed(outbox: Outbox, request: Request, **fields: str) -> None:
-    """Say that a command is taken, where that was asked for."""
+    """Acknowledge a command, if requested."""
     if "processed" in request.acks:
         outbox.put(ack("processed", request.command_id, **fields), _names_of(request))
 
 
 def acknowledge_done(outbox: Outbox, request: Request, of: Iterable[str] = ()) -> None:
-    """Send `processed` and `completed`, where they were asked for, of a command that is done at once.
+    """Send `processed` and `completed`, if requested, for a command that is complete at once.
 
     `of` are the subscriptions that it was about.
     """
@@ -77,7 +78,7 @@ def acknowledge_done(outbox: Outbox, request: Request, of: Iterable[str] = ()) -
 
 
 def acknowledge_completed(outbox: Outbox, request: Request, bookmark: str) -> None:
-    """Say that a query is completed, where that was asked for."""
+    """Acknowledge that a query is complete, if requested."""
     if "completed" in request.acks:
         outbox.put(ack("completed", request.command_id, bookmark=bookmark), _names_of(request))
 
@@ -85,7 +86,7 @@ def acknowledge_completed(outbox: Outbox, request: Request, bookmark: str) -> No
 def acknowledge(
     outbox: Outbox, request: Request, bookmark: str, result: Result | None, *, is_completed: bool = True
 ) -> None:
-    """Say that a query is completed, and what it counted, where that was asked for.
+    """Acknowledge that a query is complete, with its counts, if requested.
 
     Unless `is_completed` more is to come before the command is. Without a `result` there is nothing to count.
     """

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 
 class MessageOrder:
-    """What is ready to be sent, in order, and what waits until the open group has ended."""
+    """Messages that are ready to be sent, in order, and messages that wait for the end of the open group."""
 
     def __init__(self) -> None:
         self.ready: deque[bytes] = deque()

@@ -1,4 +1,4 @@
-"""What waits to be sent to one client: bounded, because a sender can wait until it has drained."""
+"""The messages that wait for one client. It is bounded, because a sender can wait until it has drained."""
 
 import asyncio
 import contextlib
@@ -15,11 +15,11 @@ WAITING_SHARES_MAX = 2
 
 
 BACKLOG_BYTES_MIN = FRAME_BYTES
-"""What may wait for each client, however many there are."""
+"""Bytes that may wait for each client, for any number of clients."""
 
 
 class Backlogs:
-    """What all clients' outboxes may hold together, shared out equally among those that are there."""
+    """Bytes that all outboxes may hold together, shared equally among the connected clients."""
 
     def __init__(self, bytes_max: int) -> None:
         self.outboxes = 0
@@ -27,7 +27,7 @@ class Backlogs:
 
     @property
     def share(self) -> int:
-        """What one of them may hold."""
+        """Bytes that one outbox may hold."""
         return max(BACKLOG_BYTES_MIN, self._bytes_max // max(1, self.outboxes))
 
 
@@ -61,7 +61,7 @@ class Outbox:
 
     @property
     def bytes_max(self) -> int:
-        """What may wait for the client."""
+        """Bytes that may wait for the client."""
         return self._bytes_max if self._backlogs is None else min(self._bytes_max, self._backlogs.share)
 
     @property
@@ -115,7 +115,7 @@ class Outbox:
         self._group.release()
 
     def _note(self, *, was_empty: bool) -> None:
-        """Wake the writer where there is a message now and was none, and note whether there is room left."""
+        """Wake the writer if the first message has arrived, and note whether there is space left."""
         if was_empty and self._messages:
             self._frame_batching.add(self._filled.set)
         if self._order.ready_bytes > self.bytes_max:
@@ -136,11 +136,11 @@ class Outbox:
         return taken
 
     async def wait_drained(self) -> None:
-        """Wait until an outbox that was filled is half empty; returns at once where it was not."""
+        """Wait until a filled outbox is half empty; return at once if it was not filled."""
         await self._drained.wait()
 
     async def wait_turn(self) -> None:
-        """Wait until it is half empty, if it was filled, and no group is open: for those who are no group."""
+        """Wait until it is half empty, if it was filled, and no group is open: for senders outside of a group."""
         await self._drained.wait()
         while self._order.is_open:
             await self._between_groups.wait()

@@ -24,7 +24,7 @@ from sowline.model.position import Position
 from sowline.protocol.change import Change
 
 STATE_BYTES = 112
-"""What a former state takes in addition to its body; docs/benchmarks.md has what was measured."""
+"""Bytes of a past version in addition to its body; docs/benchmarks.md has the measurements."""
 
 INTERVAL_BYTES = 48
 
@@ -42,7 +42,7 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Former:
-    """What records were before changes, oldest first; column by column. The earliest of a record's states counts.
+    """The records before changes, oldest first, column by column. The earliest of a record's states counts.
 
     A body is None where there was no record. `UNKNOWN_OFFSET` and `UNKNOWN_TIME` stand where it is not known when
     the record had changed last.
@@ -63,7 +63,9 @@ class Former:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Since:
-    """What has changed in a partition since a past time, where it stood then, and how many records it has gained."""
+    """The changes of a partition since a past time: its position then, its past records, and the records it has
+    gained.
+    """
 
     after: Position
     gained: int
@@ -106,7 +108,7 @@ class PartitionHistory:
 
     @property
     def nbytes(self) -> int:
-        """What all of it takes in memory, by estimate."""
+        """Its estimated memory."""
         return self._state_bytes + INTERVAL_BYTES * (len(self._numbers) - self._first)
 
     @property
@@ -117,7 +119,7 @@ class PartitionHistory:
 
     @property
     def states(self) -> int:
-        """How many former states are kept."""
+        """The number of past versions."""
         return self._base + len(self._keys) - self._live
 
     @property
@@ -187,7 +189,7 @@ class PartitionHistory:
             self._move_intervals_up()
 
     def restart(self, time: int) -> None:
-        """Note that changes are missing before the one of this time: nothing is known of what was before it."""
+        """Note that changes are missing before this time: nothing is known about earlier states."""
         self._floor = max(self._floor, -(-time // self.granularity))
         self._until = self._floor * self.granularity
         self._is_open = False
@@ -277,11 +279,11 @@ class Histories:
 
     @property
     def nbytes(self) -> int:
-        """What all of them take in memory, by estimate."""
+        """The estimated memory of all histories."""
         return sum(history.nbytes for history in self._all)
 
     def keep_within(self) -> int:
-        """Let go what is void, and what is beyond the limit; return how many states go before their time.
+        """Drop invalid versions, and those beyond the limit; return the number of versions dropped early.
 
         The work is as much as a batch of changes brings along, and a little more.
         """

@@ -1,9 +1,9 @@
 """The outcomes of commands that came in over an API: found in the events of their topic. Pure.
 
-A command is known by where it stands on the log. Its own partition says what became of it: on a change, or on the
-progress event that covers it. A delete by filter or SOW keys is forwarded to all other partitions, which name where
-it came from. So does a change of a command whose key was not known before it was on the log, and which was forwarded
-to its owner; where it made no change there, it stays `forwarded`.
+A command is identified by its partition and offset on the log. Its own partition reports its outcome, on a change or
+on the progress event that covers it. A delete by filter or SOW keys is forwarded to all other partitions, which name
+its origin. So does a change of a command whose key was not known before it was on the log, and which was forwarded to
+its owner; where it made no change there, it stays `forwarded`.
 """
 
 from collections import OrderedDict
@@ -22,20 +22,20 @@ _FORWARDED = "forwarded "
 
 
 class CommandOutcome(NamedTuple):
-    """What became of a command, in the words of the changes topic, and how many records it has deleted."""
+    """The outcome of a command, as in the changes topic, and the number of records that it deleted."""
 
     outcome: str
     deleted: int = 0
 
     @property
     def refusal(self) -> str | None:
-        """The reason why it is a dead letter; None where it is not."""
+        """The reason why it is a dead letter, or None."""
         return self.outcome.removeprefix(DEAD) if self.outcome.startswith(DEAD) else None
 
 
 @dataclass(slots=True)
 class _Command:
-    """What has been said of one command. `number` counts the commands of a log of which something was said."""
+    """The reports about one command. `number` counts the commands of a log that have reports."""
 
     number: int
     outcome: str | None = None
@@ -45,7 +45,7 @@ class _Command:
 
 
 class _Log:
-    """What the events of one log have reported since the oldest command began that a client waits for."""
+    """The reports in the events of one log, since the start of the oldest command that a client waits for."""
 
     def __init__(self) -> None:
         self._begun: OrderedDict[int, int] = OrderedDict()
@@ -78,7 +78,7 @@ class _Log:
         return command
 
     def note_change(self, partition: int, change: Change) -> None:
-        """Note what a change says of the command that made it."""
+        """Note the outcome of the command that made a change."""
         if change.origin is not None:
             command = self._command(change.origin)
             command.deleted_elsewhere += change.body is None
@@ -89,7 +89,9 @@ class _Log:
             self._command(Origin(partition, change.position.offset)).outcome = change.outcome or APPLIED
 
     def note_progress(self, partition: int, progress: Progress) -> None:
-        """Note what a progress event says of commands without a change, its own and others' forwarded ones."""
+        """Note the outcomes in a progress event: of the partition's own commands without a change, and of forwarded
+        ones.
+        """
         for offset, outcome in progress.outcomes.items():
             command = self._command(Origin(partition, int(offset)))
             command.outcome = command.outcome or outcome
@@ -137,7 +139,7 @@ class Outcomes:
             del self._logs[log]
 
     def take(self, log: str, partition: int, events: Iterable[EventAtOffset]) -> None:
-        """Take in what was applied of a log's partition."""
+        """Add the events that were applied for a partition."""
         kept = self._logs.get(log)
         if kept is None:
             return

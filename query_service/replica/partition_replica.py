@@ -21,10 +21,10 @@ INDEX_STEP = 500
 """Events between two entries of the index from positions to offsets."""
 
 RING_BYTES_MAX = 64 * 1024 * 1024
-"""What the recent changes of a partition may take in memory by default."""
+"""Default memory for the recent changes of a partition."""
 
 CHANGE_BYTES = 1024
-"""What a change takes in addition to its bodies: measured 600, and 950 with a correlation and a publisher."""
+"""Bytes of a change in addition to its bodies: measured 600, and 950 with a correlation and a publisher."""
 
 
 class EventAtOffset(NamedTuple):
@@ -47,7 +47,7 @@ class Ring:
         self._changes: deque[Change] = deque(maxlen=changes_max)
         self._sizes: deque[int] = deque(maxlen=changes_max)
         self.bytes = 0
-        """What the changes take: their bodies before and after, and `CHANGE_BYTES` for each."""
+        """Bytes of the changes: their bodies before and after, and `CHANGE_BYTES` for each."""
 
     def extend(self, changes: Sequence[Change]) -> None:
         """Take in the changes, and let go the oldest beyond a limit: all of them, if the last alone is too large."""

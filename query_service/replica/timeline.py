@@ -1,8 +1,8 @@
-"""Where the changes topic tells each write to a document, for as long as a topic's `history_ttl`. Pure.
+"""An index of the writes to documents in the changes topic, for as long as a topic's `history_ttl`. Pure.
 
 A timeline keeps, in the order of the log, the offset and log time of each write and a link to the document's previous
-write. It reads the write itself from Kafka on request. By the partition's log time, what is older than `history_ttl`
-goes, a few writes with each that comes. A load notes what compaction has left.
+write. It reads the write itself from Kafka on request. Writes older than `history_ttl` by the partition's log time
+are dropped, a few with each new write. A load notes what compaction has left.
 """
 
 from array import array
@@ -12,10 +12,10 @@ from typing import NamedTuple
 from sowline.protocol.change import AGAIN, Change
 
 WRITE_BYTES = 40
-"""What a write takes in memory; docs/emodb.md has what was measured."""
+"""Bytes of a write in memory; docs/emodb.md has the measurements."""
 
 DOCUMENT_BYTES = 130
-"""What a document takes in addition to its writes."""
+"""Bytes of a document in addition to its writes."""
 
 PRUNED_A_STEP = 8
 """At most so many writes are dropped when log time advances: no batch causes a pause, and more are dropped than
@@ -50,16 +50,16 @@ class Timeline:
         self._keys: list[bytes] = []
         self._offsets, self._times = array("q"), array("q")
         self._backs = array("I")
-        """How many entries before it the document's write before stands; 0 where there is none."""
+        """The distance, in entries, to the document's previous write; 0 if there is none."""
 
     @property
     def writes(self) -> int:
-        """How many writes are kept."""
+        """The number of writes."""
         return len(self._keys) - self._dropped
 
     @property
     def nbytes(self) -> int:
-        """What all of it takes in memory, by estimate."""
+        """Its estimated memory."""
         return self.writes * WRITE_BYTES + len(self._last) * DOCUMENT_BYTES
 
     @property
@@ -153,11 +153,11 @@ class Timelines:
 
     @property
     def nbytes(self) -> int:
-        """What all of them take in memory, by estimate."""
+        """The estimated memory of all timelines."""
         return sum(timeline.nbytes for timeline in self._all)
 
     def keep_within(self) -> int:
-        """Let go what is beyond the limit; return how many writes that are."""
+        """Drop the writes beyond the limit; return their number."""
         before = self.dropped
         while self.nbytes > self._bytes_max:
             oldest = min(

@@ -1,4 +1,4 @@
-"""What the commands of one session share: its context, its outbox, its rights, and how their tasks fail."""
+"""The shared parts of a session's commands: its context, its outbox, its rights, and the handling of failures."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -21,7 +21,7 @@ QUERIES_MAX = 100
 """Queries of one client that run at a time, and checksums that one subscription computes at a time."""
 
 Run = Callable[[], Coroutine[Any, Any, None]]
-"""What a command starts: called when its task begins, so not at all where that was cancelled before."""
+"""The work of a command: called when its task begins, so not at all if the task was cancelled before."""
 
 
 class CommandRunner:
@@ -34,7 +34,7 @@ class CommandRunner:
 
     @property
     def rights(self) -> Rights:
-        """What the client may do; raises `logon required`."""
+        """The client's rights; raises `logon required`."""
         return self._login.identity.rights
 
     def start(self, request: Request, run: Run, ack_type: str, **fields: Any) -> asyncio.Task[None]:

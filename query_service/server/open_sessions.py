@@ -1,4 +1,4 @@
-"""The sessions that are open, over WebSocket and as event streams: how many there may be, and what they share."""
+"""The open sessions, over WebSocket and as event streams: their limit, and their shared parts."""
 
 import asyncio
 import contextlib
@@ -58,7 +58,7 @@ class OpenSessions:
 
     @property
     def limit(self) -> int:
-        """How many there may be: what the settings allow, as far as the file descriptors suffice."""
+        """The limit: that of the settings, as far as the file descriptors suffice."""
         return min(self._settings.sessions_max, self._connections.budget.sessions)
 
     @property

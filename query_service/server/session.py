@@ -23,7 +23,7 @@ from sowline.protocol.server_message import ack, failure, message
 from sowline.version import __version__
 
 Waiting = Coroutine[Any, Any, None] | None
-"""What must have been done before the next command is taken, if anything."""
+"""Work that must be done before the next command is read, if any."""
 
 
 class Session:
@@ -62,7 +62,7 @@ class Session:
 
     @property
     def identity(self) -> Identity:
-        """Whose session this is; raises `logon required` until a user has logged on, where that is needed."""
+        """The user of this session; raises `logon required` until a user has logged on, if required."""
         return self._login.identity
 
     @property
@@ -72,7 +72,7 @@ class Session:
 
     @property
     def subscriptions_count(self) -> int:
-        """How many subscriptions there are."""
+        """The number of subscriptions."""
         return len(self._subscriptions)
 
     def subscription_statuses(self) -> Iterator[SubscriptionStatus]:
@@ -81,7 +81,7 @@ class Session:
 
     @property
     def queries_count(self) -> int:
-        """How many queries run."""
+        """The number of running queries."""
         return len(self._queries)
 
     def queries(self) -> Iterator[Request]:
@@ -181,7 +181,7 @@ class Session:
         await self._subscriptions.send_progress()
 
     def close(self) -> None:
-        """End everything that the client asked for."""
+        """End all subscriptions and queries of the client."""
         self._subscriptions.close()
         self._queries.close()
         self._writes.close()

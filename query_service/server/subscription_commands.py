@@ -32,18 +32,18 @@ PROGRESS_CHUNK = 500
 
 
 class ServedSubscription(Protocol):
-    """What a session knows of a subscription, whether that is to records or to a view."""
+    """The interface of a subscription for its session, to records or to a view."""
 
     @property
     def has_begun(self) -> bool:
-        """Whether its command is acknowledged, where that was asked for."""
+        """Whether its command was acknowledged, if requested."""
 
     @property
     def is_querying(self) -> bool:
         """Whether its snapshot is still being sent."""
 
     async def run(self) -> bytes | None:
-        """Serve until cancelled or until its end; return the last message. Raises where it can't go on."""
+        """Serve until cancelled or until its end; return the last message. Raises if it can't continue."""
 
     def stop(self) -> None:
         """Send nothing more, from now on."""
@@ -52,7 +52,7 @@ class ServedSubscription(Protocol):
         """Send nothing more until `resume`."""
 
     def resume(self) -> None:
-        """Go on from where it was paused."""
+        """Continue from the position at which it was paused."""
 
     def quiet_position(self) -> PositionsByLog | None:
         """Return its bookmark, if the client should be sent that now; None if not."""
@@ -61,7 +61,7 @@ class ServedSubscription(Protocol):
         """Return whether it is live, or how far behind."""
 
     async def prove(self, request: Request) -> None:
-        """Send a checksum of what the client should hold; raises where there can't be one."""
+        """Send a checksum of the view that the client should hold; raise if there can't be one."""
 
 
 S = TypeVar("S", RecordSubscription, ViewSubscription)
@@ -97,7 +97,7 @@ class SubscriptionCommands:
     # begin
 
     def subscribe(self, request: Request, checked: ReadRequest) -> None:
-        """Begin a subscription; one with its sub_id is replaced, where the request says so."""
+        """Begin a subscription; replace the one with its sub_id if the request has that option."""
         sub_id = request.id_of_subscription
         replaced = self._replaced(request, sub_id)
         subscription = self._new(request, checked, None if replaced is None else replaced.subscription)
@@ -121,7 +121,7 @@ class SubscriptionCommands:
             self._outbox.put(last, (sub_id,))
 
     def _replaced(self, request: Request, sub_id: str) -> _Entry | None:
-        """Return the subscription that a new one replaces, if there is one; raises where it may not begin."""
+        """Return the subscription that a new one replaces, if any; raise if it may not begin."""
         if not sub_id:
             raise SowlineError("invalid subid", "expected a sub_id or a command_id to name the subscription")
         replaced = self._entries.get(sub_id)
@@ -212,7 +212,7 @@ class SubscriptionCommands:
         acknowledge_done(self._outbox, request, paused)
 
     def resume(self, request: Request) -> None:
-        """Let the subscriptions that a request names go on."""
+        """Resume the subscriptions that a request names."""
         resumed = self._existing(request.sub_id)
         for sub_id in resumed:
             self._entries[sub_id].subscription.resume()

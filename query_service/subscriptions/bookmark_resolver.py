@@ -25,13 +25,13 @@ from sowline.protocol.changes_loader import Verdict, verdict
 from sowline.protocol.request import Request
 
 BEHIND_SECONDS_MAX = 10.0
-"""How long a replica is waited for that is behind a bookmark."""
+"""Seconds to wait for a replica that is behind a bookmark."""
 
 SOON_SECONDS = 1.0
 """After so long of that, holes in the log are looked for."""
 
 ASK_SECONDS_MAX = 30.0
-"""How long Kafka may take for an answer."""
+"""Seconds that Kafka may take for an answer."""
 
 BACK_RECORDS = 100
 """Offsets of the log that are read at first to find the last record before another."""
@@ -41,14 +41,14 @@ NTH_LAST = 2**31
 
 
 class LogOffsets(NamedTuple):
-    """Where in a partition of the log records of a time begin, and where the log begins."""
+    """The offset of a time in a partition of the log, and the offset of the log's start."""
 
     first: int
     start: int
 
 
 async def wait_for_replica(state: ServedTopics, topic: TopicState, positions: Positions) -> None:
-    """Wait for a replica that is behind a client's bookmark, but not for ever; raises `behind`."""
+    """Wait for a replica that is behind a client's bookmark, for a limited time; raises `behind`."""
     if not await state.wait_until_reached(topic, positions, BEHIND_SECONDS_MAX):
         raise _behind(topic)
 

@@ -1,6 +1,6 @@
-"""Bringing a subscription from where it stands to where its topic stands, without a gap or a repeat.
+"""Brings a subscription from its position to that of its topic, without a gap or a repeat.
 
-From the replica's recent changes in memory where they reach back far enough, else from the changes topic.
+It reads the replica's recent changes in memory if they reach back far enough, else the changes topic.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ READ_MAX = 100
 """Messages between two looks at how much there is."""
 
 PREFETCH = {"queued.max.messages.kbytes": "1024"}
-"""What is fetched ahead for one client."""
+"""Bytes fetched ahead for one client."""
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ class BookmarkExpired(SowlineError):
 
 
 class Portion:
-    """How much to read at once for a client: while it takes that, nothing is kept open for it at Kafka."""
+    """Bytes to read at once for a client: while the client reads them, no consumer is open for it."""
 
     def __init__(self) -> None:
         self.bytes_max = PORTION_BYTES_MIN
@@ -197,7 +197,7 @@ class CatchUp:
         await self._after.check()
 
     async def run(self, dispatcher: Dispatcher) -> None:
-        """Deliver what is missing; at the instant when nothing is, make the subscription live.
+        """Deliver the missing changes; at the instant when none is missing, make the subscription live.
 
         Not before the client has room, though: it would be live for one change, and for the next, without end.
         """
@@ -251,7 +251,7 @@ def events_between(
 def _first_of(
     batches: Generator[list[Message], None, None], end: int, bytes_max: int
 ) -> Iterator[tuple[list[Event], int]]:
-    """Yield once: the first events, of so many bytes or a few more, and the offset of what comes next."""
+    """Yield once: the first events, up to about this many bytes, and the offset of the next event."""
     found: list[Event] = []
     size = 0
     for messages in batches:

@@ -1,4 +1,4 @@
-"""Where a subscription ends: at a bookmark, or at a time. Every change up to there is sent, and none after it."""
+"""The end of a subscription: a bookmark, or a time. Every change up to there is sent, and none after it."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ from sowline.protocol.change import Change
 log = structlog.get_logger()
 
 GRACE_SECONDS = 0.2
-"""How long after a time Kafka is asked which of its records precede it: its clock may be another one."""
+"""Delay after a time before Kafka is asked which records precede it, because its clock may differ."""
 
 ASK_AGAIN_SECONDS = 1.0
 
@@ -120,7 +120,7 @@ class EndTime:
 def ends_of(
     context: ServiceContext, topics: list[TopicState], bookmark_range: BookmarkRange, now: PositionsByLog
 ) -> Ends | None:
-    """Return where a span ends in each topic; None if it goes on. `now` is where the topics stand."""
+    """Return the end of a subscription in each topic; None if it has none. `now` is where the topics stand."""
     end = bookmark_range.end
     if end is None:
         return None

@@ -1,4 +1,4 @@
-"""How far a subscription has got: its status, and when its client is to be sent its bookmark. Pure."""
+"""The progress of a subscription: its status, and the time to send its client a bookmark. Pure."""
 
 from typing import Literal, NamedTuple
 
@@ -15,14 +15,14 @@ TICKS = 4
 
 
 class SubscriptionStatus(NamedTuple):
-    """How one subscription stands now."""
+    """The current status of one subscription."""
 
     request: Request
     state: State
     behind_positions: int
     """Log records that the replica has applied and the client was not sent, over all partitions."""
     behind_seconds: float
-    """How long ago it was level with its replica last; 0 where it is now."""
+    """Seconds since it last had its replica's position; 0 if it has it now."""
 
 
 def positions_between(sent: Positions, held: Positions) -> int:

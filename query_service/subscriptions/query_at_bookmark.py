@@ -1,7 +1,7 @@
 """Queries at a bookmark: the records exactly as they were after the changes that it names.
 
-The changes since are undone with the bodies before them. Where one of them is no longer to be had, or there are too
-many, the bookmark has expired.
+The changes since are undone with the bodies before them. If one of them is gone, or there are too many, the bookmark
+has expired.
 """
 
 from collections.abc import Sequence

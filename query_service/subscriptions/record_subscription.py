@@ -39,7 +39,7 @@ GONE = ("bookmark_expired", "history expired")
 
 
 class RecordSubscription:
-    """One subscription of a session, over one topic or several; `run` it in a task of its own.
+    """A session's subscription to the records of one or several topics; `run` it in a task of its own.
 
     It stops `replaced` and goes on in its stead; a mistake in the request is raised before that.
     """
@@ -67,7 +67,7 @@ class RecordSubscription:
         self._ends: Ends | None = None
         self._query: Query | None = None
         self.has_begun = False
-        """Whether its command is acknowledged, where that was asked for."""
+        """Whether its command was acknowledged, if requested."""
         options = selection.options
         engine = subscription_of(request, selection)
         sub_id = request.id_of_subscription
@@ -91,7 +91,7 @@ class RecordSubscription:
         return Query(self._topics, self._selection, self._context.limits)
 
     async def run(self) -> bytes | None:
-        """Serve until cancelled, or until the end that was asked for; return the last message then.
+        """Serve until cancelled, or until the requested end; then return the last message.
 
         Raises where it can't go on.
         """
@@ -128,7 +128,7 @@ class RecordSubscription:
         self._live.leave(self._context.dispatcher)
 
     def held(self) -> HeldRecords | None:
-        """Stop, and return what the client holds; None where that is unknown."""
+        """Stop, and return the records that the client holds; None if they are unknown."""
         self.stop()
         if self._has_yet_to_replace:
             return self._held
@@ -183,7 +183,7 @@ class RecordSubscription:
         return "live" if self._live.is_live else "catching up"
 
     async def prove(self, request: Request) -> None:
-        """Send how many records the client should hold, in order with the messages; raises where that is unknown."""
+        """Send the number of records that the client should hold, in order with the messages; raise if unknown."""
         if lacking := [topic for topic in self._topics if not topic.definition.has_sow]:
             raise no_sow(lacking[0])
         if self._is_paused or self._is_paced:
@@ -248,7 +248,7 @@ class RecordSubscription:
         return False
 
     def _find_end(self) -> None:
-        """Find out where it ends: if that is now, then at the instant of its begin."""
+        """Determine its end: if that is `now`, then the instant of its start."""
         now = self._live.positions if self._begins_now else self._live.applied
         self._ends = ends_of(self._context, self._topics, self._bookmark_range, now)
 

@@ -1,4 +1,6 @@
-"""Replacing a subscription in place: what its client holds, and what turns that into what it asks for now."""
+"""Replaces a subscription in place: the records that its client holds, and the messages that turn them into the new
+group.
+"""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -43,7 +45,7 @@ def check_page_restated(before: Request, now: Request) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HeldRecords:
-    """What the client of a subscription holds: the records that match, as of its positions in each log.
+    """The records that the client of a subscription holds: those that match, at its position in each log.
 
     Unless `is_complete` it was sent those of them only that changed since it began.
     """
@@ -55,7 +57,7 @@ class HeldRecords:
 
     @property
     def is_certain(self) -> bool:
-        """Whether it is known: not of a snapshot with a limit, nor where a filter depends on the moment."""
+        """Whether they are known: not for a snapshot with a limit, nor for a filter that depends on the moment."""
         return self.selection.top_n is None and is_sent_before(self.selection.filter)
 
 

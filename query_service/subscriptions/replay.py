@@ -39,7 +39,7 @@ class Throttle:
 
 
 class _Source:
-    """What a subscription is still to be sent of one partition."""
+    """The changes of one partition that a subscription has not yet been sent."""
 
     def __init__(self, after: ChangesAfter, live: LiveSubscription, number: int, end: End | None) -> None:
         self.live = live
@@ -58,7 +58,7 @@ class _Source:
         return not self.is_over and self.live.positions[self.number] < held
 
     async def fill(self) -> bool:
-        """Get what comes next, if there is something; tell whether there is."""
+        """Get the next change, if there is one; tell whether there is."""
         while not self._waiting and (self._batches is not None or self.is_behind):
             if self._batches is None:
                 self._batches = self._after.of(self.number)
@@ -84,7 +84,7 @@ class _Source:
         self._batches = None
 
     def settle(self) -> None:
-        """Where there is nothing to send now, find out whether there will never be."""
+        """If there is nothing to send now, check whether more can come."""
         if self._end is not None and not self.is_over and self._end.is_reached(self.number):
             self._stop()
 
@@ -124,7 +124,7 @@ class Replay:
         ]
 
     async def run(self) -> None:
-        """Send everything up to the end; raises `BookmarkExpired` where it can't go on."""
+        """Send everything up to the end; raise `BookmarkExpired` if it can't continue."""
         async with running([self._watch(), *(self._settle(end) for end in self._ends.values())]):
             await self._send_changes()
 

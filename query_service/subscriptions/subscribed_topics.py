@@ -1,4 +1,4 @@
-"""The live subscriptions of one subscription, one for each of its topics, and what they do together."""
+"""The live subscriptions of one subscription, one for each of its topics."""
 
 import time
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ class SubscribedTopics:
 
     @property
     def positions(self) -> PositionsByLog:
-        """Where they go on from, by log."""
+        """Their positions, by log."""
         return {live.log: dict(live.positions) for live in self._live}
 
     @property
@@ -64,12 +64,12 @@ class SubscribedTopics:
 
     @property
     def behind_positions(self) -> int:
-        """How many log offsets the client is behind the replicas."""
+        """The number of log offsets that the client is behind the replicas."""
         return sum(positions_between(live.sent, live.topic.positions) for live in self._live)
 
     @property
     def behind_seconds(self) -> float:
-        """How long ago all of them were live last; 0 where they are."""
+        """Seconds since all of them were live; 0 if they are now."""
         level_at = [live.level_at for live in self._live if not live.live.is_set()]
         return time.monotonic() - min(level_at) if level_at else 0.0
 
@@ -82,7 +82,7 @@ class SubscribedTopics:
         return was_sent
 
     def move_to(self, positions: PositionsByLog) -> None:
-        """Let each go on from its position."""
+        """Let each continue from its position."""
         for live in self._live:
             live.stand_at(positions[live.log])
 

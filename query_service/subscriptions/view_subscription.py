@@ -79,7 +79,7 @@ class ViewSubscription:
         self.viewer = Viewer(outbox, request.id_of_subscription, topic, selection, delta=request.is_delta)
         self.views = OpenViews(context, topic, selection, is_page=self._is_page)
         self.has_begun = False
-        """Whether its command is acknowledged, where that was asked for."""
+        """Whether its command was acknowledged, if requested."""
         self._is_replacement = replaced is not None
         self._replaces = False
         self._replaced_view: LiveView | None = None
@@ -88,7 +88,7 @@ class ViewSubscription:
             self._take_over(replaced)
 
     def _take_over(self, replaced: "ViewSubscription") -> None:
-        """Stop the replaced subscription, and hold what its client holds, where that is known."""
+        """Stop the replaced subscription, and take over the view that its client holds, if it is known."""
         if replaced.topic is not self.topic:
             raise SowlineError(
                 "not supported",
@@ -114,7 +114,7 @@ class ViewSubscription:
         return self.views.view if self.views.view is not None else self._replaced_view
 
     def stand_still(self) -> bool:
-        """Note what the client was sent as what it holds; False where it holds no complete view."""
+        """Note the sent messages as the client's view; return False if the view is incomplete."""
         view, viewer = self.views.view, self.viewer
         if view is not None and viewer in view:
             view.fall_behind(viewer)
@@ -126,14 +126,14 @@ class ViewSubscription:
         return self._is_waiting
 
     def pause(self) -> None:
-        """Send nothing more; the client holds what it was sent."""
+        """Send nothing more; the client keeps its view."""
         self._going.clear()
         view, viewer = self.views.view, self.viewer
         if view is not None and viewer in view:
             view.fall_behind(viewer)
 
     def resume(self) -> None:
-        """Send what differs from that, and go on."""
+        """Send the difference from that view, and continue."""
         self._going.set()
 
     def quiet_position(self) -> PositionsByLog | None:
@@ -163,7 +163,7 @@ class ViewSubscription:
         return SubscriptionStatus(self.request, "paused" if paused else "catching up", behind, seconds)
 
     async def prove(self, request: Request) -> None:
-        """Send how much the client should hold, in order with the messages; raises where that is unknown."""
+        """Send the size of the view that the client should hold, in order with the messages; raise if unknown."""
         viewer = self.viewer
         if not self._going.is_set():
             raise SowlineError("not supported", "this subscription is paused: resume it first")
@@ -176,7 +176,7 @@ class ViewSubscription:
         put_view_checksum(self._outbox, request, bookmark, len(shown), hash_of(shown))
 
     async def run(self) -> bytes | None:
-        """Serve until cancelled; raises where it can't go on."""
+        """Serve until cancelled; raise if it can't continue."""
         query, positions = await self._find_positions()
         view = await self.views.enter()
         assert view.filling is not None
@@ -247,7 +247,7 @@ class ViewSubscription:
         self._put_group(view, {key: of for key, of in self._shown(view).items() if key in lacked}, "replace")
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
-        """The message for a record or group of another view: that it is deleted, or else no longer asked for."""
+        """The message for a record or group of another view: that it is deleted, or no longer part of the view."""
         if isinstance(self._replaced_view, GroupView):
             return Delivery(OOF, body, MATCH, body)
         rows = self.topic.rows
@@ -270,7 +270,7 @@ class ViewSubscription:
             view.fall_behind(self.viewer)
 
     async def _find_positions(self) -> tuple[Query | GroupedQuery | None, Positions | None]:
-        """Return where the client stands, None for now, and the query whose records it is to be sent first."""
+        """Return the client's position, None for now, and the query whose records are sent first."""
         if self._begins_now:
             return None, None
         topic, context = self.topic, self._context
@@ -292,7 +292,7 @@ class ViewSubscription:
 
     @property
     def _takes_fresh_group(self) -> bool:
-        """Whether the records as they are now will do if the bookmark expired; changes alone would be wrong."""
+        """Whether the current records may be sent if the bookmark expired; changes alone would be wrong."""
         return self.selection.options.bookmark_not_found in ("reset", "now")
 
     def _query_of(self, past: int) -> Query | GroupedQuery:
@@ -351,7 +351,7 @@ class ViewSubscription:
         view.hold(self.viewer, positions, changes)
 
     def _records(self, shown: dict[bytes, ShownRecord]) -> list[bytes]:
-        """What is shown, as it goes on the wire."""
+        """The records of the view in the form that is sent."""
         options, log, name = self.selection.options, self.topic.definition.log, self.topic.definition.name
         return [
             sow_record(

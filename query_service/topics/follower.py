@@ -29,11 +29,11 @@ Batches = dict[ChangesPartition, list[EventAtOffset]]
 
 
 LOOK_SECONDS = 1.0
-"""How often a load that waits for its topic to be filled checks that it is still the same topic."""
+"""Interval at which a load that waits for its topic to be filled checks that the topic is still the same."""
 
 
 class TopicFollower:
-    """Reads whole changes topics from their start and goes on as they grow.
+    """Reads whole changes topics from their start, then follows them.
 
     `take(batches)` is called in the event loop, one call after another, each with what arrived; the batches
     of a partition end where a log record's changes end. `loaded(partitions)` is called in the loop once the load of
@@ -67,7 +67,7 @@ class TopicFollower:
         self._loading: dict[ChangesPartition, LoadProgress] = {}
         self._incomplete: frozenset[ChangesPartition] = frozenset()
         self._unopened: dict[ChangesPartition, int] = {}
-        """Where the changes of transient partitions ended when no worker owned them."""
+        """The end offsets of transient partitions' changes when no worker owned them."""
         self._look_at = 0.0
         self._topic_ids: dict[str, str] = {}
         self._pace = StepSize()
@@ -142,7 +142,7 @@ class TopicFollower:
         }
 
     def _has_opened(self, partition: ChangesPartition) -> bool:
-        """Whether a worker has opened the partition, and all that this has written is here."""
+        """Whether a worker has opened the partition, and all its events are applied here."""
         end = self._unopened.get(partition)
         return end is None or (self._loading[partition].next_offset > end and not self._held_back[partition])
 
@@ -237,7 +237,7 @@ class TopicFollower:
         return "; ".join(sentences) or None
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
-        """Call in the event loop and wait for it: what is on its way is never more than one batch."""
+        """Call in the event loop and wait for it, so that at most one batch is in flight."""
         done = threading.Event()
 
         def call() -> None:

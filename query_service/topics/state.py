@@ -1,4 +1,4 @@
-"""The State of the World that a query service holds: the replicas of its topics, and who listens to them."""
+"""The State of the World that a query service holds: the replicas of its topics, and their listeners."""
 
 import asyncio
 import time
@@ -35,9 +35,9 @@ class Past:
     """The records to restore in the current state so that a topic is as it was at a time."""
 
     positions: Positions
-    """Where each partition stood."""
+    """The position of each partition."""
     records: int
-    """How many there were."""
+    """The number of records."""
     former: Former
     partitions: NDArray[np.uint16]
     """The partition of each former state."""
@@ -101,7 +101,7 @@ class TopicState:
 
     @property
     def positions(self) -> Positions:
-        """Where each partition stands."""
+        """The position of each partition."""
         return {number: partition.held for number, partition in enumerate(self.partitions)}
 
     @property
@@ -120,7 +120,7 @@ class TopicState:
         return [partition.timeline for partition in self.partitions if partition.timeline is not None]
 
     def past(self, at: int) -> Past:
-        """Return what was at a time, in ms since 1970, rounded down to the granularity of a topic with a history.
+        """Return the state at a time, in ms since 1970, rounded down to the granularity of a topic with a history.
 
         Raises `history expired` where that is too long ago.
         """
@@ -283,7 +283,7 @@ class ServedTopics:
         )
 
     async def wait_until(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until this holds, which is asked whenever something is applied; tell whether it does in time."""
+        """Wait until this holds, checked after each applied batch; tell whether it does in time."""
         try:
             async with asyncio.timeout(seconds):
                 while not holds():

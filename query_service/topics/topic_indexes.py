@@ -1,8 +1,8 @@
 """The indexes of one topic, and which access path a query takes over them.
 
 A memo index is made when a query first needs it, or at the start if the topic's definition names it; hash
-indexes are made at the start. All are kept up to date: rows that have changed are noted, and taken in some
-thousands at a time, at the latest when a query asks.
+indexes are made at the start. All are kept up to date: changed rows are noted, and indexed some thousands at a time,
+at the latest for a query.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ CHUNK = 1000
 """Bodies read before others get a turn."""
 
 AT_ONCE = 5000
-"""So many changed rows are taken in without a pause, when a query asks."""
+"""Changed rows that are indexed without a pause for a query."""
 
 TEXTS_AT_ONCE = 10_000
 DICTIONARY_BYTES_AT_ONCE = 1 << 20
@@ -65,7 +65,7 @@ class Indexes:
         self._lock = asyncio.Lock()
         self._refusals = Refusals()
         self._unweighed = 0
-        """Rows taken in since the memory of all indexes was last compared with its limit."""
+        """Rows indexed since the memory of all indexes was last compared with its limit."""
         self._uses: Counter[str] = Counter()
         """Queries whose access path used an index, or that sorted with it, by the index's fields."""
         self._prepared: set[Filter] = set()
@@ -303,7 +303,7 @@ class Indexes:
         return AccessPath(HASH_INDEX, checks=[(np.array(sorted(rows), np.int64), filter)], index=fields)
 
     def _found(self, filter: Filter) -> tuple[list[int], HashIndex] | None:
-        """What hash indexes know of the rows that match, if that is worth its verification."""
+        """The rows that match by hash indexes, if that is worth its verification."""
         found = [(rows, index) for index in self._hashes if (rows := index.lookup(filter.tree)) is not None]
         if not found:
             return None

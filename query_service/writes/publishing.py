@@ -133,7 +133,7 @@ class Publishing:
 
 
 class PendingCommand:
-    """A command on its way. What becomes of it is kept until `end`, which must be called."""
+    """A command on its way. Its outcome is kept until `end`, which must be called."""
 
     def __init__(
         self, publishing: Publishing, write: CheckedCommand, persisted: "asyncio.Future[Origin]", token: int

@@ -200,7 +200,7 @@ def _fields_of(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def numbered(number: int, of: int, read: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Return what is read of one record; an error says which one of several it is."""
+    """Return the fields of one record; an error names which one of several it is."""
     try:
         return read(*given, **named)
     except SowlineError as error:
@@ -210,13 +210,13 @@ def numbered(number: int, of: int, read: Callable[P, T], *given: P.args, **named
 
 
 def _of_one(number: int, of: int, error: SowlineError) -> SowlineError:
-    """Return an error that says which one of several records it is about."""
+    """Return an error that names which one of several records it is about."""
     return SowlineError(error.reason, f"record {number} of {of}: {error.message}")
 
 
 @dataclass(slots=True)
 class RequestedCommand:
-    """One command of a request: where it goes, and how many records were there before.
+    """One command of a request: its destination, and the number of records before it.
 
     `records` is None where the user may not see all records of the topic.
     """
@@ -228,7 +228,7 @@ class RequestedCommand:
 
 @dataclass(frozen=True, slots=True)
 class WriteSummary:
-    """What became of a request's commands."""
+    """The outcomes of a request's commands."""
 
     each: Sequence[str]
     """The outcome of each command."""
@@ -237,7 +237,7 @@ class WriteSummary:
 
     @property
     def outcomes(self) -> Mapping[str, int]:
-        """How many commands had each outcome."""
+        """The number of commands with each outcome."""
         return Counter(self.each)
 
     @property
@@ -252,7 +252,7 @@ class WriteSummary:
 
 
 class PendingCommands:
-    """Commands on their way, in the order written. What becomes of them is kept until `end`, which must be called."""
+    """Commands on their way, in the order written. Their outcomes are kept until `end`, which must be called."""
 
     def __init__(self, publishing: Publishing, writings: Sequence[RequestedCommand]) -> None:
         self._writings = writings
