@@ -1,4 +1,4 @@
-"""What a query or subscription asks the server for, and the commands that ask for it. No I/O."""
+"""The request of a query or subscription, and the commands that send it. No I/O."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Selecting(TypedDict, total=False):
 
 
 class Reading(Selecting, total=False):
-    """What a query or subscription may be asked for beside its topic; docs/client.md describes each."""
+    """The parameters of a query or subscription besides its topic; docs/client.md describes each."""
 
     bookmark: Given
     up_to: str | datetime
@@ -37,7 +37,7 @@ class Reading(Selecting, total=False):
 
 @dataclass(frozen=True)
 class Ask:
-    """What a stream asked the server for."""
+    """The request of a stream."""
 
     command: str
     topic: str
@@ -54,7 +54,7 @@ class Ask:
 
     @property
     def is_view(self) -> bool:
-        """Whether what comes is a page of a sorted set, or groups: not the changes of records by themselves."""
+        """Whether it is a page of a sorted set, or groups, and not the changes of single records."""
         return self.skip_n is not None or "projection=" in self.options
 
     @property
@@ -64,7 +64,7 @@ class Ask:
 
     @property
     def bookmark_range(self) -> BookmarkRange:
-        """Where it begins and ends; raises `invalid bookmark`."""
+        """Its start and end; raises `invalid bookmark`."""
         return parse_bookmark_range(bookmark_text(self.bookmark), bookmark_text(self.up_to))
 
     @property
@@ -85,7 +85,7 @@ class Ask:
         return replace(self, bookmark=bookmark, up_to=end or self.up_to)
 
     def request(self, id: str) -> dict[str, Any]:
-        """Return the command as it goes on the wire."""
+        """Return the command in the form that is sent."""
         fields = {
             "command": self.command,
             "command_id": id,

@@ -55,7 +55,7 @@ class AsyncClient(Subscribing, RecordReading, Writing):
         await self.close()
 
     async def close(self) -> None:
-        """Flush what was published, and end the connection, with all that was read from it."""
+        """Flush what was published, and close the connection with all its streams."""
         if self._publisher is not None:
             await asyncio.to_thread(self._publisher.close)
         self._streams.fail(SowlineError("disconnected", "the client was closed"))
@@ -69,5 +69,5 @@ class AsyncClient(Subscribing, RecordReading, Writing):
 
     @cached_property
     def _tls(self) -> ssl.SSLContext | None:
-        """How the service is verified, if it is reached over TLS."""
+        """The TLS options that verify the service."""
         return self._credentials.tls() if self._url.startswith(("https://", "wss://")) else None

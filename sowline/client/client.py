@@ -1,4 +1,4 @@
-"""The synchronous client: the asynchronous one, in a thread of its own."""
+"""The synchronous client: it runs the asynchronous one in its own thread."""
 
 import sys
 import threading
@@ -37,7 +37,7 @@ class Messages(Iterator[Message]):
 
     @property
     def bookmark(self) -> str | None:
-        """Where to come back from: after the last messages that were given. None until a group has ended."""
+        """The bookmark to resume from: after the last messages that were returned. None until a group has ended."""
         return self._stream.bookmark
 
     def pause(self) -> None:
@@ -45,7 +45,7 @@ class Messages(Iterator[Message]):
         self._client._run(self._client._client.pause, self._stream)
 
     def resume(self) -> None:
-        """Let the subscription go on, with every change since."""
+        """Resume the subscription, with every change since."""
         self._client._run(self._client._client.resume, self._stream)
 
     def close(self) -> None:
@@ -103,7 +103,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Flush what was published, and end the connection; other threads that wait for something are woken."""
+        """Flush what was published, and close the connection; wake other threads that wait."""
         with self._lock:
             if self._is_closed:
                 return
@@ -115,7 +115,7 @@ class Client:
 
     @property
     def rights(self) -> str | None:
-        """What names the rights of this client: equal names, equal rights. None where the service does not say."""
+        """A name for the rights of this client: equal names, equal rights. None where the service does not say."""
         return self._client.rights
 
     def sow(self, topic: str, **reading: Unpack[Reading]) -> Messages:
@@ -158,7 +158,7 @@ class Client:
         return LocalView(self._run, self._client, topic, callbacks, records, delta=delta, **reading)
 
     def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
-        """Return which access path a query would take in each topic, and what it would find there."""
+        """Return the access path that a query would take in each topic, and how many records it would examine."""
         return self._run(self._client.explain, topic, **reading)
 
     def record(self, topic: str, key: str) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class Client:
                 self._run(self._client.end, stream)
 
     def topics(self) -> dict[str, Any]:
-        """Return what the service says of its topics, and where its Kafka is."""
+        """Return the service's description of its topics, and the address of its Kafka."""
         return self._run(self._client.topics)
 
     def publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
@@ -218,7 +218,7 @@ class Client:
     def delta(
         self, topic: str, key: str, delta: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
     ) -> str | None:
-        """Do with the document that has this key text what the delta says.
+        """Apply a delta to the document with this key text.
 
         With `wait` it goes to the service, behind what was published before, and what became of it is returned once
         the service has applied it: `applied`, `noop` or `condition_false`.
@@ -228,7 +228,7 @@ class Client:
     def deltas(
         self, topic: str, key: str, stream: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
     ) -> list[str]:
-        """Do with a document what each delta of a stream says, in order; all are checked before one is written.
+        """Apply each delta of a stream to a document, in order; all are checked before one is written.
 
         With `wait` the outcome of each is returned, as by `delta`; without, nothing.
         """

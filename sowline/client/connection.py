@@ -1,4 +1,4 @@
-"""The WebSocket of a client: it is made again whenever it is lost, and logs on again before its token ends."""
+"""The WebSocket of a client. It reconnects whenever it is lost, and logs on again before its token expires."""
 
 import asyncio
 import contextlib
@@ -18,10 +18,10 @@ from sowline.protocol.client_message import Received, read_frame
 
 CONNECT_SECONDS_MAX = 30.0
 CLOSE_SECONDS_MAX = 1.0
-"""How long to wait for the end of a connection: nothing is lost if the service does not answer."""
+"""Seconds to wait for the end of a connection: nothing is lost if the service does not answer."""
 BACK_OFF_SECONDS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 REPEAT_SECONDS = 0.2
-"""How long to wait before a request is sent again that the service could not serve yet."""
+"""Seconds to wait before sending a request again that the service could not serve yet."""
 SILENCE_SECONDS_MAX = 20.0
 
 LOGON = "logon"
@@ -31,7 +31,7 @@ Request = dict[str, Any]
 
 
 class Subscriptions(Protocol):
-    """What a connection carries: it hands over the messages, and asks for what to send on a new connection."""
+    """The user of a connection: it receives the messages, and provides the requests for a new connection."""
 
     async def receive(self, received: Received) -> None:
         """Take a message of the service."""
@@ -80,7 +80,7 @@ class ServiceConnection:
         self._reader = asyncio.create_task(self._read_until_failure())
 
     async def close(self) -> None:
-        """End the connection; what is still to be sent is dropped."""
+        """Close the connection, and drop unsent messages."""
         for task in self._sending:
             task.cancel()
         if self._reader is not None:
@@ -109,13 +109,13 @@ class ServiceConnection:
         return self._rights
 
     async def send(self, request: Request) -> None:
-        """Send a request at once. If the connection is lost, a new one sends what must go on."""
+        """Send a request at once. If the connection is lost, a new one resumes the streams."""
         assert self._socket is not None
         with contextlib.suppress(ConnectionClosed):
             await self._socket.send(orjson.dumps(request).decode())
 
     def start(self, sending: Coroutine[Any, Any, None]) -> None:
-        """Send something while the reader goes on."""
+        """Send something while the reader continues."""
         task = asyncio.create_task(sending)
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
@@ -177,7 +177,7 @@ class ServiceConnection:
     # connecting
 
     async def _reconnect(self) -> None:
-        """Connect again, as often as it takes, and let every subscription go on from its bookmark."""
+        """Reconnect, with as many attempts as necessary, and resume every subscription from its bookmark."""
         previous_rights = self._rights
         self._socket = await self._connect_within(None)
         is_void = previous_rights is not None and self._rights not in (previous_rights, None)

@@ -15,7 +15,7 @@ from sowline.errors import SowlineError
 
 HTTP_SECONDS_MAX = 120.0
 IDLE_SECONDS_MAX = 2.0
-"""How long an idle connection is kept: the service ends it a little later, and it must not be used after that."""
+"""Seconds to keep an idle connection. The service closes it a little later, and it must not be used after that."""
 
 
 class HttpClient:

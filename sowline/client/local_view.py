@@ -27,13 +27,13 @@ T = TypeVar("T")
 
 
 class Subscriber(Protocol):
-    """What a view needs of its client: to subscribe, to change the subscription, and to end it."""
+    """The interface that a view needs of its client: to subscribe, to change the subscription, and to end it."""
 
     async def open(self, ask: Ask) -> Stream:
         """Start a subscription and return its stream once the server has taken it."""
 
     async def replace(self, stream: Stream, **reading: Unpack[Selecting]) -> None:
-        """Change what a subscription asks for; what is not named stays as it was."""
+        """Change the request of a subscription; parameters that are not given stay as they are."""
 
     async def prove(self, stream: Stream) -> None:
         """Ask the service for the number and the checksum of the records that the subscriber should hold."""
@@ -93,7 +93,7 @@ class _Following(RecordView):
         return answers
 
     def _come_to_end(self, stream: Stream) -> None:
-        """Note that no more comes, where that was asked for."""
+        """Note that the stream has reached its requested end."""
         if stream.ask.has_end:
             self._fail(SowlineError("disconnected", "the view reached its end"))
 
@@ -159,7 +159,7 @@ class AsyncLocalView(_Following):
         await self._wait(lambda: self._shows(replacements))
 
     async def verify(self, timeout: float | None = None) -> bool:
-        """Tell whether the view holds what it should; see `LocalView.verify`."""
+        """Tell whether the view is correct; see `LocalView.verify`."""
         answers = await self._ask_for_proof()
         await self._wait(lambda: len(self._proofs) > answers, timeout)
         return self._outcome(answers)
@@ -251,7 +251,7 @@ class LocalView(_Following):
         self._wait(lambda: bool(condition(self)), timeout)
 
     def replace(self, **reading: Unpack[Selecting]) -> None:
-        """Show something else; returns once the view does. What is not named stays as it was.
+        """Show something else; returns once the view does. Parameters that are not given stay as they are.
 
         Raises what the server refuses it for: then the view goes on as it was.
         """
@@ -260,7 +260,7 @@ class LocalView(_Following):
         self._wait(lambda: self._shows(replacements))
 
     def verify(self, timeout: float | None = None) -> bool:
-        """Tell whether the view holds what it should, at one place: the service counts, and hashes, the SOW keys.
+        """Tell whether the view is correct at one position, by the service's count and hash of the SOW keys.
 
         Raises what `wait_for` raises, and where the service can't tell, the reason.
         """
@@ -270,7 +270,7 @@ class LocalView(_Following):
         return self._outcome(answers)
 
     def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> None:
-        """Wait as for what runs in a loop: whatever a signal does, it ends the wait and harms nobody else."""
+        """Wait interruptibly: a signal ends this wait, and affects no other one."""
         answers: SimpleQueue[BaseException | None] = SimpleQueue()
         waiting = Waiting(condition, answers.put)
         try:
@@ -304,7 +304,7 @@ async def _next(stream: Stream) -> tuple[list[Message], ShownGroup | None]:
 
 
 def _asked(topic: str, delta: bool, records: Mapping[str, bytes] | None, reading: Reading) -> Ask:
-    """What a view asks for, to hold what it shall show; raises where that can't be held."""
+    """The request of a view; raises if no view can hold its result."""
     if topic.startswith("^"):
         raise SowlineError(
             "regex topic not supported", f"expected the name of one topic, got {topic!r}; use a view of each"
@@ -321,7 +321,7 @@ def _asked(topic: str, delta: bool, records: Mapping[str, bytes] | None, reading
 
 
 def _changed(ask: Ask, changes: Selecting) -> Selecting:
-    """The changes, so that what is sent tells all that a view of it needs to know.
+    """The options of a view that must be sent with its changes.
 
     Only a page stays the first so many records: any `top_n` asks for one.
     """

@@ -13,12 +13,12 @@ from sowline.protocol.client_message import Received
 
 
 class OpenStreams:
-    """Streams by their ids, over one connection; a lost connection lets each of them go on over the next."""
+    """Streams by their ids, over one connection. After a lost connection, each of them resumes over the next one."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Stream] = {}
         self.connection: ServiceConnection
-        """What carries the streams; set before the first of them is opened."""
+        """The connection of the streams; set before the first of them is opened."""
         self._ids = (str(number) for number in itertools.count(1))
         self._resumed: list[Stream] = []
 
@@ -51,7 +51,7 @@ class OpenStreams:
         await self._send_about(stream, PAUSE)
 
     async def unpause(self, stream: Stream) -> None:
-        """Let a subscription go on from where it was paused."""
+        """Resume a subscription from the position at which it was paused."""
         stream.is_paused = False
         await self._send_about(stream, RESUME)
 
@@ -106,7 +106,7 @@ class OpenStreams:
         return any(other.is_owed for other in self.by_id.values() if other is not stream)
 
     def resume(self, *, is_void: bool) -> Iterator[dict[str, Any]]:
-        """Yield the requests with which every stream goes on; each stream forgets what its caller was not given."""
+        """Yield the requests that resume all streams; each stream drops messages that its caller has not received."""
         self._resumed = []
         for stream in list(self.by_id.values()):
             ask = stream.resumed(is_void=is_void)

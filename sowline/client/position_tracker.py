@@ -1,4 +1,4 @@
-"""Where a reader of a subscription stands: after the messages that it was given, in all partitions. Pure."""
+"""The position of a subscription's reader: after the messages that it has received, in all partitions. Pure."""
 
 import re
 from typing import Self

@@ -34,11 +34,11 @@ Body = Mapping[str, Any] | bytes | str
 DELIVERY_MS_MAX = 120_000
 
 ANY_PARTITION = -1
-"""Kafka's client chooses, by the Kafka key where there is one."""
+"""Kafka's client chooses the partition, by the Kafka key if there is one."""
 
 
 class Tagging(TypedDict, total=False):
-    """What a write to a document may say of itself."""
+    """The metadata that may go with a write to a document."""
 
     tags: Sequence[str] | str
     """A list, or one text with commas: conditions of subscribers can ask for them."""
@@ -47,7 +47,7 @@ class Tagging(TypedDict, total=False):
 
 
 class WriteOptions(Tagging, total=False):
-    """What may go with the command that writes a record."""
+    """The metadata that may go with the command that writes a record."""
 
     correlation: str | None
     """Goes along to the subscribers."""
@@ -56,7 +56,7 @@ class WriteOptions(Tagging, total=False):
 
 
 class KeyedWriteOptions(WriteOptions, total=False):
-    """What may go with a record."""
+    """The metadata that may go with a record."""
 
     key: str | None
     """The record's SOW key, on a topic whose keys publishers give; no other topic takes one."""
@@ -97,14 +97,14 @@ class Publisher:
         self._write(topic, DELTA_PUBLISH, data, **writing)
 
     def delta(self, topic: str, key: str, delta: str, **writing: Unpack[WriteOptions]) -> None:
-        """Do with the document that has this key text what the delta says."""
+        """Apply a delta to the document with this key text."""
         definition = self._definition(topic)
         check_document(key, definition)
         body = checked_size(check_delta(delta), definition)
         self._send(definition, DELTA, body, key, writing)
 
     def deltas(self, topic: str, key: str, stream: str, **writing: Unpack[WriteOptions]) -> None:
-        """Do with a document what one delta says, or each of a stream; all are checked before one is written."""
+        """Apply one delta, or each of a stream, to a document; all are checked before one is written."""
         definition = self._definition(topic)
         check_document(key, definition)
         bodies = [checked_size(body, definition) for body in read_stream(stream, writing)]
@@ -157,7 +157,7 @@ class Publisher:
         is_tagged = check_tagging(about, definition)
         self._raise_failure()
         header_key = key if definition.has_sow and definition.key_rule.takes_header else None
-        # Where the key is not known yet, one partition for all keeps the order in which this publisher writes.
+        # If the key is not known yet, one partition for all records keeps the order in which this publisher writes.
         unknown = definition.has_sow and body is not None and key is None
         partition = partition_of(self.id, definition.partitions) if unknown else ANY_PARTITION
         with self._lock:
@@ -221,7 +221,7 @@ class Publisher:
             raise SowlineError("not written", f"Kafka did not take an earlier command: {failure}")
 
     def flush(self, seconds: float = DELIVERY_MS_MAX / 1000) -> None:
-        """Wait until Kafka has everything written so far; raises `not written` where it did not take it."""
+        """Wait until Kafka has everything written so far; raise `not written` if it did not accept something."""
         left = self._producer.flush(seconds)
         self._raise_failure()
         if left:

@@ -70,7 +70,7 @@ class Subscribing:
         return await self._streams.open(ask)
 
     async def replace(self, stream: Stream, **reading: Unpack[Selecting]) -> None:
-        """Let a subscription ask for something else from here on; what is not named stays as it was.
+        """Change the request of a subscription from here on; parameters that are not given stay as they are.
 
         Returns once the server has taken it: the stream then gives what is left of the previous one, and goes on
         with what differs. Raises the reason of a refusal; then the subscription goes on as it was.
@@ -82,7 +82,7 @@ class Subscribing:
         await self._streams.pause(stream)
 
     async def resume(self, stream: Stream) -> None:
-        """Let a subscription go on from where it was paused, with every change since."""
+        """Resume a subscription from the position at which it was paused, with every change since."""
         await self._streams.unpause(stream)
 
     async def prove(self, stream: Stream) -> None:
@@ -112,7 +112,7 @@ class RecordReading:
     _http: HttpClient
 
     async def explain(self, topic: str, **reading: Unpack[Reading]) -> dict[str, Any]:
-        """Return which access path a query would take in each topic, and what it would find there."""
+        """Return the access path that a query would take in each topic, and how many records it would examine."""
         fields = Ask("sow", topic, **reading).request("")
         asked = {name: fields[name] for name in EXPLAINED if name in fields}
         return await self._http.post(topic, "explain", {}, orjson.dumps(asked))

@@ -1,4 +1,4 @@
-"""A live mapping of SOW keys to records, and who is told when it changes. No I/O; safe to read from any thread."""
+"""A live mapping of SOW keys to records, with callbacks for its changes. No I/O; safe to read from any thread."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ OnInsert = Callable[[str, Record], object]
 """Called with the SOW key and the record."""
 
 OnUpdate = Callable[[str, Record, Record], object]
-"""Called with the SOW key, the record and what it was before."""
+"""Called with the SOW key, the record and the previous record."""
 
 OnRemove = Callable[[str, Record, str], object]
 """Called with the SOW key, what the record was before, and why it is gone."""
@@ -71,7 +71,7 @@ class RecordView(Mapping[str, Record]):
         self._waiting: list[Waiting] = []
         self._error: SowlineError | None = None
         self._proofs: list[bool | SowlineError] = []
-        """Whether the view was right, each time that the service has said what it should hold, or why it has not."""
+        """The results of the service's checks: whether the view was correct, or why there was no check."""
         self._set_order(order)
 
     # what a caller reads
@@ -109,7 +109,7 @@ class RecordView(Mapping[str, Record]):
 
     @property
     def bookmark(self) -> str:
-        """Where to come back from to go on from what the view shows."""
+        """The bookmark to resume from, which continues after the state of the view."""
         with self._lock:
             return self._records.position.bookmark
 
@@ -154,7 +154,7 @@ class RecordView(Mapping[str, Record]):
                 self._answer()
 
     def _compare(self, proof: Message) -> None:
-        """Compare the SOW keys with what the service says that there are."""
+        """Compare the SOW keys with the service's count and hash."""
         with self._lock:
             if proof.hash:
                 keys = self._records.bodies.keys()
@@ -168,14 +168,14 @@ class RecordView(Mapping[str, Record]):
             self._answer()
 
     def _outcome(self, number: int) -> bool:
-        """Return whether the view was right when that was asked for the so manieth time."""
+        """Return the result of the check with this number."""
         outcome = self._proofs[number]
         if isinstance(outcome, SowlineError):
             raise outcome
         return outcome
 
     def _show(self, shown: ShownGroup | None) -> None:
-        """Stand where the stream says; a subscription that was replaced may have another order."""
+        """Take the stream's position; a replaced subscription may have another order."""
         if shown is not None and shown is not self._shown:
             order = parse_order(shown.ask.order_by)
             if order != self._order:
@@ -190,7 +190,7 @@ class RecordView(Mapping[str, Record]):
             self._answer()
 
     def _begin_to_wait(self, waiting: Waiting) -> None:
-        """Answer once the condition holds after a step, and all are told of that step; maybe at once."""
+        """Answer once the condition holds after a step and all callbacks of that step have run; maybe at once."""
         with self._lock:
             if self._in_callbacks or not self._answered(waiting):
                 self._waiting.append(waiting)

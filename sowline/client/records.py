@@ -1,7 +1,7 @@
 """The records that a subscription shows, kept up to date by its messages. Pure: messages in, effects out.
 
-What belongs together is applied together: the messages that say `more` and the one behind them, and a group
-from its `group_begin` to its `group_end`. Records are held as the exact text that was sent.
+Messages that belong together are applied together: the messages with `more` and the one behind them, and a group from
+its `group_begin` to its `group_end`. Records are held as the exact text that was sent.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from sowline.model.merge import merge, take_out
 from sowline.protocol.client_message import Message
 
 GONE = "gone"
-"""Why a record is removed that a group does not hold: nobody has said what became of it."""
+"""The reason for the removal of a record that a new group lacks; its own fate is unknown."""
 
 _OBJECT = ord("{")
 
@@ -25,7 +25,9 @@ _write = msgspec.json.Encoder().encode
 
 
 class Effect(NamedTuple):
-    """What a step did to one record: None before it is an insert, None now a removal, which has a reason."""
+    """The effect of a step on one record. Without a previous record it is an insert; without a current one, a removal
+    with a reason.
+    """
 
     key: str
     before: bytes | None
@@ -48,7 +50,7 @@ class RecordSet:
         self._in_group = False
 
     def take(self, message: Message) -> list[Effect] | None:
-        """Take the next message; return what the step did that it completes, None where the step goes on.
+        """Apply the next message; return the effects of the step that it completes, None if the step is incomplete.
 
         A `group_begin` says that all that is to be held follows, but for one with `replace`: what follows that
         is added. Where a step or a group breaks off, because its stream begins again, it counts for nothing.

@@ -17,14 +17,14 @@ from sowline.protocol.client_message import Message, Received
 from sowline.protocol.options import Options, parse_options, with_pause
 
 PAUSE, RESUME, PROOF = "pause", "resume", "proof"
-"""What the ids of commands end with that are about a subscription."""
+"""The end of the ids of commands that change a subscription."""
 
 WAITING_MAX = 10_000
 """Messages that wait for the caller before the client stops reading from its connection."""
 
 
 class StreamReplacement:
-    """What a subscription is to ask for instead, until the server has taken or refused that."""
+    """A pending replacement of a subscription's request, until the server has accepted or refused it."""
 
     def __init__(self, command_id: str, changes: Selecting) -> None:
         self.command_id = command_id
@@ -34,7 +34,7 @@ class StreamReplacement:
         self._settled = asyncio.Event()
 
     def ask(self, before: Ask) -> Ask:
-        """Return what is asked for instead: what is not named stays as it was."""
+        """Return the new request: parameters that are not given stay as they are."""
         changes: dict[str, Any] = {"bookmark": "", **self._changes}
         return replace(before, **changes)
 
@@ -44,14 +44,14 @@ class StreamReplacement:
         self._settled.set()
 
     async def settled(self) -> None:
-        """Wait until the server has taken it; raises what it was refused for."""
+        """Wait until the server has accepted it; raise its refusal."""
         await self._settled.wait()
         if self._error is not None:
             raise self._error
 
 
 class ShownGroup(NamedTuple):
-    """What a stream's caller was given the whole group of, and after how many replacements."""
+    """The request whose whole group the caller has received, and the number of replacements before it."""
 
     replacements: int
     ask: Ask
@@ -86,7 +86,7 @@ class Stream:
         self._replacements_asked = 0
         self._groups_of_before = 0
         self.replacements = 0
-        """How often the server has replaced it."""
+        """The number of replacements by the server."""
         self.shown: ShownGroup | None = None
         self._error: SowlineError | None = None
         self._ended = False
@@ -94,9 +94,9 @@ class Stream:
         self.is_paused = _options_of(ask.options).pause
         """Whether the server is to tell nothing for now."""
         self.wants_proof = False
-        """Whether the server is to say what a caller holds, and has not said so yet."""
+        """Whether a checksum of the caller's view was requested, and has not arrived yet."""
         self._is_answered = False
-        """Whether the whole answer has come: the group, or that there is none."""
+        """Whether the whole answer has arrived: the group, or that there is none."""
 
     # what the client's reader calls
 
@@ -130,11 +130,11 @@ class Stream:
         return not self._is_answered or bool(self._replacements) or self.wants_proof
 
     def let_reader_go_on(self) -> None:
-        """Let the client's reader go on: what it waits for may be behind what is for this stream."""
+        """Let the client's reader continue: the message that it waits for may follow those of this stream."""
         self._reader_may_go_on.set()
 
     def _messages(self, received: Received) -> Iterator[Message]:
-        """What the caller gets of a message, which may hold more if it is for other subscriptions, too."""
+        """The caller's part of a message, which may hold more fields for other subscriptions."""
         select = _select_of(self._ask.options) if len(received.sids) > 1 else None
         for message in received.messages():
             if message.command == "group_begin" and self._begins_afresh:
@@ -191,12 +191,12 @@ class Stream:
         self.shown = ShownGroup(self.replacements, self._ask)
 
     def fail(self, error: SowlineError) -> None:
-        """End the stream: the caller gets what was received before, then the error."""
+        """End the stream: the caller gets the messages received before, then the error."""
         self._error = error
         self._wake_all(error)
 
     def close(self) -> None:
-        """End the stream: nobody will read what is waiting, so the client's reader need not wait for room."""
+        """End the stream: its waiting messages will not be read, so the client's reader need not wait for space."""
         self._ended = True
         self._waiting.clear()
         self._wake_all(SowlineError("disconnected", "the subscription was ended before it was replaced"))
@@ -209,12 +209,12 @@ class Stream:
         self._started.set()
 
     def is_to_ask_again(self, received: Received) -> bool:
-        """Tell whether the service refuses what it will do in a moment: it is loading, or behind our bookmark."""
+        """Tell whether the refusal is temporary: the service is loading, or behind our bookmark."""
         passing = ("not ready", "behind") if self._whole else ("not ready",)
         return received.status == "failure" and received.reason in passing
 
     def again(self, refused: Received) -> dict[str, Any]:
-        """Return the request that was refused, to be sent once more."""
+        """Return the refused request, to send it again."""
         replacement = self._replacements[0] if self._replacements else None
         if replacement is not None and refused.command_id == replacement.command_id:
             return replacement.ask(self._ask).replacement_request(self.id, replacement.command_id)
@@ -239,7 +239,7 @@ class Stream:
         return replacement.ask(self._ask).replacement_request(self.id, replacement.command_id)
 
     def resumed(self, *, is_void: bool = False) -> Ask | None:
-        """Forget what the caller has not been given, and return how to go on; None where that can't be.
+        """Drop the messages that the caller has not received, and return the request that resumes; None if none can.
 
         Where what the caller holds `is_void`, because other records may be read now, a subscription begins afresh.
         """
@@ -272,7 +272,7 @@ class Stream:
         self._groups_of_before = 0
 
     def going_on(self) -> Ask:
-        """Return what to ask for so that the caller gets what comes next."""
+        """Return the request that continues after the caller's last message."""
         ask = self._ask
         if self._is_void:
             self._begins_afresh = True
@@ -292,7 +292,7 @@ class Stream:
     # what the caller uses
 
     async def started(self) -> None:
-        """Wait until the server has taken the command; raises what it was refused for."""
+        """Wait until the server has accepted the command; raise its refusal."""
         await self._started.wait()
         if self._error is not None:
             raise self._error
@@ -317,12 +317,12 @@ class Stream:
 
     @property
     def ask(self) -> Ask:
-        """What the server does."""
+        """The state of the subscription on the server."""
         return self._ask
 
     @property
     def bookmark(self) -> str | None:
-        """Where to come back from: after the last message given to the caller. None until a group has ended."""
+        """The bookmark to resume from, after the last message that the caller got. None until a group has ended."""
         return self._position.bookmark if self._whole else None
 
     def __aiter__(self) -> Self:

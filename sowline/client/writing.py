@@ -28,7 +28,7 @@ KEY_OVERHEAD = 9
 
 NDJSON = "application/x-ndjson"
 POSTED = ("correlation", "expiration")
-"""What may go with a delta and is a parameter of its request."""
+"""Metadata that goes with a delta as a parameter of its request."""
 
 
 class Writing:
@@ -55,7 +55,7 @@ class Writing:
     async def delta(
         self, topic: str, key: str, delta: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
     ) -> str | None:
-        """Do with the document that has this key text what the delta says.
+        """Apply a delta to the document with this key text.
 
         With `wait` it goes to the service, behind what was published before, and what became of it is returned once
         the service has applied it: `applied`, `noop` or `condition_false`.
@@ -69,7 +69,7 @@ class Writing:
     async def deltas(
         self, topic: str, key: str, stream: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
     ) -> list[str]:
-        """Do with a document what each delta of a stream says, in order; all are checked before one is written.
+        """Apply each delta of a stream to a document, in order; all are checked before one is written.
 
         With `wait` the outcome of each is returned, as by `delta`; without, nothing.
         """

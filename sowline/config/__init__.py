@@ -1,1 +1,1 @@
-"""What a deployment configures: topics, settings, credentials."""
+"""The configuration of a deployment: topics, settings, credentials."""

@@ -33,7 +33,7 @@ def keyed_body(
 def named_key(
     definition: TopicDefinition, record: LogRecord, command: Command, appended_of: AppendedOf
 ) -> str:
-    """Return the key text that a command for one record names: by its body where it has one, else by its key."""
+    """Return the key text that a command for one record names: by its body if it has one, else by its key."""
     if record.value:
         return keyed_body(definition, record, command, appended_of).key_text
     return definition.key_rule.named(record, command)

@@ -1,4 +1,4 @@
-"""What a client brings to a query service: a token, or who gives one, and for TLS a CA file and a certificate."""
+"""The credentials of a client: a token or a function that returns one, and for TLS a CA file and a certificate."""
 
 import asyncio
 import inspect
@@ -9,7 +9,7 @@ from pathlib import Path
 from sowline.errors import SowlineError
 
 Token = str | Callable[[], str] | Callable[[], Awaitable[str]]
-"""A token, or a function that returns one, which is asked again whenever one is needed that is good for longer."""
+"""A token, or a function that returns one. The function is called again whenever a fresh token is needed."""
 
 RENEW_AT = 0.75
 """The part of a token's time after which it is renewed."""
@@ -77,7 +77,7 @@ async def _called(token: Callable[[], str] | Callable[[], Awaitable[str]]) -> st
 
 
 def checked_token(token: str) -> str:
-    """Return a token that a header can hold; raises `bad request`, without saying what it is."""
+    """Check that a header can hold the token; raises `bad request`, without showing it."""
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable():
         raise SowlineError(

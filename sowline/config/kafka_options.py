@@ -27,7 +27,7 @@ def read_options(text: str) -> dict[str, str]:
 
 
 def kafka_config(bootstrap: str, options: KafkaConfig | None = None) -> dict[str, str]:
-    """Return what every client of the cluster needs: where it is, and the caller's own options (TLS, SASL).
+    """Return the options of every client of the cluster: its address, and the caller's options (TLS, SASL).
 
     A broker that comes back is found within seconds, also after it was away for long. What a client has asked of its
     topics may be lost with a connection then, and a consumer does not join its group without an answer: it asks

@@ -11,7 +11,7 @@ from sowline.config.kafka_options import kafka_config, read_options
 from sowline.errors import SowlineError
 
 WORKERS = "-materializer"
-"""How the names of the materializers' consumer groups end, behind the settings' `group`."""
+"""The end of the names of the materializers' consumer groups, after the settings' `group`."""
 
 FANOUTS = "-fanout-"
 """The part of the name of a fanout's consumer group between the settings' `group` and the fanout's name."""
@@ -23,7 +23,7 @@ def _options(given: Any) -> Any:
 
 
 class Settings(BaseSettings):
-    """What a service needs to know to run. Every field is the variable `SOWLINE_<FIELD>`."""
+    """The settings of a service. Every field is the variable `SOWLINE_<FIELD>`."""
 
     model_config = SettingsConfigDict(env_prefix="SOWLINE_", frozen=True, extra="ignore")
 
@@ -155,7 +155,7 @@ class Settings(BaseSettings):
 
     @property
     def kafka_client(self) -> dict[str, str]:
-        """What every Kafka client of the service is configured with."""
+        """The options of every Kafka client of the service."""
         return kafka_config(self.kafka, self.kafka_options)
 
 
@@ -164,7 +164,7 @@ SECRET = frozenset({"kafka_options"})
 
 
 class Misfit(NamedTuple):
-    """A setting that can't have its value: its variable, what was expected, and what came, empty if it is secret."""
+    """A setting with an invalid value: its variable, the expected value, and the given one, empty if it is secret."""
 
     variable: str
     expected: str
@@ -183,7 +183,7 @@ class SettingsError(SowlineError):
 
 
 def read_settings(**given: Any) -> Settings:
-    """Return the settings of the environment, with what is given in their place; raises `SettingsError`."""
+    """Return the settings of the environment, overridden by the given ones; raises `SettingsError`."""
     try:
         return Settings(**given)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""What the single fields of `topics.yaml` may hold: names, paths, lifetimes, computed fields."""
+"""Validators for the fields of `topics.yaml`: names, paths, lifetimes, computed fields."""
 
 import re
 from collections.abc import Callable

@@ -69,7 +69,7 @@ class _TopicsModel(BaseModel):
 
 
 class HistoryDefinition(_TopicsModel):
-    """How far back a topic can be asked for, and how fine: durations in ms of log time."""
+    """The window and granularity of a topic's history, in ms of log time."""
 
     window: DurationMs = Field(description="how far back")
     granularity: DurationMs = Field(
@@ -285,7 +285,7 @@ class TopicDefinition(_TopicsModel):
 
     @property
     def recovery_time(self) -> int | None:
-        """The time of its log, in ms, at which a topic that begins again does so; None for the log's end."""
+        """The log time, in ms, at which a transient topic restarts; None for the log's end."""
         time = read_time(self.recovery_point)
         return None if time is None else -(-time // 1000)
 
@@ -301,7 +301,7 @@ class TopicDefinition(_TopicsModel):
 
     @property
     def change_window(self) -> int:
-        """How long every single change is kept, in ms."""
+        """The time for which every single change is kept, in ms."""
         history = self.history.window if self.history is not None else 0
         return max(self.resume_window, history, self.history_ttl if self.documents else 0)
 
@@ -326,7 +326,9 @@ class TopicDefinition(_TopicsModel):
 
     @cached_property
     def key_rule(self) -> KeyRule:
-        """How commands name records; of a topic with a SOW. A key generator is loaded by the rule's first use."""
+        """The rule by which commands name records, for a topic with a SOW. A key generator is loaded by the rule's
+        first use.
+        """
         if isinstance(self.key, SuppliedKey):
             return SuppliedKeys(self.key.source)
         if isinstance(self.key, GeneratedKey):
@@ -346,12 +348,12 @@ class TopicDefinition(_TopicsModel):
 
     @cached_property
     def preprocess(self) -> Stage | None:
-        """What is computed of a message before its key is known; None if nothing is."""
+        """The fields computed from a message before its key is known, or None."""
         return Stage(map(parse_preprocessing, self.preprocessing)) if self.preprocessing else None
 
     @cached_property
     def enrich(self) -> Stage | None:
-        """What is computed of a message for its record, once that is known; None if nothing is."""
+        """The fields computed from a message and its record, or None."""
         return Stage(map(parse_enrichment, self.enrichment)) if self.enrichment else None
 
     @cached_property

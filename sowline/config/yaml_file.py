@@ -132,7 +132,7 @@ class YamlFile:
 
 
 def open_yaml_file(path: Path, what: str, environment: Mapping[str, str] | None = None) -> YamlFile:
-    """Return the file at the path; raises `bad configuration` where it is none or no YAML."""
+    """Return the file at the path; raises `bad configuration` if there is none, or it is not YAML."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -152,7 +152,7 @@ class _TextLoader(yaml.SafeLoader):
 
 
 def _values(node: yaml.Node | None, location: Location) -> Iterator[tuple[Location, yaml.Node]]:
-    """Yield every value with its location; one that is named again by an alias, only where it stands."""
+    """Yield every value with its location; a value with aliases, only at its anchor."""
     seen: set[int] = set()
     waiting = [(location, node)]
     while waiting:
@@ -179,7 +179,7 @@ def _repeated(values: list[tuple[Location, yaml.Node]]) -> Iterator[tuple[Locati
 
 
 def _nothing(values: list[tuple[Location, yaml.Node]]) -> Iterator[tuple[Location, str]]:
-    """Yield what YAML calls null: nobody can tell whether the word is meant, or nothing."""
+    """Yield the null values of YAML, because it is unclear whether the text or no value is meant."""
     for location, node in values:
         if isinstance(node, yaml.ScalarNode) and node.style is None and node.value.lower() in ("null", "~"):
             yield (
@@ -215,7 +215,7 @@ def _replaced(found: re.Match[str], environment: Mapping[str, str]) -> str:
 
 
 def _follows(problem: Mapping[str, Any]) -> bool:
-    """Whether a list is only too short because some of what it has is wrong, which is said anyway."""
+    """Tell whether a list is too short only because some of its items are wrong, which is reported anyway."""
     if problem["type"] != "too_short":
         return False
     least: int = problem["ctx"]["min_length"]

@@ -1,4 +1,4 @@
-"""The topics of a Kafka cluster: made, checked, and asked where they begin and end."""
+"""The topics of a Kafka cluster: creates and checks them, and reads their offsets."""
 
 import threading
 import time
@@ -40,8 +40,8 @@ AGAIN_SECONDS = 1.0
 COMPACTION_LAG_MS_MIN = 10 * 60_000
 
 TOMBSTONE_MS_MIN = 24 * 60 * 60_000
-"""How long, at the least, Kafka keeps the tombstones of changes: a reader that loads them for
-longer may keep a record that is gone."""
+"""Minimum time, in ms, for which Kafka keeps the tombstones of changes. A reader that takes longer to load may keep
+deleted records."""
 
 _FOREVER = {"retention.ms": "-1", "retention.bytes": "-1"}
 
@@ -52,7 +52,7 @@ def compaction_lag_ms(definition: TopicDefinition) -> int:
 
 
 class ClusterAnswer:
-    """What the cluster was asked without waiting: where partitions end, and what ids their topics have."""
+    """A pending request to the cluster for the end offsets of partitions and the ids of their topics."""
 
     def __init__(self, admin: AdminClient, partitions: Iterable[tuple[str, int]]) -> None:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -133,7 +133,7 @@ class Cluster:
                     ) from error
 
     def _describe(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return what Kafka says of the topics; one that was just made takes a moment to be known everywhere."""
+        """Return Kafka's description of the topics; a new topic takes a moment to be known everywhere."""
         wanted = TopicCollection(list(names))
 
         def describe() -> dict[str, Any]:
@@ -160,7 +160,7 @@ class Cluster:
             )
 
     def _settle(self, name: str, wanted: dict[str, str]) -> None:
-        """Change those of a topic's settings that must differ; only raise, never lower, what is a minimum."""
+        """Change the settings of a topic that do not serve; raise minimums, and never lower them."""
         current = self._settings(name)
         wrong = {key: value for key, value in wanted.items() if not serves(key, current[key], value)}
         if not wrong:
@@ -196,7 +196,7 @@ class Cluster:
             time.sleep(0.1)
 
     def topic_id(self, name: str) -> str:
-        """Return Kafka's own id of the topic, which changes when a topic is deleted and made again."""
+        """Return Kafka's id of the topic, which changes when the topic is deleted and created again."""
         return str(self._describe([name])[name].topic_id)
 
     def ends(self, topic: str, partitions: Iterable[int]) -> dict[int, int]:
@@ -303,11 +303,11 @@ _AWAY = (
         KafkaError.THROTTLING_QUOTA_EXCEEDED,
     }
 )
-"""What a client or a broker says where the next try may succeed: it was away, or is on its way back."""
+"""Errors after which a retry may succeed: the broker was unavailable, or is coming back."""
 
 
 def _answer(future: "Future[T]") -> T:
-    """Return what Kafka answers; raises KafkaException also where that takes too long."""
+    """Return Kafka's answer; raise KafkaException also if it takes too long."""
     try:
         return future.result(ADMIN_SECONDS)
     except TimeoutError:

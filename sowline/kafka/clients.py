@@ -17,7 +17,7 @@ REPORT_ENDS: Mapping[str, Any] = {"enable.partition.eof": True}
 
 
 def logged(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a client's options with Python's logging in place of bare lines on standard error.
+    """Return a client's options with Python's logging instead of plain lines on standard error.
 
     The client passes its lines on when it is polled.
     """
@@ -25,7 +25,7 @@ def logged(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def silent(config: KafkaConfig) -> dict[str, Any]:
-    """Return the options of a client that is not polled, and so can't pass on what it would log: it logs nothing."""
+    """Return the options of a client that logs nothing, because it is not polled and so can't pass log lines on."""
     return {name: value for name, value in config.items() if name != "debug"} | {"log_level": "0"}
 
 
@@ -137,7 +137,7 @@ ENDS_EVERY_SECONDS = 0.5
 
 
 class Behind:
-    """Notes, twice a second at most, how far a consumer is behind the ends that came with what it fetched last."""
+    """Notes, at most twice a second, how far a consumer is behind the end offsets of its last fetch."""
 
     def __init__(self) -> None:
         self._looked_at = 0.0
@@ -145,7 +145,7 @@ class Behind:
         """Offsets between what was reached and the end, by topic and partition, where the end is known."""
 
     def look(self, consumer: Consumer, reached: Callable[[], Iterable[TopicPartition]]) -> None:
-        """Look, if it is time to; `reached` says of each partition which offset is next."""
+        """Check, if it is time to; `reached` returns the next offset of each partition."""
         now = time.monotonic()
         if now - self._looked_at < ENDS_EVERY_SECONDS:
             return
@@ -157,10 +157,10 @@ class Behind:
 
 
 AWAY = frozenset({KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE})
-"""What a client says again and again while it does not reach Kafka, and tries on."""
+"""Errors that a client repeats while it does not reach Kafka and retries."""
 
 REMOVED = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
-"""What a client says of an offset that is gone, or that has never been."""
+"""Errors for an offset that is gone or never existed."""
 
 _LASTING = REMOVED | {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -193,7 +193,7 @@ def read_range(
 
 
 NEAR_OFFSETS = 100
-"""Messages as near to each other as this are read in one go, with what is between them."""
+"""Messages at most this far apart are read together, with the messages between them."""
 
 SCATTERED: Mapping[str, Any] = {
     "fetch.message.max.bytes": 16 * 1024,

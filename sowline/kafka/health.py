@@ -1,4 +1,4 @@
-"""Whether Kafka answers: asked again and again, in a thread of its own, for a service's health."""
+"""Checks repeatedly, in its own thread, whether Kafka answers, for a service's health."""
 
 import threading
 import time
@@ -28,7 +28,7 @@ class KafkaHealth:
         self._topic = topic
         self._away_since: float | None = None
         self._why = ""
-        """What the client was told last when it tried to connect."""
+        """The error of the client's last attempt to connect."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reach", daemon=True)
 
@@ -69,7 +69,7 @@ class KafkaHealth:
 
     @property
     def away_seconds(self) -> float:
-        """How long Kafka has not answered by now; 0 if it does."""
+        """Seconds since Kafka last answered; 0 while it answers."""
         since = self._away_since
         return 0.0 if since is None else time.monotonic() - since
 

@@ -1,1 +1,1 @@
-"""What travels: commands on the log, changes, and the messages of the WebSocket API. Pure."""
+"""Message formats: commands on the log, changes, and the messages of the WebSocket API. Pure."""

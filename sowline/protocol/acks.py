@@ -64,7 +64,8 @@ SENT: dict[str, dict[str, str]] = {
         PERSISTED: "when Kafka has each earlier command, or has refused it",
     },
 }
-"""By command: the acknowledgements that can be asked for, and when each is sent. All others are refused."""
+"""For each command, the acknowledgements that a client can request, and when the service sends each. All others are
+refused."""
 
 INVALID = "invalid ack type"
 
@@ -75,7 +76,7 @@ _REFUSED = {
 
 
 def refusal(command: str, ack_type: str) -> SowlineError | None:
-    """Return what a command that asks for this acknowledgement is refused with; None where it is sent."""
+    """Return the error for a command that requests this acknowledgement; None if it is supported."""
     if ack_type not in ACK_TYPES:
         return SowlineError(INVALID, f"expected any of {', '.join(ACK_TYPES)}, got {ack_type[:100]}")
     if ack_type in SENT[command]:

@@ -29,25 +29,25 @@ from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 PROGRESS_KEY: Final = b"\0progress"
 
 CATCH_UP_KEY: Final = b"\0catch-up"
-"""Of progress events whose owner is behind what was emitted before it. Under `PROGRESS_KEY` compaction would keep
-them in place of the newest one. In `[change 36, progress 37, progress 31 by the next owner]` a loader would then find
-a change that no progress event reaches (seed 1601 of the simulation)."""
+"""The key of progress events whose owner is behind the last emitted change. Under `PROGRESS_KEY` compaction would
+keep them in place of the newest one. In `[change 36, progress 37, progress 31 by the next owner]` a loader would then
+find a change that no progress event reaches (seed 1601 of the simulation)."""
 
 DELETE: Final = "delete"
 AGAIN: Final = "again"
-"""The `op` of an event that is written once more so that compaction keeps it: nobody's state changes."""
+"""The `op` of an event that is written again so that compaction keeps it: it changes no state."""
 
 RESET: Final = "reset"
-"""The `op` of a record's end where its partition begins again without it."""
+"""The `op` of a record's end when its partition restarts without it."""
 
 DELETED: Final = "deleted"
 EXPIRED: Final = "expired"
 
 REMOVED_BYTES_MAX: Final = 32 * 1024
-"""How long the list of removed fields may be in a header: half of the room that a topic's limit has for headers."""
+"""Limit for the list of removed fields in a header: half of the space that a topic's limit leaves for headers."""
 
 UNFILLED: Final = "?"
-"""What a progress event says for the id of a changes topic that its owner has yet to fill again."""
+"""The id in a progress event for a changes topic that its owner has yet to fill again."""
 
 Numbers = Mapping[str, tuple[int, int, int]]
 """The highest sequence of each publisher that wrote a record, as (n, m, log time in ms)."""
@@ -60,7 +60,7 @@ LOG_BEGIN: Final[Begin] = (0, 0)
 
 
 Rank = tuple[int, Position]
-"""The era in which an event was said, and its position."""
+"""The era in which an event was emitted, and its position."""
 
 
 class Change(msgspec.Struct, frozen=True, gc=False):
@@ -102,12 +102,12 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def known(self) -> DocumentMetadata | None:
-        """What is known of the document after the change; None of what is no document."""
+        """The document's metadata after the change; None if the record is not a document."""
         return None if self.writes is None else DocumentMetadata(self.key_text or "", self.writes)
 
     @property
     def known_before(self) -> DocumentMetadata | None:
-        """What was known of the document before the change; None of what was no document, or never written."""
+        """The document's metadata before the change; None if it was not a document, or was never written."""
         return (
             None if self.writes_before is None else DocumentMetadata(self.key_text or "", self.writes_before)
         )
@@ -119,7 +119,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def rank(self) -> Rank:
-        """What counts more of two events of a record: the one said in the later era, then the newer one."""
+        """The rank that decides between two events of a record: the later emitting era, then the newer position."""
         position, emitted_in = self.position, self.emitted_in
         return position.era if emitted_in is None else emitted_in, position
 
@@ -251,13 +251,13 @@ Event = Change | Progress
 
 
 def _number(position: Position) -> str:
-    """Write a position without its era, which has a field of its own."""
+    """Write a position without its era, which has its own field."""
     _, offset, nth = position
     return f"{offset}.{nth}" if nth else str(offset)
 
 
 def _relative(after: Position, era: int) -> str:
-    """Write the position before, with its era where that is another one."""
+    """Write the previous position, with its era if it differs."""
     return _number(after) if after.era == era else f"{after.era}/{_number(after)}"
 
 
@@ -363,7 +363,7 @@ def _read_progress(about: dict[str, Any], is_catching_up: bool) -> Progress:
 
 
 def _begin(era: int, about: dict[str, Any]) -> Begin | None:
-    """Return where the era began; before it was said, only of the first one was it known."""
+    """Return the start of the era. Older events do not have it, and only the first era's start is known then."""
     offset_and_time = about.get("begin", None if era else LOG_BEGIN)
     return None if offset_and_time is None else (offset_and_time[0], offset_and_time[1])
 

@@ -24,7 +24,7 @@ BROKEN_OFF = -2
 
 
 class Verdict(Enum):
-    """What a follower does with an event."""
+    """The action of a follower for an event."""
 
     TAKE = "take"
     DROP = "drop"
@@ -52,7 +52,7 @@ def is_of(event: Event, topic_id: str) -> bool:
 
 
 class RelativeAge(Enum):
-    """What an event of a load is, compared with what the reader holds of its key."""
+    """The rank of a loaded event, compared with the held event of its key."""
 
     NEWER = "newer"
     EQUAL = "equal"
@@ -140,9 +140,9 @@ class Wholeness:
             due = offset + 1 if follows else BROKEN_OFF
             if isinstance(event, Change):
                 if position > newest:
-                    # A refill writes each record AGAIN, and its progress event last. A gap between neighboring
-                    # offsets is the mark of an owner that went on in a topic that was made again. Either way, records
-                    # are still to come (test_readers_that_start_during_a_refill).
+                    # A refill writes each record AGAIN, and its progress event last. A gap between adjacent offsets
+                    # shows an owner that continued in a topic that was created again. Either way, records are still
+                    # to come (test_readers_that_start_during_a_refill).
                     if event.op == AGAIN or (follows and event.after > newest):
                         self._is_refilling = True
                     newest = position
@@ -162,7 +162,7 @@ class Wholeness:
 
 
 class Phase(Enum):
-    """How far the load of a partition is."""
+    """The phase of the load of a partition."""
 
     READING = "reading"
     """Events up to the target are still to be read."""
@@ -215,7 +215,7 @@ class LoadProgress:
             self.wholeness.saw(events, offsets)
 
     def read_up_to(self, offset: int) -> None:
-        """Note that all events before this offset were taken in; the last offsets may be gaps."""
+        """Note that all events before this offset were applied; the last offsets may be gaps."""
         self.next_offset = max(self.next_offset, offset)
 
     def at_end(self, offset: int) -> None:

@@ -44,7 +44,7 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Origin(NamedTuple):
-    """Where a forwarded record was first written."""
+    """The log position at which a forwarded record was first written."""
 
     partition: int
     offset: int
@@ -54,7 +54,8 @@ class Origin(NamedTuple):
 
 
 class CopyOf(NamedTuple):
-    """What the header `sow.origin` says: of which log (Kafka's id of the topic), and of which record, this is a copy.
+    """The content of the header `sow.origin`: the log (Kafka's id of the topic) and the record that this is a copy
+    of.
 
     As text `<log id>:<partition>@<offset>`.
     """
@@ -67,7 +68,7 @@ class CopyOf(NamedTuple):
 
 
 class Command(NamedTuple):
-    """What a log record asks for, apart from its body."""
+    """The command of a log record, apart from its body."""
 
     command: str = PUBLISH
     filter: str | None = None
@@ -304,7 +305,7 @@ def command_headers(
     traceparent: str | None = None,
     key: str | None = None,
 ) -> Headers:
-    """Return the Kafka headers of a command; what is not given is left out, and so is a plain `publish`.
+    """Return the Kafka headers of a command, without values that are not given and without a plain `publish`.
 
     `expiration` is a lifetime in seconds, 0 for none; `tags` are a list, or one text with commas. Raises `bad header`
     for what can't be.

@@ -6,7 +6,7 @@ returns a `KeyGenerator`. `docs/key-generators.md` has a worked example.
 
 A generator must be deterministic: the same record, options and `Appended` give the same key text in every process, on
 every replay of the log. Change `version` whenever the same input may give another key. It is part of the topic's
-definition, so that a partition refuses to go on with keys that it would not have made.
+definition, so that a partition refuses to continue with keys that it would not have made.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ class Appended(NamedTuple):
 
 
 class KeyGenerator(Protocol):
-    """What an entry point returns for a topic's options.
+    """The object that an entry point returns for a topic's options.
 
     A generator that depends on when or where a message was appended has an attribute `uses_append` that is true. Only
     such a one is given an `Appended`, and then publishers can't know a key before the message is on the log.

@@ -1,4 +1,4 @@
-"""How a topic's records get their keys: from fields of the body, from the publisher, or from a key generator.
+"""The rules for a topic's keys: from fields of the body, from the publisher, or from a key generator.
 
 One rule decides for every service and client: what a command's key text is, what the SOW key is, and which texts are
 keys at all. `docs/kafka.md` specifies it.
@@ -31,7 +31,7 @@ AppendedOf = Callable[[LogRecord, Command], Appended]
 
 
 class KeyRule(ABC):
-    """How the records of one topic get their keys. Immutable; equal to every rule of the same definition."""
+    """The rule for the keys of one topic. Immutable; equal to every rule of the same definition."""
 
     paths: tuple[tuple[str, ...], ...] = ()
     """The key fields in the body, each as its steps; none where keys come from elsewhere."""
@@ -44,7 +44,7 @@ class KeyRule(ABC):
 
     @abstractmethod
     def published(self, document: Document, record: LogRecord, command: Command, appended: AppendedOf) -> str:
-        """Return the key text of the record that a message on the log is for; raises what it is refused for."""
+        """Return the key text of the record that a log message is for; raise the reason of a refusal."""
 
     def named(self, record: LogRecord, command: Command) -> str:
         """Return the key text that a command without a body names; raises `key missing` and `bad key`."""
@@ -132,7 +132,7 @@ class _OwnKeys(KeyRule):
             raise SowlineError("bad key", f"expected a key that UTF-8 can hold: {error}") from None
 
     def named(self, record: LogRecord, command: Command) -> str:
-        """Return the Kafka key, where it is a key."""
+        """Return the Kafka key if it is a valid key."""
         return check_supplied(super().named(record, command))
 
     def text_of(self, sow_key: bytes, body: bytes) -> str:
@@ -160,7 +160,7 @@ class SuppliedKeys(_OwnKeys):
         return self._checked(command.key or "")
 
     def named(self, record: LogRecord, command: Command) -> str:
-        """Return the header's key, where there is one, else the Kafka key."""
+        """Return the header's key if there is one, else the Kafka key."""
         return self._checked(command.key or decoded_key(record.key or b""))
 
     def given(self, document: Document, key: str | None) -> str | None:
@@ -215,7 +215,7 @@ class GeneratedKeys(_OwnKeys):
         return self._made(document, appended(record, command) if self.needs_append else None)
 
     def given(self, document: Document, key: str | None) -> str | None:
-        """Return the key that the generator makes; None where it is not installed here, or needs the log's time."""
+        """Return the key that the generator makes; None if it is not installed here, or needs the log's time."""
         if key is not None:
             raise SowlineError(
                 "bad request",

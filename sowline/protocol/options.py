@@ -55,13 +55,13 @@ _INSIDE = re.compile(
     r"""(?<!\w)[rR](?:'[^']*'|"[^"]*")|'[^'\\]*(?:\\.[^'\\]*)*'|"[^"\\]*(?:\\.[^"\\]*)*"|\[[^\]]*\]|[^\[\]'"rR]+|[rR]""",
     re.DOTALL,
 )
-"""What an option's brackets may hold, a piece at a time: strings and inner brackets hide what closes them."""
+"""One piece inside an option's brackets. Strings and inner brackets hide closing brackets."""
 
 _CLOSING = {"[": "]", "'": "'", '"': '"'}
 
 
 class ReplayRate(NamedTuple):
-    """How fast a subscription is told: messages or bytes a second, or so many times as fast as it happened."""
+    """The rate of a subscription: messages or bytes a second, or a multiple of the original speed."""
 
     amount: float
     unit: Literal["messages", "bytes", "times"]
@@ -69,7 +69,7 @@ class ReplayRate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a read may be asked to do differently; docs/api.md describes each.
+    """The options of a read; docs/api.md describes each.
 
     `bookmark_not_found` is `fail`, `now`, `epoch` or `reset`. `send_keys` asks for what is always so: a delta
     holds the key fields. `conflation` is an interval in milliseconds or `AUTO`; None is none. `grouping` and

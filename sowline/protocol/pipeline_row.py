@@ -1,7 +1,7 @@
 """The columns with which rows travel from a source, through the steps of a pipeline, to the sink.
 
 A source adds `_source` (and who cuts a row into several, `_part`); checks add `_failure`; commands are `key`, `value`
-and `headers`; and `refused` marks the rows that go to the dead letters. The sink adds columns of its own while it
+and `headers`; and `refused` marks the rows that go to the dead letters. The sink adds its own columns while it
 numbers and sorts rows. No other module spells these names.
 
 This module needs no Spark: the definition of a pipeline is read without it.

@@ -109,7 +109,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
     @property
     def bookmark_range(self) -> BookmarkRange:
-        """Where it begins and ends; raises `invalid bookmark`."""
+        """Its start and end; raises `invalid bookmark`."""
         return parse_bookmark_range(self.bookmark, self.up_to)
 
     @property

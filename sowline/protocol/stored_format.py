@@ -1,7 +1,7 @@
 """The format number of state, changes and backups, and the error for a number that this version does not know.
 
-What carries no number was written before there were numbers, and has format 1. Formats differ in names only: 2 has
-`checkpoint` for `head` in stored state, and `emitted_in` for `said_in` in changes.
+Data without a number is older than the numbers, and has format 1. Formats differ in names only: 2 has `checkpoint`
+for `head` in stored state, and `emitted_in` for `said_in` in changes.
 """
 
 from typing import Any, Final

@@ -1,7 +1,6 @@
 """The header `traceparent`: the W3C's text for a place in a trace, which goes from a command on to its changes.
 
-It is carried as it came and means nothing to what a record becomes. What does not have its form is no place in a
-trace, and is ignored.
+It is carried as it came and means nothing to what a record becomes. A text in another form is ignored.
 """
 
 import re
@@ -15,7 +14,7 @@ _FORM = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][0-9
 
 
 def read_traceparent(raw: str | bytes | None) -> str | None:
-    """Return the text, or None for what is none."""
+    """Return the text, or None if it is not a traceparent."""
     text = raw.decode("latin-1") if isinstance(raw, bytes) else raw
     return text if text is not None and _FORM.fullmatch(text) else None
 

@@ -1,1 +1,1 @@
-"""What every process needs: start and stop, HTTP server, health, metrics, traces, Java."""
+"""The shared parts of all processes: start and stop, HTTP server, health, metrics, traces, Java."""

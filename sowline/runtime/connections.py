@@ -115,16 +115,16 @@ class Connections:
 
     @property
     def sessions(self) -> int:
-        """How many sessions have a descriptor, also those that are over and not closed yet."""
+        """The number of sessions with a descriptor, including those that have ended and are not closed yet."""
         return len(self._sessions)
 
     @property
     def open(self) -> int:
-        """How many connections there are in all."""
+        """The number of all connections."""
         return len(self._held) + len(self._sessions)
 
     def accept(self, socket: Socket, now: float | None = None) -> Connection:
-        """Take in a new connection; where there are too many, close the one that has waited longest."""
+        """Add a new connection; if there are too many, close the one that has waited longest."""
         made = Connection(self, socket, time.monotonic() if now is None else now)
         self._drop(made.number)  # one that ended before it had a protocol
         if self._is_full:

@@ -21,13 +21,13 @@ REQUESTS_MAX = 256
 """Connections that sessions leave free for HTTP, which may have more while there are fewer sessions."""
 
 READER = 24
-"""What one thread that reads from Kafka may hold: a client has three for each broker, and some of its own."""
+"""Descriptors of one thread that reads from Kafka: a client has three for each broker, and some more."""
 
 READERS_MIN, READERS_MAX = 2, 32
 
 
 class Budget(NamedTuple):
-    """How a service shares its descriptors out."""
+    """The shares of a service's descriptors."""
 
     limit: int
     """All that the process may have open."""
@@ -54,7 +54,7 @@ def share_out(limit: int, sessions_max: int, cores: int = 1) -> Budget:
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of descriptors to the hard one, and return what it is now."""
+    """Raise the soft limit of descriptors to the hard one, and return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = RAISED_MAX if hard == resource.RLIM_INFINITY else min(hard, RAISED_MAX)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -72,7 +72,7 @@ def limit() -> int:
 
 
 def in_use() -> int | None:
-    """Return how many descriptors the process has open; None where that can't be known, or there is none left."""
+    """Return the number of open descriptors; None if it can't be determined, or none is left."""
     try:
         return len(os.listdir("/proc/self/fd" if sys.platform == "linux" else "/dev/fd"))
     except OSError:

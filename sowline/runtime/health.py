@@ -21,7 +21,7 @@ from sowline.version import __version__
 
 
 class ServiceHealth(Protocol):
-    """What a service says of itself. Each answer is None, or the sentence that says what is not so (yet)."""
+    """The state that a service reports. Each answer is None, or a sentence that describes the problem."""
 
     def not_started(self) -> str | None:
         """Say what start-up is still waiting for: recovering state, loading a replica."""
@@ -114,7 +114,7 @@ def health_routes(
 
 
 class HealthServer:
-    """Serves a service's health and metrics from a thread of its own."""
+    """Serves a service's health and metrics from its own thread."""
 
     def __init__(self, service: ServiceHealth, host: str, port: int) -> None:
         app = Starlette(routes=health_routes(service))

@@ -29,15 +29,15 @@ ACCEPTED_A_TURN = 1
 """Connections taken before others in the event loop get a turn: a thousand at once would else be one long step."""
 
 LINGER_SECONDS = 10.0
-"""How long a client has to take the last that it is sent, before its connection is cut."""
+"""Seconds for a client to read the last bytes before its connection is cut."""
 
 SPARES = 2
 LOOK_TICKS = 10
-"""How often late requests are looked for, in ticks of uvicorn of 0.1 s."""
+"""Interval between checks for late requests, in uvicorn's ticks of 0.1 s."""
 
 
 class StrictConnection(h11.Connection):
-    """HTTP/1.1 in which the length of a request's body is said once, and in one way."""
+    """HTTP/1.1 that requires one unambiguous length for a request's body."""
 
     why = ""
     """What was wrong with the request, once it raised."""

@@ -72,7 +72,7 @@ def kafka_jars() -> list[Path]:
 
 
 def spark_connector_jars() -> list[Path]:
-    """Return the jars that Spark needs beside its own to read and write Kafka, sorted; fetched if missing."""
+    """Return the additional jars that Spark needs to read and write Kafka, sorted; fetch missing ones."""
     return retrieve(SPARK_CONNECTOR)
 
 

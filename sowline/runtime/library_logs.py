@@ -1,4 +1,4 @@
-"""What libraries and Python itself report, as lines of a service's own log.
+"""Reports of libraries and of Python itself, as lines of a service's log.
 
 Without this, uvicorn, websockets, asyncio, librdkafka, warnings and uncaught exceptions write bare lines of text
 between lines of JSON, and a collector of logs can't read those.
@@ -27,7 +27,7 @@ class LibraryLines(logging.Handler):
     """Passes records of Python's logging on as the event `library message`, with `logger` and `message`."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line, with the traceback where there is one. Raises nothing."""
+        """Write one line, with the traceback if there is one. Raises nothing."""
         try:
             message = record.getMessage()
         except Exception:  # its arguments do not fit its text

@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, and waiting for what runs there so that a signal always ends the wait.
+"""An event loop in its own thread, with waits that a signal always ends.
 
 Python tells the main thread of a signal between two of its steps. A signal that comes just before the thread
 begins to wait, or that another thread was given, does not end the wait: so no wait is long. And one that comes
@@ -19,7 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SIGNAL_SECONDS_MAX = 0.2
-"""How late a signal may be noticed."""
+"""Maximum delay, in seconds, before a signal is noticed."""
 
 
 def next_of(queue: SimpleQueue[T], timeout: float | None = None) -> T:

@@ -1,4 +1,4 @@
-"""How long things took, as a histogram for Prometheus that a collector names when it is read."""
+"""Durations as a histogram for Prometheus; a collector names it when it is read."""
 
 from prometheus_client import Histogram
 from prometheus_client.metrics_core import HistogramMetricFamily

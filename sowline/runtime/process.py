@@ -1,4 +1,4 @@
-"""What every service process does the same way: logs, and stopping when asked to."""
+"""The common parts of every service process: logs, and stopping on a signal."""
 
 import gc
 import logging
@@ -104,7 +104,7 @@ def listener(host: str, port: int) -> socket.socket:
 
 
 def main(serve: Serve) -> None:
-    """Run a service until it is asked to stop; what it can't go on with is one sentence and exit code 1."""
+    """Run a service until it is asked to stop. A fatal error is one sentence and exit code 1."""
     set_up_logs()
     take_uncaught()
     raise_limit()

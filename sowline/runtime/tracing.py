@@ -31,7 +31,7 @@ LogPosition = tuple[int, str]
 """A partition of a topic's log, and a position in it."""
 
 CLOSE_SECONDS_MAX: Final = 2.0
-"""How long the end of a service waits for its last spans to be taken."""
+"""Seconds that a stopping service waits for its last spans to be sent."""
 
 _tracer: "trace.Tracer | None" = None
 _provider: "TracerProvider | None" = None
@@ -95,7 +95,7 @@ def use(provider: "TracerProvider | None") -> None:
 
 
 def close() -> None:
-    """Send what is not sent yet; a collector that does not answer holds nobody up for long."""
+    """Send the pending spans; a collector that does not answer delays this only briefly."""
     if _provider is None:
         return
     sending = threading.Thread(target=_provider.shutdown, name="last-spans", daemon=True)
@@ -151,7 +151,7 @@ def _recorded(span: "trace.Span") -> TraceSpan | None:
 
 
 class _Complaints(logging.Handler):
-    """What OpenTelemetry says of itself, as lines of our log."""
+    """OpenTelemetry's own reports, as lines of our log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log.warning("traces are not sent", why=record.getMessage())
