@@ -194,7 +194,7 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
         "sowline_standby_copies", "Warm copies of partitions that other workers own", value=now.standby.warm
     )
     yield _by_partition(
-        "sowline_standby_behind_changes", "Changes that a copy has not taken in yet", now.standby.behind
+        "sowline_standby_behind_changes", "Changes that a copy has not yet applied", now.standby.behind
     )
     yield CounterMetricFamily(
         "sowline_standby_takeovers", "Partitions taken over from a warm copy", value=now.standby.takeovers
