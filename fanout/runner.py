@@ -179,6 +179,8 @@ class Runner:
         for number, following in self._partitions.items():
             if following.load is not None and following.phase is Phase.COMPLETE:
                 self._write_load(number, following, following.load)
+        # Write before commit. If the fanout committed first and died, its readers would never get these messages. In
+        # this order they are written again, and readers drop repeats by their bookmarks (test_killed_fanout).
         if not self._output.flush(self._stop.is_set):
             return
         self._output.require_written()
@@ -229,6 +231,7 @@ class Runner:
         """Write the next of what the load led to. The partition is paused until all of it is written."""
         changes = TopicPartition(self._source.changes, number)
         if following.writing is None:
+            # The writer iterates over the load, which changes that arrive meanwhile would alter.
             self._consumer.pause([changes])
             following.writing = self._loaded(number, load)
         if next(following.writing, self) is self:
@@ -246,6 +249,8 @@ class Runner:
                 holding.take(message.key() or b"", OutputMessage.read(message.value(), headers))  # type: ignore[arg-type]
             yield
         load.emitted_up_to = holding.position or load.emitted_up_to
+        # A previous run wrote messages from beyond the end of this load. Written now, its records would replace newer
+        # ones at the readers. The load continues instead.
         if load.position < load.emitted_up_to:
             return
         for count, (change, delivery) in enumerate(

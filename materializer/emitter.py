@@ -106,6 +106,9 @@ class Emitter:
         """Wait until Kafka has everything; raises `NotWritten` if it never will or the service is to stop."""
         while self._served(self._producer.flush, 0.5):
             self._check()
+            # Nothing is committed for these messages yet, so a worker may stop here: the next owner makes them again.
+            # Without this line it could not stop while Kafka is away
+            # (test_waiting_ends_when_the_service_is_to_stop).
             if self._stopping():
                 raise NotWritten("stopping before Kafka has acknowledged everything")
         self._check()

@@ -54,6 +54,8 @@ class Checkpoint:
     @property
     def next_offset(self) -> int:
         """The offset of the log at which to continue reading."""
+        # If only some changes of the last log record were found, it is read again. The rest of its changes would
+        # otherwise never be made (test_a_log_record_that_was_cut_short_is_read_again).
         return self.position.offset + self.complete
 
     def new_era(self, log_id: str, offset: int) -> Self:
@@ -61,6 +63,8 @@ class Checkpoint:
 
         `last_change` stays the old era's: followers can tell that they have missed nothing in between.
         """
+        # Origins are offsets of the old log. Kept, they would drop records that the new log forwards, as repeats
+        # (test_a_new_era_keeps_the_state_and_begins_its_own_log).
         start = Position(self.position.era + 1, offset - 1)
         return replace(self, position=start, origins={}, log_id=log_id, complete=True, begin=None)
 

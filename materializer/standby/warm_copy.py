@@ -112,6 +112,8 @@ class WarmCopy:
             raise StoreDamaged(f"expected {self._store.checksum()}, found {found}")
         self._is_checked = True
         checkpoint = self._checkpoint
+        # The offsets of a store belong to one changes topic. `store at offset 900, topic created again with 300
+        # events`: to follow from 900 would skip all of them.
         if EVERYTHING in checkpoint.stale_keys or checkpoint.changes_id not in ("", self._changes_id):
             self._load("the changes topic was replaced")
         else:
@@ -142,6 +144,8 @@ class WarmCopy:
     def _follow(self, follower: ChangesFollower, written: Sequence[ReadEvent], changes_end: int) -> bool:
         end = written[-1].offset + 1
         try:
+            # Missing offsets are compacted events. The copy can't show that it has each newest event, so it is loaded
+            # again (test_in_doubt_there_is_a_gap).
             if end - self.next_offset > len(written):
                 raise Gap(
                     f"expected {end - self.next_offset} changes from {self.next_offset} on, got {len(written)}"
@@ -224,6 +228,8 @@ class WarmCopy:
         return False
 
     def _replace(self) -> None:
+        # Only now: if the worker dies during a load, the old state is still there for its recovery
+        # (test_the_old_state_stays_until_the_new_is_whole).
         delete_store(self._path)
         self._loading_path.rename(self._path)
 
@@ -231,6 +237,8 @@ class WarmCopy:
 
     def hand_over(self) -> RocksStore | None:
         """Give the open store away, if it is known to be whole; the copy is no more."""
+        # An unchecked store may be damaged, and the new owner would not check it again
+        # (test_what_is_not_checked_yet_is_not_handed_over, test_an_unfinished_load_is_not_handed_over).
         store = self._store if self._is_checked else None
         if store is not None:
             self._store = None

@@ -189,6 +189,8 @@ class LiveView(ABC):
     def apply(self, partition: int, seen: ChangeView) -> int:
         """Take a change in, send it to the viewers, and return how many messages that took."""
         if self._pending is not None:
+            # The view is being filled from a query of an earlier instant. `query at 5, change K@6, fill with K@5`:
+            # applied now, K@6 would be replaced by the older K@5. It waits until the fill is complete.
             self._pending.append((partition, seen))
             return 0
         if self.failed is not None:
@@ -244,6 +246,8 @@ class LiveView(ABC):
     def fall_behind(self, viewer: Viewer) -> None:
         """Let a viewer stand where the view stands now."""
         if viewer.conflated is not None:
+            # The client must get what was held back. `held` becomes the current view below, and the difference from
+            # that will not contain these changes.
             viewer.conflated.flush()
         self.remove(viewer)
         viewer.held = self.shown_to(viewer)
@@ -289,6 +293,8 @@ class LiveView(ABC):
         ]
         for key, shown in now.items():
             held = viewer.held.get(key)
+            # After undoing changes, the exact body at the client may be unknown. A delta against a guess could be
+            # wrong, so the whole body is sent (test_groups_of_a_guess_are_sent_whole).
             if held is None or held.position == GUESSED:
                 due.append((key, Delivery(PUBLISH, shown.body, known=shown.known)))
             elif (held.body, held.position) != (shown.body, shown.position) and not (

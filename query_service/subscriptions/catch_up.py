@@ -122,6 +122,8 @@ class ChangesAfter:
         Raises `BookmarkExpired` where the last of that is not there.
         """
         last, wanted = self.positions[number], partition.held
+        # Read no further than the replica has applied. A subscription ahead of its replica would get the same changes
+        # again once it is live (test_everything_after_the_position_comes_once).
         start, end = partition.offset_for(last), partition.next_offset
         portion = Portion()
         try:

@@ -286,6 +286,8 @@ class RecordSubscription:
         request, to = self._request, self._live.first
         for number, (topic, key, delivery) in enumerate(query.leaving, 1):
             await self._outbox.wait_turn()
+            # All messages of a step but the last one have the bookmark before the step. A client that loses its
+            # connection within the step resumes before it, and gets the whole step again.
             more = request.has_snapshot or number < len(query.leaving)
             payload = whole_payload(key, delivery, to.form, None)
             bookmark = query.bookmark_before if more else query.bookmark
@@ -385,6 +387,9 @@ class RecordSubscription:
         while True:
             await CatchUp(self._context.kafka, live).run(self._context.dispatcher)
             self._caught_up(live)
+            # A client that is too slow leaves live delivery. Its positions are then those of the last message that it
+            # was sent, so the next round continues exactly behind that message
+            # (test_who_is_too_slow_falls_behind_where_it_was_left).
             await live.fell_behind()
 
     def _caught_up(self, live: LiveSubscription | None = None) -> None:

@@ -171,11 +171,15 @@ class TopicFollower:
         self._call(self._take, {partition: events for partition, events in whole.items() if events})
 
     def _ours(self, partition: ChangesPartition, events: list[EventAtOffset]) -> list[EventAtOffset]:
+        # An owner that has not noticed a replaced changes topic reports positions of the old one. They would complete
+        # the load of a topic that is still being filled (test_the_word_of_an_owner_that_knows_another_topic).
         topic_id = self._topic_ids[partition[0]]
         return [placed for placed in events if is_of(placed.event, topic_id)]
 
     def _whole(self, partition: ChangesPartition, events: list[EventAtOffset]) -> list[EventAtOffset]:
         """Return what may be shown now, and hold back the changes of a log record that has not ended."""
+        # A delete by filter makes many changes of one log record. If the batch ended within them, a query would see
+        # half of the command.
         whole, self._held_back[partition] = whole_records([*self._held_back[partition], *events])
         return whole
 
@@ -189,6 +193,8 @@ class TopicFollower:
         phases = {partition: load.phase(now) for partition, load in self._loading.items()}
         for (changes, number), phase in phases.items():
             if phase is Phase.LATE:
+                # Compaction may have removed `K@5` before this load read it, because `K@9` behind the original end
+                # replaced it. Only a load up to the current end has K (test_a_load_that_takes_long_goes_on).
                 log.warning(
                     "loading takes long; continuing to the current end", topic=changes, partition=number
                 )
