@@ -60,15 +60,18 @@ class ConnectionOptions:
 
 _OPTIONS = (
     click.option(
-        "--token", "_token", envvar="SOWLINE_TOKEN", help="A token to log on with. Better in the environment."
+        "--token", "_token", envvar="SOWLINE_TOKEN", help="A token to log on with. Prefer SOWLINE_TOKEN."
     ),
     click.option(
         "--token-file", envvar="SOWLINE_TOKEN_FILE", type=_FILE, help="A file that holds the token."
     ),
-    click.option("--ca-file", envvar="SOWLINE_CA_FILE", type=_FILE, help="Whom to trust for https, as PEM."),
+    click.option("--ca-file", envvar="SOWLINE_CA_FILE", type=_FILE, help="CA certificates to trust, as PEM."),
     click.option("--cert-file", envvar="SOWLINE_CERT_FILE", type=_FILE, help="A client certificate, as PEM."),
     click.option(
-        "--key-file", envvar="SOWLINE_KEY_FILE", type=_FILE, help="Its key, if in a file of its own."
+        "--key-file",
+        envvar="SOWLINE_KEY_FILE",
+        type=_FILE,
+        help="The certificate's key, if in a separate file.",
     ),
 )
 

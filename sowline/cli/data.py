@@ -35,11 +35,11 @@ def _selecting(command: Command) -> Command:
             "--options", "-o", default="", help="Options as on the wire, e.g. oof,select=[-/,+/id]."
         ),
         click.option("--order-by", default="", help='The order of the records, e.g. "/qty DESC, /id".'),
-        click.option("--top-n", type=click.IntRange(0), help="Only the first so many records."),
+        click.option("--top-n", type=click.IntRange(0), help="Return only the first N records."),
         click.option(
             "--skip-n",
             type=click.IntRange(0),
-            help="Leave out so many records before them; live, this asks for a page.",
+            help="Skip this many records first; in a live subscription, this asks for a page.",
         ),
         click.option(
             "--key", "sow_keys", multiple=True, help="Only the record with this SOW key; repeatable."
@@ -71,9 +71,9 @@ _kafka_options = click.option(
     envvar="SOWLINE_KAFKA_OPTIONS",
     default="",
     callback=_read_options,
-    help="Options of Kafka's client, for TLS and SASL: name=value, with commas between. Better in the environment.",
+    help="Kafka client options for TLS and SASL, as comma-separated name=value. Prefer SOWLINE_KAFKA_OPTIONS.",
 )
-_count = click.option("--count", "-n", type=click.IntRange(1), help="Stop after so many messages.")
+_count = click.option("--count", "-n", type=click.IntRange(1), help="Stop after this many messages.")
 _expiration = click.option(
     "--expiration",
     type=click.FloatRange(0),
@@ -86,11 +86,14 @@ _delta = click.option(
     "--delta", is_flag=True, help="Of records known already, only keys and what has changed."
 )
 _bookmark = click.option(
-    "--bookmark", "-b", default="", help="Where to begin: a place, a time like 20261121T120000Z, or a range."
+    "--bookmark",
+    "-b",
+    default="",
+    help="Where to start: a bookmark, a time like 20261121T120000Z, or a range.",
 )
-_up_to = click.option("--up-to", default="", help="Where to end: a place, a time, or now.")
+_up_to = click.option("--up-to", default="", help="Where to stop: a bookmark, a time, or now.")
 _time = click.option(
-    "--bookmark", "-b", default="", help="The records of a time, 20261121T120000Z, or of a bookmark."
+    "--bookmark", "-b", default="", help="Read records as of a bookmark, or a time like 20261121T120000Z."
 )
 
 
@@ -140,7 +143,7 @@ def topics(connection: dict[str, Any]) -> None:
 @click.command()
 @_reading
 @_time
-@click.option("--batch-size", default=100, show_default=True, help="Records a message on the wire.")
+@click.option("--batch-size", default=100, show_default=True, help="Records per message on the wire.")
 def sow(topic: str, full: bool, connection: dict[str, Any], **reading: Any) -> None:
     """Print the records of TOPIC that match, as they are, or were, at one instant; `^…` is a pattern of topics."""
     with _connected(connection) as client:
@@ -190,7 +193,7 @@ def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
 @click.command()
 @topic_argument
 @click.argument("key")
-@click.option("--limit", "-n", default=100, show_default=True, help="Only so many writes.")
+@click.option("--limit", "-n", default=100, show_default=True, help="Return at most this many writes.")
 @click.option("--oldest-first", is_flag=True, help="The oldest first instead of the newest.")
 @_bookmark
 @_up_to
@@ -224,7 +227,7 @@ def delta_publish(topic: str, data: tuple[str, ...], connection: dict[str, Any],
 @_expiration
 @_tags
 @click.option("--change-id", help="Your own id of the change, of one delta: a UUID, or any text.")
-@click.option("--wait", "-w", is_flag=True, help="Wait until they are applied; print what became of each.")
+@click.option("--wait", "-w", is_flag=True, help="Wait until they are applied; print the outcome of each.")
 @_through_kafka
 def delta(
     topic: str, key: str, delta: tuple[str, ...], wait: bool, connection: dict[str, Any], **writing: Any

@@ -1,4 +1,4 @@
-"""How far long work is, said on a terminal while it goes on."""
+"""Show the progress of long work on a terminal."""
 
 import sys
 import time

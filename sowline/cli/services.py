@@ -70,7 +70,7 @@ def pipeline(arguments: tuple[str, ...]) -> None:
     "--access",
     envvar="SOWLINE_ACCESS",
     type=click.Path(path_type=Path, exists=True),
-    help="Who may come in and do what; without it, everybody.",
+    help="The access file: who may connect, and with which rights. Without it, access is open.",
 )
 def up(
     config: Path,

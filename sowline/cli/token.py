@@ -15,7 +15,7 @@ BYTES = 32
 def token(user: str, roles: tuple[str, ...]) -> None:
     """Make a token for USER: prints it, and then the line for `tokens` of the access file, which holds its hash.
 
-    The token is nowhere else: give it to its user, and to nobody else.
+    The token is stored nowhere else: give it to its user only.
     """
     made = f"sow_{secrets.token_urlsafe(BYTES)}"
     line = {"user": user, "sha256": sha256(made.encode()).hexdigest(), "roles": list(roles)}

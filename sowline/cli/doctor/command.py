@@ -18,7 +18,7 @@ _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 @click.option("--config", type=PATH, help="The file of topics (SOWLINE_CONFIG).")
 @click.option("--kafka", "-k", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
 @click.option("--data-dir", type=PATH, help="Where the materializer keeps state (SOWLINE_DATA_DIR).")
-@click.option("--url", "-u", "urls", multiple=True, help="A service to look at, of any kind; repeatable.")
+@click.option("--url", "-u", "urls", multiple=True, help="The URL of a service of any kind; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each finding.")
 @with_connection
 def doctor(urls: tuple[str, ...], connection: ConnectionOptions, as_json: bool, **given: Any) -> None:

@@ -54,7 +54,7 @@ class KafkaExamination:
     def __init__(self, kafka: KafkaConfig) -> None:
         self._kafka = kafka
         self._why = ""
-        """What the client was told last when it tried to connect."""
+        """The last error that the Kafka client reported while it tried to connect."""
         self._admin, self._metadata = self._connected()
         self.unanswered: list[str] = []
 

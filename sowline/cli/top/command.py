@@ -35,16 +35,16 @@ _HOME, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
     envvar="SOWLINE_URL",
     default=(USUAL_URL,),
     show_default=True,
-    help="A service to look at, of any kind; repeatable.",
+    help="The URL of a service of any kind; repeatable.",
 )
 @click.option(
-    "--sort", type=click.Choice(SORTS), default="topic", show_default=True, help="By what topics are."
+    "--sort", type=click.Choice(SORTS), default="topic", show_default=True, help="Sort topics by this column."
 )
 @click.option(
-    "--every", type=click.FloatRange(0.1, 60), default=1.0, show_default=True, help="Seconds between looks."
+    "--every", type=click.FloatRange(0.1, 60), default=1.0, show_default=True, help="Seconds between updates."
 )
-@click.option("--once", is_flag=True, help="Print one table, and end; so it is where there is no terminal.")
-@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each look.")
+@click.option("--once", is_flag=True, help="Print one table and exit; the default without a terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each update.")
 @with_connection
 def top(
     urls: tuple[str, ...], connection: ConnectionOptions, sort: str, every: float, once: bool, as_json: bool

@@ -18,7 +18,7 @@ SORTS: Final = ("topic", "records", "log", "changes", "lag", "subscriptions")
 
 @dataclass(frozen=True)
 class Look:
-    """What one service said at one time: `away` is why it did not answer, `complaint` what it says of itself."""
+    """One service's answer: `away` is why it did not answer, `complaint` the problem that it reports."""
 
     url: str
     away: str | None = None
@@ -42,7 +42,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Looks:
-    """What all services said at one time, in seconds of a clock that runs evenly."""
+    """All services' answers at one time; `taken` is in seconds of a monotonic clock."""
 
     taken: float
     services: tuple[Look, ...]
