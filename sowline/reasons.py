@@ -150,11 +150,11 @@ REASONS = (
     ),
     Reason(
         "changes incomplete",
-        "orders.changes [0] holds no position of its changes, and there is no local state. Delete that topic:"
-        " the materializer makes it again from the log",
-        "The changes topic does not hold a position for its changes. Something other than a materializer wrote"
-        " it, or deleted from it.",
-        "Delete the changes topic. The materializer makes it again from the log.",
+        "orders.changes [0] holds no position of its changes, and there is no local state. Delete that topic: the"
+        " materializer makes it again from the log",
+        "The changes topic holds no position of its changes, or ends within a batch.",
+        "Start a materializer, and try again. If a materializer reports it, delete the changes topic: it is made"
+        " again from the log.",
     ),
     Reason(
         "changes present",
