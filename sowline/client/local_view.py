@@ -73,7 +73,7 @@ class _Following(RecordView):
     async def _subscribe(self) -> Stream:
         """Subscribe; from a saved copy on, the view shows something at once."""
         if self._stream is not None:
-            raise RuntimeError("a view can be entered once: make another one")
+            raise RuntimeError("a view can be entered only once; create a new view")
         self._stream = stream = await self._client.open(self._ask)
         self._shown = stream.shown
         if stream.bookmark is not None:
@@ -99,7 +99,7 @@ class _Following(RecordView):
 
     def _subscribed(self) -> Stream:
         if self._stream is None:
-            raise SowlineError("disconnected", "expected a view that was entered; use it in a with block")
+            raise SowlineError("disconnected", "the view was never entered; use it in a with block")
         return self._stream
 
     def _waited_too_long(self, timeout: float | None) -> TimeoutError:
@@ -285,7 +285,7 @@ class LocalView(_Following):
 
     def _refuse_callbacks(self) -> None:
         if self._thread is threading.current_thread():
-            raise RuntimeError("a callback can't wait for its own view: it would wait for itself")
+            raise RuntimeError("a callback can't wait for its own view: the view waits for the callback")
 
     def _follow(self, stream: Stream) -> None:
         try:
@@ -323,7 +323,7 @@ def _asked(topic: str, delta: bool, records: Mapping[str, bytes] | None, reading
 def _changed(ask: Ask, changes: Selecting) -> Selecting:
     """The options of a view that must be sent with its changes.
 
-    Only a page stays the first so many records: any `top_n` asks for one.
+    Only a page keeps holding just the first `top_n` records, so any `top_n` asks for a page.
     """
     changed = changes.copy()
     if "options" in changes:

@@ -218,7 +218,7 @@ class Publisher:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             failure, self._failure = self._failure, None
-            raise SowlineError("not written", f"Kafka did not take an earlier command: {failure}")
+            raise SowlineError("not written", f"Kafka did not accept an earlier command: {failure}")
 
     def flush(self, seconds: float = DELIVERY_MS_MAX / 1000) -> None:
         """Wait until Kafka has everything written so far; raise `not written` if it did not accept something."""

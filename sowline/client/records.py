@@ -52,9 +52,9 @@ class RecordSet:
     def take(self, message: Message) -> list[Effect] | None:
         """Apply the next message; return the effects of the step that it completes, None if the step is incomplete.
 
-        A `group_begin` says that all that is to be held follows, but for one with `replace`: what follows that
-        is added. Where a step or a group breaks off, because its stream begins again, it counts for nothing.
-        Only what differs is an effect: not a record that is told once more as it was.
+        The records after a `group_begin` are all that is held. After one with `replace`, they are added instead.
+        A step or group that breaks off, because its stream starts again, is discarded.
+        A record that is sent again unchanged has no effect.
         """
         if message.command == "group_begin":
             if self._in_group or not message.replace:
@@ -121,7 +121,7 @@ def _check(key: str, body: bytes) -> None:
 
 
 def updated(held: bytes | None, message: Message) -> bytes:
-    """Return what a record is after a message about it; a delta of one that is not held is all there is of it."""
+    """Return a record's body after a message. If the record is not held, a delta is the whole body."""
     if held is None or not message.delta:
         return message.body
     return take_out(merge(held, message.body), message.removed)

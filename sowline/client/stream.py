@@ -300,9 +300,9 @@ class Stream:
     def replace(self, **changes: Unpack[Selecting]) -> StreamReplacement:
         """Note what to ask for instead; one after the other is sent, and settled."""
         if unknown := changes.keys() - Selecting.__annotations__.keys():
-            raise TypeError(f"a subscription can't be replaced by one with another {min(unknown)}")
+            raise TypeError(f"replacing a subscription can't change {min(unknown)}; open a new subscription")
         if self._ask.command == "sow":
-            raise SowlineError("not supported", "expected a subscription to replace, got a query")
+            raise SowlineError("not supported", "a query can't be replaced, only a subscription")
         if self._error is not None:
             raise self._error
         self._replacements_asked += 1

@@ -1,8 +1,8 @@
-"""Places in a changes topic: where it stands, where a past place lies in it, whether all is there that came after.
+"""Find positions in a changes topic: the current one, a past one, and whether all changes since then are there.
 
-Compaction takes changes away, and a worker that stalled may have written old ones once more. So a place is never
-taken from the order of Kafka's offsets: what came after it counts as whole if each change is there that another
-event says it comes after.
+Compaction removes changes, and a stalled worker may have written old ones again. So a position is never derived
+from the order of Kafka's offsets. The changes after a position are complete if each change is there that another
+event names as its predecessor.
 """
 
 import json

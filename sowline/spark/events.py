@@ -76,12 +76,12 @@ def events(rows: DataFrame) -> DataFrame:
 
 
 def is_change() -> Column:
-    """Whether an event is a change or one that is written once more."""
+    """Whether an event is a change, or a change that is written again."""
     return F.col("kind") == CHANGE
 
 
 def is_again() -> Column:
-    """Whether an event is written once more, so that compaction keeps it."""
+    """Whether an event is written again, so that compaction keeps it."""
     return F.coalesce(F.col("op") == AGAIN, F.lit(False))
 
 
