@@ -1,4 +1,4 @@
-"""What all sessions of a query service share."""
+"""The shared objects of all sessions of a query service."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ SCANS_AT_ONCE = 4
 
 @dataclass(slots=True)
 class ServiceContext:
-    """The state, who listens to it, the Kafka to read back from and to write to, and what one query may cost."""
+    """The state, its listeners, the Kafka to read from and to write to, and the limits of a query."""
 
     state: ServedTopics
     dispatcher: Dispatcher

@@ -1,4 +1,4 @@
-"""How much is done before others in the event loop get a turn."""
+"""Cooperative scheduling: limits the work of a task before others in the event loop run."""
 
 import asyncio
 import time
@@ -15,7 +15,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 Spend = Callable[[float], None]
-"""Called with how many seconds some work took; may raise where that is too much."""
+"""Called with the seconds that some work took; may raise if they are too many."""
 
 _DONE = object()
 
@@ -27,11 +27,11 @@ STEP_SECONDS = 0.02
 
 
 TURN_SECONDS = 0.002
-"""Of work for one client, before others get a turn, where there may be many such clients."""
+"""For work of one client, before others run, if there may be many such clients."""
 
 
 class Turns:
-    """Who has much to do takes turns: in each of the event loop, one of them goes on.
+    """Tasks with much work take turns: in each turn of the event loop, one of them continues.
 
     If each of many gave way by itself, a turn of the loop would be as long as a step of all of them, and everybody
     else would wait for that.
@@ -42,7 +42,7 @@ class Turns:
         self._is_called = False
 
     async def wait(self) -> None:
-        """Wait for the next turn, behind those who wait already."""
+        """Wait for the next turn, behind the tasks that already wait."""
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         self._waiting.append(turn)
@@ -63,7 +63,7 @@ class Turns:
 
 
 class StepSize:
-    """How many records to look at in a step: one at first, then by how long the last step took."""
+    """The number of records in a step: one at first, then by the duration of the last step."""
 
     def __init__(self) -> None:
         self.records = 1
@@ -77,7 +77,7 @@ class StepSize:
 
 
 def uncounted(seconds: float) -> None:
-    """Let work cost what it may."""
+    """Allow work of any cost."""
 
 
 async def in_steps(steps: Iterator[None], spend: Spend = uncounted) -> None:

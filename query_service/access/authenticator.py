@@ -53,11 +53,11 @@ class Authenticator:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the access file has changed to something that can't be read."""
+        """Whether the current access file can't be read."""
         return self._file is not None and self._file.is_stale
 
     async def watch(self, changed: Callable[[], object]) -> None:
-        """Take in what changes in the access file, and tell of it; returns where there is none."""
+        """Follow changes of the access file, and report them; return if there is no file."""
 
         def take() -> None:
             self._proofs.clear()
@@ -85,7 +85,7 @@ class Authenticator:
         )
 
     def again(self, identity: Identity) -> Identity | None:
-        """Return which user a client is by the access file as it is now; None where it may no longer connect."""
+        """Return the user of a client by the current access file; None if it may no longer connect."""
         if self._file is None:
             return ANYBODY
         try:
@@ -94,7 +94,7 @@ class Authenticator:
             return None
 
     async def _refuse(self, why: str, given: PresentedCredentials) -> None:
-        """Note why, which only the log and the metrics say, and wait where that address fails too often."""
+        """Record the cause, which only the log and the metrics show, and wait if the address fails too often."""
         self.refused[why] += 1
         log.warning("logon refused", why=why, address=given.address)
         await asyncio.sleep(self._login_throttle.failed(given.address, time.monotonic()))

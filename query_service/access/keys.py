@@ -47,7 +47,7 @@ class Keys:
         self._fetching: asyncio.Task[None] | None = None
 
     async def find(self, id: str, algorithm: str) -> list[Any]:
-        """Return the keys that may have signed so; raises `auth unavailable` where there are no keys to be had."""
+        """Return the keys that may have made this signature; raises `auth unavailable` if no keys are available."""
         if self._fetched is None:
             await self.look_again()
         await self.keep_fresh()
@@ -96,13 +96,13 @@ class Keys:
         self._fetching = None
 
     async def _fetch(self) -> None:
-        """Take the keys as they are at their source; keep the previous ones where it has none."""
+        """Fetch the current keys from their source; keep the previous ones if it has none."""
         source = self._rules.jwks
         try:
             text = await self._download() if "://" in source else await asyncio.to_thread(_read, Path(source))
             keys = read_keys(text)
         except Exception as error:
-            # Whatever an issuer answers with, tokens of the keys that are known go on.
+            # For any answer of an issuer, tokens of the known keys stay valid.
             log.warning("keys not fetched", source=source, why=f"{type(error).__name__}: {error}")
             return
         if self._fetched is None:

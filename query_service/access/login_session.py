@@ -15,7 +15,7 @@ STRANGERS_MAX = 1000
 
 
 class LoginSession:
-    """A connection and its user. `identity` is None until a user has logged on, where that is needed."""
+    """A connection and its user. `identity` is None until a user has logged on, if required."""
 
     def __init__(
         self,
@@ -46,16 +46,16 @@ class LoginSession:
 
     @property
     def expires_in(self) -> float | None:
-        """Seconds until what was brought for the logon ends; None where it does not."""
+        """Seconds until the credentials of the logon expire; None if they do not."""
         expires = None if self._identity is None else self._identity.proof.expires
         return None if expires is None else max(0.0, expires - time.time())
 
     def ask(self) -> None:
-        """Note that something else than a logon is asked for; raises `logon required`."""
+        """Check that a command other than a logon is allowed; raises `logon required`."""
         self._has_asked = self.identity is not None
 
     async def log_on(self, token: str) -> Identity:
-        """Take a token for who this is, or for who this still is.
+        """Accept a token of a new user, or a renewed one of the same user.
 
         Raises `logon required`, `auth failure` and `auth unavailable`, `busy` where the user has too many
         connections, and `rights changed` where a connection would have to become another one.
@@ -146,7 +146,7 @@ class LoginSessions:
         self.strangers.add(login)
 
     def move(self, before: Identity | None, now: Identity | None) -> None:
-        """Count a connection for another user than before; raises `busy` where that one has too many."""
+        """Move a connection to another user's count; raises `busy` if that user has too many."""
         if now is not None and now.user:
             if 0 < self._per_user_max <= self._of_user[now.user]:
                 raise SowlineError(

@@ -1,6 +1,6 @@
 """Authentication of all requests: the user is in the request's state before anything else is looked at.
 
-What is not under `/v1` holds nothing of records, and is open: health, metrics and the console's own files.
+Paths outside of `/v1` contain no records, and are open: health, metrics and the console's own files.
 """
 
 import time
@@ -22,7 +22,7 @@ _TOO_FAST = SowlineError("busy", "too many commands per second; the limit is SOW
 
 
 class AuthMiddleware:
-    """An application around another: who may not come in is answered here."""
+    """An ASGI application around another one: it answers requests that are not allowed."""
 
     def __init__(
         self, app: ASGIApp, authenticator: Authenticator, rates: Rates, *, certificate_required: bool = False
@@ -69,7 +69,7 @@ def is_guarded(path: str) -> bool:
 
 
 def _may_log_on_later(given: PresentedCredentials, error: SowlineError) -> bool:
-    """Whether a WebSocket that brings nothing may bring it with its first command: browsers can't send it before."""
+    """Whether a WebSocket without a token may send it with its first command, as browsers can't send it before."""
     return given.token is None and error.reason == "logon required"
 
 
@@ -83,7 +83,7 @@ def credentials_of(scope: Scope) -> PresentedCredentials:
 
 
 async def refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer in place of what was asked for; a handshake is answered over HTTP as well."""
+    """Answer the request with an error; a handshake is answered over HTTP as well."""
     if scope["type"] == "websocket":
         await WebSocket(scope, receive, send).send_denial_response(answer)
     else:

@@ -1,8 +1,8 @@
-"""Which web pages may ask: those of the service itself, and those of the origins that are named.
+"""The web pages that may send requests: those of the service itself, and those of the configured origins.
 
-A browser sends a page's requests with what it has of the user, wherever the page is from, and says in `Origin` from
-where. And it believes whatever address a page's own name has by now (DNS rebinding): so a service for this machine
-alone answers to the names of this machine only.
+A browser sends the requests of any page with the user's credentials, and names in `Origin` the page's origin. And it
+believes whatever address a page's own name has by now (DNS rebinding): so a service for this machine alone answers to
+the names of this machine only.
 """
 
 import ipaddress
@@ -18,16 +18,16 @@ from query_service.refusal import refused
 from sowline.errors import SowlineError
 
 READING = ("GET", "HEAD")
-"""What changes nothing: a page from elsewhere can't see the answer."""
+"""Methods that change nothing: a page of another origin can't see the answer."""
 
 STREAMS = "/subscribe"
-"""How the paths end of what stays open like a WebSocket, and is asked for by pages in the same way."""
+"""The ends of paths whose answers stay open like a WebSocket, and that pages request in the same way."""
 
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 class Origins:
-    """An application around another: what comes from pages that may not ask is refused here."""
+    """An ASGI application around another one: it refuses requests from pages that are not allowed."""
 
     def __init__(self, app: ASGIApp, allowed: Iterable[str], *, is_local: bool) -> None:
         self._app = app
@@ -52,7 +52,7 @@ class Origins:
         await self._app(scope, receive, send)
 
     def _check_host(self, host: str) -> SowlineError | None:
-        """Return what is wrong with the name that a request was sent to."""
+        """Return the error for the host name of a request, or None."""
         asked = read_host(host)
         if not self._is_local:
             return None if asked is not None or not host else _not_a_host(host)
@@ -65,7 +65,7 @@ class Origins:
         )
 
     def _check_origin(self, host: str, origin: str | None, *, reads: bool) -> SowlineError | None:
-        """Return what is wrong with the page that a request comes from."""
+        """Return the error for the origin of a request, or None."""
         if origin is None or reads or origin in self._allowed or _is_same(origin, host):
             return None
         return _error(

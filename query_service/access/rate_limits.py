@@ -1,4 +1,4 @@
-"""How many commands a second each user may send: commands above that are read more slowly, or refused. Pure."""
+"""Limits the commands of each user in a second: further commands are read more slowly, or refused. Pure."""
 
 from collections import OrderedDict
 
@@ -9,7 +9,7 @@ USERS_MAX = 10_000
 
 
 class UserRate:
-    """What one user has sent lately; times are of a monotonic clock, in seconds."""
+    """The recent commands of one user; times are of a monotonic clock, in seconds."""
 
     def __init__(self, per_second: float, now: float) -> None:
         self._per_second = per_second
@@ -36,7 +36,7 @@ class Rates:
         self._per_second = per_second
         self._rates: OrderedDict[str, UserRate] = OrderedDict()
         self.slowed = 0
-        """How often a user had to wait."""
+        """The number of times that a user had to wait."""
 
     def take(self, user: str, commands: int, now: float) -> float:
         """Note commands that a user has sent; return after how many seconds the next may come."""

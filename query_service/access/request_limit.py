@@ -1,4 +1,4 @@
-"""How many requests are answered at a time: further ones are refused, but health and metrics are always answered."""
+"""Limits the requests that are answered at a time: further ones are refused, except health and metrics."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 

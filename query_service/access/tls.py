@@ -28,7 +28,7 @@ class TlsFiles(NamedTuple):
 
 
 class Tls:
-    """What new connections are secured with. Those that are there keep what they began with."""
+    """The TLS context of new connections. Open connections keep the context that they started with."""
 
     def __init__(self, files: TlsFiles) -> None:
         self._files = files
@@ -37,7 +37,7 @@ class Tls:
         self.expires = _end_of(files.certificate)
         """When the certificate in use ends, in seconds since 1970."""
         self.is_stale = False
-        """Whether the files have changed since, to some that can't be used."""
+        """Whether the current files can't be used."""
         self.context = _context(files)
         """The one to listen with: each handshake goes on with the newest."""
         self.context.sni_callback = self._use_newest

@@ -16,7 +16,7 @@ LOOK_SECONDS = 2.0
 
 
 class Stamp(NamedTuple):
-    """What differs once a file has been written again."""
+    """Identifies a version of a file: it differs after each write."""
 
     inode: int
     size: int
@@ -31,7 +31,7 @@ class WatchedFile:
         self._stamp = stamp_of(path)
         self.access = _read(path)
         self.is_stale = False
-        """Whether the file has changed since, to something that can't be read."""
+        """Whether the current file can't be read."""
 
     async def watch(self, changed: Callable[[], object]) -> None:
         """Look again and again, and tell of each change that was taken; never ends by itself."""
@@ -41,7 +41,7 @@ class WatchedFile:
                 changed()
 
     def look(self) -> bool:
-        """Read the file if it has changed; return whether what it says was taken."""
+        """Read the file if it has changed; return whether its content was accepted."""
         try:
             stamp = stamp_of(self._path)
             if stamp == self._stamp:
@@ -74,7 +74,7 @@ def stamp_of(path: Path, what: str = "an access file") -> Stamp:
 
 
 def _read(path: Path) -> Access:
-    """Read the file; paths in it begin where it is."""
+    """Read the file; paths in it are relative to it."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,1 +1,1 @@
-"""Who a user is and what they may do: identities, the access file, entitlements. Pure."""
+"""Authorization: identities, the access file, entitlements. Pure."""

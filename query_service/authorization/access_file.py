@@ -30,7 +30,7 @@ def _hash(text: str) -> str:
 
 
 def _several(given: Any) -> Any:
-    """Accept one text in place of a list of one."""
+    """Accept one text instead of a list of one."""
     return [given] if isinstance(given, str) else given
 
 
@@ -63,7 +63,7 @@ class Token(_Section):
 
 
 class Jwt(_Section):
-    """Whose JSON Web Tokens are good here, and what they must say."""
+    """An issuer of accepted JSON Web Tokens, and the claims that they must have."""
 
     issuer: Name
     audience: Annotated[Names, BeforeValidator(_several), Field(min_length=1)]
@@ -76,13 +76,13 @@ class Jwt(_Section):
 
 
 class Certificates(_Section):
-    """What of a client's certificate names the user."""
+    """The field of a client's certificate that names the user."""
 
     user: Literal["common_name", "email", "dns", "uri"] = "common_name"
 
 
 class Access(_Section):
-    """All that an access file says."""
+    """The content of an access file."""
 
     tokens: tuple[Token, ...] = ()
     jwt: Jwt | None = None
@@ -111,7 +111,7 @@ class Access(_Section):
         return None if found is None else Proof("token", found.user, found.roles, found.sha256)
 
     def identity(self, proof: Proof) -> Identity:
-        """Return the user who has proved this; raises `logon required` and `auth failure`."""
+        """Return the user of this proof; raises `logon required` and `auth failure`."""
         if proof.kind == "nothing":
             return self._anonymous(proof)
         if not self._stands(proof):
@@ -129,7 +129,7 @@ class Access(_Section):
         return self._with(proof, "", self.anonymous)
 
     def _stands(self, proof: Proof) -> bool:
-        """Tell whether what vouches for a proof is still in the file, and says the same."""
+        """Tell whether the entry for a proof is still in the file, unchanged."""
         if proof.kind == "token":
             return self.proof_of_token(proof.source) == proof
         if proof.kind == "jwt":
@@ -144,7 +144,7 @@ class Access(_Section):
 
 @lru_cache(maxsize=1000)
 def _rights(held: tuple[tuple[str, Role], ...]) -> Rights:
-    """Return what roles allow together, one object for all who have the same."""
+    """Return the combined rights of roles, one object for all users with the same roles."""
     return rights_of(dict(held), [name for name, _ in held])
 
 

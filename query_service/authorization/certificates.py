@@ -1,4 +1,4 @@
-"""What a client's certificate, which TLS has verified, says of its user. Pure."""
+"""The user that a client's certificate names; TLS has verified the certificate. Pure."""
 
 import ssl
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ Certificate = Mapping[str, Any]
 
 
 def proof_of(certificate: Certificate, named: Named) -> Proof | None:
-    """Return what a certificate proves; None where it names no user, or several, in that field."""
+    """Return the proof of a certificate; None if it names no user, or several, in that field."""
     names = _common_names(certificate) if named == "common_name" else _alternatives(certificate, named)
     if len(names) != 1 or not names[0]:
         return None

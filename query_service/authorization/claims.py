@@ -1,4 +1,4 @@
-"""A JSON Web Token to what it proves: the signature, the claims that must be there, the user, the roles. No I/O."""
+"""Verifies JSON Web Tokens: the signature, the required claims, the user, the roles. No I/O."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -27,18 +27,18 @@ UNSIGNED = ("unknown key", "wrong signature", "wrong key")
 
 
 class NotProved(Exception):
-    """A token that proves nothing here; the text says why, in two words from a short list."""
+    """A token that is not accepted; the text is the cause, in two words from a short list."""
 
 
 class SignatureHeader(NamedTuple):
-    """What a token's header claims of its signature; it is not verified yet."""
+    """The signature's parameters in a token's header; it is not verified yet."""
 
     algorithm: str
     key_id: str
 
 
 def signed_by(token: str, rules: Jwt) -> SignatureHeader:
-    """Return by what a token says that it is signed; raises NotProved where that can't count here."""
+    """Return the signature's parameters of a token; raise NotProved if they are not accepted."""
     try:
         header = jwt.get_unverified_header(token)
     except (jwt.InvalidTokenError, UnicodeError):
@@ -81,7 +81,7 @@ def _proof(claims: Mapping[str, Any], rules: Jwt) -> Proof:
 
 
 def claim(claims: Mapping[str, Any], name: str) -> Any:
-    """Return a claim by its name, or by the path of one within others, with dots; None where there is none."""
+    """Return a claim by its name, or by its dotted path within others, or None."""
     if name in claims:
         return claims[name]
     found: Any = claims

@@ -1,8 +1,8 @@
 """Entitlements: which topics a user may read and write, which of their records, and which of their fields.
 
 A role lists entitlements. If several entitlements name a topic, the first one decides: roles count in the order in
-which they are declared, and their entitlements in the order in which they are listed. What none names may not be
-read, or not be written. No I/O.
+which they are declared, and their entitlements in the order in which they are listed. A topic that no entitlement
+names may not be read, or not be written. No I/O.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -89,7 +89,7 @@ class WriteEntitlement(_EntitlementModel):
 
 
 class Role(_EntitlementModel):
-    """What those who have it may do. `admin`: see who is connected, and what they ask for."""
+    """A role: the rights of the users who have it. `admin`: see the connected clients and their requests."""
 
     read: tuple[ReadEntitlement, ...] = ()
     write: tuple[WriteEntitlement, ...] = ()
@@ -98,7 +98,7 @@ class Role(_EntitlementModel):
 
 @dataclass(frozen=True, slots=True)
 class Entitlement:
-    """What may be read, or written, of the topics it names: the records that match, and of them what is selected."""
+    """The right to read, or write, some topics: the records that match, and their selected fields."""
 
     topics: str
     filter: Filter = ALL
@@ -111,7 +111,7 @@ class Entitlement:
 
 
 class Entitlements:
-    """What a user may read, or write: `to` names which. Immutable."""
+    """The rights of a user to read, or to write: `to` names which. Immutable."""
 
     __slots__ = ("_listed", "_named", "_to")
 
@@ -138,7 +138,7 @@ class Entitlements:
 
     @property
     def topics(self) -> str:
-        """How the topics are named."""
+        """The names and patterns of the topics."""
         return ", ".join(one.topics for one in self._listed)
 
     @property
@@ -173,7 +173,7 @@ def to_write(*listed: Entitlement) -> Entitlements:
 
 @dataclass(frozen=True)
 class Rights:
-    """What a user may do. Equal `digest`s, equal rights."""
+    """The rights of a user. Equal `digest`s, equal rights."""
 
     read: Entitlements = field(default_factory=to_read)
     write: Entitlements = field(default_factory=to_write)

@@ -1,4 +1,4 @@
-"""Who a client is: what was proved, and what follows from it by the access file."""
+"""The identity of a client: its proof, and the rights that the access file gives it."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ Kind = Literal["nothing", "token", "jwt", "certificate"]
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What a client proved: by what, who it is, the roles that come with it, and until when, in seconds since 1970.
+    """The proof of a client: its kind, the user, the roles in it, and its expiry in seconds since 1970.
 
     `source` tells what vouches for it: the SHA-256 of a token, the issuer of a JWT.
     """
@@ -32,11 +32,11 @@ class Identity:
     proof: Proof
 
     def may_become(self, other: "Identity") -> bool:
-        """Tell whether a connection may go on as the other one: the same user, who may do the same."""
+        """Tell whether a connection may continue with the other identity: the same user with the same rights."""
         return (self.user, self.rights.digest) == (other.user, other.rights.digest)
 
 
 NOTHING = Proof("nothing")
 
 ANYBODY = Identity("", (), EVERYTHING, NOTHING)
-"""Who comes in where there is no access file."""
+"""The identity of every client without an access file."""

@@ -20,7 +20,7 @@ class _Failures(NamedTuple):
 
 
 class LoginThrottle:
-    """How often logons from each address have failed lately; times are of a monotonic clock, in seconds."""
+    """Counts recent failed logons of each address; times are of a monotonic clock, in seconds."""
 
     def __init__(self) -> None:
         self._failures: OrderedDict[str, _Failures] = OrderedDict()

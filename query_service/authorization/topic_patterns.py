@@ -1,4 +1,4 @@
-"""How requests and entitlements name topics: one, or with a `^` first all whose whole names match a pattern."""
+"""The names of topics in requests and entitlements: one, or with a leading `^` all that match a pattern."""
 
 from collections.abc import Callable, Collection
 

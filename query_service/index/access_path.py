@@ -1,4 +1,4 @@
-"""Access paths: which records of a topic a query need look at, and what is already known of them. Pure.
+"""Access paths: the records of a topic that a query must examine, and the conditions already decided for them. Pure.
 
 Every access path leads to the same records; `explain` reports which one was taken.
 """

@@ -45,9 +45,9 @@ class Column:
         self.verdicts = Verdicts(self.dictionary)
         self.kinds: NDArray[np.uint8] = np.zeros(CAPACITY_MIN, np.uint8)
         self.numbers: NDArray[np.float64] | None = None
-        """NaN where there is none; finite everywhere else. TRUE is 1, FALSE is 0."""
+        """NaN if there is none; finite everywhere else. TRUE is 1, FALSE is 0."""
         self.codes: NDArray[Any] | None = None
-        """0 where there is no string."""
+        """0 if there is no string."""
         self.may_have_hard = False
         self._rebuild_at = SPARE_TEXTS
 

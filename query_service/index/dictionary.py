@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BYTES_PER_ENTRY = 100
-"""What a string costs besides itself: an entry in the hash table and one in the list."""
+"""Bytes of a string besides itself: an entry in the hash table and one in the list."""
 
 FEW = 64
 
@@ -17,7 +17,7 @@ _NONE = np.empty(0, np.uint32)
 
 
 class _Codes(dict[Any, int]):
-    """String to code; a string that isn't there gets the next code by being asked for."""
+    """String to code; a look-up gives a new string the next code."""
 
     __slots__ = ("bytes_of_texts", "texts")
 

@@ -31,7 +31,7 @@ Key = Any
 
 
 class HashIndex:
-    """Rows by the values of some fields. What it finds is a superset: the filter has the last word."""
+    """Rows by the values of some fields. It finds a superset: the filter decides in the end."""
 
     __slots__ = ("_keys", "_odd", "_postings", "_shared", "paths")
 

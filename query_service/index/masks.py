@@ -1,7 +1,6 @@
-"""Which rows of a column a predicate is TRUE of, or FALSE of: one test for its strings, one for its numbers.
+"""Finds the rows of a column for which a predicate is TRUE, or FALSE: one test for strings, one for numbers.
 
-A test is asked for a range of rows, or for some rows by number, and answers with a mask. What it says of HARD
-rows means nothing.
+A test takes a range of rows, or some rows by number, and returns a mask. Its answers for HARD rows are meaningless.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,7 +61,7 @@ def nowhere(rows: Rows) -> Mask:
 
 
 def undecided_test(node: Node, column: Column) -> RowTest | None:
-    """The rows that the column can't decide: HARD ones, and numbers whose texts are asked for, if many."""
+    """The rows that the column can't decide: HARD ones, and many numbers whose texts are needed."""
     kinds = column.kinds
     if not _asks_for_many_texts(node, column):
         return (lambda rows: kinds[rows] == HARD) if column.may_have_hard else None
@@ -157,7 +156,7 @@ def _table_test(codes: NDArray[np.unsignedinteger], table: Mask) -> RowTest | No
 
 
 def _text_judge(node: Node, judge: Judge) -> Judge:
-    """The judge, or what says the same of strings and takes less time."""
+    """The judge, or an equivalent faster test for strings."""
     if not isinstance(node, Comparison) or not isinstance(literal := _constant_of(node), str):
         return judge
     relation = RELATIONS[_relation_name(node)]

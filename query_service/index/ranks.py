@@ -83,7 +83,7 @@ class Sorting:
     descending: tuple[bool, ...] = ()
 
     def can_tell(self, rows: NDArray[np.intp]) -> bool:
-        """Whether the ranks of these rows mean something."""
+        """Whether the ranks of these rows are valid."""
         return not any(term.hard is not None and term.hard[rows].any() for term in self.ranks)
 
     def first(self, rows: NDArray[np.intp], count: int) -> NDArray[np.intp]:

@@ -18,7 +18,7 @@ Values = list[list[Any]]
 _NULL = msgspec.Raw(b"null")
 
 _PLAIN = None | bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float | str
-"""What both parsers read the same; of a larger integer one makes a double."""
+"""Integers that both parsers read alike; one of them makes a double of a larger integer."""
 
 
 def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Values]:
@@ -42,7 +42,7 @@ def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Value
 
 
 _Reader = Callable[[Sequence[bytes]], Values]
-"""From bodies to their members by name; null where there is none."""
+"""From bodies to their members by name; null if there is none."""
 
 
 def _access_paths(names: Sequence[str], containers: Set[str]) -> Sequence[_Reader]:

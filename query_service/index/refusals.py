@@ -9,7 +9,7 @@ PATIENCE = 100
 """So many queries do without a memo index before it is tried again."""
 
 PATHS_MAX = 10_000
-"""Of more refusals than so many, all are forgotten: what was refused is tried again."""
+"""Beyond this number, all refusals are dropped, and refused indexes are tried again."""
 
 
 @dataclass(slots=True)

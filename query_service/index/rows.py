@@ -30,7 +30,7 @@ GATHER_SHARE = 8
 
 
 class Rare(NamedTuple):
-    """What not every record has: the correlation of its last update, and what is known of a document."""
+    """The facts that not every record has: the correlation of its last update, and a document's metadata."""
 
     correlation: str | None = None
     known: DocumentMetadata | None = None
@@ -48,9 +48,9 @@ class Rows:
         self.keys: list[bytes | None] = []
         self.bodies: list[bytes | None] = []
         self.rare: dict[int, Rare] = {}
-        """What not every record has, by row, where there is some of it."""
+        """The facts that not every record has, by row."""
         self.deleted: dict[bytes, DocumentMetadata] = {}
-        """What is known of documents that are no records now, by SOW key."""
+        """The metadata of documents that are not records now, by SOW key."""
         self.changed: set[int] | None = None
         """Rows that indexes may not have seen as they are now; a set as soon as there are indexes."""
         self._partitions = array("H")
@@ -128,7 +128,7 @@ class Rows:
             self._free.append(row)
 
     def position(self, key: bytes) -> Position | None:
-        """The position of the record's last change; None where there is no record."""
+        """The position of the record's last change; None if there is no record."""
         row = self.numbers.get(key)
         return None if row is None else Position(self._eras[row], self._offsets[row], self._nths[row])
 
@@ -137,12 +137,12 @@ class Rows:
         return self._eras[row], self._offsets[row], self._nths[row], self._times[row]
 
     def body(self, key: bytes) -> bytes | None:
-        """The record's body; None where there is no record."""
+        """The record's body; None if there is no record."""
         row = self.numbers.get(key)
         return None if row is None else self.bodies[row]
 
     def known(self, key: bytes) -> DocumentMetadata | None:
-        """What is known of a document apart from its content, also of one that is deleted."""
+        """The metadata of a document, also of a deleted one."""
         row = self.numbers.get(key)
         return self.deleted.get(key) if row is None else self.rare.get(row, NOTHING_RARE).known
 
@@ -152,7 +152,7 @@ class Rows:
         return np.array(sorted({numbers[key] for key in keys if key in numbers}), np.int64)
 
     def read(self, rows: RowNumbers, digests: NDArray[np.uint64], seconds: float) -> None:
-        """Note when records were read by a query, in seconds since 1970, where they are still in their rows."""
+        """Note when a query read records, in seconds since 1970, if they are still in their rows."""
         still = np.frombuffer(self._digests, np.uint64)[rows] == digests
         np.frombuffer(self._read_at)[rows[still]] = seconds
 
@@ -198,9 +198,9 @@ class Captured:
     times: NDArray[np.int64]
     read_at: NDArray[np.float64]
     digests: NDArray[np.uint64] | None
-    """The 8-byte BLAKE2b of each SOW key; None where they are made when they are asked for."""
+    """The 8-byte BLAKE2b of each SOW key; None if they are computed on demand."""
     rare: dict[int, Rare]
-    """By row, where there is some of it."""
+    """By row, if there are any."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -210,11 +210,11 @@ class Captured:
         return Position(int(self.eras[at]), int(self.offsets[at]), int(self.nths[at]))
 
     def rare_of(self, at: int) -> Rare:
-        """What not every record has, of one of the records."""
+        """The facts about one record that not every record has."""
         return self.rare.get(int(self.rows[at]), NOTHING_RARE)
 
     def facts(self, at: int, topic: Metadata) -> Metadata:
-        """What is known of one of the records, apart from its body and from what is known of all of its topic."""
+        """The facts about one record, apart from its body and from those of its topic."""
         read_at, time, rare = float(self.read_at[at]), int(self.times[at]), self.rare_of(at)
         known = rare.known
         return Metadata(
@@ -252,7 +252,7 @@ class Captured:
 
 
 def _gathered(column: list[Any], rows: RowNumbers) -> list[Any]:
-    """The column's values in those rows, which are in ascending order where they are many."""
+    """The column's values in those rows; many rows must be in ascending order."""
     if len(rows) == len(column):
         return column[:]
     if len(rows) * GATHER_SHARE > len(column):

@@ -95,7 +95,7 @@ def prepare(terms: Iterable[Node], columns: Mapping[Path, Column]) -> Iterator[N
 
 
 def evaluate(terms: Sequence[Node], columns: Mapping[Path, Column], rows: int) -> Matches:
-    """Which of rows 0 to `rows - 1` match all the terms; `terms` are of `split`, and at least one.
+    """The rows from 0 to `rows - 1` match all the terms; `terms` are of `split`, and at least one.
 
     Rows that hold no record never match, and are never undecided.
     """
@@ -162,7 +162,7 @@ def _predicates(node: Node) -> Iterator[tuple[Node, Path]]:
 
 
 def _row_test(node: Node, columns: Mapping[Path, Column], *, wanted: bool) -> RowTest:
-    """The rows of which the condition is TRUE, or FALSE where that is wanted. So NULL needs no mask."""
+    """The rows for which the condition is TRUE, or FALSE if requested. So NULL needs no mask."""
     match node:
         case Not(operand):
             return _row_test(operand, columns, wanted=not wanted)

@@ -1,4 +1,4 @@
-"""What predicates say of a column's distinct strings, remembered: each string is judged once per predicate."""
+"""Remembered answers of predicates for a column's distinct strings: each string is judged once per predicate."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -12,7 +12,7 @@ from sowline.filter.predicates import Judge
 BYTES_MAX = 8 << 20
 
 CHARS_PER_TEXT = 100
-"""What judging any text costs in addition to its characters."""
+"""The cost of judging a text in addition to its characters."""
 
 _UNKNOWN = -1
 
@@ -23,7 +23,7 @@ _NO_TEXT: Table = np.array([_UNKNOWN], np.int8)
 
 
 class Verdicts:
-    """Tables of the predicates last asked for. The newest is always kept, whatever its size."""
+    """Tables of the most recently used predicates. The newest is always kept, whatever its size."""
 
     __slots__ = ("_dictionary", "_generation", "_tables")
 

@@ -14,7 +14,7 @@ BETWEEN = "/records/"
 
 
 class Address(NamedTuple):
-    """A topic's name, a record's key text, and what is asked for of the record; empty for itself."""
+    """A topic's name, a record's key text, and the requested part of the record; empty for the record itself."""
 
     topic: str
     key: str

@@ -33,7 +33,7 @@ from sowline.runtime.health import ServiceHealth, health_routes, nothing
 METHODS = ("GET", "POST")
 HEADERS = ("authorization", "content-type", "last-event-id")
 EXPOSED_HEADERS = ("sowline-bookmark",)
-"""What pages of other origins may send in a request, and may read of a response's headers."""
+"""Headers that pages of other origins may send in a request, and may read in a response."""
 
 
 class Server:

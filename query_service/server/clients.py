@@ -1,4 +1,4 @@
-"""Who is connected, for `GET /v1/clients`: what each client has asked for, and how far behind it is."""
+"""The connected clients, for `GET /v1/clients`: each with its requests, and how far it is behind."""
 
 import asyncio
 import itertools

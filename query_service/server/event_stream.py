@@ -53,7 +53,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection":
 
 
 def is_finished(last_event_id: str) -> bool:
-    """Tell whether a client comes back for a stream that has ended where it was to end."""
+    """Tell whether a client reconnects to a stream that has reached its requested end."""
     return last_event_id.endswith(END)
 
 
@@ -108,7 +108,7 @@ class EventStream:
         self._closing.set()
 
     async def begin(self) -> None:
-        """Begin the subscription; raises what it is refused for."""
+        """Begin the subscription; raise the reason of a refusal."""
         if (waiting := self._session.receive_one(self._command)) is not None:
             await waiting
         self._first = await self._session.outbox.take()
@@ -173,7 +173,7 @@ def _start(headers: Mapping[str, str]) -> dict[str, Any]:
 
 
 async def _say(send: Send, last: bytes) -> None:
-    """Send what is last; a client that does not read is not waited for."""
+    """Send the last bytes, without waiting for a client that does not read."""
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(GOODBYE_SECONDS_MAX):
             await send({"type": "http.response.body", "body": last, "more_body": False})

@@ -1,7 +1,7 @@
 """Server-Sent Events of a subscription: the messages of the WebSocket API, each with its bookmark. Pure.
 
 The id of an event is the bookmark of the subscription after it, over all partitions: what a browser sends as
-`Last-Event-ID` when it comes back. While a group is being sent there is no new id: an interrupted one begins again.
+`Last-Event-ID` when it comes back. While a group is being sent there is no new id: an interrupted group starts again.
 """
 
 import msgspec
@@ -20,7 +20,7 @@ _GROUP = ("group_begin", "sow")
 
 
 class _EventFields(msgspec.Struct, gc=False):
-    """What decides of a message which event it is."""
+    """The fields of a message that determine its event."""
 
     command: str
     ack_type: str = ""
@@ -34,7 +34,7 @@ _read = msgspec.json.Decoder(_EventFields).decode
 
 
 def failure_of(text: bytes) -> SowlineError | None:
-    """Return what a message of the service says has failed; None where it says nothing of that."""
+    """Return the failure in a message of the service, or None."""
     fields = _read(text)
     return SowlineError(fields.reason, fields.message) if fields.status == FAILURE else None
 
@@ -73,7 +73,7 @@ class Events:
         self._has_end = has_end
         self._tracker = BookmarkTracker()
         self.is_over = False
-        """Whether nothing comes any more."""
+        """Whether the stream has ended."""
 
     def event(self, text: bytes) -> bytes:
         """Return the event of a message."""

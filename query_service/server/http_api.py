@@ -119,7 +119,7 @@ class HttpApi:
         return StreamingResponse(body, media_type=NDJSON, headers=headers)
 
     async def explain(self, request: HttpRequest) -> Response:
-        """Report the access path that a query would take in each topic, and what it would find there."""
+        """Report the access path that a query would take in each topic, and how many records it would examine."""
         try:
             query = await self._query(request)
             access_paths = await query.explained()
@@ -225,13 +225,13 @@ def _rights(request: HttpRequest) -> Rights:
 
 
 def _readable_fields(read: Entitlements, topic: str) -> str | None:
-    """Return the select list of what may be read of a topic's records; None where that is all, or nothing."""
+    """Return the select list of the fields that may be read in a topic; None if all or none may."""
     select = read.of(topic).select if topic in read else None
     return None if select is None else select.text
 
 
 def _seconds_since(moment: int) -> float | None:
-    """Return how long ago a time in ms since 1970 was, by this machine's clock; None where it is 0, for never."""
+    """Return the seconds since a time in ms since 1970, by this machine's clock; None if it is 0, for never."""
     return max(0.0, time.time() - moment / 1000) if moment else None
 
 

@@ -1,7 +1,7 @@
 """The web console's files: what a browser loads at `/console/`, and how long it may keep it.
 
-Files are read, and compressed, when they are first asked for, aside of the event loop. What others wrote lies in
-folders with a version in their name and never changes; our own are asked for again each time, and answered with 304.
+Files are read and compressed at the first request, in a worker thread. Third-party files are in folders with a
+version in their name and never change. Our own are requested again each time, and answered with 304.
 """
 
 import asyncio

@@ -68,7 +68,7 @@ class WebSocketApi:
     async def _read_until_the_end(
         self, socket: WebSocket, session: Session, login: LoginSession
     ) -> SowlineError | None:
-        """Read commands until the client leaves; returns why where it has to."""
+        """Read commands until the client leaves; return the reason if it must leave."""
         if self._sessions.authenticator.is_open:
             await self._read(socket, session)
             return None
