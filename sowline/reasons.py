@@ -130,8 +130,8 @@ REASONS = (
         "this replica is at orders:0@1187, before the bookmark; retry later",
         "The replica has not reached the bookmark; in Spark, the changes topic has not. For a write: the"
         " command is on the log, but was not applied within 30 s.",
-        "Retry. Nothing is lost. If it lasts, check that a materializer runs, and how far it is behind:"
-        " [runbooks](runbooks.md).",
+        "Nothing is lost. Retry a read. Do not repeat a write: it will be applied. If it lasts, check that a"
+        " materializer runs, and how far it is behind: [runbooks](runbooks.md).",
     ),
     Reason(
         "bookmark_expired",
