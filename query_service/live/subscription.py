@@ -80,17 +80,17 @@ class LiveSubscription:
 
     @property
     def sent(self) -> Positions:
-        """Up to where its client was sent everything."""
+        """The positions up to which its client was sent everything."""
         return self.current_positions if self.conflated is None else self.conflated.sent
 
     def stand_at(self, positions: Positions) -> None:
-        """Go on from these positions."""
+        """Continue from these positions."""
         self.positions = dict(positions)
         if self.conflated is not None:
             self.conflated.forget()
 
     def go_live(self) -> None:
-        """Stand with the topic from now on."""
+        """Follow the topic from now on."""
         self.live.set()
 
     def stay_behind(self) -> None:
@@ -119,7 +119,7 @@ class LiveSubscription:
 def deliver(
     topic: TopicState, partition: int, seen: ChangeView, found: list[tuple[LiveSubscription, Delivery]]
 ) -> int:
-    """Put what a change means into the outboxes, and return how many messages that took.
+    """Put the messages of a change into the outboxes, and return their number.
 
     Subscriptions of one client share a message: it holds the fields that any of them selects, and if one of
     them needs the whole record, all get that.

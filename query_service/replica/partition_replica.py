@@ -173,8 +173,8 @@ class PartitionReplica:
                 self._advance(event)
                 held = event.position
             elif judged is Verdict.GAP:
-                # A missing change can't be told from one that never was. The replica loads again; it never serves
-                # records with a hole (test_a_gap_is_an_error).
+                # The replica can't know what a missing change was. The replica loads again; it never serves records
+                # with a hole (test_a_gap_is_an_error).
                 raise GapFound(f"expected what follows {held}, got {event.position} after {event.after}")
             self.next_offset = offset + 1
         self.ring.extend(changes)

@@ -27,12 +27,12 @@ from sowline.protocol.changes_loader import Verdict, verdict
 BATCH_MAX = 1000
 
 PORTION_BYTES_MIN = 256 << 10
-"""Of changes that are read at once for a client from the changes topic; more for one that takes them quickly."""
+"""Bytes of changes to read at once for a client from the changes topic; more for a fast client."""
 
 PORTION_BYTES_MAX = 1 << 20
 SLOW_SECONDS = 0.2
 READ_MAX = 100
-"""Messages between two looks at how much there is."""
+"""Messages between two checks of the size."""
 
 PREFETCH = {"queued.max.messages.kbytes": "1024"}
 """Bytes fetched ahead for one client."""
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class BookmarkExpired(SowlineError):
-    """Changes after the bookmark are no longer to be had one by one."""
+    """The changes after the bookmark are no longer kept one by one."""
 
     def __init__(self, topic: TopicState, partition: int, position: Position) -> None:
         bookmark = format_position(topic.definition.log, partition, position._replace(nth=0))
@@ -59,7 +59,7 @@ class Portion:
         self.bytes_max = PORTION_BYTES_MIN
 
     def note(self, seconds: float) -> None:
-        """Note how long it was until all of a portion was taken."""
+        """Note the seconds until the client had read a whole portion."""
         if seconds > SLOW_SECONDS:
             self.bytes_max = PORTION_BYTES_MIN
         else:
@@ -75,7 +75,7 @@ class ChangesAfter:
         self.positions = positions
 
     def behind(self) -> list[int]:
-        """The partitions of which there is more."""
+        """The partitions with more changes."""
         partitions = enumerate(self.topic.partitions)
         return [number for number, partition in partitions if self.positions[number] < partition.held]
 
@@ -145,7 +145,7 @@ class ChangesAfter:
     def _portion(
         self, number: int, start: int, end: int, bytes_max: int
     ) -> AsyncIterator[tuple[list[Event], int]]:
-        """Read the next of it, once: when that is handed out, reading has ended."""
+        """Read the next portion, once; reading has ended when it is returned."""
         changes = self.topic.definition.changes
         batches = read_range({**self._kafka, **PREFETCH}, changes, number, start, end, READ_MAX)
         return _in_thread(_first_of(batches, end, bytes_max))
@@ -170,7 +170,7 @@ async def changes_since(
 ) -> list[list[tuple[int, Change]]]:
     """Return all changes after the positions in each topic, with their partitions, up to the instant of the return.
 
-    Raises `BookmarkExpired` where they are not to be had, or are more than `limit`.
+    Raises `BookmarkExpired` if they are gone, or more than `limit`.
     """
     followed: list[tuple[ChangesAfter, list[tuple[int, Change]]]] = [
         (ChangesAfter(kafka, topic, dict(positions)), []) for topic, positions in begins
@@ -210,7 +210,7 @@ class CatchUp:
                 async for changes in self._after.of(number):
                     await self._deliver(dispatcher.turns, number, changes)
             await outbox.wait_turn()
-        # No await stands between the last look at `behind` and this line. A change applied in between would be in
+        # There is no await between the last check of `behind` and this line. A change applied in between would be in
         # neither the catch-up nor the live subscription (test_everything_after_the_position_comes_once).
         dispatcher.add(self._live)
 
@@ -228,13 +228,13 @@ class CatchUp:
 
 
 def change_views(live: LiveSubscription, number: int, change: Change) -> tuple[ChangeView, Delivery | None]:
-    """Return what the next change of a partition means to a subscription that is not live."""
+    """Return the effect of a partition's next change for a subscription that is not live."""
     seen = ChangeView(change, live.topic.metadata, f"{live.log}:{number}", live.positions[number])
     return seen, live.engine.on_change(seen)
 
 
 def deliver_one(live: LiveSubscription, number: int, seen: ChangeView, delivery: Delivery | None) -> None:
-    """Tell a subscription of a change, and let it stand behind that."""
+    """Deliver a change to a subscription, and move its position behind the change."""
     if delivery is not None:
         deliver(live.topic, number, seen, [(live, delivery)])
     live.positions[number] = seen.change.position
@@ -245,7 +245,7 @@ def deliver_one(live: LiveSubscription, number: int, seen: ChangeView, delivery:
 def events_between(
     kafka: KafkaConfig, topic: TopicState, number: int, start: int, end: int
 ) -> AsyncIterator[list[Event]]:
-    """Read what the changes topic has of a partition between two offsets, the second not included."""
+    """Read a partition's events in the changes topic between two offsets, the second not included."""
     batches = read_range(kafka, topic.definition.changes, number, start, end, BATCH_MAX)
     return _in_thread(map(_events, batches))
 

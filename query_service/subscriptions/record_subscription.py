@@ -1,4 +1,4 @@
-"""Serving one subscription: its snapshot if it has one, then catching up from there, then being live."""
+"""Serves one subscription: its snapshot if it has one, then the changes since, then live changes."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,7 @@ GONE = ("bookmark_expired", "history expired")
 class RecordSubscription:
     """A session's subscription to the records of one or several topics; `run` it in a task of its own.
 
-    It stops `replaced` and goes on in its stead; a mistake in the request is raised before that.
+    It stops `replaced` and takes its place; a mistake in the request is raised before that.
     """
 
     def __init__(
@@ -228,7 +228,7 @@ class RecordSubscription:
             await CatchUp(self._context.kafka, live).check()
 
     async def _begin_elsewhere(self, error: SowlineError) -> bool:
-        """Begin where the client wants to, as its bookmark expired; return whether that is with a fresh group."""
+        """Begin at the position that the client chose for an expired bookmark; return whether it needs a new group."""
         wanted = self._selection.options.bookmark_not_found
         has_snapshot = self._query is not None
         self._query = None
@@ -253,7 +253,7 @@ class RecordSubscription:
         self._ends = ends_of(self._context, self._topics, self._bookmark_range, now)
 
     async def _take_over(self) -> None:
-        """Turn what the client of the replaced subscription holds into what this one shows."""
+        """Turn the records that the client of the replaced subscription holds into those of this one."""
         query, mark = await self._replacing_query()
         self._has_yet_to_replace = False
         self._live.move_to(query.positions)

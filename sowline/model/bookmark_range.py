@@ -1,7 +1,7 @@
-"""Where a subscription begins and where it ends, as a client says it: places, lists of places, and ranges. Pure.
+"""The start and end of a subscription in a command: bookmarks, lists of bookmarks, and ranges. Pure.
 
-A list, as JSON, begins in each partition at the earliest of its places. A range `[a..b)` begins at one place and
-ends at another: a square bracket includes what happened at the place itself, a round one leaves it out.
+A list, as JSON, begins in each partition at the earliest of its bookmarks. A range `[a..b)` begins at one bookmark
+and ends at another: a square bracket includes the change at the bookmark itself, a round one excludes it.
 """
 
 import json
@@ -22,7 +22,7 @@ from sowline.model.bookmark import (
 )
 
 POINTS_MAX = 1000
-"""The places of a list."""
+"""Maximum number of bookmarks in a list."""
 
 BOOKMARK_CHARS_MAX = 64 * 1024
 """Of all places that one request names."""
@@ -59,7 +59,7 @@ class Range(NamedTuple):
 
 
 class BookmarkRange(NamedTuple):
-    """What is asked for: everything after the earliest of `starts`, up to `end` if there is one."""
+    """A requested range: everything after the earliest of `starts`, up to `end` if there is one."""
 
     starts: tuple[Point, ...] = (NOW,)
     takes_start: bool = False
@@ -68,23 +68,23 @@ class BookmarkRange(NamedTuple):
 
     @property
     def begins_now(self) -> bool:
-        """Whether nothing that has happened is asked for."""
+        """Whether no past changes are requested."""
         return self.starts == (NOW,)
 
     @property
     def moment(self) -> Moment | None:
-        """The time at which it begins, if that is how its begin is named."""
+        """The time at which it begins, if its start is a time."""
         [start, *more] = self.starts
         return start if isinstance(start, Moment) and not more else None
 
     @property
     def is_return(self) -> bool:
-        """Whether it begins at a place whose records the client knows or does not ask for."""
+        """Whether it begins at a position whose records the client holds or does not request."""
         return not self.begins_now and self.moment is None
 
 
 def parse_bookmark_range(bookmark: str | Sequence[str], up_to: str = "") -> BookmarkRange:
-    """Read what a command says of its begin and its end; raises `invalid bookmark`. Nothing said is `now`."""
+    """Read the start and end of a command; raises `invalid bookmark`. Without a bookmark, it begins `now`."""
     _check_length(bookmark, up_to)
     bookmark_range = _bookmark_range(bookmark)
     if not up_to:
