@@ -228,7 +228,7 @@ class RecordSubscription:
             await CatchUp(self._context.kafka, live).check()
 
     async def _begin_elsewhere(self, error: SowlineError) -> bool:
-        """Begin at the position that the client chose for an expired bookmark; return whether it needs a new group."""
+        """Begin at the position that the client chose for an expired bookmark; tell whether it needs a new group."""
         wanted = self._selection.options.bookmark_not_found
         has_snapshot = self._query is not None
         self._query = None
