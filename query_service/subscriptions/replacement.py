@@ -113,6 +113,8 @@ class ReplacementQuery(Query):
             self._matching[topic_slice.name] = await _rows(super().matches_in(topic_slice), topic_slice)
         for topic_slice in self._before.topic_slices:
             rows = await _rows(self._before.matches_in(topic_slice), topic_slice)
+            # The rows hold current bodies. A record that has changed since the client's bookmark had another one, which
+            # only its first change still has: `_changed_leave` decides (test_what_has_changed_meanwhile_is_sent).
             held = np.setdiff1d(rows, changed[topic_slice.name].rows)
             self._held_rows[topic_slice.name] = held
             self._unchanged_leave(
@@ -128,6 +130,8 @@ class ReplacementQuery(Query):
         while True:
             await self.prepare()
             await self._before.prepare()
+            # Both queries must begin at the instant up to which these changes are known, so nothing is awaited after
+            # this line. Otherwise a record that changed in between would be in neither.
             changes = await changes_since(self._kafka, positions, self._undo_max)
             if self.is_prepared and self._before.is_prepared:
                 self.begin_now()
