@@ -113,7 +113,7 @@ class ReplacementQuery(Query):
             self._matching[topic_slice.name] = await _rows(super().matches_in(topic_slice), topic_slice)
         for topic_slice in self._before.topic_slices:
             rows = await _rows(self._before.matches_in(topic_slice), topic_slice)
-            # The rows hold current bodies. A record that has changed since the client's bookmark had another one, which
+            # The rows hold current bodies. A record that has changed since the client's bookmark had another one, and
             # only its first change still has: `_changed_leave` decides (test_what_has_changed_meanwhile_is_sent).
             held = np.setdiff1d(rows, changed[topic_slice.name].rows)
             self._held_rows[topic_slice.name] = held

@@ -144,8 +144,8 @@ class Replay:
             if ready:
                 await self._send_next(ready)
             elif not any(source.is_behind for source in self._sources):
-                # An end may lie in the future. A source is over when its replica has passed the end, not when there is
-                # nothing to send (test_an_end_to_come_is_waited_for).
+                # An end may lie in the future. A source is over when its replica has passed the end, not when there
+                # is nothing to send (test_an_end_to_come_is_waited_for).
                 for source in self._sources:
                     source.settle()
                 if all(source.is_over for source in self._sources):
@@ -155,8 +155,8 @@ class Replay:
 
     async def _send_next(self, ready: list[_Source]) -> None:
         """Send what comes first, and what more of that partition comes before the others."""
-        # One partition continues only while its next change is not later than the next change of the others. Sent batch
-        # by batch, the changes of several partitions would be out of the order of their time
+        # One partition continues only while its next change is not later than the next change of the others. Sent
+        # batch by batch, the changes of several partitions would be out of the order of their time
         # (test_changes_come_in_the_order_of_their_time).
         ready.sort(key=_time)
         source, until = ready[0], _time(ready[1]) if len(ready) > 1 else None
