@@ -10,7 +10,7 @@ import sys
 import tokenize
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from statistics import mean, quantiles
+from statistics import mean
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
@@ -246,12 +246,12 @@ def syllables(word: str) -> int:
 
 def summary(found: Sequence[Sentence]) -> str:
     """Return how many words and sentences there are, how long these are, and the Flesch reading ease."""
-    lengths = [len(sentence.words) for sentence in found]
+    lengths = sorted(len(sentence.words) for sentence in found)
     words = [word for sentence in found for word in sentence.words]
     ease = 206.835 - 1.015 * mean(lengths) - 84.6 * sum(map(syllables, words)) / len(words)
     return (
         f"{len(words):,} words, {len(found):,} sentences, {mean(lengths):.1f} words each"
-        f" (p95 {quantiles(lengths, n=20)[-1]:.0f}, max {max(lengths)}), reading ease {ease:.0f}"
+        f" (p95 {lengths[int(0.95 * (len(lengths) - 1))]}, max {lengths[-1]}), reading ease {ease:.0f}"
     )
 
 

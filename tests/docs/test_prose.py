@@ -15,6 +15,7 @@ from tests.docs.prose import (
     pages,
     sentences,
     sentences_of,
+    summary,
     syllables,
 )
 
@@ -111,6 +112,12 @@ def test_sentences_of_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("comment", "A comment that goes on."),
         ("message", "expected `code`, got none"),
     }
+
+
+def test_summary() -> None:
+    """Also of one sentence."""
+    found = [Sentence("page.md", 1, "page", "The owner writes the event again.")]
+    assert summary(found) == "6 words, 1 sentences, 6.0 words each (p95 6, max 6), reading ease 60"
 
 
 @pytest.mark.parametrize(
