@@ -40,7 +40,7 @@ Entry = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class BackupPart:
-    """One partition's part of a backup: its file and what must be in it, and the head of the state."""
+    """One partition's part of a backup: its file and what must be in it, and the checkpoint of the state."""
 
     file: str
     checksum: str

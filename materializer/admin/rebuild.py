@@ -142,7 +142,7 @@ def _last_reported(checkpoint: Checkpoint, loader: ChangesLoader) -> Checkpoint:
 
 
 def _start_empty(kafka: KafkaConfig, emitter: Emitter, plan: Plan) -> Checkpoint:
-    """Write the records' ends and the partition's position then; returns the head of that."""
+    """Write the records' ends and the partition's position then; return that checkpoint."""
     offline, extent = plan.offline, plan.extent
     definition, start = offline.definition, extent.log_start
     state_reset = plan.state_reset or StateReset.begun(plan.copy.checkpoint, extent.log_id, start)

@@ -167,7 +167,7 @@ class Recovery:
         return OpenedPartition(store, checkpoint, floor, untaken=start)
 
     def _is_replaced(self, checkpoint: Checkpoint) -> bool:
-        """Tell whether the changes topic is another one than the head knows, or has lost its end."""
+        """Tell whether the changes topic is another one than that of the checkpoint, or has lost its end."""
         # A topic that was deleted and made again usually has another id. Where ids are not known, an end before the
         # known one shows it.
         is_another = checkpoint.changes_id not in ("", self._extent.changes_id)

@@ -72,7 +72,7 @@ class WarmCopy:
         self._checkpoint = Checkpoint()
         self.next_offset = BEGINNING
         self.has_caught_up = False
-        """Whether it has applied all changes up to some moment since its load or its last check."""
+        """Whether it has applied all changes up to some moment since it last began to load."""
 
     @property
     def is_warm(self) -> bool:
@@ -84,10 +84,10 @@ class WarmCopy:
         """The offset of the changes that it needs next; None while it is checked, which needs none."""
         return None if self._check is not None else self.next_offset
 
-    def begin(self, reset_to: bool = False) -> None:
-        """Open the existing store, or load a new one; `reset_to` if the existing store can't be used."""
+    def begin(self, discard: bool = False) -> None:
+        """Check the existing store, or load a new one; with `discard`, load also if a store exists."""
         delete_store(self._loading_path)
-        if self._store is None and not reset_to and RocksStore.exists(self._path):
+        if self._store is None and not discard and RocksStore.exists(self._path):
             self._store = RocksStore(self._path, create=False)
         if self._store is None:
             self._load()
@@ -95,7 +95,7 @@ class WarmCopy:
             self._begin_check(self._store)
 
     def _begin_check(self, store: RocksStore) -> None:
-        """Begin with the head, which may be of a form that is not to be touched."""
+        """Begin with the checkpoint, which shows whether this version can read the store."""
         self._checkpoint = checkpoint_of(store)
         self._changes_id = self._topic_id(self._definition.changes)
         self._check = _Check(store)

@@ -7,7 +7,7 @@ from materializer.store.interface import Store
 
 
 def verified_checkpoint(store: Store) -> Checkpoint:
-    """Return the head of a store that is whole; raises `StoreDamaged`, or `unknown format` before anything else."""
+    """Return the checkpoint of a whole store; raises `StoreDamaged`, or `unknown format` before anything else."""
     checkpoint = checkpoint_of(store)
     if (found := checksum_of(store)) != store.checksum():
         raise StoreDamaged(f"expected {store.checksum()}, found {found}")

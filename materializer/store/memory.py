@@ -28,7 +28,7 @@ class MemoryStore:
         return iter(sorted(due for due in self._expiries if due >= start))
 
     def checkpoint(self) -> bytes | None:
-        """Return the head's bytes; None where nothing was ever committed."""
+        """Return the checkpoint's bytes; None if nothing was ever committed."""
         return self._checkpoint
 
     def checksum(self) -> Checksum:

@@ -1,4 +1,4 @@
-"""The store of one partition: records by SOW key, when they are due, and a head, written all together or not at all.
+"""The store of one partition: records by SOW key, when they are due, and a checkpoint, written in one atomic step.
 
 Two make the same promises, under the same tests: `MemoryStore`, and `RocksStore` on disk.
 """
@@ -108,7 +108,7 @@ class RocksStore:
             del iterator
 
     def checkpoint(self) -> bytes | None:
-        """Return the head's bytes; None where nothing was ever committed."""
+        """Return the checkpoint's bytes; None if nothing was ever committed."""
         return self._get(_CHECKPOINT)
 
     def checksum(self) -> Checksum:

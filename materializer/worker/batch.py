@@ -69,7 +69,7 @@ class BatchProcessor:
         if prepared.step.forwards or prepared.step.dead:
             self._emitter.forwards(definition.log, prepared.step.forwards)
             self._emitter.dead(definition.dead, partition_id[1], prepared.step.dead)
-            # Waits for the forwards and dead letters alone. With one wait for all, Kafka could keep the event and
+            # Waits before this batch's events are sent. With one wait for all, Kafka could keep the event and
             # lose the forward: a worker that loads the events would never forward the record (simulation: mistake
             # `events before forwards`).
             self._emitter.wait()
@@ -77,7 +77,7 @@ class BatchProcessor:
         return prepared
 
     def _commit(self, partition_id: PartitionId, batch: Prepared) -> None:
-        """Commit a batch, then repair the stale keys if a jump in the offsets shows that another owner wrote."""
+        """Commit a batch, with the keys that another owner wrote in between, then repair the stale keys."""
         partition = self._owned.partitions[partition_id]
         emitted = self._repair.acknowledged(partition_id, partition.checkpoint.changes_end, batch.events)
         # Offsets jumped: another process wrote between our events. Either it is the new owner (`Fenced`), or a stale

@@ -48,7 +48,7 @@ class ShownRecord(NamedTuple):
 
 
 GUESSED = before_the_log()
-"""The position of what a client holds in another form than that of the body here."""
+"""The position of a record whose exact body at the client is unknown, or has another form."""
 
 
 class Viewer:

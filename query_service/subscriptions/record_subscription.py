@@ -196,7 +196,7 @@ class RecordSubscription:
     # the begin
 
     async def _take_up(self) -> bool:
-        """Begin with the snapshot, if there is one; return whether the client's bookmark is too old instead."""
+        """Begin with the snapshot, if there is one; tell whether a fresh group is due because the bookmark expired."""
         expired = False
         try:
             await self._begin()

@@ -17,7 +17,7 @@ from sowline.protocol.client_message import Message, Received
 from sowline.protocol.options import Options, parse_options, with_pause
 
 PAUSE, RESUME, PROOF = "pause", "resume", "proof"
-"""The end of the ids of commands that change a subscription."""
+"""The end of the ids of commands about a subscription."""
 
 WAITING_MAX = 10_000
 """Messages that wait for the caller before the client stops reading from its connection."""
@@ -336,7 +336,7 @@ class Stream:
     async def next_batch(self, limit: int = 1000) -> list[Message]:
         """Wait for messages and return those that are there, up to the next `group_end`.
 
-        An empty list is the end of a query.
+        An empty list is the end of the stream: of a query, of a subscription with an end, or after `close`.
         """
         try:
             await self._wait()
