@@ -196,7 +196,7 @@ class RecordSubscription:
     # the begin
 
     async def _take_up(self) -> bool:
-        """Begin with the snapshot, if there is one; tell whether a fresh group is due because the bookmark expired."""
+        """Begin with the snapshot, if there is one; tell whether a new group is due because the bookmark expired."""
         expired = False
         try:
             await self._begin()

@@ -75,7 +75,7 @@ def opened(path: Path) -> RocksStore:
 def loaded_copy(path: Path) -> WarmCopy:
     """Return a copy that takes the place of what lies at the path, as soon as it is loaded."""
     copy = WarmCopy(DEFINITION, 0, path, lambda topic: "a")
-    copy.begin(reset_to=True)
+    copy.begin(discard=True)
     start = Position(0, -1)
     event = Progress(start, start, 0, {}, DEFINITION.digest, "log", 1, {}, changes_id="a")
     try:
