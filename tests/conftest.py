@@ -149,11 +149,8 @@ def prefix() -> str:
 
 
 @pytest.fixture
-def uncollected(no_cover: None) -> Iterator[None]:
-    """No garbage collection: Hypothesis is called back by it, and an interrupt that meets such a call is lost.
-
-    No coverage either: it takes locks, and an interrupt that meets one leaves it locked.
-    """
+def uncollected() -> Iterator[None]:
+    """No garbage collection: Hypothesis is called back by it, and an interrupt that meets such a call is lost."""
     gc.disable()
     yield
     gc.enable()
