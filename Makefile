@@ -50,7 +50,7 @@ coverage: set-up ## which lines the tests run; those of the pure packages that t
 	@mkdir -p build
 	@# Two tests interrupt themselves at any moment. Within a lock of coverage, that would leave it locked.
 	@$(BIN)/python -m pytest -n 2 --no-loadscope-reorder --cov --cov-report= -k "not interrupted_at_any_moment" \
-	    tests/unit tests/property
+	    tests/docs tests/unit tests/property
 	@$(BIN)/python -m coverage run --append -m tests.simulation --seeds 20
 	@$(BIN)/python -m tests.untested
 
