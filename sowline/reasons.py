@@ -605,8 +605,8 @@ REASONS = (
     ),
     Reason(
         "unknown format",
-        "expected state of format 1 or 2, got one of format 3, written by 0.3.0. It is left as it is: run that"
-        " version or a newer one, for this is Sowline 0.1.0",
+        "expected state of format 1 or 2, got one of format 3, written by 0.3.0. It is left unchanged: run that"
+        " version or a newer one; this is Sowline 0.1.0",
         "The state, change or backup has a [format](operate.md#the-stored-format) that this version does not"
         " know.",
         "Run the version that wrote it, or a newer one. Nothing was changed.",

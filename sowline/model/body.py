@@ -8,7 +8,7 @@ from sowline.model.nesting import NESTING_MAX, check_nesting
 
 
 def read_object(body: bytes) -> dict[str, object]:
-    """Parse a body; raises `not json`, `not an object` or `too deep`."""
+    """Return the parsed body; raise `not json`, `not an object` or `too deep`."""
     try:
         document = orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -21,9 +21,9 @@ def read_object(body: bytes) -> dict[str, object]:
 
 
 def why_not_json(text: bytes, error: Exception, expected: str = "a JSON object") -> str:
-    """Return a sentence on why a parser refused a text: what was expected, what came, and what to do.
+    """Return the message for a text that is not valid JSON: what was expected, what came, and what to do.
 
-    `error` is what orjson or msgspec has raised.
+    `error` is the exception that orjson or msgspec raised.
     """
     try:
         text.decode()
@@ -31,7 +31,7 @@ def why_not_json(text: bytes, error: Exception, expected: str = "a JSON object")
         byte, at = text[found.start], found.start
         return f"expected {expected} in UTF-8, got the byte 0x{byte:02x} at offset {at}: encode the text as UTF-8"
     if not isinstance(error, orjson.JSONDecodeError | msgspec.ValidationError):
-        # msgspec calls half of a surrogate pair a truncated text.
+        # msgspec reports half of a surrogate pair as truncated text; orjson names it.
         try:
             orjson.loads(text)
         except orjson.JSONDecodeError as found:
@@ -43,7 +43,7 @@ def why_not_json(text: bytes, error: Exception, expected: str = "a JSON object")
         pair = "\\ud83d\\ude00"
         return f"expected {expected}, got half of a surrogate pair at {where}: write both halves, like {pair}"
     if "infinity" in error.msg:
-        return f"expected {expected}, got a number that no double can hold at {where}: write it as a string"
+        return f"expected {expected}, got a number too large for a double at {where}: write it as a string"
     return f"expected {expected}: {error}"
 
 

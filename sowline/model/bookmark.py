@@ -1,8 +1,8 @@
-"""Bookmarks: a position for each partition of each log, as text that a client keeps and comes back with.
+"""Bookmarks: a position for each partition of each log, as text that a client keeps and resumes from.
 
-`orders:0@1187,1@1203.2;trades:0@5` — the log's Kafka topic, then `partition@position`. `epoch` is the
-place before everything, `now` the place after everything that has happened. A time, as in
-`20261121T120000.25Z`, is the place after what had happened by then.
+An example is `orders:0@1187,1@1203.2;trades:0@5`: the log's Kafka topic, then `partition@position` for each
+partition. `epoch` is the position before all changes, `now` the position after all changes so far. A time such as
+`20261121T120000.25Z` is the position after the changes up to that time.
 """
 
 import re
@@ -16,7 +16,7 @@ from sowline.model.position import Position
 Positions = dict[int, Position]
 
 LOGS_MAX: Final = 1000
-"""Of one bookmark."""
+"""The maximum number of logs in one bookmark."""
 
 EPOCH: Final = "epoch"
 NOW: Final = "now"
@@ -27,7 +27,7 @@ _1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def format_bookmark(positions: Mapping[str, Positions]) -> str:
-    """Write a bookmark for the positions of each log topic; partitions in order, `epoch` if there are none."""
+    """Return the bookmark for the positions of each log topic, partitions in order; `epoch` if there are none."""
     parts = [
         f"{topic}:{','.join(f'{number}@{position}' for number, position in sorted(held.items()))}"
         for topic, held in positions.items()
@@ -37,20 +37,20 @@ def format_bookmark(positions: Mapping[str, Positions]) -> str:
 
 
 def format_position(topic: str, partition: int, position: Position) -> str:
-    """Write the bookmark of a live message, which names its one partition."""
+    """Return the bookmark of a live message, which names only the message's partition."""
     return f"{topic}:{partition}@{position}"
 
 
 def named_bookmark(text: str) -> str | None:
-    """Return `epoch` or `now` if the text names one of them, also in AMPS's spelling; else None."""
+    """Return `epoch` or `now` if the text names one of them (in AMPS's spelling too), else None."""
     return _SYNONYMS.get(text.strip().lower())
 
 
 def read_time(text: str) -> int | None:
-    """Return the microseconds since 1970 of `YYYYmmddTHHMMSS[.ffffff]Z`, in UTC; None if the text is no time.
+    """Return the time `YYYYmmddTHHMMSS[.ffffff]Z` in microseconds since 1970; None if the text is not a time.
 
-    A time before 1970 is read as 1970: no Kafka record is older, and Kafka gives negative times other meanings.
-    Raises `invalid bookmark` for a date or a time of day that does not exist.
+    A time before 1970 is read as 1970: no Kafka record is older, and negative times have other meanings in Kafka.
+    Raise `invalid bookmark` for a date or a time of day that does not exist.
     """
     match = _TIME.fullmatch(text.strip())
     if match is None:
@@ -66,9 +66,9 @@ def read_time(text: str) -> int | None:
 
 
 def format_time(time: datetime) -> str:
-    """Write a time as a bookmark.
+    """Return a time as a bookmark.
 
-    Raises `invalid bookmark` where it has no zone, or where its year in UTC is not from 1 to 9999.
+    Raise `invalid bookmark` if the time has no time zone, or if its year in UTC is not from 1 to 9999.
     """
     if time.tzinfo is None:
         raise SowlineError("invalid bookmark", f"expected a time with a zone, got {time.isoformat()}")
@@ -82,7 +82,7 @@ def format_time(time: datetime) -> str:
 
 
 def parse_bookmark(text: str) -> dict[str, Positions]:
-    """Read a literal bookmark; raises `invalid bookmark` with what was expected and what came."""
+    """Return the positions in a bookmark that is not a name or a time; raise `invalid bookmark`."""
     positions: dict[str, Positions] = {}
     sections = text.strip().split(";")
     if len(sections) > LOGS_MAX:
@@ -110,6 +110,6 @@ def _parts(parts: Iterable[str]) -> Iterable[tuple[int, Position]]:
 
 
 def lay_over(whole: Mapping[str, Positions], part: Mapping[str, Positions]) -> dict[str, Positions]:
-    """Return `whole` with the partitions that `part` names moved to where `part` says."""
+    """Return the positions of `whole`, replaced by those of `part` for the partitions that `part` names."""
     topics = {**dict.fromkeys(whole), **dict.fromkeys(part)}
     return {topic: {**whole.get(topic, {}), **part.get(topic, {})} for topic in topics}

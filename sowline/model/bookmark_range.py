@@ -1,7 +1,8 @@
 """The start and end of a subscription in a command: bookmarks, lists of bookmarks, and ranges. Pure.
 
-A list, as JSON, begins in each partition at the earliest of its bookmarks. A range `[a..b)` begins at one bookmark
-and ends at another: a square bracket includes the change at the bookmark itself, a round one excludes it.
+With a list (a JSON array), a subscription starts in each partition at the earliest of the bookmarks. A range `[a..b)`
+starts at one bookmark and ends at another. A square bracket includes the change at the bookmark itself, a round one
+excludes it.
 """
 
 import json
@@ -25,10 +26,10 @@ POINTS_MAX = 1000
 """Maximum number of bookmarks in a list."""
 
 BOOKMARK_CHARS_MAX = 64 * 1024
-"""Of all places that one request names."""
+"""The maximum length of all bookmarks in one request."""
 
 SPLITS_MAX = 8
-"""Where a range may have `..`: names of logs may have it, too."""
+"""The number of `..` that are tried as the separator of a range: names of logs may contain `..`, too."""
 
 _EXPECTED = (
     "expected a bookmark like orders:0@1187,1@1203, a time like 20261121T120000Z, epoch, now, a list of these as"
@@ -46,11 +47,11 @@ Point = str | Moment | dict[str, Positions]
 """`epoch` or `now`, a time, or a position for each partition by log."""
 
 Given = str | datetime | Sequence[str | datetime]
-"""How a caller may say where a subscription begins."""
+"""The start of a subscription as a caller of the client gives it."""
 
 
 class Range(NamedTuple):
-    """The text of a range, taken apart."""
+    """The parts of the text of a range."""
 
     start: str
     end: str
@@ -59,7 +60,7 @@ class Range(NamedTuple):
 
 
 class BookmarkRange(NamedTuple):
-    """A requested range: everything after the earliest of `starts`, up to `end` if there is one."""
+    """A requested range: all changes after the earliest of `starts`, up to `end` if given."""
 
     starts: tuple[Point, ...] = (NOW,)
     takes_start: bool = False
@@ -73,18 +74,18 @@ class BookmarkRange(NamedTuple):
 
     @property
     def moment(self) -> Moment | None:
-        """The time at which it begins, if its start is a time."""
+        """The time at which the range starts; None if its start is not a time."""
         [start, *more] = self.starts
         return start if isinstance(start, Moment) and not more else None
 
     @property
     def is_return(self) -> bool:
-        """Whether it begins at a position whose records the client holds or does not request."""
+        """Whether the range starts at a bookmark (or `epoch`), so that the client needs no snapshot."""
         return not self.begins_now and self.moment is None
 
 
 def parse_bookmark_range(bookmark: str | Sequence[str], up_to: str = "") -> BookmarkRange:
-    """Read the start and end of a command; raises `invalid bookmark`. Without a bookmark, it begins `now`."""
+    """Return the start and end in a command; raise `invalid bookmark`. Without a bookmark, the start is `now`."""
     _check_length(bookmark, up_to)
     bookmark_range = _bookmark_range(bookmark)
     if not up_to:
@@ -150,7 +151,7 @@ def _points(given: Sequence[str]) -> Iterator[Point]:
 
 
 def parse_point(text: str) -> Point:
-    """Read one place; raises `invalid bookmark`."""
+    """Return the position, time or name in one bookmark; raise `invalid bookmark`."""
     named = named_bookmark(text)
     if named is not None:
         return named
@@ -163,7 +164,7 @@ def parse_point(text: str) -> Point:
 
 
 def split_range(text: str) -> Range | None:
-    """Take a range apart; None if the text is none. Raises `invalid bookmark` for one that is not complete."""
+    """Return the parts of a range; None if the text is not a range. Raise `invalid bookmark` if it is malformed."""
     text = text.strip()
     if text[:1] not in ("[", "(") or '"' in text:
         return None
@@ -194,12 +195,12 @@ def _is_point(text: str) -> bool:
 
 
 def range_text(start: str, given: Range) -> str:
-    """Write a range that goes on after a place, and ends where another one does."""
+    """Return a range that continues after the bookmark `start` and ends where the range `given` ends."""
     return f"({start}..{given.end}{']' if given.takes_end else ')'}"
 
 
 def bookmark_text(given: Given) -> str:
-    """Write what a caller says as it goes on the wire: times as text, a list as a JSON array."""
+    """Return a start in its wire format: times as text, a list as a JSON array."""
     if isinstance(given, str):
         return given
     if isinstance(given, datetime):

@@ -1,8 +1,9 @@
-"""What a change did to a record, as a delta: its key fields and the fields that changed, with their exact text.
+"""Computes deltas between two bodies of a record: the key fields and the changed fields, with their exact text.
 
-Objects are compared field by field, arrays and all other values whole. The order of fields, whitespace and
-the escapes of strings make no difference. Of numbers, integers are the same if they are the same integer, and
-all others if they have the same text: 1, 1.0 and 1.00 differ, as they do to readers who keep precision.
+Open this module to learn what delta subscribers receive. Objects are compared field by field, arrays and all other
+values as a whole. The order of fields, whitespace and string escapes make no difference. Integers are equal if they
+have the same value, other numbers only if they have the same text. So 1, 1.0 and 1.00 differ, as they do for readers
+that keep the precision.
 """
 
 import re
@@ -17,19 +18,19 @@ from sowline.model.path import Path, parse_path
 from sowline.model.select import Select
 
 REMOVED_CHARS_MAX = 64 * 1024
-"""How long the paths of removed fields may be, all in all, before the record is sent whole."""
+"""The maximum length of the paths of removed fields together. Beyond it, the whole record is sent."""
 
 Names = tuple[str, ...]
 Keys = tuple[Names, ...]
-"""The names that lead to each key field, as `TopicDefinition.key_paths` has them."""
+"""The path of each key field as names, as in `TopicDefinition.key_paths`."""
 
 _KeyTree = dict[str, "_KeyTree"]
-"""The key fields by the names that lead to them; a field that is a key holds nothing."""
+"""The key fields as a tree of names; a key field is an empty dict."""
 
 _OBJECT = ord("{")
 
 _WRITABLE = re.compile(r"[^/\]]+")
-"""The names that a path can hold."""
+"""The names that a path can contain."""
 
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read = msgspec.json.Decoder(float_hook=lambda text: msgspec.Raw(text.encode())).decode
@@ -38,16 +39,15 @@ _write_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class ChangeDelta(NamedTuple):
-    """What to tell of a change to those who hold the record before it.
+    """The content of a delta message, for subscribers that hold the previous record.
 
-    `body` is a JSON object: the key fields and the changed fields, in the order of the new record. `changed`
-    tells whether any field changed, appeared or was removed. A key field can do so too: 1 and "1" are one
-    key, and a key field of a document may be absent. `removed` are the paths of
-    fields that the record had and has no more. Merging `body` into the record before, as `merge` does, and
-    taking out `removed`, in either order, gives the new record.
+    `body` is a JSON object with the key fields and the changed fields, in the order of the new record. `changed` is
+    whether any field changed, was added or was removed. Key fields can change too: 1 and "1" are one key, and a
+    document need not contain its key fields. `removed` are the paths of the removed fields. Merging `body` into the
+    previous record (with `merge`) and removing `removed`, in either order, gives the new record.
 
-    With `whole`, `body` is the new record itself, to be sent as a full message: not every change can be told
-    as a delta (see `difference` and `union`). A sender that conflates it with later deltas sends it whole again.
+    With `whole`, `body` is the new record, to be sent as a full message, because a delta can't express the change
+    (see `difference` and `union`). If a sender conflates it with later deltas, the result is whole again.
     """
 
     body: bytes
@@ -57,19 +57,19 @@ class ChangeDelta(NamedTuple):
 
 
 class _Untellable(Exception):
-    """The change can't be told as a delta."""
+    """A delta can't express the change."""
 
 
 def difference(previous: bytes, body: bytes, keys: Keys, select: Select | None = None) -> ChangeDelta:
-    """Return what changed from one body of a record to the next.
+    """Return the delta between two successive bodies of a record.
 
-    Both are JSON objects known to be valid, of at most 500 levels. With a select list, what it leaves out of
-    either is not compared and not sent, key fields included. Objects are compared down to the `DEPTH_MAX`
-    levels that `merge` goes down; key fields below are not sent.
+    Both bodies are valid JSON objects of at most 500 levels. With a select list, the fields that it leaves out are
+    neither compared nor sent, key fields included. Objects are compared down to `DEPTH_MAX` levels, as in `merge`;
+    key fields below are not sent.
 
-    The new record is whole where something changed below those levels, where a field was removed that no path
-    can name (its name or one above it is empty, or holds `/` or `]`), or where the paths of removed fields
-    exceed `REMOVED_CHARS_MAX`.
+    The delta is `whole` if something changed below those levels, or if the paths of the removed fields exceed
+    `REMOVED_CHARS_MAX`. It is also `whole` if a removed field has no path, because its name, or a name above it, is
+    empty or contains `/` or `]`.
     """
     if select is not None:
         previous, body = select.apply(previous), select.apply(body)
@@ -82,12 +82,12 @@ def difference(previous: bytes, body: bytes, keys: Keys, select: Select | None =
 
 
 def union(first: ChangeDelta, second: ChangeDelta, body: bytes, select: Select | None = None) -> ChangeDelta:
-    """Return what to tell of two changes that follow each other; `body` is the record after both.
+    """Return one delta for two successive changes; `body` is the record after both.
 
-    All fields that either delta names are sent as `body` has them, also those that are again what they were.
-    The select list is the one that both deltas were made with. The record is whole where either delta is, and
-    where an object stands at a place that held another value or nothing in between: what the object before
-    that had, neither delta tells.
+    The delta has all fields that either delta names, with their values in `body`, even if those equal the original
+    values. `select` is the select list with which both deltas were made. The delta is `whole` if either delta is. It
+    is also `whole` if a field was an object, then another value or absent, and is an object again: neither delta has
+    the fields of the first object, so they could not be removed.
     """
     now = (body if select is None else select.apply(body)).lstrip()
     if first.whole or second.whole:
@@ -103,7 +103,7 @@ def union(first: ChangeDelta, second: ChangeDelta, body: bytes, select: Select |
 
 
 class _Comparison:
-    """What was found so far while two bodies are compared."""
+    """The changes found so far while two bodies are compared."""
 
     __slots__ = ("changed", "removed", "removed_chars")
 
@@ -115,9 +115,9 @@ class _Comparison:
     def compare(
         self, before: bytes | msgspec.Raw, now: bytes | msgspec.Raw, keys: _KeyTree, names: Names
     ) -> dict[str, Any]:
-        """Return the part to send of the object that `names` lead to; raises `_Untellable`.
+        """Return the fields to send of the object at the path `names`; raise `_Untellable`.
 
-        It calls only itself, once per level, and not below those that `merge` goes down.
+        The method recurses once per level, down to `DEPTH_MAX` levels.
         """
         if len(names) == DEPTH_MAX:
             if not _same(before, now):
@@ -177,20 +177,20 @@ def _is_object(value: msgspec.Raw) -> bool:
 
 
 def _same(before: bytes | msgspec.Raw, now: bytes | msgspec.Raw) -> bool:
-    """Whether two texts are one value."""
+    """Return whether two JSON texts are the same value."""
     if before == now:
         return True
     try:
         return _write_sorted(_read(before)) == _write_sorted(_read(now))
     except msgspec.ValidationError:
-        # An integer of more digits than Python reads: then only the same text is surely the same value.
+        # Python does not read integers of so many digits. Only equal texts are certain to be equal then.
         return False
 
 
 def _named(now: msgspec.Raw, deltas: list[msgspec.Raw]) -> Any:
-    """What the deltas, or what they have at one place, name of a value; raises `_Untellable`.
+    """Return the part of a value that the deltas name (all have a value at the same path); raise `_Untellable`.
 
-    It calls only itself, once per level: a body has up to 500, and Python's stack takes a thousand in all.
+    The function recurses once per level: a body has up to 500 levels, and Python's stack allows a thousand calls.
     """
     if now == deltas[0] or not _is_object(now):
         return now
@@ -206,9 +206,9 @@ def _named(now: msgspec.Raw, deltas: list[msgspec.Raw]) -> Any:
 
 
 def _still_removed(paths: tuple[str, ...], now: bytes) -> Iterator[str]:
-    """Those of the paths whose field is absent from an object that is there; raises `_Untellable`.
+    """Yield the paths whose field is still absent while its parent is an object; raise `_Untellable`.
 
-    Where the object is gone or replaced as well, a path or a value above says so.
+    If the parent was removed or replaced too, another path, or a value above, already covers it.
     """
     if not paths:
         return
@@ -227,7 +227,7 @@ def _still_removed(paths: tuple[str, ...], now: bytes) -> Iterator[str]:
 def _object_at(
     names: Names, objects: dict[Names, dict[str, msgspec.Raw] | None]
 ) -> dict[str, msgspec.Raw] | None:
-    """The fields of the object that the names lead to, None if there is none; kept in `objects`."""
+    """Return the fields of the object at a path, None if there is no object there; cache them in `objects`."""
     if names not in objects:
         value = (_object_at(names[:-1], objects) or {}).get(names[-1])
         objects[names] = _fields(value) if value is not None and _is_object(value) else None

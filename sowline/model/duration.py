@@ -1,4 +1,4 @@
-"""Durations as people write them: `250ms`, `30s`, `5m`, `1h`, `7d`."""
+"""Parses durations such as `250ms`, `30s`, `5m`, `1h` and `7d`."""
 
 import re
 from typing import Any
@@ -8,7 +8,7 @@ _TEXT = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 
 
 def parse_duration_ms(text: Any) -> int:
-    """Return the duration in milliseconds; raises ValueError with what was expected and what came."""
+    """Return the duration in milliseconds; raise ValueError with a message for the user."""
     match = _TEXT.fullmatch(text.strip()) if isinstance(text, str) else None
     if match is None:
         raise ValueError(f"expected a duration such as 250ms, 30s, 5m, 1h or 7d, got {text!r}")

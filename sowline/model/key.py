@@ -1,4 +1,4 @@
-"""Which record a body belongs to: key text, SOW key, and the partition that owns it."""
+"""Identifies the record that a body belongs to: its key text, its SOW key, and the partition that owns it."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/=_-]+")
 
 
 def key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> str:
-    """Return the key text of a JSON document: the field itself, or a JSON array of several fields' texts.
+    """Return the key text of a JSON document: the text of its key field, or a JSON array of the texts of several.
 
-    Integers are written in decimal, booleans as `true` and `false`, so `1` and `"1"` are one record.
-    Raises `key missing`, `key null`, `key empty` or `bad key` where a field can't be a key.
+    Integers are written in decimal, booleans as `true` and `false`. So `1` and `"1"` are the same record.
+    Raise `key missing`, `key null`, `key empty` or `bad key` if a field can't be a key.
     """
     if len(paths) == 1:
         path = paths[0]
@@ -56,7 +56,7 @@ def stored_key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]
 
 
 def check_key_text(text: str, paths: Sequence[tuple[str, ...]]) -> None:
-    """Raise `key missing` or `bad key` where a text names no record: it must be what `key_text` would return."""
+    """Raise `key missing` or `bad key` unless the text is one that `key_text` can return."""
     if not text:
         raise SowlineError("key missing", "expected a key that names the document, got none")
     _check_size(text)
@@ -65,7 +65,7 @@ def check_key_text(text: str, paths: Sequence[tuple[str, ...]]) -> None:
 
 
 def check_supplied(text: str) -> str:
-    """Return a key that a publisher or generator gives; raises `key missing` and `bad key`."""
+    """Return a key from a publisher or a generator if it is valid; raise `key missing` or `bad key`."""
     if not text:
         raise SowlineError("key missing", "expected a SOW key, got none")
     _check_size(text, SUPPLIED_BYTES_MAX)
@@ -75,7 +75,7 @@ def check_supplied(text: str) -> str:
 
 
 def check_header_key(text: str) -> str:
-    """Return a key from the header `sow.key`; raises `key missing` and `bad key`."""
+    """Return a key from the header `sow.key` if it is valid; raise `key missing` or `bad key`."""
     check_supplied(text)
     if not _BASE64.fullmatch(text):
         raise SowlineError(
@@ -95,7 +95,7 @@ def _check_size(text: str, bytes_max: int = KEY_BYTES_MAX) -> None:
 
 
 def require_same_key(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]], text: str) -> None:
-    """Raise `key changed` where a field of the key is in a document and says another key than it has."""
+    """Raise `key changed` if a document contains a key field whose value differs from its key text."""
     if not paths:
         return
     expected = [text] if len(paths) == 1 else _texts_of(text, len(paths))
@@ -162,7 +162,7 @@ def _name(path: tuple[str, ...]) -> str:
 def sow_key(domain_prefix: bytes, text: str) -> bytes:
     """Return the SOW key: 64 bits of BLAKE2b over key domain, a zero byte and key text, in decimal digits.
 
-    `domain_prefix` is the domain's UTF-8 with the zero byte already behind it.
+    `domain_prefix` is the key domain in UTF-8, followed by the zero byte.
     """
     hash = _begun(domain_prefix).copy()
     hash.update(text.encode())
@@ -171,12 +171,12 @@ def sow_key(domain_prefix: bytes, text: str) -> bytes:
 
 @lru_cache(maxsize=256)
 def _begun(domain_prefix: bytes) -> blake2b:
-    """Return the hash with the domain in it; a copy of it costs half of what a new one does."""
+    """Return a hash that has read the domain. Copying it costs half as much as starting a new hash."""
     return blake2b(domain_prefix, digest_size=8)
 
 
 def murmur2(data: bytes) -> int:
-    """Return Kafka's murmur2 hash of the bytes, made positive the way Java's default partitioner does."""
+    """Return Kafka's murmur2 hash of the bytes, made positive as in Java's default partitioner."""
     length = len(data)
     h = 0x9747B28C ^ length
     whole = length & ~3

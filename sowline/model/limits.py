@@ -1,4 +1,4 @@
-"""A topic's lifetime and limits: the part of its definition that may change while there is state."""
+"""A topic's expiration and limits: the part of its definition that may change while the topic has state."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,18 +12,19 @@ MIB: Final = 1024 * 1024
 HEADROOM_BYTES: Final = 64 * 1024
 
 LIFETIME_MS_MAX: Final = 10_000_000_000_000
-"""Some 300 years: due times stay well inside 64 bits of milliseconds."""
+"""About 300 years: expiry times in ms stay well within 64 bits."""
 
 DISABLED: Final = "disabled"
 ENABLED: Final = "enabled"
 
 Expiration = Literal["disabled", "enabled"] | int
-"""Whether records expire: `disabled`, `enabled` for those whose message says when, or a lifetime in ms for all."""
+"""Whether records expire: `disabled`, `enabled` (only records whose message has a lifetime), or the default lifetime
+in ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Lifetime and limits of a topic. Durations are in ms of log time; `records_max` counts all partitions."""
+    """Expiration and limits of a topic. Durations are in ms of log time; `records_max` is for all partitions."""
 
     expiration: Expiration = "disabled"
     record_bytes_max: int = MIB
@@ -32,34 +33,34 @@ class Limits:
 
     @property
     def log_bytes_max(self) -> int:
-        """The largest record of the log: room for a body that is refused as too large, and for its headers."""
+        """The largest Kafka record of the log. It must also fit a body that is refused as too large, with headers."""
         return 3 * self.record_bytes_max + HEADROOM_BYTES
 
     @property
     def may_expire(self) -> bool:
-        """Whether due times are acted on."""
+        """Whether records of the topic expire."""
         return self.expiration != DISABLED
 
     def due(self, time: int, seconds: float | None) -> int | None:
-        """Return when a record is due that is written at `time` (ms) with this lifetime; None if never.
+        """Return when a record written at `time` expires, in ms; None if never.
 
-        Without a lifetime of its own it has the topic's. A lifetime of 0 is none.
+        `seconds` is the record's lifetime: None for the topic's default, 0 for no expiration.
         """
         if seconds is not None:
             return time + round(seconds * 1000) if seconds else None
         return time + self.expiration if isinstance(self.expiration, int) else None
 
     def share(self, partitions: int) -> int | None:
-        """Return the most records that one partition may hold, rounded up; None if there is no limit."""
+        """Return the maximum number of records in one partition, rounded up; None if there is no limit."""
         return None if self.records_max is None else -(-self.records_max // partitions)
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields by name, as JSON has them."""
+        """Return the fields by name, ready for JSON."""
         return asdict(self)
 
     @classmethod
     def read(cls, given: Any) -> Self:
-        """Read what `fields` returned; raises ValueError if it is anything else."""
+        """Return the limits from the fields that `fields` returned; raise ValueError if they are invalid."""
         if not isinstance(given, Mapping) or set(given) != set(cls.__slots__):
             raise ValueError(f"expected {', '.join(cls.__slots__)}, got {str(given)[:200]}")
         limits = cls(**given)
@@ -83,7 +84,7 @@ def define_value(was: Limits, now: Limits) -> bytes:
 
 
 def read_define(value: bytes | None) -> tuple[Limits, Limits]:
-    """Return what a `define` command says of the limits before it and from it on; raises `bad definition`."""
+    """Return the limits before and after a `define` command; raise `bad definition`."""
     try:
         given = orjson.loads(value or b"")
         if not isinstance(given, dict) or set(given) != {"was", "now"}:

@@ -1,4 +1,4 @@
-"""Merging a delta into a JSON body by path, without touching the text of what it does not name."""
+"""Merges a delta into a JSON body, and removes fields by path. All other fields keep their exact text."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,11 +15,11 @@ _write = msgspec.json.Encoder().encode
 
 
 def merge(old: bytes, delta: bytes) -> bytes:
-    """Return `old` with the fields of `delta` laid over it; both are JSON objects already checked to be valid.
+    """Return `old` with the fields of `delta` merged into it; both are valid JSON objects.
 
-    Objects merge field by field; arrays and all other values are replaced whole; an explicit null sets null.
-    A field that `delta` does not name keeps its exact text, numbers included. Raises `too deep` beyond
-    `DEPTH_MAX` levels of objects to merge.
+    Objects are merged field by field. Arrays and all other values are replaced as a whole. An explicit null sets
+    null. A field that `delta` does not name keeps its exact text, numbers included. Raise `too deep` if more than
+    `DEPTH_MAX` levels of objects would have to be merged.
     """
     return _merge(old, delta, DEPTH_MAX)
 
@@ -28,7 +28,9 @@ def _merge(old: bytes, delta: bytes, depth: int) -> bytes:
     if not depth:
         raise SowlineError("too deep", f"expected at most {DEPTH_MAX} levels of nested objects to merge")
     merged, changed = _fields(old), _fields(delta)
-    if delta.count(b"{") == 1:  # as in most: no field of the delta is an object, so all of them replace
+    if (
+        delta.count(b"{") == 1
+    ):  # The common case: no field of the delta is an object, so each replaces the old one.
         merged.update(changed)
         return bytes(_write(merged))
     for name, value in changed.items():
@@ -45,7 +47,7 @@ def _is_object(value: msgspec.Raw) -> bool:
 
 
 def take_out(body: bytes, paths: Iterable[str]) -> bytes:
-    """Return the body, a valid JSON object, without the fields at the paths; all else keeps its exact text."""
+    """Return a valid JSON object without the fields at the paths; all other fields keep their exact text."""
     root: dict[Any, Any] = {}
     for path in paths:
         node: dict[Any, Any] | None = root
@@ -58,7 +60,7 @@ def take_out(body: bytes, paths: Iterable[str]) -> bytes:
 
 
 def _without(body: bytes | msgspec.Raw, gone: dict[Any, Any]) -> bytes:
-    """The object without the fields that lead to None. It calls only itself, once per level of a path."""
+    """Return the object without the fields marked None in `gone`. It recurses once per level of a path."""
     fields = _fields(body)
     for name, below in gone.items():
         if below is None:

@@ -1,4 +1,4 @@
-"""How deep a JSON body may nest, so that nobody who reads it later runs out of stack."""
+"""Limits how deep a JSON body may nest, so that every later reader can parse it without running out of stack."""
 
 import re
 
@@ -11,11 +11,12 @@ _BRACKETS = re.compile(rb"[\[{\]}]")
 
 
 def check_nesting(body: bytes) -> None:
-    """Raise `too deep` if a body, already known to be JSON, nests beyond `NESTING_MAX` objects and arrays.
+    """Raise `too deep` if a valid JSON body nests more than `NESTING_MAX` objects and arrays.
 
-    Parsers count their own stack, which depends on who calls them; what a log record does must not. Few
-    bodies have so many brackets at all, so the count decides almost always.
+    The depth that a parser accepts depends on its caller's stack. Whether a log record is refused must not: every
+    replay has to give the same result.
     """
+    # Few bodies have so many brackets in total, so this count decides almost always.
     if body.count(b"{") + body.count(b"[") <= NESTING_MAX:
         return
     depth = 0

@@ -1,4 +1,4 @@
-"""A path names a field of a document: `/a/b`, `/data[0]`, `/a/@b`, `[/not an xpath name]`."""
+"""Paths to the fields of a document: `/a/b`, `/data[0]`, `/a/@b`, `[/not an xpath name]`."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -8,13 +8,13 @@ from typing import Any
 from sowline.errors import SowlineError
 
 Document = dict[str, Any]
-"""A parsed message body. Containers are exactly `dict` and `list`; a value of an unknown type is no value."""
+"""A parsed message body. Containers are exactly `dict` and `list`; values of other unknown types are ignored."""
 
 Scalar = bool | int | float | str | None
-"""One value; `None` is NULL. An empty string never appears: it is NULL."""
+"""One value; `None` is NULL. An empty string is NULL, so it never appears here."""
 
 Value = Scalar | list[Scalar]
-"""What a path yields: a scalar, or an array of scalars that is not empty and holds no array or object."""
+"""The value at a path: a scalar, or a non-empty array of scalars."""
 
 Step = str | int
 """A field's name, or the 0-based number of an array's element."""
@@ -22,7 +22,7 @@ Step = str | int
 SUBSCRIPT_DIGITS_MAX = 9
 
 PATH_STEPS_MAX = 500
-"""Deeper than any record."""
+"""As many levels as a record can have."""
 
 _NAME = re.compile(r"@?\w[\w.:\-]*")
 _SEGMENT = re.compile(r"/(@?\w[\w.:\-]*)|\[(/[^\]]+)\]|\[([0-9]+)\]")
@@ -45,19 +45,19 @@ class Path:
         return "".join(_step_text(step) for step in self.steps)
 
     def find(self, document: Document) -> Any:
-        """What stands at the path, containers too: `None` if nothing, a list if an array made it several."""
+        """Return the node at the path, objects included: None if there is none, a list if an array gives several."""
         nodes: list[Any] = [document]
         for step in self.steps:
             nodes = _element(nodes, step) if isinstance(step, int) else _members(nodes, step)
         return nodes[0] if len(nodes) == 1 else nodes or None
 
     def read(self, document: Document) -> Value:
-        """The value at the path as the filter language sees it (see `Value`)."""
+        """Return the value at the path in the filter language (see `Value`)."""
         return value_of(self.find(document))
 
 
 def parse_path(text: str) -> Path:
-    """Read a path's text; raises `PathError`."""
+    """Return the path in a text; raise `PathError`."""
     steps: list[Step] = []
     position = 0
     while position < len(text):
@@ -77,7 +77,7 @@ def parse_path(text: str) -> Path:
 
 
 def _segment_steps(segment: re.Match[str], text: str) -> list[Step]:
-    """The steps one segment stands for: a name, a number, or the names of a bracketed path."""
+    """Return the steps of one segment: a name, a number, or the names of a path in brackets."""
     name, bracketed, number = segment.groups()
     if name is not None:
         return [name]
@@ -104,12 +104,12 @@ def _excerpt(text: str) -> str:
 
 
 def _members(nodes: Iterable[Any], name: str) -> list[Any]:
-    """The fields called `name` of all objects among the nodes; arrays are looked through."""
+    """Return the fields called `name` of all objects among the nodes, also of those inside arrays."""
     return [node[name] for node in leaves(nodes) if isinstance(node, dict) and name in node]
 
 
 def _element(nodes: Iterable[Any], number: int) -> list[Any]:
-    """The element with that number. What is no array counts as one element, as a lone field does in XML."""
+    """Return the element with this number. A node that is not an array counts as one element, as in XML."""
     elements: list[Any] = []
     for node in nodes:
         elements.extend(node) if isinstance(node, list) else elements.append(node)
@@ -117,7 +117,7 @@ def _element(nodes: Iterable[Any], number: int) -> list[Any]:
 
 
 def leaves(nodes: Iterable[Any]) -> Iterator[Any]:
-    """All that is not an array, in order, however deep the arrays nest (without recursion)."""
+    """Yield all nodes that are not arrays, in order, from arrays of any depth (without recursion)."""
     pending = [iter(nodes)]
     while pending:
         for node in pending[-1]:
@@ -130,7 +130,7 @@ def leaves(nodes: Iterable[Any]) -> Iterator[Any]:
 
 
 def value_of(node: object) -> Value:
-    """The value of what stands in a document: an object, an empty string and an empty array are NULL."""
+    """Return the value of a node of a document: an object, an empty string and an empty array are NULL."""
     if isinstance(node, str):
         return node or None
     if isinstance(node, int | float):
@@ -149,7 +149,7 @@ def _is_scalar(leaf: object) -> bool:
 
 
 def reader(path: Path) -> Callable[[Document], Value]:
-    """`path.read`, made for many calls: the common shapes of path avoid the general walk."""
+    """Return a function equal to `path.read`, but faster for the common shapes of paths."""
     first, *rest = path.steps
     if not isinstance(first, str) or not all(isinstance(step, str) for step in rest):
         return path.read
@@ -168,7 +168,7 @@ def _deep_reader(path: Path, first: str, rest: list[Step]) -> Callable[[Document
         node = document.get(first)
         for name in rest:
             if node.__class__ is not dict:
-                # Only an array can still lead on; the general walk looks through it.
+                # Fields inside an array also count: `path.read` finds them. Other values have no fields.
                 return path.read(document) if node.__class__ is list else None
             node = node.get(name)
         return value_of(node)

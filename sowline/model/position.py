@@ -1,7 +1,7 @@
-"""A position: which change of a partition, in log order.
+"""Positions: they identify the changes of a partition, in log order.
 
-`era/offset.n` is the *n*-th change that the log record at *offset* makes, in the partition's
-*era*. Positions compare as they follow each other in the partition.
+`era/offset.n` is the *n*-th change that the log record at *offset* makes, in the partition's *era*. Of two positions,
+the newer one is greater.
 """
 
 import re
@@ -15,7 +15,7 @@ _TEXT = re.compile(r"(?:(\d{1,10})/)?(-1|\d{1,19})(?:\.(\d{1,10}))?", re.ASCII)
 
 
 class Position(NamedTuple):
-    """The place of one change in its partition. An offset of -1 is the place before the log's first record."""
+    """The position of one change in its partition. The offset -1 stands before the first record of the log."""
 
     era: int
     offset: int
@@ -23,7 +23,7 @@ class Position(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read `[era/]offset[.index]`; raises `invalid bookmark` for anything else."""
+        """Return the position in `[era/]offset[.n]`; raise `invalid bookmark` for any other text."""
         match = _TEXT.fullmatch(text)
         if match is None:
             raise SowlineError("invalid bookmark", f"expected a position like 1187 or 1187.2, got {text!r}")
@@ -36,9 +36,9 @@ class Position(NamedTuple):
 
 
 position_of: Callable[[tuple[int, int, int]], Position] = partial(tuple.__new__, Position)
-"""Return the position with this era, offset and n, in half of the time that the class takes."""
+"""Return the position with this era, offset and n; twice as fast as calling the class."""
 
 
 def before_the_log(era: int = 0) -> Position:
-    """Return the position of a partition that has applied nothing in this era."""
+    """Return the position of a partition that has applied no log record in this era."""
     return Position(era, -1)

@@ -1,8 +1,8 @@
-"""Select lists: which fields of a body a reader is sent. Pure; what is sent keeps its exact text.
+"""Select lists: choose which fields of a body a reader gets. Pure. The fields keep their exact text.
 
-`[-/,+/id,+/pocket/left]` is a list of directives: `+` a field and all below it, `-` not. The most specific
-directive that covers a field decides; a field that none covers is sent; of two directives on one field the
-first counts. `/` is the whole body. A select list only leaves out: it never makes up a field.
+`[-/,+/id,+/pocket/left]` is a list of directives: `+` sends a field and all fields below it, `-` leaves them out. `/`
+is the whole body. The most specific directive that covers a field decides. A field without a directive is sent. Of
+two directives for one field, the first counts. A select list never adds fields.
 """
 
 import re
@@ -18,7 +18,7 @@ DIRECTIVES_MAX = 256
 SELECT_CHARS_MAX = 64 * 1024
 
 _PART = re.compile(r"(?:[^\[,]|\[[^\]]*\]?)+")
-"""What stands between commas; a name in brackets may hold some."""
+"""The text of one directive, between commas. A name in brackets may contain commas."""
 
 _OBJECT, _ARRAY = b"{["
 
@@ -29,8 +29,9 @@ Names = tuple[str, ...]
 
 
 class _Node:
-    """A field that a directive names, or that contains such a field: whether it is sent, and the directives for its
-    fields.
+    """A field that a directive names, or that contains such a field.
+
+    `sent` is whether the field is sent; `fields` has the nodes of the fields below it.
     """
 
     __slots__ = ("_read", "fields", "sent")
@@ -41,41 +42,39 @@ class _Node:
         self._read: Callable[[bytes | msgspec.Raw], dict[str, msgspec.Raw]] | None = None
 
     def read(self, value: bytes | msgspec.Raw) -> dict[str, msgspec.Raw]:
-        """Return the fields of an object. The reader skips most of those that are not sent.
-
-        The reader is made for the first object: a list may name many fields that no object has.
-        """
+        """Return the fields of an object. The decoder skips most fields that are not sent."""
+        # Make the decoder only when an object is read: a list may name many fields that no body has.
         if self._read is None:
             self._read = msgspec.json.Decoder(_all() if self.sent else _only(self.fields)).decode
         return self._read(value)
 
 
 def _all() -> Any:
-    """A type of dicts with all fields that an object has."""
+    """Return the type of dicts with all fields of an object."""
     return dict[str, msgspec.Raw]
 
 
 def _only(names: Iterable[str]) -> Any:
-    """A type of dicts without fields of other names.
+    """Return the type of dicts with only the fields of these names.
 
-    msgspec does not find fields of a `TypedDict` whose names are not ASCII; with these, all fields are read.
+    msgspec does not find fields of a `TypedDict` whose names are not ASCII. If there are such names, read all fields.
     """
     fields = dict.fromkeys(names, msgspec.Raw)
     return TypedDict("fields", fields, total=False) if all(map(str.isascii, fields)) else _all()  # type: ignore[operator]
 
 
 class Select:
-    """A select list. Immutable; equal to every list of the same directives; its text is canonical."""
+    """A select list. Immutable; lists with the same directives are equal. `text` is the canonical text."""
 
     __slots__ = ("_directives", "_root", "text")
 
     text: str
 
     def __init__(self, directives: dict[Names, bool]) -> None:
-        """A list of directives: the names that lead to a field, and whether it is sent."""
+        """Make a list from directives: the path of each field as names, and whether it is sent."""
         self._directives = directives
         self._root = _Node(True)
-        # The shortest first: what a directive says of a field holds for those in it, until another says more.
+        # The shortest paths first: a directive also applies to the fields below, unless a more specific one differs.
         for names, sent in sorted(directives.items(), key=lambda directive: len(directive[0])):
             node = self._root
             for name in names:
@@ -84,17 +83,17 @@ class Select:
         self.text = f"[{','.join(_directive_text(*directive) for directive in sorted(directives.items()))}]"
 
     def apply(self, body: bytes) -> bytes:
-        """The body without the fields that are not sent; `{}` if none is.
+        """Return the body without the fields that are not sent; `{}` if none is sent.
 
-        `body` is a JSON object known to be valid, of at most 500 levels. Fields of objects in arrays are
-        selected through the array. An object or an array that loses all it holds is left out with it, in
-        arrays too; one that was empty before is a value like any other.
+        `body` is a valid JSON object of at most 500 levels. The list also applies to the fields of objects in arrays.
+        An object or array that loses all its content is left out too. One that was empty before is treated like any
+        other value.
         """
         selected = _selected(body.lstrip(), self._root)
         return b"{}" if selected is None else bytes(selected)
 
     def keeps(self, path: Path) -> bool:
-        """Whether a value at the path is sent; a subscript stands for any element."""
+        """Return whether a value at the path is sent; a subscript stands for any element."""
         return self._sends(step for step in path.steps if isinstance(step, str))
 
     def _sends(self, names: Iterable[str]) -> bool:
@@ -106,12 +105,12 @@ class Select:
         return node.sent
 
     def __or__(self, other: "Select") -> "Select":
-        """The list of what either sends."""
+        """Return the list that sends the fields that either list sends."""
         named = {*self._directives, *other._directives}
         return Select({names: self._sends(names) or other._sends(names) for names in named})
 
     def __and__(self, other: "Select") -> "Select":
-        """The list of what both send."""
+        """Return the list that sends the fields that both lists send."""
         named = {*self._directives, *other._directives}
         return Select({names: self._sends(names) and other._sends(names) for names in named})
 
@@ -126,9 +125,9 @@ class Select:
 
 
 def _selected(value: bytes | msgspec.Raw, node: _Node) -> bytes | msgspec.Raw | None:
-    """What is sent of a value, as JSON; None where nothing is.
+    """Return the part of a value that is sent, as JSON; None if nothing is sent.
 
-    It calls only itself, once per level: a body has up to 500, and Python's stack takes a thousand in all.
+    The function recurses once per level: a body has up to 500 levels, and Python's stack allows a thousand calls.
     """
     opening = memoryview(value)[0] if node.fields else None
     kept: Any
@@ -155,7 +154,7 @@ def _selected(value: bytes | msgspec.Raw, node: _Node) -> bytes | msgspec.Raw | 
 
 
 def parse_select(text: str) -> Select:
-    """Read `[-/,+/id,+/a/b]`; raises `invalid options`."""
+    """Return the select list in a text such as `[-/,+/id,+/a/b]`; raise `invalid options`."""
     listed = text.strip()
     if len(listed) > SELECT_CHARS_MAX:
         raise _invalid(f"expected a select list of at most {SELECT_CHARS_MAX} characters, got {len(listed)}")

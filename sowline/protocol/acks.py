@@ -1,6 +1,6 @@
-"""The acknowledgements of each command: when the service sends each, or why it refuses it. Pure.
+"""The acknowledgements that a client can request for each command, and when the service sends them. Pure.
 
-The WebSocket API checks each command against this table, and docs/api.md shows it.
+The WebSocket API checks each command against the table in this module. docs/api.md shows the table.
 """
 
 from collections.abc import Iterable
@@ -64,19 +64,19 @@ SENT: dict[str, dict[str, str]] = {
         PERSISTED: "when Kafka has each earlier command, or has refused it",
     },
 }
-"""For each command, the acknowledgements that a client can request, and when the service sends each. All others are
-refused."""
+"""For each command, the acknowledgements that a client can request, and when the service sends each. It refuses all
+others."""
 
 INVALID = "invalid ack type"
 
 _REFUSED = {
-    PERSISTED: "nothing of it is written to Kafka",
-    STATS: "it compares no records",
+    PERSISTED: "the command writes nothing to Kafka",
+    STATS: "the command compares no records",
 }
 
 
 def refusal(command: str, ack_type: str) -> SowlineError | None:
-    """Return the error for a command that requests this acknowledgement; None if it is supported."""
+    """Return the error for a command that requests this acknowledgement; None if the command supports it."""
     if ack_type not in ACK_TYPES:
         return SowlineError(INVALID, f"expected any of {', '.join(ACK_TYPES)}, got {ack_type[:100]}")
     if ack_type in SENT[command]:
@@ -88,7 +88,7 @@ def refusal(command: str, ack_type: str) -> SowlineError | None:
 
 
 def check_acks(command: str, asked: Iterable[str]) -> None:
-    """Raise `invalid ack type` if a command asks for an acknowledgement that it does not have."""
+    """Raise `invalid ack type` if a command requests an acknowledgement that it does not support."""
     for ack_type in sorted(asked):
         if (refused := refusal(command, ack_type)) is not None:
             raise refused

@@ -29,32 +29,32 @@ from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 PROGRESS_KEY: Final = b"\0progress"
 
 CATCH_UP_KEY: Final = b"\0catch-up"
-"""The key of progress events whose owner is behind the last emitted change. Under `PROGRESS_KEY` compaction would
-keep them in place of the newest one. In `[change 36, progress 37, progress 31 by the next owner]` a loader would then
-find a change that no progress event reaches (seed 1601 of the simulation)."""
+"""The key of progress events whose owner is behind the last emitted change. With `PROGRESS_KEY`, compaction would
+keep them in place of the newest one. In `[change 36, progress 37, progress 31 by the next owner]` compaction would
+remove `progress 37`. Loaders would then find a change that no progress event reaches (`test_example`, seed 1601)."""
 
 DELETE: Final = "delete"
 AGAIN: Final = "again"
 """The `op` of an event that is written again so that compaction keeps it: it changes no state."""
 
 RESET: Final = "reset"
-"""The `op` of a record's end when its partition restarts without it."""
+"""The `op` of the deletion of a record when a state reset restarts its partition without records."""
 
 DELETED: Final = "deleted"
 EXPIRED: Final = "expired"
 
 REMOVED_BYTES_MAX: Final = 32 * 1024
-"""Limit for the list of removed fields in a header: half of the space that a topic's limit leaves for headers."""
+"""The size limit of the list of removed fields in a header: half of the space that a topic leaves for headers."""
 
 UNFILLED: Final = "?"
-"""The id in a progress event for a changes topic that its owner has yet to fill again."""
+"""The topic id in progress events while the owner has not finished refilling the changes topic."""
 
 Numbers = Mapping[str, tuple[int, int, int]]
 """The highest sequence of each publisher that wrote a record, as (n, m, log time in ms)."""
 
 
 Begin = tuple[int, int]
-"""An offset of the log and a log time in ms: where an era began that had no records."""
+"""An offset of the log and a log time in ms: the start of an era that started without records."""
 
 LOG_BEGIN: Final[Begin] = (0, 0)
 
@@ -66,12 +66,15 @@ Rank = tuple[int, Position]
 class Change(msgspec.Struct, frozen=True, gc=False):
     """One record's step from one state to the next.
 
-    `after` is the position of the change before it in the partition; `last` is false on all but the last
-    change that one log record makes; `time` is the log's append time in ms since 1970. Where an event is
-    written again, `emitted_in` is the era in which it was, if that is a later one, and a deletion has a `key_text`,
-    for there is no previous body to read it from. Of a document there are always a `key_text` and the account of its
-    writes, of the one before too where there was one, and its `text` where the write was a delta. `traceparent` is
-    the place in a trace that goes along with it; it is no part of the record.
+    - `after`: the position of the previous change in the partition.
+    - `last`: False on all but the last of the changes that one log record makes.
+    - `time`: the log's append time, in ms since 1970.
+    - `emitted_in`: the era in which an event was written again, if later than the era of its position.
+    - `key_text`: set for documents, and for a deletion that is written again, which has no previous body to read it
+      from.
+    - `writes`, `writes_before`: the metadata of a document's writes after and before the change.
+    - `text`: the delta, if the write to a document was one.
+    - `traceparent`: the trace context that is passed on with the change; not part of the record.
     """
 
     sow_key: bytes
@@ -97,7 +100,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def value(self) -> bytes | None:
-        """The Kafka value: the body; of a document that is gone empty."""
+        """The Kafka value: the body; empty for a deleted document, None for any other deleted record."""
         return b"" if self.body is None and self.writes is not None else self.body
 
     @property
@@ -114,19 +117,19 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_redundant(self) -> bool:
-        """Whether it is a write to a document that changed neither its content nor its tags."""
+        """Whether this is a write to a document that changed neither its content nor its tags."""
         return self.writes is not None and self.writes.redundant
 
     @property
     def rank(self) -> Rank:
-        """The rank that decides between two events of a record: the later emitting era, then the newer position."""
+        """The era in which the event was written, then its position: the highest rank of a key counts in a load."""
         position, emitted_in = self.position, self.emitted_in
         return position.era if emitted_in is None else emitted_in, position
 
     def headers(self, delta: ChangeDelta | None = None) -> Headers:
-        """Return the Kafka headers; what has its default value is left out.
+        """Return the Kafka headers, without fields that have their default values.
 
-        A `delta`, which `delta()` has returned, goes along in a header of its own.
+        A `delta` (as returned by `delta()`) is added as the header `sow.delta`.
         """
         position, after = _number(self.position), _relative(self.after, self.position.era)
         more = "" if self._is_plain and delta is None else self._more(delta)
@@ -145,7 +148,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         return headers
 
     def delta(self, keys: Keys) -> ChangeDelta | None:
-        """Return what an update changed; None for a new record, one that is gone, and what headers can't tell."""
+        """Return what an update changed; None for an insert, a deletion, or a delta too large for the headers."""
         if self.previous is None or self.body is None:
             return None
         delta = difference(self.previous, self.body, keys)
@@ -153,7 +156,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def _is_plain(self) -> bool:
-        """Whether it has nothing that most changes do not have; almost always so."""
+        """Whether the change has only the fields that every change has. Most changes are plain."""
         return (
             self.numbers is None
             and self.correlation is None
@@ -168,7 +171,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         )
 
     def _more(self, delta: ChangeDelta | None) -> str:
-        """Return what most changes do not have, as the end of a JSON object."""
+        """Return the fields that most changes do not have, as the end of a JSON object."""
         rare: dict[str, Any] = {}
         if self.position.era:
             rare["era"] = self.position.era
@@ -188,20 +191,26 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 
 def fit_header(removed: tuple[str, ...]) -> bool:
-    """Whether the paths of removed fields fit into the header `sow`."""
+    """Return whether the paths of removed fields fit into the header `sow`."""
     return not removed or len(orjson.dumps(removed)) <= REMOVED_BYTES_MAX
 
 
 class Progress(NamedTuple):
-    """A partition's word that it moved on without a change.
+    """Reports that a partition advanced without a change.
 
-    `position` is the last log record it has applied, `after` its last change before that, `end` the log's
-    end as it knew it, `origins` the highest forwarded offset per origin partition, `definition` the digest
-    of the topic's definition, `log_id` Kafka's id of the log topic, `outcomes` what became of commands that
-    made no change, by their position. `limits` are the topic's at that position; publishers' numbers from
-    before the log time `numbers_since` count no more. `begin` is the log's offset, and its time, from which on
-    its records alone make the state; None where the era began with records. `changes_id` is Kafka's id of the changes
-    topic that it was written for, empty where that was not known, and `UNFILLED` while not all is written to it.
+    - `position`: the last log record that the partition has applied.
+    - `after`: the position of the last change before `position`.
+    - `end`: the log's end offset as the owner knew it.
+    - `origins`: for each origin partition, the highest forwarded offset.
+    - `definition`: the digest of the topic's definition.
+    - `log_id`: Kafka's id of the log topic.
+    - `outcomes`: the outcome of each command that made no change, by its position.
+    - `limits`: the topic's limits at `position`.
+    - `numbers_since`: publishers' numbers from before this log time do not count.
+    - `begin`: the log offset and time from which the log alone determines the state; None if the era started with
+      records.
+    - `changes_id`: Kafka's id of the changes topic that the event was written for. It is empty if the id was not
+      known, and `UNFILLED` while a refill is unfinished.
     """
 
     position: Position
@@ -217,7 +226,7 @@ class Progress(NamedTuple):
     begin: Begin | None = LOG_BEGIN
     changes_id: str = ""
     is_catching_up: bool = False
-    """Whether newer changes than this position were emitted before, by another owner."""
+    """Whether another owner has already emitted changes newer than this position."""
 
     @property
     def key(self) -> bytes:
@@ -262,9 +271,10 @@ def _relative(after: Position, era: int) -> str:
 
 
 def read_event(key: bytes, value: bytes | None, headers: Headers | None) -> Event:
-    """Read one record of a changes topic; raises ValueError or KeyError if it is none.
+    """Return the event in a record of a changes topic.
 
-    Raises `unknown format` where a version wrote it that this one does not know.
+    Raise ValueError or KeyError if the record is not an event, and `unknown format` if an unknown version of Sowline
+    wrote it.
     """
     if key in (PROGRESS_KEY, CATCH_UP_KEY):
         return _read_progress(orjson.loads(value or b""), key == CATCH_UP_KEY)
@@ -283,7 +293,7 @@ def read_event(key: bytes, value: bytes | None, headers: Headers | None) -> Even
 
 
 class _Accounts(msgspec.Struct, gc=False, omit_defaults=True):
-    """The header `sow.document`, as it stands there."""
+    """The content of the header `sow.document`."""
 
     now: Writes
     before: Writes | None = None
@@ -294,7 +304,7 @@ _write_accounts = msgspec.json.Encoder().encode
 
 
 class _About(msgspec.Struct, gc=False):
-    """The header `sow`, as it stands there."""
+    """The content of the header `sow`."""
 
     position: str
     after: str
@@ -363,7 +373,7 @@ def _read_progress(about: dict[str, Any], is_catching_up: bool) -> Progress:
 
 
 def _begin(era: int, about: dict[str, Any]) -> Begin | None:
-    """Return the start of the era. Older events do not have it, and only the first era's start is known then."""
+    """Return the start of the era. Older events do not contain it: then only the first era's start is known."""
     offset_and_time = about.get("begin", None if era else LOG_BEGIN)
     return None if offset_and_time is None else (offset_and_time[0], offset_and_time[1])
 

@@ -1,12 +1,12 @@
-"""The rule of reading a changes partition: which events count, and when a load is complete.
+"""The rules for reading a changes partition: which events count, and when a load is complete.
 
-Open this module to learn how a changes topic is read. Everything that reads one uses it: recovery and standbys of
-the materializer, replicas of the query service, fanouts, and the offline tools. The Spark reads state the same rule
-as SQL expressions (`sowline.spark.loading`); a property test holds them to this module.
+Open this module to learn how a changes topic is read. Every reader uses it: recovery and warm copies in the
+materializer, replicas in the query service, fanouts, and the offline tools. The Spark reads express the same rules
+as SQL (`sowline.spark.loading`); a property test checks that both agree.
 
-**Following.** A reader that has a position judges each event by it: `verdict`.
+**Following.** A reader that has a position compares each event with it (`verdict`).
 
-**Loading.** A reader without a position takes the newest event of each key (`NewestEvents`) until its load is
+**Loading.** A reader without a position keeps the newest event of each key (`NewestEvents`) until its load is
 complete (`LoadProgress`). Then it follows.
 """
 
@@ -20,11 +20,11 @@ from sowline.protocol.change import AGAIN, UNFILLED, Change, Event, Rank
 UNKNOWN_OFFSET = -1
 
 BROKEN_OFF = -2
-"""Expected next after an offset gap: no later offset is contiguous with the start."""
+"""The expected next offset after a gap in the offsets: no offset matches it, so contiguity has ended."""
 
 
 class Verdict(Enum):
-    """The action of a follower for an event."""
+    """What a follower does with an event."""
 
     TAKE = "take"
     DROP = "drop"
@@ -32,52 +32,57 @@ class Verdict(Enum):
 
 
 def verdict(event: Event, held: Position) -> Verdict:
-    """Judge an event by the position that the follower holds.
+    """Compare an event with the follower's position, `held`.
 
-    Take an event whose position is newer and whose `after` is not. Drop an event whose position is not newer: it is a
-    repeat. If its `after` is newer, too, events in between are missing, and the follower must load again.
+    Return `TAKE` if the event's position is newer and its `after` is not. Return `DROP` if its position is not newer.
+    Return `GAP` if `after` is newer too: events in between are missing, and the follower must load again.
     """
+    # A stalled owner wakes up, and its Kafka client writes change 10 behind change 11 of the new owner. A follower
+    # that took change 10 would go back to an older state (test_the_verdict_on_an_event).
     if event.position <= held:
         return Verdict.DROP
+    # A follower holds change 10 and is down while compaction removes change 11. The next event has the position 12
+    # and `after` 11. A follower that took it would miss change 11 without noticing (test_the_verdict_on_an_event).
     return Verdict.GAP if event.after > held else Verdict.TAKE
 
 
 def is_of(event: Event, topic_id: str) -> bool:
-    """Tell whether an event describes the changes topic with this id, as far as that can be known.
+    """Return whether an event may describe the changes topic with this id; False only if it names another one.
 
-    An owner that does not know yet that its topic was deleted and created again reports where it stands in the old
-    topic. What it has written there is not in the new one, so its progress events do not count.
+    The changes topic is deleted and created again, and its owner has not noticed yet. The progress events that it
+    now writes report what it wrote to the old topic, not to this one. They do not count
+    (`test_the_word_of_an_owner_that_knows_another_topic`).
     """
     return isinstance(event, Change) or not topic_id or event.changes_id in ("", UNFILLED, topic_id)
 
 
 class RelativeAge(Enum):
-    """The rank of a loaded event, compared with the held event of its key."""
+    """How the rank of an event compares with the rank of the event that the reader holds for the same key."""
 
     NEWER = "newer"
     EQUAL = "equal"
     OLDER = "older"
     ENDED = "ended"
-    """Written by the owner of an era after a later era had begun. It counts as little as if it had never come."""
+    """Written by the owner of an ended era after a later era had started. The reader ignores it."""
 
 
 class NewestEvents:
-    """Ranks the events of a load: of each key the event with the highest rank counts, tombstones too.
+    """Ranks the events of a load. For each key the event with the highest rank counts, tombstones included.
 
     An event's rank is the era in which it was written, then its position. A stalled owner of an ended era can wake up
     and write changes that the new era does not have. Write `K@0/50` for a change of key K at offset 50 of era 0. In
-    `[progress 0/0, K@0/50, progress 1/9, K@0/107]` the last event has the highest position of its era, but era 1 had
-    begun before it was written, so it does not count. The owner of era 1 repairs the key: it writes `K@0/50` again,
-    in era 1. That outranks `K@0/107` even where compaction has removed `progress 1/9`. Without this rule a reader
-    shows a record that never was (`test_a_stalled_owner_of_an_ended_era`).
+    `[progress 0/0, K@0/50, progress 1/9, K@0/107]` the last event has the highest position of its era. But era 1
+    started before it was written, so it does not count. The owner of era 1 repairs the key: it writes `K@0/50` again,
+    in era 1. That outranks `K@0/107` even if compaction has removed `progress 1/9`. Without this rule a reader
+    shows a record that never existed (`test_a_stalled_owner_of_an_ended_era`).
 
-    The reader stores positions. This class keeps the ranks that a stored position does not give, until the load is
-    complete: of deletions that leave nothing in the store, and of events that were written again in a later era.
+    The reader stores positions. Until the load is complete, this class keeps the ranks that a stored position does
+    not give: those of deletions, which leave nothing in the store, and of events written again in a later era.
     """
 
     def __init__(self) -> None:
         self.era = 0
-        """The latest era in which an event was written so far."""
+        """The latest era in which any event seen so far was written."""
         self._ranks: dict[bytes, Rank] = {}
 
     def saw(self, event: Event) -> None:
@@ -87,10 +92,19 @@ class NewestEvents:
             self.era = era
 
     def relative_age(self, change: Change, held: Position | None) -> RelativeAge:
-        """Compare a change that was seen with what the reader holds of its key; `held` is the position of that."""
+        """Compare a change with the event that the reader holds for its key; `held` is that event's position.
+
+        Call `saw` for the change first.
+        """
         rank = change.rank
+        # Era 1 has started. The stalled owner of era 0 then writes change 0/107 of a key that era 1 does not have.
+        # There is no held event to compare it with: only the era shows that the change is invalid
+        # (test_a_stalled_owner_of_an_ended_era).
         if rank[0] < self.era:
             return RelativeAge.ENDED
+        # The load reads record K at 7, its deletion at 8, and K at 7 again from a stalled owner. The store holds
+        # nothing for K by then: without the kept rank of the deletion, K would come back
+        # (test_a_deletion_of_a_later_era_outranks_a_higher_position).
         highest = self._ranks.get(change.sow_key)
         if highest is None:
             if held is None:
@@ -101,7 +115,8 @@ class NewestEvents:
         return RelativeAge.NEWER if rank > highest else RelativeAge.OLDER
 
     def keep(self, change: Change, *, is_stored: bool) -> None:
-        """Note that the reader holds this change now; `is_stored` if it can tell the position of it."""
+        """Note that the reader holds this change now; `is_stored` if its store has the change's position."""
+        # The position of an event that was written again in a later era names the earlier era, and so ranks too low.
         if is_stored and change.emitted_in is None:
             self._ranks.pop(change.sow_key, None)
         else:
@@ -113,15 +128,15 @@ class NewestEvents:
 
 
 class Wholeness:
-    """Whether the events read from the start of a changes partition leave nothing out.
+    """Checks that the events read from the start of a changes partition include every record.
 
-    The owner of a partition begins it with a progress event. Where the topic was lost, the owner writes the newest
-    event of every record again, and the progress event that names the new topic comes last: until then, an event that
-    is newer than all before it and was written again is part of an unfinished whole. A stalled owner may also go on
-    in the new topic at its old position. That leaves a gap which compaction cannot have made, and the records in the
-    gap are still to be written again.
+    The owner of a new partition writes a progress event first. After the topic was lost, the owner refills it: it
+    writes the newest event of every record again (`AGAIN`), then a progress event that names the new topic. Until
+    that progress event, an `AGAIN` event that is newer than all events before it shows an unfinished refill. A
+    stalled owner may also continue in the new topic at its old position. That leaves a gap in the positions that
+    compaction cannot have made. The records in the gap have yet to be written again.
 
-    Without this check, a reader that starts during a refill takes a part for the whole
+    Without this check, a reader that starts during a refill shows only some of the records
     (`test_readers_that_start_during_a_refill`).
     """
 
@@ -137,19 +152,22 @@ class Wholeness:
         newest, due = self._newest, self._due
         for event, offset in zip(events, offsets, strict=False):
             position, follows = event.position, offset == due
+            # Compaction removes events, and with them offsets. After the first missing offset, a gap in the positions
+            # may be compaction's work and proves nothing (test_a_gap_that_compaction_has_not_made).
             due = offset + 1 if follows else BROKEN_OFF
             if isinstance(event, Change):
                 if position > newest:
-                    # A refill writes each record AGAIN, and its progress event last. A gap between adjacent offsets
-                    # shows an owner that continued in a topic that was created again. Either way, records are still
-                    # to come (test_readers_that_start_during_a_refill).
+                    # The topic is created again and the owner refills it: each record AGAIN, the progress event last.
+                    # Or a stalled owner continues in the new topic: its first change follows no change in the topic,
+                    # though no offset is missing. Either way, records are still missing. A reader that becomes ready
+                    # now answers queries without them (test_readers_that_start_during_a_refill).
                     if event.op == AGAIN or (follows and event.after > newest):
                         self._is_refilling = True
                     newest = position
             elif position >= newest and is_of(event, self.topic_id):
-                # Only a progress event that reaches the newest change proves that nothing is missing. One of an owner
-                # that catches up is older than changes that are there, and proves nothing (seed 1601 of the
-                # simulation).
+                # Only a progress event that reaches the newest change proves that nothing is missing. An owner that
+                # catches up writes progress events older than changes that the topic already has; those prove
+                # nothing (test_example, seed 1601).
                 newest = position
                 if event.changes_id != UNFILLED:
                     self._has_progress, self._is_refilling = True, False
@@ -157,7 +175,7 @@ class Wholeness:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out. Nothing is known about an empty partition, so it is not whole."""
+        """Whether every record is included. Nothing is known about an empty partition, so it is not whole."""
         return self._has_progress and not self._is_refilling
 
 
@@ -167,24 +185,24 @@ class Phase(Enum):
     READING = "reading"
     """Events up to the target are still to be read."""
     INCOMPLETE = "incomplete"
-    """All events were read, and they are not all there is: the partition is empty, or is being filled again."""
+    """All events up to the target were read, but records are missing: the partition is empty or being refilled."""
     LATE = "late"
-    """The target was seen so long ago that compaction may have removed events before it: set a new one."""
+    """The target was set too long ago: compaction may have removed events before it. Set a new target."""
     COMPLETE = "complete"
 
 
 class LoadProgress:
-    """Tells when the load of one changes partition is complete.
+    """Decides when the load of one changes partition is complete.
 
-    The target of a load is the end of the partition, as seen at the start. Compaction goes on during the load. It
-    removes an event only after a newer event of the same key is older than the topic's lag. A newer event before the
-    target is read, too. A newer event behind the target was written after the target was seen, so the removal came
-    more than one lag later: whatever was read before then lacks nothing. A load that takes longer than half of the
-    lag (half, because clocks differ) therefore needs a new target. A reader at the very end of the partition needs
-    none.
+    The target of a load is the partition's end offset when the load starts. Compaction continues during the load. It
+    removes an event only when a newer event of the same key is older than the topic's compaction lag. If that newer
+    event is before the target, the load reads it too. If it is behind the target, it was written after the target was
+    set, so the removal came more than one lag later. A load that finishes within the lag therefore misses nothing. A
+    load that takes longer than half of the lag needs a new target (half, because clocks differ). A reader at the
+    current end of the partition needs none.
 
-    `lag_seconds` is the topic's `min.compaction.lag.ms`. A topic without a SOW is not compacted, and has nothing to
-    complete. Times are seconds of a clock that does not jump.
+    `lag_seconds` is the topic's `min.compaction.lag.ms`. A topic without a SOW (`has_sow=False`) is not compacted,
+    so its load is never incomplete. Times are seconds of a monotonic clock.
     """
 
     def __init__(self, topic_id: str, lag_seconds: float, has_sow: bool = True) -> None:
@@ -206,7 +224,9 @@ class LoadProgress:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the events read so far leave nothing out."""
+        """Whether the events read so far include every record."""
+        # A topic without a SOW deletes its changes by age, progress events too: a reader that waited for one would
+        # never be ready (test_a_topic_without_a_sow_has_nothing_to_complete).
         return self.wholeness is None or self.wholeness.is_whole
 
     def saw(self, events: Iterable[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
@@ -215,34 +235,37 @@ class LoadProgress:
             self.wholeness.saw(events, offsets)
 
     def read_up_to(self, offset: int) -> None:
-        """Note that all events before this offset were applied; the last offsets may be gaps."""
+        """Note that all events before this offset were applied; there may be no events at the last offsets."""
         self.next_offset = max(self.next_offset, offset)
 
     def at_end(self, offset: int) -> None:
-        """Note that the partition ends at this offset for now. Everything read so far is applied before `phase` is
-        asked.
+        """Note that the reader has reached the partition's current end, this offset.
+
+        The caller applies everything that it has read before it calls `phase`.
         """
         self._end = offset
         self.read_up_to(offset)
 
     def phase(self, now: float) -> Phase:
-        """Return how far the load is."""
+        """Return the phase of the load at the time `now`. Set a target first (`aim`)."""
         assert self._seen_at is not None, "a load has a target"
+        # A reader reaches the end at 3, and later reads an event at 4. It is not at the end any more, so compaction
+        # may again be ahead of it (test_a_load_at_the_end_is_never_late).
         is_at_end = self._end is not None and self._end >= self.next_offset
         if self.next_offset < self._target and not is_at_end:
             return Phase.READING
         if not self.is_whole:
             return Phase.INCOMPLETE
-        # Half of the lag, because the clocks of brokers and readers differ. Later than that, compaction may have
-        # removed an event before this reader came to it, with its successor behind the target
-        # (test_a_load_that_takes_long_goes_on).
+        # A load takes longer than the lag. Record K changes behind the target, and compaction removes the older event
+        # of K before the load reaches it. Without a new target the load would end without K
+        # (test_a_load_that_takes_long_goes_on). Half of the lag, because the clocks of brokers and readers differ.
         if not is_at_end and now - self._seen_at > self._lag_seconds / 2:
             return Phase.LATE
         return Phase.COMPLETE
 
 
 def incomplete(changes: str, partitions: Iterable[int]) -> str:
-    """Return a sentence for partitions of a changes topic whose load is `Phase.INCOMPLETE`."""
+    """Return the message for partitions of a changes topic whose load is `Phase.INCOMPLETE`."""
     numbers = ", ".join(map(str, sorted(partitions)))
     return (
         f"waiting for {changes} [{numbers}]: it is empty, or its owner is still filling it again. Start a"

@@ -1,4 +1,4 @@
-"""Messages as a client receives them."""
+"""Messages that a client receives: the wire format, and what the client libraries give to the caller."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,15 +10,20 @@ import orjson
 class Message(msgspec.Struct, frozen=True, gc=False):
     """One message of a query or a subscription.
 
-    `command` is `group_begin`, `sow` (a record of the snapshot), `group_end`, `publish` or `oof`. `body` is
-    the record as it is stored; of an `oof` the new record (`reason` match) or the previous one (deleted).
-    `bookmark` is where a subscriber may come back from. `reset` marks a group that voids what came before it,
-    `replace` one that is added to it: a subscription was replaced, and what it held already is not sent again.
-    `more` says that the next message belongs to the same step of a page or of groups. Of a `delta`, `body` holds
-    the key fields and what has changed, and `removed` the paths of the fields that are gone. `intrinsics` are what is
-    known of a document beside its content, where that was asked for. `correlation_id` is the text that came with the
-    command that led to a `publish` or an `oof`. A `progress`, which
-    only `AsyncClient.prove` asks for, says with `records` and `hash` what a subscriber holds at that place.
+    - `command`: `group_begin`, `sow` (a record of the snapshot), `group_end`, `publish`, `oof` or `progress`.
+      `progress` is sent for `AsyncClient.prove` only: `records` and `hash` describe what a subscriber holds at
+      `bookmark`.
+    - `body`: the record as it is stored. In an `oof` it is the new record (`reason` match) or the previous one
+      (deleted).
+    - `bookmark`: the bookmark from which the subscriber can resume.
+    - `reset`: True for a group that replaces all earlier records.
+    - `replace`: True for a group that adds to them: the subscription was replaced, and records that it already held
+      are not sent again.
+    - `more`: True if the next message belongs to the same step of a page or of groups.
+    - `delta`: True if `body` has only the key fields and the changed fields; `removed` has the paths of the deleted
+      fields.
+    - `intrinsics`: the metadata of a document, if requested.
+    - `correlation_id`: the text that came with the command that caused this `publish` or `oof`.
     """
 
     command: str
@@ -41,7 +46,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_silent(self) -> bool:
-        """Whether it moves a subscription's place on, and that is all."""
+        """Whether the message only advances the subscription's bookmark."""
         return self.command == "progress" and self.hash is None
 
     @property
@@ -59,7 +64,7 @@ class _Record(msgspec.Struct, gc=False):
 
 
 class Received(msgspec.Struct):
-    """One message of the server, as it is on the wire."""
+    """One message of the server in its wire format."""
 
     command: str
     command_id: str = ""
@@ -94,7 +99,7 @@ class Received(msgspec.Struct):
         return self.sids or (self.query_id or self.sub_id or self.command_id,)
 
     def messages(self) -> Iterator[Message]:
-        """Yield what the caller gets: a batch of `sow` records one by one."""
+        """Yield the messages for the caller: one for each record of a `sow` batch."""
         if self.command == "sow" and isinstance(self.records, list):
             for record in self.records:
                 yield Message(
@@ -131,6 +136,6 @@ _read_frame = msgspec.json.Decoder(list[Received] | Received).decode
 
 
 def read_frame(frame: bytes) -> list[Received]:
-    """Return the messages of a frame of the server."""
+    """Return the messages in a frame from the server."""
     received = _read_frame(frame)
     return received if isinstance(received, list) else [received]

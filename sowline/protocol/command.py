@@ -1,4 +1,4 @@
-"""A command on the log: what the headers of a Kafka record ask for, checked once."""
+"""Commands on the log: reads and checks the headers of a Kafka record, and writes them for publishers."""
 
 import re
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ TAGS_MAX = 16
 TAG_CHARS_MAX = 100
 
 EXPIRATION_SECONDS_MAX = LIFETIME_MS_MAX // 1000
-"""The longest lifetime that a command may ask for."""
+"""The longest lifetime that a command may request."""
 
 _TOPIC_ID = re.compile("[A-Za-z0-9+/_-]{1,100}")
-"""Kafka's id of a topic as text: base64, of either alphabet, so neither `:` nor `@` is in it."""
+"""Kafka's id of a topic as text: base64 in either alphabet, so it contains neither `:` nor `@`."""
 
 Headers = list[tuple[str, bytes | None]]
 Sequence2 = tuple[int, int]
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """One record of the log as Kafka hands it over. `time` is the log append time in ms since 1970."""
+    """One record of the log as consumed from Kafka. `time` is the log append time in ms since 1970."""
 
     offset: int
     time: int
@@ -54,10 +54,9 @@ class Origin(NamedTuple):
 
 
 class CopyOf(NamedTuple):
-    """The content of the header `sow.origin`: the log (Kafka's id of the topic) and the record that this is a copy
-    of.
+    """The content of the header `sow.origin` of a forwarded record: the original's log (by topic id) and position.
 
-    As text `<log id>:<partition>@<offset>`.
+    Its text is `<log id>:<partition>@<offset>`.
     """
 
     log_id: str
@@ -68,7 +67,7 @@ class CopyOf(NamedTuple):
 
 
 class Command(NamedTuple):
-    """The command of a log record, apart from its body."""
+    """The command of a log record, without the body."""
 
     command: str = PUBLISH
     filter: str | None = None
@@ -91,7 +90,7 @@ _ONLY_DELTA_PUBLISH: Headers = [("sow.command", DELTA_PUBLISH.encode())]
 
 
 def read_command(headers: Headers | None) -> Command:
-    """Return what the headers ask for; raises `bad header` for an unknown or malformed `sow.*` header."""
+    """Return the command in the headers; raise `bad header` for an unknown or malformed `sow.*` header."""
     if not headers:
         return PLAIN_PUBLISH
     if headers == _ONLY_DELTA_PUBLISH:
@@ -120,12 +119,12 @@ def _checked(headers: dict[str, bytes | None]) -> Command:
 
 
 def _check_owners(fields: dict[str, Any]) -> None:
-    """Refuse what does not belong on the commands of a partition's owner, or belongs on them only."""
+    """Refuse other headers on the commands of a partition's owner, and the owner's headers on other commands."""
     command = fields.get("command", PUBLISH)
     if ("guard" in fields) != (command == EXPIRE):
         raise _bad("expected sow.guard on an expire, and only there")
     if command in (EXPIRE, DEFINE) and (more := fields.keys() - {"command", "guard"}):
-        raise _bad(f"expected nothing else on a command of the owner, got sow.{min(more)}")
+        raise _bad(f"expected no other headers on a command of the partition's owner, got sow.{min(more)}")
 
 
 def _bad(message: str) -> SowlineError:
@@ -222,12 +221,12 @@ def _tags(name: str, text: str) -> tuple[str, ...]:
 
 
 def split_tags(text: str) -> list[str]:
-    """Return the tags of a text with commas between them."""
+    """Return the tags in a comma-separated text."""
     return [tag.strip() for tag in text.split(",") if tag.strip()]
 
 
 def joined_tags(tags: Sequence[str] | str) -> str | None:
-    """Return tags as one text; raises `bad header` for one that would not be read as it is."""
+    """Return tags as one text; raise `bad header` for a tag that `split_tags` would not read back."""
     listed = split_tags(tags) if isinstance(tags, str) else tags
     if len(listed) > TAGS_MAX:
         raise _bad(f"expected up to {TAGS_MAX} tags, got {len(listed)}")
@@ -237,9 +236,9 @@ def joined_tags(tags: Sequence[str] | str) -> str | None:
 
 
 def split_keys(text: str) -> tuple[str, ...]:
-    """Return the SOW keys of a text: a JSON array of strings where it begins with `[`, else keys with commas between.
+    """Return the SOW keys in a text: a JSON array of strings if it starts with `[`, else comma-separated keys.
 
-    Raises ValueError where it begins with `[` and is no such array.
+    Raise ValueError if it starts with `[` and is not such an array.
     """
     if not text.lstrip().startswith("["):
         return tuple(key.strip() for key in text.split(",") if key.strip())
@@ -249,15 +248,15 @@ def split_keys(text: str) -> tuple[str, ...]:
         keys = None
     if not isinstance(keys, list) or not all(isinstance(key, str) and key for key in keys):
         raise ValueError(
-            f"expected SOW keys as a JSON array of strings, for the text begins with [, got {text[:60]!r}"
+            f"expected a JSON array of SOW keys, because the text begins with [, got {text[:60]!r}"
         )
     return tuple(keys)
 
 
 def joined_keys(keys: Sequence[str]) -> str:
-    """Return SOW keys as one text, which `split_keys` reads: with commas where that tells them apart, else as JSON.
+    """Return SOW keys as one text that `split_keys` reads back: comma-separated if unambiguous, else a JSON array.
 
-    Raises `bad header` for a key that no record can have.
+    Raise `bad header` for a key that no record can have.
     """
     for key in keys:
         try:
@@ -305,10 +304,10 @@ def command_headers(
     traceparent: str | None = None,
     key: str | None = None,
 ) -> Headers:
-    """Return the Kafka headers of a command, without values that are not given and without a plain `publish`.
+    """Return the Kafka headers of a command; a plain `publish` and values that are None need none.
 
-    `expiration` is a lifetime in seconds, 0 for none; `tags` are a list, or one text with commas. Raises `bad header`
-    for what can't be.
+    `expiration` is a lifetime in seconds, 0 for none. `tags` are a list, or a comma-separated text.
+    Raise `bad header` for an invalid value.
     """
     named = {
         "sow.command": None if command == PUBLISH else command,
@@ -327,7 +326,7 @@ def command_headers(
 
 
 def _seconds(expiration: float) -> str:
-    """Write a lifetime in decimal seconds, to the millisecond; only none at all is 0."""
+    """Return a lifetime in decimal seconds, rounded to milliseconds; a lifetime above 0 is never rounded to 0."""
     if not 0 <= expiration <= EXPIRATION_SECONDS_MAX:
         raise _bad(f"expected a lifetime of 0 to {EXPIRATION_SECONDS_MAX} seconds, got {expiration!r}")
     ms = max(1, round(expiration * 1000)) if expiration else 0

@@ -1,12 +1,12 @@
-"""Key generators: your own code decides which record a message belongs to.
+"""Key generators: installed code that decides which record a message belongs to.
 
-A generator is installed as an entry point of the group `sowline.key_generators`; `topics.yaml` names it:
+Install a generator as an entry point of the group `sowline.key_generators`, and name it in `topics.yaml`:
 `key: {generator: name, options: {…}}`. The entry point is a class, or any callable, that takes the options and
 returns a `KeyGenerator`. `docs/key-generators.md` has a worked example.
 
-A generator must be deterministic: the same record, options and `Appended` give the same key text in every process, on
-every replay of the log. Change `version` whenever the same input may give another key. It is part of the topic's
-definition, so that a partition refuses to continue with keys that it would not have made.
+A generator must be deterministic: the same record, options and `Appended` give the same key text in every process and
+on every replay of the log. Change `version` whenever the same input may give another key. The version is part of the
+topic's definition: a partition whose keys another version made refuses to continue.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ GROUP = "sowline.key_generators"
 """The group of entry points in which generators are installed."""
 
 Options = Mapping[str, Any]
-"""The options as they stand in `topics.yaml`: every value is a text, a list or a mapping of texts."""
+"""The options from `topics.yaml`: every value is a string, a list of strings or a mapping of strings."""
 
 
 class Appended(NamedTuple):
@@ -34,8 +34,8 @@ class Appended(NamedTuple):
 class KeyGenerator(Protocol):
     """The object that an entry point returns for a topic's options.
 
-    A generator that depends on when or where a message was appended has an attribute `uses_append` that is true. Only
-    such a one is given an `Appended`, and then publishers can't know a key before the message is on the log.
+    A generator whose keys depend on when or where a message was appended sets the attribute `uses_append` to True.
+    Only such a generator gets an `Appended`. Publishers then don't know a key until the message is on the log.
     """
 
     version: str
@@ -44,8 +44,8 @@ class KeyGenerator(Protocol):
     def key(self, record: dict[str, Any], appended: Appended | None) -> str:
         """Return the key text of a message: 1 to 255 bytes of UTF-8 without control characters.
 
-        `record` is the parsed message, with its preprocessed fields; it is a copy. An exception refuses the message
-        (`key generator failed`): it becomes a dead letter with the exception's text.
+        `record` is a copy of the parsed message, preprocessed fields included. If the method raises, the message is
+        refused with `key generator failed` and becomes a dead letter with the exception's text.
         """
 
 
@@ -53,9 +53,9 @@ Factory = Callable[[Options], KeyGenerator]
 
 
 def load_generator(name: str, options: Options) -> KeyGenerator:
-    """Return the generator with that name for a topic's options.
+    """Return the generator with this name, made for a topic's options.
 
-    Raises `bad configuration` where none is installed, where it can't be loaded, or where it refuses its options.
+    Raise `bad configuration` if it is not installed, can't be loaded, or refuses its options.
     """
     try:
         generator = _factory(name)(dict(options))

@@ -1,7 +1,7 @@
 """The rules for a topic's keys: from fields of the body, from the publisher, or from a key generator.
 
-One rule decides for every service and client: what a command's key text is, what the SOW key is, and which texts are
-keys at all. `docs/kafka.md` specifies it.
+All services and clients use a topic's rule to get the key text of a command and its SOW key, and to check that a text
+is a valid key. `docs/kafka.md` specifies the rules.
 """
 
 from abc import ABC, abstractmethod
@@ -27,14 +27,14 @@ from sowline.protocol.key_generator import Appended, KeyGenerator, Options, load
 Document = dict[str, Any]
 Source = Literal["kafka_key", "header"]
 AppendedOf = Callable[[LogRecord, Command], Appended]
-"""Returns where and when a log record was first appended."""
+"""Returns when and where a log record was first appended."""
 
 
 class KeyRule(ABC):
-    """The rule for the keys of one topic. Immutable; equal to every rule of the same definition."""
+    """The rule for the keys of one topic. Immutable; rules with the same definition are equal."""
 
     paths: tuple[tuple[str, ...], ...] = ()
-    """The key fields in the body, each as its steps; none where keys come from elsewhere."""
+    """The key fields in the body, each as its steps; empty if keys do not come from the body."""
     takes_header = False
     """Whether keys come in the header `sow.key`."""
     is_supplied = False
@@ -44,10 +44,10 @@ class KeyRule(ABC):
 
     @abstractmethod
     def published(self, document: Document, record: LogRecord, command: Command, appended: AppendedOf) -> str:
-        """Return the key text of the record that a log message is for; raise the reason of a refusal."""
+        """Return the key text of the record that a log message is for; raise SowlineError to refuse the message."""
 
     def named(self, record: LogRecord, command: Command) -> str:
-        """Return the key text that a command without a body names; raises `key missing` and `bad key`."""
+        """Return the key text that a command without a body names; raise `key missing` or `bad key`."""
         text = decoded_key(record.key or b"")
         if not text:
             raise SowlineError(
@@ -57,15 +57,15 @@ class KeyRule(ABC):
 
     @abstractmethod
     def given(self, document: Document, key: str | None) -> str | None:
-        """Return the key text of a message before it is on the log, `key` being what its publisher gives.
+        """Return the key text of a message that is not on the log yet; `key` is the publisher's key, if any.
 
-        None where it will be known only then. Raises `key missing`, `bad key`, or `bad request` for a `key` where
-        publishers give none.
+        Return None if the key is known only once the message is on the log. Raise `key missing`, `bad key`, or
+        `bad request` for a `key` in a topic whose publishers must not give one.
         """
 
     @abstractmethod
     def check(self, text: str) -> None:
-        """Raise `key missing` or `bad key` where a text names no record."""
+        """Raise `key missing` or `bad key` if a text can't be a key of this topic."""
 
     @abstractmethod
     def sow_key(self, text: str) -> bytes:
@@ -73,16 +73,16 @@ class KeyRule(ABC):
 
     @abstractmethod
     def text_of(self, sow_key: bytes, body: bytes) -> str:
-        """Return the key text of a record that is kept under a SOW key with this body."""
+        """Return the key text of a stored record with this SOW key and body."""
 
 
 class FieldKeys(KeyRule):
-    """Keys from fields of the body; SOW keys are hashes of them. `domain_prefix` goes before the text."""
+    """Keys from fields of the body. The SOW key is a hash of `domain_prefix` and the key text."""
 
     def __init__(self, paths: tuple[tuple[str, ...], ...], domain_prefix: bytes) -> None:
         self.paths = paths
         self._domain_prefix = domain_prefix
-        # Each record is looked up by its SOW key: without a call of ours in between.
+        # Each record is looked up by its SOW key: the partial saves a Python call for each.
         self.sow_key = partial(sow_key, domain_prefix)  # type: ignore[method-assign]
 
     def published(self, document: Document, record: LogRecord, command: Command, appended: AppendedOf) -> str:
@@ -90,7 +90,7 @@ class FieldKeys(KeyRule):
         return key_text(document, self.paths)
 
     def given(self, document: Document, key: str | None) -> str | None:
-        """Return the text of the key fields; a `key` beside them is refused."""
+        """Return the text of the key fields; raise `bad request` if a `key` is given too."""
         if key is not None:
             names = ", ".join("/" + "/".join(path) for path in self.paths)
             raise SowlineError(
@@ -99,7 +99,7 @@ class FieldKeys(KeyRule):
         return key_text(document, self.paths)
 
     def check(self, text: str) -> None:
-        """Raise where the fields could not spell the text."""
+        """Raise if no values of the key fields give this text."""
         check_key_text(text, self.paths)
 
     def sow_key(self, text: str) -> bytes:
@@ -107,7 +107,7 @@ class FieldKeys(KeyRule):
         return sow_key(self._domain_prefix, text)
 
     def text_of(self, sow_key: bytes, body: bytes) -> str:
-        """Return the text of the key fields, as they are stored."""
+        """Return the text of the key fields of the stored body."""
         return stored_key_text(read_object(body), self.paths)
 
     def __eq__(self, other: object) -> bool:
@@ -140,12 +140,12 @@ class _OwnKeys(KeyRule):
         return sow_key.decode()
 
     def check(self, text: str) -> None:
-        """Raise where the text is no key."""
+        """Raise if the text is not a valid key."""
         check_supplied(text)
 
 
 class SuppliedKeys(_OwnKeys):
-    """Keys that publishers give, as the record's Kafka key or in its header `sow.key`."""
+    """Keys given by publishers, as the record's Kafka key or in its header `sow.key`."""
 
     is_supplied = True
 
@@ -168,7 +168,7 @@ class SuppliedKeys(_OwnKeys):
         return self._checked(key or "")
 
     def check(self, text: str) -> None:
-        """Raise where the text is no key of this source."""
+        """Raise if the text is not a valid key for this source."""
         self._checked(text)
 
     def _checked(self, text: str) -> str:
@@ -187,7 +187,10 @@ class SuppliedKeys(_OwnKeys):
 
 
 class GeneratedKeys(_OwnKeys):
-    """Keys that an installed key generator makes. It is loaded at the first use, which raises `bad configuration`."""
+    """Keys made by an installed key generator.
+
+    The generator is loaded at the first use, which raises `bad configuration` if it can't be loaded.
+    """
 
     def __init__(self, name: str, options: Options, version: str = "") -> None:
         self._name = name
@@ -196,7 +199,7 @@ class GeneratedKeys(_OwnKeys):
 
     @cached_property
     def generator(self) -> KeyGenerator:
-        """The generator; raises `bad configuration` where none of that name and version is installed."""
+        """The generator; raise `bad configuration` if none of this name and version is installed."""
         generator = load_generator(self._name, self._options)
         if self._version and generator.version != self._version:
             raise SowlineError(
@@ -211,11 +214,11 @@ class GeneratedKeys(_OwnKeys):
         return bool(getattr(self.generator, "uses_append", False))
 
     def published(self, document: Document, record: LogRecord, command: Command, appended: AppendedOf) -> str:
-        """Return the key that the generator makes of the message."""
+        """Return the key that the generator makes from the message."""
         return self._made(document, appended(record, command) if self.needs_append else None)
 
     def given(self, document: Document, key: str | None) -> str | None:
-        """Return the key that the generator makes; None if it is not installed here, or needs the log's time."""
+        """Return the key that the generator makes; None if it is not installed here or needs an `Appended`."""
         if key is not None:
             raise SowlineError(
                 "bad request",
@@ -254,7 +257,7 @@ class GeneratedKeys(_OwnKeys):
 
 
 def decoded_key(key: bytes) -> str:
-    """Return a Kafka key as text; raises `bad key` where it is not UTF-8."""
+    """Return a Kafka key as text; raise `bad key` if it is not UTF-8."""
     try:
         return key.decode()
     except UnicodeDecodeError as error:

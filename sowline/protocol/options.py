@@ -1,4 +1,4 @@
-"""The `options` of a command: words and `name=value` pairs, separated by commas."""
+"""The `options` of a command: parses words and `name=value` pairs, separated by commas."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ OPTIONS_CHARS_MAX = 256 * 1024
 PROJECTION_BYTES_MAX = 64 * 1024
 
 AUTO = 0
-"""The interval of a conflation that depends on how well the client keeps up."""
+"""The conflation interval that adapts to how fast the client reads."""
 
 INTERVAL_MS_MAX = 3_600_000
 
@@ -61,7 +61,7 @@ _CLOSING = {"[": "]", "'": "'", '"': '"'}
 
 
 class ReplayRate(NamedTuple):
-    """The rate of a subscription: messages or bytes a second, or a multiple of the original speed."""
+    """The replay rate of a subscription: messages or bytes a second, or a multiple of the original speed."""
 
     amount: float
     unit: Literal["messages", "bytes", "times"]
@@ -71,10 +71,9 @@ class ReplayRate(NamedTuple):
 class Options:
     """The options of a read; docs/api.md describes each.
 
-    `bookmark_not_found` is `fail`, `now`, `epoch` or `reset`. `send_keys` asks for what is always so: a delta
-    holds the key fields. `conflation` is an interval in milliseconds or `AUTO`; None is none. `grouping` and
-    `projection` come together or not at all: then the read is aggregated, and `projection` is the text between
-    its brackets.
+    `bookmark_not_found` is `fail`, `now`, `epoch` or `reset`. `send_keys` has no effect: deltas always contain the
+    key fields. `conflation` is an interval in milliseconds or `AUTO`; None means no conflation. `grouping` and
+    `projection` are given together and aggregate the read. `projection` is the text between its brackets.
     """
 
     oof: bool = False
@@ -97,11 +96,11 @@ class Options:
 
     @property
     def reset(self) -> bool:
-        """Whether a fresh group is wanted where a bookmark has expired."""
+        """Whether the client wants a new snapshot (`group_begin` to `group_end`) if its bookmark has expired."""
         return self.bookmark_not_found == "reset"
 
     def shows_like(self, other: "Options") -> bool:
-        """Whether a record, or a group, looks the same under both."""
+        """Return whether both options show a record, or a group, with the same content."""
         return (self.select, self.intrinsics, self.grouping, self.projection) == (
             other.select,
             other.intrinsics,
@@ -111,10 +110,10 @@ class Options:
 
 
 def parse_options(text: str) -> Options:
-    """Read an options string; raises `invalid options` for anything that is not known.
+    """Return the options in a text; raise `invalid options` for an unknown or malformed option.
 
-    A grouping that is none is an `invalid grouping`, a projection beyond `PROJECTION_BYTES_MAX` a
-    `projection clause too large`; what it says is not looked at.
+    Raise `invalid grouping` for a malformed grouping, and `projection clause too large` for a projection of more than
+    `PROJECTION_BYTES_MAX` bytes. The content of the projection is not checked here.
     """
     if len(text) > OPTIONS_CHARS_MAX:
         raise _invalid(f"expected at most {OPTIONS_CHARS_MAX} characters of options, got {len(text)}")
@@ -137,7 +136,7 @@ def parse_options(text: str) -> Options:
 
 
 def with_pause(text: str, paused: bool) -> str:
-    """Return options that say of `pause` what is given here."""
+    """Return an options text with `pause` added or removed."""
     others = [option for option in _split(text) if option != "pause"]
     return ",".join([*others, "pause"] if paused else others)
 
@@ -146,7 +145,7 @@ def _consistent(options: Options) -> Options:
     if bool(options.grouping) is not bool(options.projection):
         raise _invalid("expected grouping=[…] and projection=[…] together, got one of them")
     if options.projection and options.select is not None:
-        raise _invalid("expected projection=[…] without select=[…]: it says already what is sent")
+        raise _invalid("expected projection=[…] without select=[…]: the projection decides what is sent")
     if options.projection and options.intrinsics:
         raise _invalid("expected projection=[…] without intrinsics: a group is no document")
     if options.conflation_key and options.conflation is None:
@@ -219,7 +218,7 @@ _CLAUSES: dict[str, Callable[[str], Any]] = {
 
 
 def _split(text: str) -> Iterator[str]:
-    """Yield the parts between commas that are in no bracket; blank ones are left out."""
+    """Yield the parts of a text, split at commas outside of brackets; skip blank parts."""
     start = position = 0
     while position < len(text):
         position = _PLAIN.match(text, position).end()  # type: ignore[union-attr]
@@ -234,7 +233,7 @@ def _split(text: str) -> Iterator[str]:
 
 
 def _after_bracket(text: str, opening: int) -> int:
-    """Return the place behind the bracket that closes the one at `opening`."""
+    """Return the index after the bracket that closes the one at index `opening`."""
     position = opening + 1
     while (inside := _INSIDE.match(text, position)) is not None:
         position = inside.end()

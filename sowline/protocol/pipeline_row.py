@@ -1,10 +1,10 @@
-"""The columns with which rows travel from a source, through the steps of a pipeline, to the sink.
+"""The columns of the rows that a pipeline passes from its source, through its steps, to the sink.
 
-A source adds `_source` (and who cuts a row into several, `_part`); checks add `_failure`; commands are `key`, `value`
-and `headers`; and `refused` marks the rows that go to the dead letters. The sink adds its own columns while it
-numbers and sorts rows. No other module spells these names.
+A source adds `_source`. A step that splits a row into several adds `_part`. Checks add `_failure`. Commands are in
+`key`, `value` and `headers`, and `refused` marks the rows that become dead letters. The sink adds more columns while
+it numbers and sorts rows. All other modules use the names defined here.
 
-This module needs no Spark: the definition of a pipeline is read without it.
+This module does not import Spark, because a pipeline's definition is read without it.
 """
 
 from enum import StrEnum
@@ -13,42 +13,42 @@ SOURCE = "_source"
 """A struct with the fields of `SourceField`: it identifies a row whenever the row is read again."""
 
 PART = "_part"
-"""BIGINT, from 0 on: tells apart the rows that one source row was cut into and that have the same key. Optional."""
+"""BIGINT, from 0: distinguishes rows with the same key that come from one source row. Optional."""
 
 FAILURE = "_failure"
 """STRING: the message of the first check that the row fails; NULL if it passes all."""
 
 KEY = "key"
-"""STRING: the key text of the record, NULL for a dead letter until the sink names it."""
+"""STRING: the key text of the record; NULL for a dead letter until the sink sets it."""
 
 VALUE = "value"
-"""STRING or BINARY: the body of a command, or what a dead letter holds."""
+"""STRING or BINARY: the body of a command, or the refused input of a dead letter."""
 
 HEADERS = "headers"
-"""`HEADERS_TYPE`: the headers of a command, or what is wrong with a dead letter. Optional."""
+"""`HEADERS_TYPE`: the headers of a command, or the reason for a dead letter. Optional."""
 
 REFUSED = "refused"
-"""BOOLEAN: whether the row goes to the dead letters. Optional: without it none does."""
+"""BOOLEAN: whether the row becomes a dead letter. Optional: without this column no row does."""
 
 HEADERS_TYPE = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
-"""The type of headers, as Spark's Kafka sink takes them."""
+"""The type of headers that Spark's Kafka sink accepts."""
 
 
 class SourceField(StrEnum):
     """A field of `_source`."""
 
     PARTITION = "partition"
-    """STRING: the Kafka partition, or 0 for files; after the name of the source, where a job has several."""
+    """STRING: the Kafka partition, or 0 for files; prefixed with the source's name if a job has several sources."""
     FILE = "file"
     """STRING: the URL of the file; NULL if the source has no files."""
     NUMBER = "number"
     """BIGINT: the offset of a Kafka record, or the row of a file."""
     VALUE = "value"
-    """BINARY: the bytes of the row as it came, for a dead letter. Only in pipelines, as are the next two."""
+    """BINARY: the original bytes of the row, for a dead letter. Only pipelines have this field and the next two."""
     KEY = "key"
-    """BINARY: its Kafka key."""
+    """BINARY: the row's Kafka key."""
     HEADERS = "headers"
-    """`HEADERS_TYPE`: its headers."""
+    """`HEADERS_TYPE`: the row's Kafka headers."""
 
     @property
     def column(self) -> str:
@@ -57,7 +57,7 @@ class SourceField(StrEnum):
 
 
 ROW_FIELDS = (SourceField.PARTITION, SourceField.FILE, SourceField.NUMBER)
-"""The fields that number a row: all that the sink needs of `_source`."""
+"""The fields that number a row. The sink needs only these of `_source`."""
 
 
 class SinkColumn(StrEnum):
@@ -68,9 +68,9 @@ class SinkColumn(StrEnum):
     NUMBER = "_n"
     """BIGINT: the first number of a command: the offset of a Kafka record, or the ordinal of a file."""
     ROW = "_m"
-    """BIGINT: the second: the part of a Kafka record, or the row of a file. NULL if there is none."""
+    """BIGINT: the second number: the part of a Kafka record, or the row of a file. NULL if there is none."""
     ORDER = "_order"
-    """BIGINT: rises with both, because Spark sorts one number fastest."""
+    """BIGINT: increases with both numbers, because Spark sorts by one number fastest."""
     FILE = "_file"
     """STRING: the URL of a file with an ordinal."""
     ORDINAL = "_ordinal"

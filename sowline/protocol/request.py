@@ -1,4 +1,4 @@
-"""Requests as clients write them, checked. No I/O.
+"""Requests of the WebSocket and HTTP APIs: parses and checks what a client sends. No I/O.
 
 A frame is one JSON request or an array of them.
 """
@@ -19,7 +19,7 @@ from sowline.protocol.options import Options, parse_options
 ACK_TYPE_CHARS_MAX = 1000
 LARGE_BYTES = 512 * 1024
 COMMAS_MAX = 300_000
-"""In a large request without data. Reading longer lists would delay other clients."""
+"""The limit in a large request without data. Reading longer lists would delay other clients."""
 
 BATCH_SIZE_MAX = 10_000
 SOW_KEYS_MAX = 100_000
@@ -47,14 +47,14 @@ COMMANDS = (
 SUBSCRIBES = ("subscribe", "sow_and_subscribe", "delta_subscribe", "sow_and_delta_subscribe")
 
 READS = ("sow", *SUBSCRIBES, "explain")
-"""Those of them that ask for records, or for what becomes of them."""
+"""The commands that request records or changes, and `explain`."""
 
 KEYED = ("publish", "delta_publish", "delta", "sow_delete")
-"""Those of them that may name one record by its SOW key."""
+"""The commands that may name one record by its SOW key."""
 
 
 class SowKeys(tuple[str, ...]):
-    """SOW keys as a request lists them: an array of texts, or one text with commas or with a JSON array."""
+    """The SOW keys in a request: an array of strings, or one string (comma-separated, or a JSON array)."""
 
     __slots__ = ()
 
@@ -92,7 +92,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
     @property
     def acks(self) -> frozenset[str]:
-        """The kinds of acknowledgement that the client asks for; raises `invalid ack type`."""
+        """The acknowledgements that the client requests; raise `invalid ack type`."""
         if len(self.ack_type) > ACK_TYPE_CHARS_MAX:
             raise SowlineError(
                 "invalid ack type",
@@ -104,27 +104,27 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
     @property
     def parsed_options(self) -> Options:
-        """The options of the command; raises `invalid options`."""
+        """The options of the command; raise `invalid options`."""
         return parse_options(self.options)
 
     @property
     def bookmark_range(self) -> BookmarkRange:
-        """Its start and end; raises `invalid bookmark`."""
+        """The start and end of the subscription; raise `invalid bookmark`."""
         return parse_bookmark_range(self.bookmark, self.up_to)
 
     @property
     def has_snapshot(self) -> bool:
-        """Whether a subscription begins with the records as they are, unless it comes back with a bookmark."""
+        """Whether a subscription starts with the current records, unless it resumes from a bookmark."""
         return self.command in ("sow_and_subscribe", "sow_and_delta_subscribe")
 
     @property
     def is_delta(self) -> bool:
-        """Whether a subscription is sent only what changed in records that it holds."""
+        """Whether the service sends only the changed fields of records that the subscription holds."""
         return self.command in ("delta_subscribe", "sow_and_delta_subscribe")
 
     @property
     def order(self) -> Order:
-        """The order of the records; raises `invalid order by`."""
+        """The order of the records; raise `invalid order by`."""
         return parse_order(self.order_by)
 
     @property
@@ -139,9 +139,9 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
 
 
 def _read_sow_keys(kind: type, given: Any) -> SowKeys:
-    """Return the keys that a request gives, as msgspec read them."""
+    """Return the SOW keys of a request from the value that msgspec has decoded."""
     assert kind is SowKeys
-    # Of too many keys, read only as many as it takes to refuse them.
+    # `read_request` refuses too many keys. Read only enough of them to notice: more would delay other clients.
     if isinstance(given, str) and given.count(",") > SOW_KEYS_MAX:
         return SowKeys(given.split(",", SOW_KEYS_MAX + 1))
     if isinstance(given, list) and len(given) > SOW_KEYS_MAX:
@@ -149,7 +149,7 @@ def _read_sow_keys(kind: type, given: Any) -> SowKeys:
     keys = list(split_keys(given)) if isinstance(given, str) else given
     if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
         raise ValueError(
-            "Expected SOW keys as an array of strings, or as one string with commas or a JSON array"
+            "Expected SOW keys as an array of strings, as a comma-separated string, or as a string with a JSON array"
         )
     return SowKeys(keys)
 
@@ -167,7 +167,7 @@ _read_requests = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
 def split_frame(frame: bytes) -> list[bytes]:
-    """Return the requests that a client's frame holds; raises `bad request` if it is neither JSON nor an array."""
+    """Return the requests in a frame; raise `bad request` if a frame that starts with `[` is not a JSON array."""
     if not frame.lstrip().startswith(b"["):
         return [frame]
     try:
@@ -179,7 +179,7 @@ def split_frame(frame: bytes) -> list[bytes]:
 
 
 def read_request(text: bytes) -> Request:
-    """Read one request; raises `bad request`, `unknown command`, or the reason of the field that is wrong."""
+    """Return one request; raise `bad request`, `unknown command`, or the reason code for an invalid field."""
     try:
         if len(text) > LARGE_BYTES:
             _check_commas(text)
@@ -197,13 +197,13 @@ def read_request(text: bytes) -> Request:
     if request.condition and request.command not in READS:
         raise SowlineError(
             "bad request",
-            f"expected a condition of {', '.join(READS)}, got one of {request.command}; a filter can have"
-            " CONDITION('…') in it",
+            f"expected a condition only on {', '.join(READS)}, got one on {request.command}; use CONDITION('…') in"
+            " a filter",
         )
     if request.sow_key and request.command not in KEYED:
         raise SowlineError(
             "bad request",
-            f"expected a sow_key of {', '.join(KEYED)}, got one of {request.command}; use sow_keys",
+            f"expected a sow_key only on {', '.join(KEYED)}, got one on {request.command}; use sow_keys",
         )
     _check_page(request)
     if len(request.sow_keys) > SOW_KEYS_MAX:
@@ -214,7 +214,7 @@ def read_request(text: bytes) -> Request:
 
 
 def _check_commas(text: bytes) -> None:
-    """Raise `bad request` for long lists outside of data; data is skipped, whatever it holds."""
+    """Raise `bad request` for long lists outside of data. `publish` and `delta_publish` are not checked."""
     if (
         _read_command_and_id(text).command not in ("publish", "delta_publish")
         and text.count(b",") > COMMAS_MAX
@@ -225,7 +225,7 @@ def _check_commas(text: bytes) -> None:
 
 
 def _check_page(request: Request) -> None:
-    """Raise `invalid order by`, `invalid top_n` or `invalid skip_n` if the request asks for no possible page."""
+    """Raise `invalid order by`, `invalid top_n` or `invalid skip_n` if the request does not name a valid page."""
     if request.order_by:
         parse_order(request.order_by)
     if request.top_n is not None and request.top_n < 0:
@@ -239,12 +239,12 @@ def _check_page(request: Request) -> None:
 
 
 def command_id_of(text: bytes) -> str:
-    """Return the `command_id` of a request that can't be read otherwise, so that its failure names it."""
+    """Return the `command_id` of a request that was refused, for its acknowledgement; an empty text if unreadable."""
     if len(text) > LARGE_BYTES:
         # Reading all of a large request would delay other clients.
         return _command_id_of_large(text)
     try:
-        # This parser reads half of a surrogate pair too, for which a request may have been refused.
+        # This parser also reads half of a surrogate pair, for which the request may have been refused.
         found = json.loads(text).get("command_id", "").encode().decode()
     except (ValueError, RecursionError, AttributeError):
         return ""

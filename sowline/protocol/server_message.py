@@ -1,6 +1,6 @@
-"""Messages as the server writes them, joined from bytes. No I/O.
+"""Writes the server's messages by joining bytes. No I/O.
 
-A frame is one JSON message or an array of them. Bodies are spliced in as they are stored.
+A frame is one JSON message or an array of them. Bodies are copied in unchanged, as they are stored.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ def message(command: str, **fields: Any) -> bytes:
 
 
 def ack(kind: str, command_id: str, **fields: Any) -> bytes:
-    """Return the acknowledgement of a command that went well."""
+    """Return the acknowledgement of a command that succeeded."""
     return message("ack", ack_type=kind, command_id=command_id, status="success", **fields)
 
 
@@ -43,10 +43,10 @@ def sow_record(
     timestamp: int | None = None,
     intrinsics: bytes | None = None,
 ) -> bytes:
-    """Return one record of a `sow` message; `timestamp` is the last update's log time in ms, if asked for.
+    """Return one record of a `sow` message.
 
-    `updated_at` is the bookmark of the last update; a group has none. `intrinsics` are a document's, as JSON, if
-    asked for.
+    `updated_at` is the bookmark of the last update; a group of an aggregation has none. If requested, `timestamp` is
+    the log time of the last update in ms, and `intrinsics` are a document's intrinsics as JSON.
     """
     key = b'"sow_key":"%s",' % escaped(sow_key) if sow_key is not None else b""
     time_field = b'"timestamp":"%s",' % iso_time(timestamp).encode() if timestamp is not None else b""
@@ -57,7 +57,7 @@ def sow_record(
 def sow_records(
     log: str, keys: Sequence[bytes], locations: Iterable[bytes], bodies: Iterable[bytes]
 ) -> list[bytes]:
-    """Return many records of `sow` messages, each of its SOW key, `partition@position` and body."""
+    """Return many records of `sow` messages, each made from a SOW key, its `partition@position` and its body."""
     form = b'{"sow_key":"%%b","updated_at":"%b:%%b","data":%%b}' % log.encode()
     if not b"".join(keys).isalnum():
         keys = [escaped(key) for key in keys]
@@ -65,7 +65,7 @@ def sow_records(
 
 
 def escaped(sow_key: bytes) -> bytes:
-    """Return a SOW key as it stands inside a JSON string; one that a publisher gave may hold quotes and more."""
+    """Return a SOW key escaped for a JSON string; a key from a publisher may contain quotes."""
     return sow_key if sow_key.isalnum() else orjson.dumps(sow_key.decode())[1:-1]
 
 
@@ -91,9 +91,8 @@ def change_prefix(
 ) -> bytes:
     """Return the part of a `publish` or `oof` that differs between subscriptions.
 
-    `more` says that the next message belongs to the same step: a client that resumes from a bookmark gets both or
-    neither.
-    `removed` makes it a delta: the paths of the deleted fields, if there are any.
+    `more` marks that the next message belongs to the same step: a client that resumes from a bookmark gets both or
+    neither. `removed` (possibly empty) makes the message a delta and has the paths of its deleted fields.
     """
     fields: dict[str, Any] = {"command": command, "sids": sids}
     if removed is not None:
@@ -135,12 +134,15 @@ def iso_time(milliseconds: int) -> str:
 
 
 def join_frame(messages: Sequence[bytes]) -> bytes:
-    """Return the frame that holds the messages: one as it is, several as an array."""
+    """Return a frame with the messages: one message unchanged, several as an array."""
     return messages[0] if len(messages) == 1 else b"[%s]" % b",".join(messages)
 
 
 def one_line(body: bytes) -> bytes:
-    """Return JSON as one line, with its end; strings hold no line breaks as they are, so blanks do as well."""
+    """Return JSON as one line that ends in a line break.
+
+    Line breaks become spaces: JSON strings contain no raw line breaks, so only whitespace between tokens changes.
+    """
     if b"\n" in body or b"\r" in body:
         body = body.replace(b"\n", b" ").replace(b"\r", b" ")
     return body + b"\n"

@@ -1,6 +1,6 @@
-"""The header `traceparent`: the W3C's text for a place in a trace, which goes from a command on to its changes.
+"""The header `traceparent`: the W3C trace context, passed on unchanged from a command to its changes.
 
-It is carried as it came and means nothing to what a record becomes. A text in another form is ignored.
+It has no effect on records. An invalid value is ignored.
 """
 
 import re
@@ -14,13 +14,13 @@ _FORM = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][0-9
 
 
 def read_traceparent(raw: str | bytes | None) -> str | None:
-    """Return the text, or None if it is not a traceparent."""
+    """Return the header's text, or None if it is not a valid traceparent."""
     text = raw.decode("latin-1") if isinstance(raw, bytes) else raw
     return text if text is not None and _FORM.fullmatch(text) else None
 
 
 def traceparent_of(headers: Headers) -> str | None:
-    """Return what the headers of a Kafka record say; of a repeated one the last counts."""
+    """Return the traceparent in the headers of a Kafka record, the last one if repeated; None if there is none."""
     found = None
     for name, value in headers:
         if name == TRACEPARENT:
@@ -29,5 +29,5 @@ def traceparent_of(headers: Headers) -> str | None:
 
 
 def is_sampled(traceparent: str) -> bool:
-    """Tell whether the trace is one that is recorded."""
+    """Return whether the trace is sampled (recorded)."""
     return bool(int(traceparent[-2:], 16) & 1)

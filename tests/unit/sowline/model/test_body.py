@@ -15,7 +15,7 @@ from sowline.protocol.request import read_request
         (b'{"id":1,\n"\\udc00":1}', "half of a surrogate pair at line 2"),
         (b'{"id":"\xff"}', "in UTF-8, got the byte 0xff at offset 7: encode the text as UTF-8"),
         (b'{"id":"\xed\xa0\x80"}', "in UTF-8, got the byte 0xed at offset 7"),
-        (b'{"id":1e400}', "a number that no double can hold at line 1, column 7: write it as a string"),
+        (b'{"id":1e400}', "a number too large for a double at line 1, column 7: write it as a string"),
         (b'{"id":1', "expected a JSON object: "),
     ],
 )
