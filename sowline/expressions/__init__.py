@@ -1,1 +1,1 @@
-"""What requests and topics compute with the filter language: order, projection, enrichment. Pure."""
+"""The uses of the filter language other than filters: sort orders, projections, enrichment. Pure."""

@@ -1,8 +1,8 @@
-"""Fields computed of an incoming message: in preprocessing, before its key is known, or in enrichment, after.
+"""Computes fields of an incoming message: in preprocessing, before its key is known, or in enrichment, after it.
 
-A field is `expression AS /path`, in the language of filters, and hints. Each stage is a list of such fields, and
-a pure function of the message, of what is known about it, and, in enrichment, of the record's previous body.
-`docs/enrichment.md` specifies both.
+A field is `expression AS /path` with optional hints, in the language of filters. A stage is a list of fields. It is a
+pure function of the message, its metadata and, in enrichment, the record's previous body. `docs/enrichment.md`
+specifies both stages.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,9 +28,9 @@ from sowline.model.merge import merge, take_out
 from sowline.model.path import Document, Path, Value
 
 CHARS_MAX = 16 * 1024
-"""Characters of one field."""
+"""The maximum number of characters in one field."""
 FIELDS_MAX = 64
-"""Fields of one stage."""
+"""The maximum number of fields in one stage."""
 OUTPUT_LEVELS_MAX = 32
 
 _TIME = frozenset({"UNIX_TIMESTAMP", "TODAY", "TODAY_UTC"})
@@ -39,11 +39,11 @@ _FACTS = _FACTS_BEFORE_THE_KEY | {"sow_key", "sow_key_hash", "bookmark", "update
 _NOW = "now"
 
 Output = tuple[str, ...]
-"""The names that lead to a computed field."""
+"""The path of a computed field, as names."""
 
 
 class EnrichmentError(SowlineError):
-    """A text is no field of a stage. `column` (1-based) is where in the text the trouble begins."""
+    """A text is not a valid field of a stage. `column` (1-based) is the position of the error in the text."""
 
     def __init__(self, message: str, column: int) -> None:
         super().__init__("bad configuration", message)
@@ -52,14 +52,14 @@ class EnrichmentError(SowlineError):
 
 @dataclass(frozen=True, slots=True)
 class ComputedField:
-    """One field: the expression's tree, where its value goes, and its hints."""
+    """One field: the expression's tree, the path for its value, and its hints."""
 
     expression: Node
     output: Output
     optional: bool = False
-    """NULL is left out, instead of being written as null."""
+    """Whether NULL is left out instead of written as null."""
     set_current: bool = False
-    """Later fields see the value."""
+    """Whether later fields see the value."""
 
     @property
     def text(self) -> str:
@@ -69,16 +69,16 @@ class ComputedField:
 
 
 class Stage:
-    """The fields of one stage, ready for use. Immutable; equal to every stage of the same fields."""
+    """The compiled fields of one stage. Immutable; stages with the same fields are equal."""
 
     __slots__ = ("_steps", "fields", "needs_previous")
 
     fields: tuple[ComputedField, ...]
     needs_previous: bool
-    """Whether some field asks for the record's previous body."""
+    """Whether a field uses the record's previous body."""
 
     def __init__(self, fields: Iterable[ComputedField]) -> None:
-        """A stage of fields that were parsed, no two of whose outputs are `overlapping`."""
+        """Compile parsed fields, of which no two outputs are `overlapping`."""
         self.fields = tuple(fields)
         nodes = (node for field in self.fields for node in walk(field.expression))
         self.needs_previous = any(isinstance(node, FieldOf) for node in nodes)
@@ -94,10 +94,10 @@ class Stage:
         now: float | None = None,
         previous: Document | None = None,
     ) -> bytes:
-        """Return the body, a valid JSON object, with the computed fields; all others keep their exact text.
+        """Return the body, a valid JSON object, with the computed fields. All others keep their exact text.
 
-        `document` is the body, parsed, and is changed in the same way. `now` is what functions of time answer,
-        in seconds since 1970, and `previous` the record's previous body, which only enrichment may ask for.
+        `document` is the parsed body; the method changes it in the same way. `now` is the time for functions of
+        time, in seconds since 1970. `previous` is the record's previous body, which only enrichment can use.
         """
         envelope: dict[str, Any] = {
             **about._asdict(),
@@ -124,12 +124,12 @@ class Stage:
         return hash(self.fields)
 
     def __reduce__(self) -> tuple[type["Stage"], tuple[tuple[ComputedField, ...]]]:
-        # Closures can't be pickled; the fields say it all.
+        # Closures can't be pickled: compile the fields again.
         return Stage, (self.fields,)
 
 
 class _StageStep:
-    """A field in the form that it is computed from."""
+    """A field, compiled."""
 
     __slots__ = ("above", "name", "optional", "path", "set_current", "value_of")
 
@@ -141,7 +141,7 @@ class _StageStep:
         self.value_of = value_of
 
     def change(self, document: Document, value: Value) -> bool:
-        """Give the field its value in the document, or leave it out; return whether that took away another."""
+        """Set the field in the document, or remove it if optional and NULL; return whether a field was removed."""
         if value is None and self.optional:
             return self._remove(document)
         for name in self.above:
@@ -164,7 +164,7 @@ class _StageStep:
 
 
 def _changed(body: bytes, gone: Sequence[str], results: Iterable[tuple[_StageStep, Value]]) -> bytes:
-    """Return the body without the fields that are gone, and with the results."""
+    """Return the body without the removed fields, and with the results."""
     if gone:
         body = take_out(body, gone)
     delta: Document = {}
@@ -174,12 +174,12 @@ def _changed(body: bytes, gone: Sequence[str], results: Iterable[tuple[_StageSte
 
 
 def _writable(value: Value) -> Value:
-    """The value as JSON can hold it: neither NaN nor an infinity."""
+    """Return the value for JSON: None for NaN and infinities."""
     return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def _computable(node: Node) -> Node:
-    """The same tree, of an envelope that also says what time it is."""
+    """Return the tree for an envelope that also has the time."""
     return _timed(enveloped(node))
 
 
@@ -196,12 +196,12 @@ def _timed(node: Node) -> Node:
 
 
 def parse_preprocessing(text: str) -> ComputedField:
-    """One field of preprocessing; raises `EnrichmentError`."""
+    """Return one field of preprocessing; raise `EnrichmentError`."""
     return _parsed(text, before_the_key=True)
 
 
 def parse_enrichment(text: str) -> ComputedField:
-    """One field of enrichment; raises `EnrichmentError`."""
+    """Return one field of enrichment; raise `EnrichmentError`."""
     return _parsed(text, before_the_key=False)
 
 
@@ -221,14 +221,14 @@ def _parsed(text: str, before_the_key: bool) -> ComputedField:
 
 
 def _plain(node: Node) -> Node:
-    """The tree in canonical form: the message is the current state, whether or not that is said."""
+    """Return the tree in canonical form: `OF CURRENT` is the default, so it is dropped."""
     if isinstance(node, FieldOf) and node.state == "CURRENT":
         return Field(node.path)
     return rebuilt(node, _plain)
 
 
 def _stateless(node: Node) -> Node:
-    """The tree of a filter that has its paths and functions."""
+    """Return the tree without `OF PREVIOUS` and `OF CURRENT`, so that it can be checked like a filter."""
     return Field(node.path) if isinstance(node, FieldOf) else rebuilt(node, _stateless)
 
 
@@ -283,5 +283,5 @@ def _output(path: Path, column: int) -> Output:
 
 
 def overlapping(one: Sequence[str], other: Sequence[str]) -> bool:
-    """Whether two paths are the same field, or one of them lies in the other."""
+    """Return whether two paths are the same field, or one contains the other."""
     return all(ours == theirs for ours, theirs in zip(one, other, strict=False))

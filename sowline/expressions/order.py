@@ -1,10 +1,11 @@
-"""`order_by`: the order in which records are sorted, as text and as keys that compare.
+"""`order_by`: parses the order of records, and makes the keys by which they are sorted.
 
-The order is total, so that a sorted set has one place for each record: NULL comes first, then numbers (TRUE is
-1, FALSE 0) by their exact value, then strings by code point. Nothing is converted, unlike in a filter's
-comparisons: there `'10'` equals 10 and `'10' < '9'`, though `10 > 9`, and what goes in circles can't be sorted.
-With `TEXT` every value counts as its text. `DESC` is the exact reverse of a term. An array counts as its first
-element. Records that all terms hold equal are in ascending order of their SOW keys.
+The order is total, so each record has exactly one rank: NULL comes first, then numbers by their exact value (TRUE is
+1, FALSE is 0), then strings by code point. Values are not converted. A filter's comparisons do convert: `'10'` equals
+10 and `'10' < '9'`, though `10 > 9`. Such circular comparisons can't be sorted by.
+
+With `TEXT`, values are compared as texts. `DESC` is the exact reverse of a term. An array counts as its first
+element. Records that are equal in all terms are in ascending order of their SOW keys.
 """
 
 from collections.abc import Callable
@@ -21,17 +22,17 @@ TERMS_MAX = 16
 ORDER_CHARS_MAX = 4096
 
 SortKey = tuple[Any, ...]
-"""Compares with the other keys of the same order, and with those only."""
+"""Comparable only with keys of the same order."""
 
 _Part = Callable[[Document], tuple[int, Any]]
-"""One term of a key: the rank of the value's kind, then what tells values of that kind apart."""
+"""Makes one term of a key: the rank of the value's type, then a value that compares within the type."""
 
 _NULL, _NUMBER, _NOT_A_NUMBER, _STRING = range(4)
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One field to sort by; `text` compares texts instead of values."""
+    """One field to sort by. `text` is whether to compare values as texts."""
 
     path: Path
     descending: bool = False
@@ -42,9 +43,9 @@ class Term:
 
 
 class Order:
-    """The order of a sorted read. Immutable; equal to every order of the same terms; its text is canonical.
+    """The order of a sorted read. Immutable; orders with the same terms are equal. `text` is the canonical text.
 
-    Without a term, records are in the order of their SOW keys.
+    Without terms, records are in the order of their SOW keys.
     """
 
     __slots__ = ("_parts", "paths", "terms", "text")
@@ -60,7 +61,7 @@ class Order:
         self._parts = tuple(_part(term) for term in terms)
 
     def key(self, document: Document, sow_key: bytes) -> SortKey:
-        """The record's place: of two records, the one with the lower key comes first."""
+        """Return the sort key of a record: the record with the lower key comes first."""
         if len(self._parts) == 1:
             return (*self._parts[0](document), sow_key)
         key: list[Any] = []
@@ -80,7 +81,7 @@ class Order:
 
 
 class _Falling:
-    """A string that sorts the other way round."""
+    """A string that sorts in descending order."""
 
     __slots__ = ("text",)
 
@@ -125,7 +126,10 @@ def _falling(value: Scalar) -> tuple[int, Any]:
 
 
 def parse_order(text: str) -> Order:
-    """Read `/a, /b/c DESC, [/d e] ASC TEXT`, keywords in any case; blank is no term. Raises `invalid order by`."""
+    """Return the order in a text such as `/a, /b/c DESC, [/d e] ASC TEXT`; raise `invalid order by`.
+
+    Keywords are in any case. A blank text has no terms.
+    """
     if len(text) > ORDER_CHARS_MAX:
         raise _invalid(f"expected at most {ORDER_CHARS_MAX} characters, got {len(text)}")
     if not text.strip():

@@ -1,7 +1,7 @@
-"""What an aggregated read asks for: `grouping`, the paths that make a group, and `projection`, its fields.
+"""Parses the two clauses of an aggregated read: `grouping`, the paths that form groups, and `projection`.
 
-A projection is a list of `expression AS /path`, or of bare `/path`s. Expressions are those of filters, and
-may hold aggregates: `SUM(/qty * /price) / SUM(/qty) AS /vwap`. `docs/aggregation.md` specifies both.
+A projection is a list of result fields: `expression AS /path`, or a bare `/path`. Expressions are those of filters
+and can contain aggregates: `SUM(/qty * /price) / SUM(/qty) AS /vwap`. `docs/aggregation.md` specifies both clauses.
 """
 
 import re
@@ -39,7 +39,7 @@ GROUPING_PATHS_MAX = 16
 OUTPUT_LEVELS_MAX = 32
 
 PARTS_MAX = 1500
-"""Paths, conditions, functions and constants of all expressions; constants in a list do not count."""
+"""The limit for paths, conditions, functions and constants in all expressions, without constants in lists."""
 
 CACHED_PROJECTIONS_MAX = 64
 
@@ -47,7 +47,7 @@ _COUNTS_ALL = re.compile(r"COUNT\s*\(\s*\*\Z", re.IGNORECASE)
 
 
 class ProjectionError(SowlineError):
-    """A text is not a projection. `column` (1-based) is where in the text the trouble begins."""
+    """A text is not a valid projection. `column` (1-based) is the position of the error in the text."""
 
     def __init__(self, message: str, column: int) -> None:
         super().__init__("invalid projection", message)
@@ -55,7 +55,7 @@ class ProjectionError(SowlineError):
 
 
 class GroupingError(SowlineError):
-    """A text is not a grouping. `column` (1-based) is where in the text the trouble begins."""
+    """A text is not a valid grouping. `column` (1-based) is the position of the error in the text."""
 
     def __init__(self, message: str, column: int) -> None:
         super().__init__("invalid grouping", message)
@@ -64,21 +64,21 @@ class GroupingError(SowlineError):
 
 @dataclass(frozen=True, slots=True)
 class ProjectedField:
-    """One field of the results: the expression's tree, and the names that lead to it in a result."""
+    """One field of the results: the expression's tree, and the field's path in a result as names."""
 
     expression: Node
     output: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        """The field as a projection spells it; what is projected as itself needs no AS."""
+        """The canonical text of the field, without AS if the field is projected to its own path."""
         expression, output = text_of(self.expression), str(Path(self.output))
         return output if expression == output else f"{expression} AS {output}"
 
 
 @dataclass(frozen=True)
 class Projection:
-    """The fields of the results, in order. Equal to every projection of the same fields."""
+    """The fields of the results, in order. Projections with the same fields are equal."""
 
     fields: tuple[ProjectedField, ...]
 
@@ -89,7 +89,7 @@ class Projection:
 
     @cached_property
     def nondeterministic(self) -> tuple[str, ...]:
-        """The functions used that may answer differently of the same records: none for a live subscription."""
+        """The functions whose results may differ for the same records; a live subscription must not use any."""
         names = (nondeterministic(_of_results(field.expression)) for field in self.fields)
         return tuple(dict.fromkeys(chain.from_iterable(names)))
 
@@ -98,12 +98,12 @@ class Projection:
 
 
 def is_aggregate(node: Node) -> bool:
-    """Whether the node is the call of an aggregate."""
+    """Return whether the node is a call of an aggregate."""
     return isinstance(node, Call) and node.name in AGGREGATES
 
 
 def parse_grouping(text: str) -> tuple[Path, ...]:
-    """The paths of `/a, /b/c`, whose values make a group; raises `GroupingError`."""
+    """Return the paths in a grouping such as `/a, /b/c`; raise `GroupingError`."""
     _check_length(text, GroupingError)
     try:
         written = parse_paths(text)
@@ -124,7 +124,7 @@ def parse_grouping(text: str) -> tuple[Path, ...]:
 
 @lru_cache(maxsize=CACHED_PROJECTIONS_MAX)
 def parse_projection(text: str) -> Projection:
-    """The projection that the text spells; raises `ProjectionError`."""
+    """Return the projection in a text; raise `ProjectionError`."""
     _check_length(text, ProjectionError)
     try:
         written = parse_projected(text)
@@ -147,13 +147,13 @@ def _check_length(text: str, refusal: type[ProjectionError] | type[GroupingError
 
 @dataclass(slots=True)
 class _Spent:
-    """What the fields read so far take of what a projection may have."""
+    """The total size of the fields read so far, compared with the limits of a projection."""
 
     parts: int = 0
     regexes_size: int = 0
 
     def add(self, tree: Node, column: int) -> None:
-        """Count one expression; raises `ProjectionError` where there are too many of them."""
+        """Add one expression; raise `ProjectionError` if a limit is exceeded."""
         self.parts += parts_of(tree)
         self.regexes_size += sum(map(regex_size, walk(tree)))
         if self.parts > PARTS_MAX or self.regexes_size > REGEXES_SIZE_MAX:
@@ -175,7 +175,7 @@ def _field(written: Projected, spent: _Spent) -> ProjectedField:
 
 
 def _of_results(tree: Node) -> Node:
-    """The tree with a field in place of each aggregate: what is left to compute when their results are known."""
+    """Return the tree with a field in place of each aggregate: the part that is computed from their results."""
     return Field(Path(("result",))) if is_aggregate(tree) else rebuilt(tree, _of_results)
 
 
@@ -218,9 +218,9 @@ def _check_aggregate(call: Call) -> None:
 
 
 def _check_functions(tree: Node) -> None:
-    """Raise for a function that doesn't exist, or that asks for more than a record's fields.
+    """Raise for a function that does not exist, or that uses metadata.
 
-    When a record leaves its group, only its body of then is known, not what was known about it.
+    A record that leaves its group is subtracted by its previous body; its previous metadata is not known.
     """
     check(tree)
     for node in walk(tree):
@@ -249,7 +249,7 @@ def _output(path: Path, column: int) -> tuple[str, ...]:
 
 
 def _check_outputs(fields: Iterable[ProjectedField], written: Iterable[Projected]) -> None:
-    """Raise where a field would stand in another's place: `/a` twice, or `/a` and `/a/b`."""
+    """Raise if the paths of two fields overlap: `/a` twice, or `/a` and `/a/b`."""
     objects: set[tuple[str, ...]] = set()
     values: set[tuple[str, ...]] = set()
     for field, one in zip(fields, written, strict=True):

@@ -1,7 +1,6 @@
-"""Arithmetic on values: NULL with anything is NULL, NaN with any other number is NaN.
+"""Arithmetic on values. If an operand is NULL, the result is NULL; else, if an operand is NaN, it is NaN.
 
-Integers stay exact within 64 bits; one beyond becomes a double. A division by zero has no value:
-NULL.
+Integers are exact within 64 bits; larger results become doubles. A division by zero is NULL.
 """
 
 import operator
@@ -16,7 +15,7 @@ Operation = Callable[[Value, Value], Number | None]
 
 
 def _operation(compute: Callable[[Number, Number], Number | None]) -> Operation:
-    """Take an operation on two numbers to one on any two values."""
+    """Return an operation on any two values, made from one on two numbers."""
 
     def operate(left: Value, right: Value) -> Number | None:
         one, other = to_number(first(left)), to_number(first(right))
@@ -60,7 +59,7 @@ OPERATIONS: dict[str, Operation] = {
 
 
 def signed(sign: str, value: Value) -> Number | None:
-    """`+value` or `-value`."""
+    """Return `+value` or `-value`."""
     number = to_number(first(value))
     if number is None or sign == "+":
         return number

@@ -1,7 +1,7 @@
-"""ANY: an operator on arrays is true when it is true of some element, or of some pair of elements.
+"""Operators on arrays: true if they are true for any element, or any pair of elements.
 
-Pairs are never tried one by one: two arrays of 100,000 elements would take minutes. Each relation looks
-only at the few elements that can decide it.
+Pairs are never tried one by one: two arrays of 100,000 elements would take minutes. Each relation compares only the
+few elements that can decide it.
 """
 
 import operator
@@ -23,12 +23,12 @@ RELATIONS: dict[str, Relation] = {
 
 
 def elements(value: Value) -> list[Scalar]:
-    """The array's elements; a scalar is an array of one."""
+    """Return the elements of an array; a scalar is an array of one element."""
     return value if isinstance(value, list) else [value]
 
 
 def compare(name: str, left: Value, right: Value) -> Verdict:
-    """`left <name> right`, where either may be an array."""
+    """Return the verdict on `left <name> right`; either operand may be an array."""
     relation = RELATIONS[name]
     if not isinstance(left, list) and not isinstance(right, list):
         return related(relation, left, right)
@@ -41,7 +41,7 @@ def compare(name: str, left: Value, right: Value) -> Verdict:
 
 
 def between(operand: Value, low: Value, high: Value) -> Verdict:
-    """Whether some element lies between the ends. Each end, too, may be any element of its array."""
+    """Return whether any element of the operand lies between any elements of `low` and `high`."""
     lows, highs = _extremes(elements(low), min), _extremes(elements(high), max)
     return any_true(
         all_true((compare(">=", one, lows), compare("<=", one, highs))) for one in elements(operand)
@@ -49,15 +49,15 @@ def between(operand: Value, low: Value, high: Value) -> Verdict:
 
 
 def any_element(test: Callable[[Scalar], Verdict], value: Value) -> Verdict:
-    """A test of one scalar, made of an array."""
+    """Return whether a test of scalars is true for any element of a value."""
     return any_true(map(test, value)) if isinstance(value, list) else test(value)
 
 
 def _deciding(name: str, lefts: list[Scalar], rights: list[Scalar]) -> tuple[list[Scalar], list[Scalar]]:
-    """Shorter arrays of which some pair is in the relation exactly if some pair of the whole ones is."""
+    """Return shorter arrays that give the same result: some pair satisfies the relation if one did before."""
     if name == "!=":
-        # Of distinct elements only a string and a number can be equal ('01' and 1), never two strings; so a
-        # pair that differs is found among the first few.
+        # Distinct elements are equal only if one is a string and one a number ('01' and 1). Two distinct strings
+        # always differ, so the search finds a pair that differs among the first few.
         return _distinct(lefts), _distinct(rights)
     smaller, larger = (min, max) if name in ("<", "<=") else (max, min)
     return _extremes(lefts, smaller), _extremes(rights, larger)
@@ -80,7 +80,7 @@ def _any_equal(lefts: list[Scalar], rights: list[Scalar]) -> Verdict:
 
 
 def _sorted_out(values: list[Scalar]) -> tuple[set[str], set[Number], set[Number]]:
-    """The strings, the numbers, and the numbers that strings spell. (NaN equals nothing, not even itself.)"""
+    """Return the strings, the numbers except NaN (which equals nothing), and the numbers written as strings."""
     texts = {value for value in values if isinstance(value, str)}
     numbers = {value for value in values if isinstance(value, int | float) and not isnan(value)}
     spelled = {number for number in map(parse_number, texts) if number is not None}
@@ -88,10 +88,10 @@ def _sorted_out(values: list[Scalar]) -> tuple[set[str], set[Number], set[Number
 
 
 def _extremes(values: list[Scalar], pick: Callable[..., Scalar]) -> list[Scalar]:
-    """The elements that can decide `<` or `>`: NULL, and of each way to compare the outermost.
+    """Return the elements that can decide `<` or `>`: NULL, and the extreme element for each way to compare.
 
-    Those are the outermost number; the outermost string, as text and as the number it spells; and any one
-    string that spells none. What none of these satisfies no other element does.
+    Those are the extreme number, the extreme string (compared as text, and as a number), and any one string that is
+    not a number. If none of these satisfies the relation, no other element does.
     """
     if len(values) == 1:
         return values

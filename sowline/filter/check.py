@@ -1,6 +1,7 @@
-"""What the grammar lets through and no filter may hold.
+"""Checks a tree for errors that the grammar does not find.
 
-Unknown functions, patterns that RE2 refuses, and states that only enrichment knows.
+These are unknown functions, wrong numbers of arguments, invalid or too many patterns, and `OF PREVIOUS` outside of
+enrichment.
 """
 
 from difflib import get_close_matches
@@ -15,17 +16,17 @@ from sowline.filter.regex import PATTERN_SIZE_MAX, PatternError, Regex, check_si
 from sowline.filter.tree import Call, FieldOf, Like, Literal, Node, walk
 
 NAME_CHARS_MAX = 40
-"""How much of an unknown function's name an error repeats."""
+"""The number of characters of an unknown function's name that an error shows."""
 
 NEAR = 0.65
-"""How alike, from 0 to 1, an unknown name and the function it is taken for must be."""
+"""The minimum similarity, from 0 to 1, of an unknown name and the function that the error suggests."""
 
 
 REGEXES_MAX = 100
-"""Regular expressions in one filter: each is linear in the text, all together must be quick, too."""
+"""The limit in one filter: each search is linear in the text, but all of them together must be fast, too."""
 
 REGEXES_SIZE_MAX = 2 * PATTERN_SIZE_MAX
-"""All of them together: nothing else runs while they are compiled. See `pattern_size`."""
+"""The limit for the total `pattern_size` in one filter: nothing else runs while patterns are compiled."""
 
 
 def check(tree: Node) -> None:
@@ -52,9 +53,9 @@ def check(tree: Node) -> None:
 
 
 def regex_size(node: Node) -> int:
-    """Return the size of the node's regular expression (see `pattern_size`), 0 where it has none.
+    """Return the `pattern_size` of the node's regular expression, 0 if it has none.
 
-    One that comes from the record counts as the largest that there may be. Raises `FilterError` for a larger one.
+    A pattern that comes from the record counts with the maximum size. Raise `FilterError` for a pattern above it.
     """
     if isinstance(node, Like):
         if not takes_regex(node.pattern, raw=node.raw):

@@ -1,4 +1,4 @@
-"""The closures that a filter is made of: each asks its operands' closures and joins the answers."""
+"""The closures of compiled filters: each calls the closures of its operands and combines the results."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -17,12 +17,12 @@ Constant = TypeVar("Constant")
 
 
 def always(constant: Constant) -> Callable[[Document], Constant]:
-    """The same for every document."""
+    """Return a closure with the same result for every document."""
     return lambda document: constant
 
 
 def all_hold(tests: Sequence[Test]) -> Test:
-    """Whether every test holds, asked in order until one doesn't."""
+    """Return a test whether all tests hold, called in order until one fails."""
     if len(tests) == 2:
         one, other = tests
         return lambda document: one(document) and other(document)
@@ -40,7 +40,7 @@ def all_hold(tests: Sequence[Test]) -> Test:
 
 
 def any_holds(tests: Sequence[Test]) -> Test:
-    """Whether some test holds, asked in order until one does."""
+    """Return a test whether any test holds, called in order until one holds."""
     if len(tests) == 2:
         one, other = tests
         return lambda document: one(document) or other(document)
@@ -58,37 +58,37 @@ def any_holds(tests: Sequence[Test]) -> Test:
 
 
 def is_exactly(wanted: bool, judgment: Judgment) -> Test:
-    """Whether the judgment is TRUE (or FALSE, where that is wanted): NULL is neither."""
+    """Return a test whether the judgment is exactly `wanted`, TRUE or FALSE; NULL is neither."""
     return lambda document: judgment(document) is wanted
 
 
 def inverting(judgment: Judgment) -> Judgment:
-    """NOT."""
+    """Return the closure for NOT."""
     return lambda document: inverted(judgment(document))
 
 
 def joining(join: Callable[[Iterable[Verdict]], Verdict], judgments: Sequence[Judgment]) -> Judgment:
-    """AND or OR, as `join` says."""
+    """Return the closure for AND or OR, which `join` computes."""
     return lambda document: join(judgment(document) for judgment in judgments)
 
 
 def judging(judge: Judge, operand: Evaluate) -> Judgment:
-    """A predicate of one operand."""
+    """Return the closure for a predicate with one operand."""
     return lambda document: judge(operand(document))
 
 
 def comparing(name: str, left: Evaluate, right: Evaluate) -> Judgment:
-    """A comparison of two operands."""
+    """Return the closure for a comparison of two operands."""
     return lambda document: compare(name, left(document), right(document))
 
 
 def betweening(operand: Evaluate, low: Evaluate, high: Evaluate) -> Judgment:
-    """BETWEEN, where an end is no constant."""
+    """Return the closure for BETWEEN with an end that is not constant."""
     return lambda document: between(operand(document), low(document), high(document))
 
 
 def containing(operand: Evaluate, items: Sequence[Evaluate]) -> Judgment:
-    """IN, where an item is no constant."""
+    """Return the closure for IN with an item that is not constant."""
 
     def contained(document: Document) -> Verdict:
         value = operand(document)
@@ -98,7 +98,7 @@ def containing(operand: Evaluate, items: Sequence[Evaluate]) -> Judgment:
 
 
 def affixing(end: str, operand: Evaluate, items: Sequence[Evaluate]) -> Judgment:
-    """BEGINS WITH or ENDS WITH, where an item is no constant."""
+    """Return the closure for BEGINS WITH or ENDS WITH with an item that is not constant."""
 
     def affixed(document: Document) -> Verdict:
         affixes = [element for item in items for element in elements(item(document))]
@@ -108,12 +108,12 @@ def affixing(end: str, operand: Evaluate, items: Sequence[Evaluate]) -> Judgment
 
 
 def choosing(condition: Test, chosen: Evaluate, otherwise: Evaluate) -> Evaluate:
-    """IF: only what is chosen is evaluated."""
+    """Return the closure for IF, which evaluates only the chosen argument."""
     return lambda document: bounded(first((chosen if condition(document) else otherwise)(document)))
 
 
 def calling(function: Callable[..., Scalar], arguments: Sequence[Evaluate]) -> Evaluate:
-    """A function of its arguments."""
+    """Return the closure for a function call."""
     if not arguments:
         return lambda document: function()
     if len(arguments) == 1:
@@ -130,17 +130,17 @@ def calling(function: Callable[..., Scalar], arguments: Sequence[Evaluate]) -> E
 
 
 def as_truth(operand: Evaluate) -> Judgment:
-    """A value where a condition is due."""
+    """Return the closure for a value used as a condition."""
     return lambda document: truth(operand(document))
 
 
 def signing(sign: str, operand: Evaluate) -> Evaluate:
-    """Unary `+` or `-`."""
+    """Return the closure for a unary `+` or `-`."""
     return lambda document: signed(sign, operand(document))
 
 
 def calculating(start: Evaluate, steps: Sequence[tuple[Operation, Evaluate]]) -> Evaluate:
-    """A chain of arithmetic, left to right."""
+    """Return the closure for a chain of arithmetic, from left to right."""
     if len(steps) == 1:
         operate, second = steps[0]
         return lambda document: operate(start(document), second(document))

@@ -1,9 +1,8 @@
-"""From a tree to closures.
+"""Compiles a tree to closures.
 
-A condition compiles to one of three closures, whichever its surroundings need: `holds` (is it TRUE?), `fails`
-(is it FALSE?), or `verdict` (TRUE, FALSE or NULL). The first two are plain booleans, so that AND and OR need
-not think of NULL: `NOT x` holds where x fails. Each closure calls one closure per operand, so the work is
-linear in the tree.
+A condition compiles to one of three closures, depending on its context: `holds` (is it TRUE?), `fails` (is it
+FALSE?), or `verdict` (TRUE, FALSE or NULL). The first two return plain booleans, so AND and OR need not handle NULL:
+`NOT x` holds if x fails. Each closure calls one closure per operand, so the work is linear in the tree.
 """
 
 from typing import assert_never
@@ -58,7 +57,7 @@ from sowline.model.path import reader
 
 
 def holds(node: Node) -> Test:
-    """Whether the condition is TRUE of a document."""
+    """Return a function that tells whether the condition is TRUE for a document."""
     match node:
         case Not(operand):
             return fails(operand)
@@ -74,7 +73,7 @@ def holds(node: Node) -> Test:
 
 
 def fails(node: Node) -> Test:
-    """Whether the condition is FALSE of a document."""
+    """Return a function that tells whether the condition is FALSE for a document."""
     match node:
         case Not(operand):
             return holds(operand)
@@ -86,7 +85,7 @@ def fails(node: Node) -> Test:
 
 
 def verdict(node: Node) -> Judgment:
-    """What the condition is of a document; of a value, its truth."""
+    """Return a function that gives the verdict on a condition for a document; for a value, its truth."""
     match node:
         case Not(operand):
             return inverting(verdict(operand))
@@ -101,7 +100,7 @@ def verdict(node: Node) -> Judgment:
 
 
 def value(node: Node) -> Evaluate:
-    """The value of an expression; of a condition, its verdict."""
+    """Return a function that gives the value of an expression for a document; for a condition, its verdict."""
     match node:
         case Literal():
             return always(constant(node))

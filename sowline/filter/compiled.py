@@ -1,4 +1,4 @@
-"""A filter ready for use: its tree, the paths it mentions, and the closure that tells what matches."""
+"""Compiled filters: the tree of a filter, its paths, and the functions that match documents."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -16,16 +16,16 @@ from sowline.model.path import Document, Path
 
 CACHED_FILTERS_MAX = 512
 CACHED_FILTER_CHARS_MAX = 4096
-"""Longer filters are compiled again each time, so that the cache's memory has a limit."""
+"""Longer filters are not cached, so that the cache's memory has a limit."""
 
 
 class Filter:
-    """A compiled filter. Immutable; equal to every filter of the same tree; its text is canonical.
+    """A compiled filter. Immutable; filters with the same tree are equal. `text` is the canonical text.
 
-    `matches(document)` is True when the filter is TRUE of the document, False when it is FALSE or NULL; what is
-    known of the record beside its document is NULL there. `matches_about(document, about)` knows it, and is
-    only needed where `needs_about`. Both never raise, and are safe to call from several threads.
-    `nondeterministic` names the functions used whose answer depends on when, or by whom, they are asked.
+    `matches(document)` returns True if the filter is TRUE for the document, False if it is FALSE or NULL. It treats
+    all metadata as NULL. `matches_about(document, about)` also takes the record's metadata; use it if `needs_about`
+    is True. Both never raise, and are safe to call from several threads. `nondeterministic` has the names of the
+    functions used whose result depends on more than the record and its metadata.
     """
 
     __slots__ = ("matches", "matches_about", "needs_about", "nondeterministic", "paths", "text", "tree")
@@ -39,7 +39,7 @@ class Filter:
     tree: Node
 
     def __init__(self, tree: Node) -> None:
-        """A filter of a tree that `parse` made; raises `FilterError` where the tree can't be compiled."""
+        """Compile a tree made by `parse`; raise `FilterError` if that is impossible."""
         check(tree)
         self.tree = tree
         self.text = text_of(tree)
@@ -62,12 +62,12 @@ class Filter:
         return hash(self.text)
 
     def __reduce__(self) -> tuple[type["Filter"], tuple[Node]]:
-        # Closures can't be pickled; the tree says it all.
+        # Closures can't be pickled: compile the tree again.
         return Filter, (self.tree,)
 
 
 def compile_filter(text: str) -> Filter:
-    """The filter that the text spells; a blank text matches everything. Raises `FilterError`."""
+    """Return the filter for a text; a blank text matches every document. Raise `FilterError`."""
     check_length(text)
     return _cached(text) if len(text) <= CACHED_FILTER_CHARS_MAX else Filter(parse(text))
 
@@ -78,4 +78,4 @@ def _cached(text: str) -> Filter:
 
 
 ALL = Filter(parse(""))
-"""Matches every document."""
+"""The filter that matches every document."""

@@ -1,4 +1,4 @@
-"""Which filters are functions of a record alone, and the refusal of others where only such will do."""
+"""Finds functions whose result does not depend on the record alone, and refuses them where that matters."""
 
 from typing import Protocol
 
@@ -12,21 +12,21 @@ class HasTree(Protocol):
 
     @property
     def tree(self) -> Node:
-        """What it was compiled from."""
+        """The tree from which it was compiled."""
 
 
 def nondeterministic(tree: Node) -> tuple[str, ...]:
-    """The functions used that aren't functions of the record and what is known about it, each once, in order.
+    """Return the functions whose result depends on more than the record and its metadata, each once, in order.
 
-    A function that isn't in the language (one of aggregation, say) doesn't count.
+    Functions that are not in the filter language (such as aggregates) are ignored.
     """
     return tuple(dict.fromkeys(call.name for call in _calls(tree)))
 
 
 def require_deterministic(compiled: HasTree, where: str) -> None:
-    """Raise `FilterError` for the first call that may answer differently for the same record.
+    """Raise `FilterError` for the first call whose result may differ for the same record.
 
-    `where` names the place that can't have it: `the filter of an oof subscription`, say.
+    `where` says for the message what can't have such a call, for example `the filter of an oof subscription`.
     """
     for call in _calls(compiled.tree):
         raise FilterError(

@@ -1,8 +1,9 @@
-"""Filters of a record and its facts: an envelope is a document that holds the record's own, and each fact.
+"""Compiles filters that use a record's metadata, by rewriting them into filters on an envelope.
 
-A message function is a field of the envelope, and a path of the document is one level further down in it. So
-what compiles filters of documents compiles these too, shortcuts included, and nothing is shared by calls.
-In enrichment the record's previous body is in the envelope as well.
+An envelope is a dict with the record's document and each fact about it. In the rewritten filter a message function
+is a field of the envelope, and a path of the document is one level further down. So the compiler for documents also
+compiles these filters, shortcuts included, and calls share no state. In enrichment, the envelope also has the
+record's previous body.
 """
 
 from collections.abc import Callable
@@ -19,13 +20,13 @@ PREVIOUS = "previous"
 _STATES = {"CURRENT": DOCUMENT, "PREVIOUS": PREVIOUS}
 
 _HASHED = {"sow_key_hash": "sow_key"}
-"""Facts that are the hash of another."""
+"""Facts that are the hash of another fact."""
 
 Result = TypeVar("Result")
 
 
 def needs_about(tree: Node) -> bool:
-    """Whether the tree asks for facts beside the document."""
+    """Return whether the tree uses metadata in addition to the document."""
     return any(_needs_metadata(node) if isinstance(node, Meets) else _fact(node) for node in walk(tree))
 
 
@@ -34,7 +35,7 @@ def about_facts(
     compiled: Callable[[Node], Callable[[Document], Result]],
     tree: Node,
 ) -> Callable[[Document, Metadata], Result]:
-    """The closure of a document and what is known about it; `of_document` is the tree's own closure."""
+    """Return the closure of a tree for a document and its metadata; `of_document` is its closure for documents."""
     if not needs_about(tree):
         return lambda document, about: of_document(document)
     of_envelope = compiled(enveloped(tree))
@@ -48,7 +49,7 @@ def about_facts(
 
 
 def enveloped(node: Node) -> Node:
-    """The same tree for an envelope: a dict with the members of `Metadata`, `DOCUMENT`, and `PREVIOUS` if needed."""
+    """Return the tree for an envelope: a dict with the members of `Metadata`, `DOCUMENT` and, if used, `PREVIOUS`."""
     if isinstance(node, FieldOf):
         return Field(Path((_STATES[node.state], *node.path.steps)))
     if isinstance(node, Field):
@@ -68,5 +69,5 @@ def _needs_metadata(node: Meets) -> bool:
 
 
 def _fact(node: Node) -> str | None:
-    """The fact that the node gives, if it is a message function."""
+    """Return the name of the fact if the node is a message function, else None."""
     return FUNCTIONS[node.name].fact if isinstance(node, Call) and node.name in FUNCTIONS else None

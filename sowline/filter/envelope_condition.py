@@ -1,4 +1,7 @@
-"""A condition of documents, asked of an envelope: its `DOCUMENT` is the record; what is known of it lies beside."""
+"""Evaluates an EmoDB condition on an envelope, which holds a record (as `DOCUMENT`) and its metadata.
+
+`sowline.filter.envelope` explains envelopes.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,11 +11,11 @@ from sowline.emodb import Condition, Intrinsics
 DOCUMENT = "document"
 
 TAGS = "~tags"
-"""The field under which a condition sees the tags of a document's last write, where it has any."""
+"""The field in which conditions see the tags of a document's last write, if there are any."""
 
 
 def meeting(condition: Condition) -> Callable[[dict[str, Any]], bool]:
-    """Whether the condition holds of the record in an envelope."""
+    """Return a function that tells whether the record in an envelope meets the condition."""
     sees_tags = TAGS in condition.text
 
     def meets(envelope: dict[str, Any]) -> bool:

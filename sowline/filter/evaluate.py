@@ -1,6 +1,6 @@
-"""What the operators do with values, in SQL-92's three-valued logic.
+"""The operators on scalar values, in SQL-92's three-valued logic.
 
-A verdict is `True`, `False`, or `None` for NULL: not known. Arrays are ANY: see `arrays`.
+A verdict is True, False, or None for NULL (unknown). `sowline.filter.arrays` extends comparisons to arrays.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,12 +17,12 @@ Relation = Callable[[Any, Any], bool]
 
 
 def first(value: Value) -> Scalar:
-    """The value where one scalar is due: of an array, its first element."""
+    """Return the value as one scalar: the first element of an array."""
     return value[0] if isinstance(value, list) else value
 
 
 def to_number(value: Scalar) -> Number | None:
-    """The value as an operand of arithmetic: a string that spells no number is NaN, NULL stays NULL."""
+    """Return the value as an operand of arithmetic: NaN for a string that is not a number, None for NULL."""
     if isinstance(value, float) or value is None:
         return value
     if isinstance(value, str):
@@ -32,7 +32,7 @@ def to_number(value: Scalar) -> Number | None:
 
 
 def to_text(value: Scalar) -> str | None:
-    """The value as a string, as JSON writes it: `true`, `17`, `0.5`."""
+    """Return the value as a string, in JSON's notation: `true`, `17`, `0.5`."""
     if isinstance(value, str) or value is None:
         return value
     if isinstance(value, bool):
@@ -41,7 +41,7 @@ def to_text(value: Scalar) -> str | None:
 
 
 def truth(value: Value) -> Verdict:
-    """The value as a condition: is its number other than 0? What is no number is neither true nor false."""
+    """Return the value as a condition: whether it is a number other than 0; None if it is not a number."""
     scalar = first(value)
     if isinstance(scalar, bool):
         return scalar
@@ -50,7 +50,7 @@ def truth(value: Value) -> Verdict:
 
 
 def related(relation: Relation, left: Scalar, right: Scalar) -> Verdict:
-    """Compare scalars: strings by code point, else as numbers; what spells none is above all numbers."""
+    """Compare two scalars: strings by code point, else as numbers; other strings are above all numbers."""
     if left is None or right is None:
         return None
     if isinstance(left, str) is isinstance(right, str):
@@ -63,7 +63,7 @@ def related(relation: Relation, left: Scalar, right: Scalar) -> Verdict:
 
 
 def any_true(verdicts: Iterable[Verdict]) -> Verdict:
-    """OR: true if any is; else NULL if any is; else false."""
+    """Return the OR of verdicts: True if one is True, else None if one is None, else False."""
     unknown = False
     for verdict in verdicts:
         if verdict:
@@ -73,7 +73,7 @@ def any_true(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def all_true(verdicts: Iterable[Verdict]) -> Verdict:
-    """AND: false if any is; else NULL if any is; else true."""
+    """Return the AND of verdicts: False if one is False, else None if one is None, else True."""
     unknown = False
     for verdict in verdicts:
         if verdict is False:
@@ -83,5 +83,5 @@ def all_true(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def inverted(verdict: Verdict) -> Verdict:
-    """NOT: of NULL, NULL."""
+    """Return the NOT of a verdict: None for None."""
     return None if verdict is None else not verdict

@@ -1,4 +1,4 @@
-"""An expression ready for use: the value that a text of the filter language has for a document."""
+"""Compiled expressions: compute the value of a text in the filter language for a document."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -18,15 +18,15 @@ from sowline.model.path import Document, Path, Value
 
 CACHED_EXPRESSIONS_MAX = 512
 CACHED_EXPRESSION_CHARS_MAX = 4096
-"""Longer expressions are compiled again each time, so that the cache's memory has a limit."""
+"""Longer expressions are not cached, so that the cache's memory has a limit."""
 
 
 class Expression:
-    """A compiled expression. Immutable; equal to every expression of the same tree; its text is canonical.
+    """A compiled expression. Immutable; expressions with the same tree are equal. `text` is the canonical text.
 
-    `value(document)` is what it is of a document: a condition is TRUE, FALSE or NULL (`None`), and a bare path
-    may be an array. What is known beside the document is NULL there; `value_about(document, about)` knows it,
-    and is only needed where `needs_about`. Both never raise, and are safe to call from several threads.
+    `value(document)` returns the value for a document: True, False or None (NULL) for a condition, possibly an array
+    for a bare path. It treats all metadata as NULL. `value_about(document, about)` also takes the record's metadata;
+    use it if `needs_about` is True. Both never raise, and are safe to call from several threads.
     """
 
     __slots__ = ("needs_about", "nondeterministic", "paths", "text", "tree", "value", "value_about")
@@ -40,7 +40,7 @@ class Expression:
     value_about: Callable[[Document, Metadata], Value]
 
     def __init__(self, tree: Node) -> None:
-        """An expression of a tree as `parse` makes them; raises `FilterError` where it can't be compiled."""
+        """Compile a tree made by `parse`; raise `FilterError` if that is impossible."""
         self.value = compile_tree(tree)
         self.tree = tree
         self.text = text_of(tree)
@@ -62,18 +62,18 @@ class Expression:
         return hash(self.text)
 
     def __reduce__(self) -> tuple[type["Expression"], tuple[Node]]:
-        # Closures can't be pickled; the tree says it all.
+        # Closures can't be pickled: compile the tree again.
         return Expression, (self.tree,)
 
 
 def compile_tree(tree: Node) -> Evaluate:
-    """The closure that gives the tree's value of a document; raises `FilterError`."""
+    """Return the function that computes a tree's value for a document; raise `FilterError`."""
     check(tree)
     return value(folded(tree))
 
 
 def compile_expression(text: str) -> Expression:
-    """The expression that the text spells. Raises `FilterError`, also for a blank text."""
+    """Return the expression for a text; raise `FilterError`, also for a blank text."""
     check_length(text)
     if not text.strip():
         raise FilterError("expected an expression, got a blank text", 1)

@@ -1,4 +1,7 @@
-"""Work out what depends on no document: `/a > 2 * 3` is `/a > 6`, and so finds its shortcut."""
+"""Constant folding: computes the parts of a filter that do not depend on the document.
+
+`/a > 2 * 3` becomes `/a > 6`, for which there is a shortcut (`sowline.filter.shortcuts`).
+"""
 
 from sowline.filter.compile import value
 from sowline.filter.evaluate import first
@@ -6,11 +9,11 @@ from sowline.filter.functions import FUNCTIONS
 from sowline.filter.tree import Call, Field, Literal, Meets, Node, children, rebuilt
 
 FOLDED_TEXT_CHARS_MAX = 4096
-"""A longer text is made again for each document: a short filter must not hold much memory."""
+"""Longer constant texts are not folded but computed for each document, so that a short filter uses little memory."""
 
 
 def folded(node: Node) -> Node:
-    """A tree that means the same, in which what is constant is a literal. Its text isn't the user's any more."""
+    """Return an equivalent tree with literals for constant parts. Its text may differ from the user's."""
     if isinstance(node, Literal | Field | Meets):
         return node
     simpler = rebuilt(node, folded)
@@ -22,7 +25,7 @@ def folded(node: Node) -> Node:
 
 
 def _is_open(node: Node) -> bool:
-    """Whether the answer depends on more than the arguments: on who asks and when, or on the record itself."""
+    """Return whether the result of a node depends on more than its arguments: on the time, or on the record."""
     if not isinstance(node, Call):
         return False
     function = FUNCTIONS[node.name]

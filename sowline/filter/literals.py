@@ -1,4 +1,4 @@
-"""String literals: from the text between the quotes to the value, and back."""
+"""Converts string literals: from the text between the quotes to the value, and back."""
 
 import re
 
@@ -9,9 +9,9 @@ _ESCAPED = {"'": r"\'", "\\": r"\\"} | {character: "\\" + letter for letter, cha
 
 
 def unescape(inner: str) -> str:
-    r"""The value of a quoted string: `\a \b \t \n \f \r \xHH \OOO`, and any other `\c` is `c`.
+    r"""Return the value of a quoted string with the escapes `\a \b \t \n \f \r \xHH \OOO`; any other `\c` is `c`.
 
-    `\xHH` and `\OOO` name a character by its code point, as they do in a LIKE pattern.
+    `\xHH` and `\OOO` give a character by its code point, as in a LIKE pattern.
     """
     return _ESCAPE.sub(_unescaped, inner) if "\\" in inner else inner
 
@@ -24,7 +24,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def quoted(value: str) -> str:
-    """A literal in single quotes with that value."""
+    """Return a literal in single quotes with this value."""
     return f"'{_UNPRINTED.sub(_escaped, value)}'"
 
 
@@ -34,6 +34,6 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def quoted_as_is(inner: str) -> str:
-    """The text between quotes it doesn't hold unescaped, so that it reads back as the same text."""
+    """Return the text in quotes of a kind that it does not contain unescaped, so that it reads back unchanged."""
     bare = re.sub(r"\\.", "", inner, flags=re.DOTALL)
     return f'"{inner}"' if "'" in bare else f"'{inner}'"

@@ -1,4 +1,4 @@
-"""What is known of a record beside its document: what the message functions give."""
+"""The metadata of a record, which the message functions return (`TOPIC_NAME()`, `LAST_UPDATED()`, …)."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from sowline.emodb.writes import Writes, intrinsics_of
 
 
 class Metadata(NamedTuple):
-    """Facts of one record; `None` is not known, and NULL in a filter."""
+    """Facts about one record. None means unknown, and is NULL in a filter."""
 
     sow_key: str | None = None
     topic: str | None = None
@@ -22,15 +22,15 @@ class Metadata(NamedTuple):
     instance: str | None = None
     group: str | None = None
     intrinsics: Intrinsics | None = None
-    """Only documents have it. For other records, conditions use the facts above."""
+    """Only documents have intrinsics. For other records, conditions use the facts above."""
     tags: tuple[str, ...] = ()
-    """Of a document's last write."""
+    """The tags of a document's last write."""
 
 
 def document_about(topic: Metadata, id: str, writes: Writes) -> Metadata:
-    """What is known of a document with content, beside what is known of every record of its topic."""
+    """Return the metadata of a topic's records, extended with that of one document that has content."""
     return topic._replace(intrinsics=intrinsics_of(topic.topic or "", id, writes), tags=writes.tags)
 
 
 UNKNOWN = Metadata()
-"""Nothing is known."""
+"""The metadata of a record about which nothing is known."""

@@ -1,4 +1,4 @@
-"""Numbers as the filter language has them: exact integers of 64 bits (signed or unsigned), else doubles."""
+"""The numbers of the filter language: exact integers of 64 bits (signed or unsigned), and doubles."""
 
 import re
 
@@ -12,11 +12,11 @@ _INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def parse_number(text: str) -> Number | None:
-    """The number that the whole text spells, or `None`. Blanks, `nan`, `inf`, `0x1f` spell none."""
+    """Return the number that a text represents as a whole, else None, also for blanks, `nan`, `inf` and `0x1f`."""
     if _NUMBER.fullmatch(text) is None:
         return None
     digits = text.lstrip("+-0")
-    # Python refuses to read very long integers; anything over 20 digits is beyond 64 bits anyway.
+    # Python refuses to read very long integers. More than 20 digits exceed 64 bits in any case.
     if len(digits) > 20 or _INTEGER.fullmatch(text) is None:
         return float(text)
     magnitude = int(digits or "0")
@@ -24,7 +24,7 @@ def parse_number(text: str) -> Number | None:
 
 
 def narrow(number: int) -> Number:
-    """The integer itself where 64 bits hold it, else the nearest double (infinite if need be)."""
+    """Return an integer unchanged if it fits 64 bits, else the nearest double (possibly infinite)."""
     if INT64_MIN <= number <= UINT64_MAX:
         return number
     try:

@@ -1,4 +1,4 @@
-"""From a text to its tree: the grammar's driver, and what each of its forms becomes."""
+"""Parses a text to its tree: drives the parser of `grammar.lark`, and builds a node for each form."""
 
 from collections.abc import Callable
 from functools import cache
@@ -38,16 +38,16 @@ from sowline.model.path import Path, PathError, parse_path
 FILTER_CHARS_MAX = 64 * 1024
 
 NESTING_MAX = 100
-"""Levels of parentheses, operators and NOT within each other. A chain of one operator is one level."""
+"""The maximum number of nested parentheses, operators and NOTs. A chain of one operator is one level."""
 
 CONDITION = "CONDITION"
-"""Reads like a function, but its argument is a language of its own."""
+"""Looks like a function, but its argument is a condition in EmoDB's language."""
 
 _SAME_OPERATOR = {"==": "=", "<>": "!="}
 
 
 class Nested(NamedTuple):
-    """A node while its surroundings are still being read: how many levels it has, and where it begins."""
+    """A node during parsing, with the number of levels below it and the column at which it starts."""
 
     node: Node
     levels: int
@@ -55,7 +55,7 @@ class Nested(NamedTuple):
 
 
 class Enriched(NamedTuple):
-    """`expression AS path`, with the hints behind it in upper case; the path begins at `column`."""
+    """`expression AS path` with its hints in upper case. The path starts at `column`."""
 
     expression: Node
     path: Path
@@ -64,7 +64,7 @@ class Enriched(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """`expression AS path`, or a path alone, which is its own output; with the columns where both begin."""
+    """`expression AS path`, or a bare path, which is both. Each has the column at which it starts."""
 
     expression: Node
     column: int
@@ -90,7 +90,7 @@ def check_length(text: str) -> None:
 
 
 def parse(text: str) -> Node:
-    """The tree of a filter; a blank text is `TRUE`. Raises `FilterError`."""
+    """Return the tree of a filter; a blank text is `TRUE`. Raise `FilterError`."""
     if not text.strip():
         return Literal(True)
     nested: Nested = _read(text, "start", "filter")
@@ -98,31 +98,31 @@ def parse(text: str) -> Node:
 
 
 def parse_enriched(text: str) -> Enriched:
-    """One field of an enrichment. Raises `FilterError`."""
+    """Return one field of an enrichment; raise `FilterError`."""
     enriched: Enriched = _read(text, "enriched", "field")
     return enriched
 
 
 def parse_projected(text: str) -> tuple[Projected, ...]:
-    """The fields of a projection, unchecked. Raises `FilterError`."""
+    """Return the fields of a projection, unchecked; raise `FilterError`."""
     fields: tuple[Projected, ...] = _read(text, "projection", "projection")
     return fields
 
 
 def parse_paths(text: str) -> tuple[tuple[Path, int], ...]:
-    """The paths of a grouping, each with its column. Raises `FilterError`."""
+    """Return the paths of a grouping, each with its column; raise `FilterError`."""
     paths: tuple[tuple[Path, int], ...] = _read(text, "grouping", "grouping")
     return paths
 
 
 def parse_order_terms(text: str) -> tuple[OrderTerm, ...]:
-    """The terms of an order. Raises `FilterError`."""
+    """Return the terms of an order; raise `FilterError`."""
     terms: tuple[OrderTerm, ...] = _read(text, "order", "order")
     return terms
 
 
 def _read(text: str, start: str, what: str) -> Any:
-    """What the rule `start` makes of the whole text."""
+    """Return the result of the grammar's rule `start` for the whole text."""
     parser = _parser(start).parse_interactive(text)
     previous: Token | None = None
     try:
@@ -147,7 +147,10 @@ def _parser(start: str) -> Lark:
 
 
 def _nest(node: Node, parts: tuple[Nested, ...], column: int | None = None) -> Nested:
-    """The node one level above its parts; raises where that is one too many, before anything recurses."""
+    """Return the node, one level above its parts; raise FilterError if there are too many levels.
+
+    The check is made here, before any code recurses into the tree.
+    """
     levels = 1 + max(part.levels for part in parts)
     column = parts[0].column if column is None else column
     if levels > NESTING_MAX:
@@ -180,7 +183,7 @@ def _column(token: Token) -> int:
 
 
 def _negated(build: Callable[..., Nested]) -> Callable[..., Nested]:
-    """The same form with an infix NOT, whose token comes second."""
+    """Return a builder for the same form with an infix NOT, whose token is the second argument."""
 
     def build_negated(self: Any, operand: Nested, _not: Token, *rest: Any) -> Nested:
         nested = build(self, operand, *rest)
@@ -191,7 +194,7 @@ def _negated(build: Callable[..., Nested]) -> Callable[..., Nested]:
 
 @v_args(inline=True)
 class _FilterTreeBuilder(Transformer[Token, Nested]):
-    """One method per form of the grammar; the parser calls them bottom-up while it reads."""
+    """Builds the tree: the parser calls one method per form of the grammar, from the leaves up."""
 
     def disjunction(self, *terms: Nested) -> Nested:
         return _nest(disjunction(term.node for term in terms), terms)

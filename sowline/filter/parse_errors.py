@@ -1,4 +1,4 @@
-"""What is wrong with a text that can't be read, in a sentence: what was expected, where, and what came."""
+"""Error messages for texts that the parser refuses: what was expected, at which column, and what came."""
 
 import re
 
@@ -8,7 +8,7 @@ from sowline.filter.errors import FilterError
 
 EXCERPT_CHARS_MAX = 40
 
-# What the parser could have taken, by terminals that stand for the rest. The first whose terminals all fit names it.
+# Names for what the parser would have accepted. The first row whose terminals are all acceptable applies.
 _EXPECTATIONS = (
     ("NUMBER", "an operand"),
     ("PATH", "a path"),
@@ -35,9 +35,9 @@ _CLOSING = {"'": "'", '"': '"', "[": "]"}
 
 
 def complaint(text: str, error: UnexpectedInput, previous: Token | None, what: str) -> FilterError:
-    """The error to raise for what the parser or its lexer could not take after `previous`.
+    """Return the error for the token or character that the parser refused after the token `previous`.
 
-    `what` is what the text should be: a filter, say.
+    `what` says for the message what the text is, for example `filter`.
     """
     token = error.token if isinstance(error, UnexpectedToken) else None
     at_end = token is not None and token.type == "$END"
@@ -72,7 +72,7 @@ def _is_comparison(error: UnexpectedInput) -> bool:
 
 
 def _found(text: str, column: int, token: Token | None) -> str:
-    """The token that came, or the word or the character that begins none."""
+    """Return the refused token, or the word or character at which no token starts."""
     if token is not None:
         return str(token)
     word = _WORD.match(text, column - 1)

@@ -1,8 +1,8 @@
-"""LIKE's patterns: found anywhere in the text, in time linear in its length whatever the pattern.
+"""The patterns of LIKE: searched anywhere in a text, in time linear in the text for every pattern.
 
-A pattern is in RE2's syntax. One without metacharacters, but for `^` in front and `$` behind, becomes a
-method of `str`: many times faster. The standard library's `re` is never given a pattern of a user: `(a+)+$`
-would hang it. A pattern that takes a regular expression is NULL of texts that are too long for it.
+A pattern is in RE2's syntax. Without metacharacters (except `^` at the start and `$` at the end), it becomes a method
+of `str`, which is many times faster. Users' patterns never reach the standard library's `re`, because `(a+)+$` would
+hang it. For texts that are too long for a regular expression, the result is NULL.
 """
 
 from collections.abc import Callable, Iterable
@@ -16,7 +16,10 @@ _METACHARACTERS = frozenset(r"\^$.|?*+()[]{}")
 
 
 def compile_pattern(pattern: str, *, raw: bool) -> TextTest:
-    """A test whether a text holds the pattern; raises `PatternError`. A raw pattern is a plain text."""
+    """Return a function that tests whether a text contains the pattern; raise `PatternError`.
+
+    A raw pattern is a plain text, without metacharacters.
+    """
     if len(pattern) > PATTERN_BYTES_MAX or len(encoded(pattern)) > PATTERN_BYTES_MAX:
         raise PatternError(f"more than {PATTERN_BYTES_MAX} bytes")
     if raw:
@@ -30,12 +33,12 @@ def compile_pattern(pattern: str, *, raw: bool) -> TextTest:
 
 
 def takes_regex(pattern: str, *, raw: bool) -> bool:
-    """Whether telling what the pattern matches takes a regular expression."""
+    """Return whether the pattern needs a regular expression."""
     return not raw and _plain_text(pattern.removeprefix("^").removesuffix("$")) is None
 
 
 def _plain_text(body: str) -> str | None:
-    """The one text that the body matches, or `None` if it takes a regular expression to tell."""
+    """Return the only text that the body matches, or None if the body needs a regular expression."""
     characters: list[str] = []
     rest = iter(body)
     for character in rest:
@@ -68,7 +71,7 @@ def _regex_test(pattern: str) -> "RegexTest":
 
 
 class RegexTest:
-    """Whether a regular expression matches anywhere in a text; `None` where the text is too long for it."""
+    """Tests whether a regular expression matches anywhere in a text; None if the text is too long for it."""
 
     __slots__ = ("_allows", "_search")
 
@@ -77,10 +80,10 @@ class RegexTest:
         self._search = regex.search
 
     def __call__(self, value: str) -> bool | None:
-        """The test of one text."""
+        """Test one text."""
         text = encoded(value)
         return self._search(text) is not None if self._allows(len(text)) else None
 
     def allows(self, texts: Iterable[str]) -> bool:
-        """Whether so many texts may be searched one after another."""
+        """Return whether these texts together are short enough to be searched."""
         return self._allows(sum(len(encoded(text)) for text in texts))

@@ -1,6 +1,7 @@
-"""Predicates of one operand and constants: `/a > 5`, `/a IN ('x', 'y')`, `/a LIKE '^x'`, `/a IS NULL`.
+"""Predicates on one operand with constants: `/a > 5`, `/a IN ('x', 'y')`, `/a LIKE '^x'`, `/a IS NULL`.
 
-Nearly all conditions of nearly all filters are of this kind; each becomes one function of one value: a judge.
+Most conditions of most filters are of this kind. Each is compiled to a judge: a function from the operand's value to
+the verdict.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,12 +24,12 @@ MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def constant(literal: Literal) -> Scalar:
-    """The literal's value: `''` is NULL."""
+    """Return the value of a literal; `''` is NULL."""
     return None if literal.value == "" else literal.value
 
 
 def judged(node: Node) -> tuple[Node, Judge] | None:
-    """The one operand and its judge; `None` if the node isn't a predicate of one operand."""
+    """Return the operand and the judge of a predicate with one operand; None for any other node."""
     match node:
         case Comparison(name, operand, Literal() as literal):
             return operand, _comparison(name, constant(literal))
@@ -67,7 +68,7 @@ def _like(test: TextTest) -> Judge:
         return partial(any_element, judge_scalar)
 
     def judge(value: Value) -> Verdict:
-        # The elements of an array are searched one after another: together they count as one text.
+        # The elements of an array are searched one after another, so the limit is for their total length.
         if isinstance(value, list) and not test.allows(
             text for text in map(to_text, value) if text is not None
         ):
@@ -87,7 +88,7 @@ def _is_nan(value: Value) -> Verdict:
 
 
 class Affixes:
-    """`BEGINS WITH` (or `ENDS WITH`) over constants."""
+    """The judge for `BEGINS WITH` (or `ENDS WITH`) with constants."""
 
     def __init__(self, end: str, items: Sequence[Scalar]) -> None:
         texts = tuple(text for text in map(to_text, items) if text is not None)
@@ -104,7 +105,7 @@ class Affixes:
 
 
 class Membership:
-    """`IN` over constants, however many, by hashing: the same as `=` to any of them."""
+    """The judge for `IN` with constants, by hashing. The result is that of `=` with any of them."""
 
     def __init__(self, items: Sequence[Scalar]) -> None:
         self.texts = frozenset(item for item in items if isinstance(item, str))
@@ -113,7 +114,7 @@ class Membership:
         )
         spelled = map(parse_number, self.texts)
         self.numbers = self._numbers | {number for number in spelled if number is not None}
-        """All that a number may equal: the numbers, and those that the strings spell."""
+        """The values that a number can equal: the numbers, and the strings that are numbers."""
         self.compares_texts_only = not self._numbers
         self._absent: Verdict = None if None in items else False
 

@@ -1,4 +1,4 @@
-"""From a tree back to text: `parse(text_of(tree)) == tree`. One text per tree, no needless parentheses."""
+"""Writes a tree as its canonical text: `parse(text_of(tree)) == tree`, without needless parentheses."""
 
 from enum import IntEnum
 
@@ -26,7 +26,7 @@ from sowline.filter.tree import (
 
 
 class _Level(IntEnum):
-    """How tightly a form binds; a form in a place that asks for a tighter one gets parentheses."""
+    """The precedence of a form. A form gets parentheses where a higher precedence is required."""
 
     OR = 1
     AND = 2
@@ -42,7 +42,7 @@ _INFIX_NOT = (Between, In, Like, Affixed, IsNull, IsNaN)
 
 
 def text_of(node: Node) -> str:
-    """The filter's text."""
+    """Return the text of a tree."""
     return _text(node, _Level.OR)
 
 

@@ -1,9 +1,9 @@
-"""Regular expressions that users give: RE2's, with limits to what it costs to compile one and to search with it.
+"""Regular expressions from users: RE2's, with limits on the time to compile them and to search with them.
 
-RE2 holds Python's global lock while it compiles, so that nothing else runs, not even beside a thread. And its
-compilation takes more than linear time where optional parts follow each other, and much for Unicode classes: so the
-`pattern_size` has a limit, too. A search takes time linear in the text, but some programs take a step for each of
-their instructions at each byte. The limit of the text therefore depends on the size of the program.
+RE2 holds Python's global lock while it compiles, so no other thread runs. Compilation takes more than linear time for
+successive optional parts, and long for Unicode classes. So `pattern_size` has a limit. A search takes time linear in
+the text, but some compiled programs execute each of their instructions at each byte. So the limit on the text depends
+on the size of the program.
 """
 
 import re
@@ -13,22 +13,22 @@ import re2  # type: ignore[import-untyped,unused-ignore]
 
 PATTERN_BYTES_MAX = 4096
 PATTERN_SIZE_MAX = 4096
-"""With repetitions written out."""
+"""The maximum `pattern_size`, with repetitions written out."""
 
 UNICODE_CLASS_SIZE = 200
-"""A Unicode class, like `\\pL`, takes as long to compile as so many characters."""
+"""A Unicode class, like `\\pL`, takes as long to compile as this many characters."""
 
 PATTERN_MEMORY_BYTES_MAX = 1 << 20
 REASON_CHARS_MAX = 200
 
 SEARCH_STEPS_MAX = 1 << 25
-"""Steps of about a nanosecond that one search may take."""
+"""The limit for one search, in steps of about a nanosecond."""
 
 SMALL_PATTERN = 12
-"""A pattern of so many characters becomes an automaton that stays small: each byte of a text is one step."""
+"""Patterns up to this size compile to a small automaton: one step for each byte of a text."""
 
 INSTRUCTION_STEPS = 10
-"""Steps for each instruction of a larger pattern's program at each byte."""
+"""For larger patterns, the steps for each instruction of the program at each byte."""
 
 _TOKEN = re.compile(
     r"""\\Q(?P<quoted>.*?)(?:\\E|\Z)
@@ -44,11 +44,11 @@ _UNICODE_CLASS = re.compile(r"\\[pP]")
 
 
 class PatternError(ValueError):
-    """A pattern that is too large, or that RE2 refuses, and the reason."""
+    """A pattern is too large, or RE2 refuses it. The text is the reason."""
 
 
 class Regex:
-    """A compiled pattern, for encoded texts; raises `PatternError` for one that can't be."""
+    """A compiled pattern for encoded texts. The constructor raises `PatternError`."""
 
     __slots__ = ("_compiled", "byte_steps", "search")
 
@@ -61,26 +61,26 @@ class Regex:
         options.log_errors = False
         options.never_capture = True
         try:
-            # Bytes: with `str` the library would also count characters, to report positions that nobody asks for.
+            # Compile bytes: with `str` the library would also count characters, to report positions never used here.
             self._compiled = re2.compile(encoded(pattern), options)
         except re2.error as error:
             raise PatternError(_reason_of(error)) from None
         self.byte_steps = 1 if size <= SMALL_PATTERN else self._compiled.programsize * INSTRUCTION_STEPS
-        """Steps that a search may take for each byte of a text."""
+        """The maximum number of steps of a search for each byte of a text."""
         self.search: Any = self._compiled.search
-        """The first match in an encoded text from a position on, or `None`. Mind `allows`."""
+        """Return the first match in an encoded text from a position, or None. Call `allows` before."""
 
     def allows(self, size: int) -> bool:
-        """Whether so many bytes of text may be searched."""
+        """Return whether a text of `size` bytes may be searched."""
         return size * self.byte_steps <= SEARCH_STEPS_MAX
 
     def is_whole(self, text: str) -> bool:
-        """Whether the pattern matches the whole text."""
+        """Return whether the pattern matches the whole text."""
         return self._compiled.fullmatch(encoded(text)) is not None
 
 
 def check_size(pattern: str) -> int:
-    """Return the pattern's size; raises `PatternError` where it, or the pattern itself, is too large."""
+    """Return the `pattern_size`; raise `PatternError` if it, or the pattern in bytes, is too large."""
     if len(pattern) > PATTERN_BYTES_MAX or len(encoded(pattern)) > PATTERN_BYTES_MAX:
         raise PatternError(f"more than {PATTERN_BYTES_MAX} bytes")
     size = pattern_size(pattern)
@@ -93,7 +93,7 @@ def check_size(pattern: str) -> int:
 
 
 def pattern_size(pattern: str) -> int:
-    """Return how many characters the pattern has with its repetitions written out: 7 for `(ab){1,2}`, as `ab(ab)?`.
+    """Return the length of a pattern with its repetitions written out: 7 for `(ab){1,2}`, which is `ab(ab)?`.
 
     A Unicode class counts as `UNICODE_CLASS_SIZE` characters.
     """
@@ -126,7 +126,7 @@ def _token_size(token: re.Match[str]) -> int:
 
 
 def _repeated(size: int, token: re.Match[str]) -> int:
-    """Return the size of what is repeated, written out; each time that may be left out takes a `?`."""
+    """Return the written-out size of a repeated part of `size` characters; each optional repetition adds a `?`."""
     least = int(token["least"])
     if not token["comma"]:
         return size * max(1, least)
@@ -135,13 +135,13 @@ def _repeated(size: int, token: re.Match[str]) -> int:
 
 
 def encoded(text: str) -> bytes:
-    """The text in UTF-8."""
-    # A lone surrogate, which some decoders let through, is no UTF-8; it must not become an exception here.
+    """Return the text in UTF-8."""
+    # Some decoders let a lone surrogate through, which is not valid UTF-8. Filters must not raise for it.
     return text.encode("utf-8", "surrogatepass")
 
 
 def _reason_of(error: Exception) -> str:
-    """RE2's reason for refusing a pattern, of which it may repeat all."""
+    """Return RE2's reason for refusing a pattern, cut short because it may repeat the whole pattern."""
     reason = error.args[0] if error.args else error
     text = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
     return text if len(text) <= REASON_CHARS_MAX else f"{text[: REASON_CHARS_MAX - 3]}..."

@@ -1,7 +1,7 @@
-"""Shortcuts for conditions on a field: is it surely TRUE or surely not, by one look at the value's class?
+"""Shortcuts: fast tests for conditions that compare one field with constants.
 
-Each test below answers at once in the plain case, for example when the field and the constant are strings. It asks
-the judge in all other cases: arrays, conversions, NULL. `tests/unit/sowline/filter/test_properties.py` checks that
+Each test decides the plain case itself, for example if the field and the constant are both strings. It calls the
+judge in all other cases: arrays, conversions, NULL. `tests/unit/sowline/filter/test_properties.py` checks that
 both give the same answers.
 """
 
@@ -19,7 +19,7 @@ Test = Callable[[Document], bool]
 
 
 def shortcut(node: Node, operand: Node, judge: Judge) -> Test | None:
-    """Whether the predicate is TRUE of a document; `None` if its operand is no path of names."""
+    """Return a test whether the predicate is TRUE for a document; None if its operand is not a path of names."""
     if not isinstance(operand, Field):
         return None
     names = [step for step in operand.path.steps if isinstance(step, str)]
@@ -30,7 +30,7 @@ def shortcut(node: Node, operand: Node, judge: Judge) -> Test | None:
 
 
 def _of_member(node: Node, name: str, judge: Judge) -> Test:
-    """The test of a document's own member of that name."""
+    """Return the test for a top-level field with this name."""
     match node:
         case Comparison(operator, Field(), Literal() as literal):
             return _comparison(name, operator, constant(literal), judge)
@@ -46,7 +46,7 @@ def _of_member(node: Node, name: str, judge: Judge) -> Test:
 
 
 def _descending(parents: list[str], test: Test, path: Path, judge: Judge) -> Test:
-    """The test of a member further down; where the way there isn't all objects, the judge decides."""
+    """Return the test for a field further down; if the path passes through a non-object, the judge decides."""
     holds_of_null = judge(None) is True
 
     def descend(document: Document) -> bool:

@@ -1,7 +1,7 @@
-"""The nodes of a parsed filter. They are what is written, in canonical form; nothing is computed here.
+"""The syntax tree of a filter, in canonical form. Nothing is computed here.
 
-Canonical: `==` is `=`, `<>` is `!=`, `MOD` is `%`, `x NOT IN y` is `Not(In(x, y))`, a conjunction of
-conjunctions is one conjunction, parentheses are gone. Two texts with equal trees mean the same.
+In canonical form, `==` is `=`, `<>` is `!=`, `MOD` is `%`, and `x NOT IN y` is `Not(In(x, y))`. Nested conjunctions
+are one conjunction, and there are no parentheses. Two texts with equal trees have the same meaning.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,19 +13,19 @@ from sowline.model.path import Path, Scalar
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A constant. `''` stays as written here, though its value is NULL."""
+    """A constant. `''` is kept as written, though its value is NULL."""
 
     value: Scalar
 
     def __eq__(self, other: object) -> bool:
-        # Python holds 1, 1.0 and True to be equal; as operands of a division they are not the same.
+        # In Python 1, 1.0 and True are equal, but as operands of a division they give different results.
         return isinstance(other, Literal) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
         return hash(self._identity())
 
     def _identity(self) -> tuple[type, Scalar]:
-        # And 0.0 and -0.0 to be equal, though their texts differ.
+        # In Python 0.0 and -0.0 are equal too, but their texts differ.
         return type(self.value), repr(self.value) if isinstance(self.value, float) else self.value
 
 
@@ -38,7 +38,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class FieldOf:
-    """`path OF state`: the value at a path in one of the states that enrichment knows, `PREVIOUS` or `CURRENT`."""
+    """`path OF state`: the value at a path in the record's `PREVIOUS` or `CURRENT` state; only in enrichment."""
 
     path: Path
     state: str
@@ -81,7 +81,7 @@ class Between:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """`operand IN (items)`; never without an item."""
+    """`operand IN (items)`, with at least one item."""
 
     operand: "Node"
     items: tuple["Node", ...]
@@ -89,7 +89,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """`operand LIKE 'pattern'`. The pattern is as between the quotes; `raw` takes it letter by letter."""
+    """`operand LIKE 'pattern'`. `pattern` is the text between the quotes; `raw` means without metacharacters."""
 
     operand: "Node"
     pattern: str
@@ -99,7 +99,7 @@ class Like:
 
 @dataclass(frozen=True, slots=True)
 class Affixed:
-    """`operand BEGINS WITH (items)`, or `ENDS WITH`; `end` is `BEGINS` or `ENDS`. Never without an item."""
+    """`operand BEGINS WITH (items)`, or `ENDS WITH`; `end` is `BEGINS` or `ENDS`. At least one item."""
 
     end: str
     operand: "Node"
@@ -152,9 +152,9 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Meets:
-    """`CONDITION('text')`: what a condition of documents says of the whole record, and of its intrinsics.
+    """`CONDITION('text')`: whether the record and its intrinsics meet an EmoDB condition.
 
-    In an envelope (see `envelope`), the record is one level down and what is known of it lies beside it.
+    `in_envelope` is whether the condition is evaluated on an envelope (see `sowline.filter.envelope`).
     """
 
     condition: Condition
@@ -183,13 +183,13 @@ Node = (
 
 
 def conjunction(terms: Iterable[Node]) -> Node:
-    """The terms joined by AND; terms that are conjunctions are taken apart."""
+    """Return the terms joined by AND; nested conjunctions become part of the result."""
     flat = _flattened(And, terms)
     return flat[0] if len(flat) == 1 else And(flat)
 
 
 def disjunction(terms: Iterable[Node]) -> Node:
-    """The terms joined by OR; terms that are disjunctions are taken apart."""
+    """Return the terms joined by OR; nested disjunctions become part of the result."""
     flat = _flattened(Or, terms)
     return flat[0] if len(flat) == 1 else Or(flat)
 
@@ -205,7 +205,7 @@ def _flattened(kind: type[And] | type[Or], terms: Iterable[Node]) -> tuple[Node,
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The operands of a node, in the order written."""
+    """Return the operands of a node, in the order written."""
     match node:
         case Literal() | Field() | FieldOf() | Meets():
             return ()
@@ -228,7 +228,7 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
-    """The node with each of its operands changed; a node without operands is itself."""
+    """Return the node with `change` applied to each operand; a node without operands is returned unchanged."""
     match node:
         case Literal() | Field() | FieldOf() | Meets():
             return node
@@ -251,7 +251,7 @@ def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it."""
+    """Yield the node and all nodes below it."""
     pending = [node]
     while pending:
         node = pending.pop()
@@ -260,17 +260,17 @@ def walk(node: Node) -> Iterator[Node]:
 
 
 def parts_of(node: Node) -> int:
-    """How many parts the node has: it and all below it, but for constants in a list."""
+    """Return the number of nodes in a tree, without constants in lists."""
     return sum(1 for _ in _parts(node))
 
 
 def paths_of(node: Node) -> frozenset[Path]:
-    """The paths that the node mentions."""
+    """Return the paths in a tree."""
     return frozenset(part.path for part in _parts(node) if isinstance(part, Field))
 
 
 def _parts(node: Node) -> Iterator[Node]:
-    """What `walk` yields, but for constants in a list: there may be very many."""
+    """Yield the nodes of a tree, without constants in lists, of which there may be very many."""
     pending = [node]
     while pending:
         node = pending.pop()

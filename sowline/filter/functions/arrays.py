@@ -1,4 +1,4 @@
-"""Functions of whole arrays: a scalar is an array of one, and a missing array has no elements."""
+"""Functions of whole arrays. A scalar is an array of one element; a missing array has no elements."""
 
 from collections.abc import Callable
 from functools import partial, reduce
@@ -13,12 +13,12 @@ from sowline.model.path import Scalar
 
 
 def count(elements: list[Scalar]) -> int:
-    """How many elements aren't NULL."""
+    """Return the number of elements that are not NULL."""
     return len(elements) - elements.count(None)
 
 
 def extreme(pick: Callable[[list[Number]], Number], elements: list[Scalar]) -> Number | None:
-    """The greatest (or least) element that is a number; NaN if there are elements, but no number."""
+    """Return the greatest (or least) element that is a number; NaN if no element is one, NULL without elements."""
     numbers = [found for found in map(comparable, elements) if found is not None]
     if numbers:
         return pick(numbers)
@@ -26,7 +26,7 @@ def extreme(pick: Callable[[list[Number]], Number], elements: list[Scalar]) -> N
 
 
 def total(elements: list[Scalar]) -> Scalar:
-    """The sum of the elements that aren't NULL; NaN if one of them is no number."""
+    """Return the sum of the elements that are not NULL; NaN if one of them is not a number."""
     numbers = [to_number(element) for element in elements if element is not None]
     return reduce(_add, numbers) if numbers else None
 
@@ -36,7 +36,7 @@ def _add(one: Number | None, other: Number | None) -> Number | None:
 
 
 def to_string(elements: list[Scalar], delimiter: str | None = None, null: str | None = None) -> str | None:
-    """The elements' texts with the delimiter between; NULLs become `null`, and are left out without it."""
+    """Return the texts of the elements with a delimiter between them; replace NULLs by `null`, or leave them out."""
     texts = [to_text(element) or null for element in elements]
     return joined([found for found in texts if found is not None], delimiter or "")
 

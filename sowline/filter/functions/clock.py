@@ -1,6 +1,6 @@
-"""The functions that ask the world outside: the time, and chance. All others are functions of a record.
+"""The functions that depend on the current time or on randomness. All others depend on the record only.
 
-`clock` and `entropy` are the only ways there; a test may put its own in their place.
+They get both from `clock` and `entropy`, which a test can replace.
 """
 
 import os
@@ -13,27 +13,27 @@ from sowline.model.path import Scalar
 
 
 def clock() -> float:
-    """Seconds since 1970, to the microsecond."""
+    """Return the current time in seconds since 1970, to the microsecond."""
     return datetime.now(UTC).timestamp()
 
 
 def entropy(size: int) -> bytes:
-    """So many random bytes."""
+    """Return `size` random bytes."""
     return os.urandom(size)
 
 
 def unix_timestamp() -> float:
-    """The time now."""
+    """Return the current time in seconds since 1970."""
     return clock()
 
 
 def today(zone: str = "Z") -> Scalar:
-    """The date now, in UTC unless another offset is given."""
+    """Return the current date, in UTC unless an offset is given."""
     return date_of(clock(), zone)
 
 
 def uuid7() -> str:
-    """A new UUID of version 7: milliseconds since 1970, then chance."""
+    """Return a new UUID of version 7: milliseconds since 1970, then random bits."""
     milliseconds = int(clock() * 1000) & (1 << 48) - 1
     bits = milliseconds << 80 | int.from_bytes(entropy(10))
     version, variant = 0x7 << 76, 0b10 << 62

@@ -1,6 +1,7 @@
-"""Functions of timestamps: seconds since 1970 in UTC, in a double exact to the microsecond.
+"""Functions of timestamps: seconds since 1970 in UTC, as a double exact to the microsecond.
 
-Where no zone is named it is UTC. A zone is an offset; there are no zones by place, whose rules change.
+The default zone is UTC. A zone is an offset. Named zones such as `Europe/Paris` are not supported, because their
+rules change.
 """
 
 from sowline.filter.functions.instants import instant, offset_of
@@ -11,31 +12,31 @@ from sowline.filter.numbers import Number
 
 
 def date_of(timestamp: Number, zone: str = "Z") -> str | None:
-    """The date, as `2026-11-21`."""
+    """Return the date, as in `2026-11-21`."""
     moment = instant(timestamp, zone)
     return None if moment is None else moment.date().isoformat()
 
 
 def year(timestamp: Number, zone: str = "Z") -> int | None:
-    """The year."""
+    """Return the year."""
     moment = instant(timestamp, zone)
     return None if moment is None else moment.year
 
 
 def month(timestamp: Number, zone: str = "Z") -> int | None:
-    """The month, from 1."""
+    """Return the month, from 1."""
     moment = instant(timestamp, zone)
     return None if moment is None else moment.month
 
 
 def day(timestamp: Number, zone: str = "Z") -> int | None:
-    """The day of the month, from 1."""
+    """Return the day of the month, from 1."""
     moment = instant(timestamp, zone)
     return None if moment is None else moment.day
 
 
 def formatted(form: str, timestamp: Number) -> str | None:
-    """The timestamp as the format says, in UTC."""
+    """Return the timestamp in UTC, in the given format."""
     moment = instant(timestamp)
     return None if moment is None else strftime(form, moment)
 

@@ -1,4 +1,4 @@
-"""Hashes of a text's UTF-8 bytes, as other programs compute them."""
+"""Standard hashes of a text in UTF-8: other programs compute the same values."""
 
 import hashlib
 from functools import cache
@@ -7,10 +7,10 @@ from sowline.filter.functions.registry import Function, text
 from sowline.filter.regex import encoded
 
 CRC32C = (32, 0x82F63B78)
-"""Castagnoli's polynomial, reflected: the one of iSCSI, ext4 and Kafka."""
+"""Castagnoli's polynomial, reflected, as in iSCSI, ext4 and Kafka."""
 
 CRC64_XZ = (64, 0xC96C5795D7870F42)
-"""The polynomial of ECMA-182, reflected: the one of the xz format, the most used of its length."""
+"""The polynomial of ECMA-182, reflected, as in the xz format: the most common one of 64 bits."""
 
 
 @cache
@@ -33,17 +33,17 @@ def _crc(source: str, bits: int, polynomial: int) -> int:
 
 
 def crc32(source: str) -> int:
-    """CRC-32C."""
+    """Return the CRC-32C."""
     return _crc(source, *CRC32C)
 
 
 def crc64(source: str) -> int:
-    """CRC-64/XZ."""
+    """Return the CRC-64/XZ."""
     return _crc(source, *CRC64_XZ)
 
 
 def md5(source: str) -> str:
-    """MD5 in 32 hexadecimal digits, in lower case. No protection against anybody."""
+    """Return the MD5 as 32 lower-case hexadecimal digits. It is not secure against attackers."""
     return hashlib.md5(encoded(source), usedforsecurity=False).hexdigest()
 
 

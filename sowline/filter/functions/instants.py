@@ -1,4 +1,4 @@
-"""Points in time: from a timestamp to a date and a time of day, at an offset from UTC."""
+"""Converts a timestamp to a date and a time of day at an offset from UTC."""
 
 import re
 from datetime import datetime, timedelta
@@ -10,13 +10,13 @@ EPOCH = datetime(1970, 1, 1)
 MICROSECONDS = 1_000_000
 
 _SECONDS_MAX = 10**12
-"""Farther out than any year of four digits."""
+"""Beyond all years of four digits."""
 
 _ZONE = re.compile(r"(?:Z|UTC|GMT)|([+-])([01][0-9]|2[0-3]):?([0-5][0-9])")
 
 
 def instant(timestamp: Number, zone: str = "Z") -> datetime | None:
-    """Date and time at the offset; `None` outside the years 1 to 9999, and where `zone` is no offset."""
+    """Return date and time at an offset; None outside the years 1 to 9999, or if `zone` is not an offset."""
     offset = offset_of(zone)
     if offset is None or not isfinite(timestamp) or abs(timestamp) > _SECONDS_MAX:
         return None
@@ -27,13 +27,13 @@ def instant(timestamp: Number, zone: str = "Z") -> datetime | None:
 
 
 def offset_of(zone: str) -> int | None:
-    """How many seconds east of UTC an offset like `+02:00`, `-0530` or `Z` is; `None` for another text."""
+    """Return the seconds east of UTC of an offset like `+02:00`, `-0530` or `Z`; None for any other text."""
     found = _ZONE.fullmatch(zone)
     return None if found is None else _seconds(found)
 
 
 def offset_at(source: str, position: int) -> tuple[int, int] | None:
-    """The offset that stands at the position, in seconds, and where it ends."""
+    """Return the offset at an index of a text, in seconds, and the index after it; None if there is none."""
     found = _ZONE.match(source, position)
     return None if found is None else (_seconds(found), found.end())
 

@@ -1,7 +1,7 @@
-"""Functions of what is known of a record beside its document: each gives one member of `About`.
+"""The message functions: each returns one member of a record's `Metadata`.
 
-None of them computes: a filter that uses them is a filter of an envelope, in which each fact is a field (see
-`sowline.filter.envelope`).
+They compute nothing. A filter that uses them is rewritten to a filter on an envelope, in which each fact is a field
+(see `sowline.filter.envelope`).
 """
 
 from sowline.filter.functions.registry import Function
@@ -9,7 +9,7 @@ from sowline.model.path import Scalar
 
 
 def _unknown() -> Scalar:
-    """Without a record there is no fact."""
+    """Return NULL: without an envelope, no facts are known."""
     return None
 
 

@@ -1,6 +1,6 @@
-"""Functions of numbers: NaN of NaN, NaN outside the function's domain, NULL at a pole.
+"""Functions of numbers. The result is NaN for NaN and outside of a function's domain, and NULL at a pole.
 
-A result beyond a double is infinite. Integers stay exact where the function keeps them whole.
+A result too large for a double is infinite. Functions that return integers for integers are exact.
 """
 
 import math
@@ -14,7 +14,7 @@ from sowline.filter.numbers import Number
 from sowline.model.path import Scalar
 
 DIGITS_MAX = 400
-"""No double has a digit further out, before its point or behind it."""
+"""No double has more significant decimal places than this before or after its point."""
 
 EARTH_RADIUS_METRES = 6_371_008.8
 
@@ -23,28 +23,28 @@ _NAN = math.nan
 
 
 def absolute(value: Number) -> Number:
-    """Without its sign."""
+    """Return the absolute value."""
     return abs(value)
 
 
 def sign(value: Number) -> Number:
-    """-1, 0 or 1."""
+    """Return -1, 0 or 1."""
     return _NAN if math.isnan(value) else (value > 0) - (value < 0)
 
 
 def extreme(pick: Callable[[list[Number]], Number], *values: Scalar) -> Number:
-    """The greatest (or least) of the values that are numbers; NaN if none is."""
+    """Return the greatest (or least) of the values that are numbers; NaN if none is."""
     numbers = [found for found in map(comparable, values) if found is not None]
     return pick(numbers) if numbers else _NAN
 
 
 def integral(towards: Callable[[Number], int], value: Number) -> Number:
-    """The integer next to a number, up or down."""
+    """Return the next integer, up or down."""
     return towards(value) if math.isfinite(value) else value
 
 
 def rounded(value: Number, digits: int = 0) -> Number:
-    """To so many decimal places, as written: halves go away from zero."""
+    """Round the decimal notation of a value to `digits` places, halves away from zero."""
     if not math.isfinite(value) or digits > DIGITS_MAX:
         return value
     if digits < -DIGITS_MAX:
@@ -55,7 +55,7 @@ def rounded(value: Number, digits: int = 0) -> Number:
 
 
 def smooth(compute: Callable[[float], float], value: float) -> float:
-    """A function of the `math` module: NaN outside its domain, infinity beyond a double."""
+    """Return the result of a function of `math`: NaN outside of its domain, infinity if too large for a double."""
     try:
         return compute(value)
     except ValueError:
@@ -65,24 +65,24 @@ def smooth(compute: Callable[[float], float], value: float) -> float:
 
 
 def logarithm(compute: Callable[[float], float], value: float) -> float | None:
-    """A logarithm, whose pole is 0."""
+    """Return a logarithm; its pole is 0."""
     return None if value == 0 else smooth(compute, value)
 
 
 def hyperbolic_sine(value: float) -> float:
-    """SINH, whose sign is that of its operand, however far out."""
+    """Return SINH; an infinite result has the sign of the operand."""
     return math.copysign(smooth(math.sinh, abs(value)), value)
 
 
 def cotangent(value: float) -> float | None:
-    """COT, whose pole is 0."""
+    """Return COT; its pole is 0."""
     if value == 0:
         return None
     return smooth(lambda angle: 1 / math.tan(angle), value)
 
 
 def power(base: float, exponent: float) -> float | None:
-    """BASE to the power of EXPONENT; 0 to a negative power is a pole."""
+    """Return `base` to the power of `exponent`; 0 to a negative power is a pole."""
     if base == 0 and exponent < 0:
         return None
     try:
@@ -94,9 +94,10 @@ def power(base: float, exponent: float) -> float | None:
 
 
 def width_bucket(value: Number, low: Number, high: Number, count: int) -> int | None:
-    """In which of so many equal parts of the range the value is, from 1; 0 is below, one more is above.
+    """Return the number of the bucket for a value, from 1, among `count` equal parts of a range.
 
-    Where `low` is greater than `high` the parts are numbered from the top.
+    Return 0 below the range and `count` + 1 above it. If `low` is greater than `high`, the buckets are numbered from
+    the top.
     """
     if math.isnan(value) or not (math.isfinite(low) and math.isfinite(high)) or low == high or count < 1:
         return None
@@ -111,7 +112,7 @@ def width_bucket(value: Number, low: Number, high: Number, count: int) -> int | 
 
 
 def geo_distance(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
-    """Meters along the great circle between two points in degrees, on a sphere (haversine)."""
+    """Return the great-circle distance in meters between two points in degrees, on a sphere (haversine)."""
     angles = [latitude, longitude, other_latitude, other_longitude]
     if not all(map(math.isfinite, angles)):
         return _NAN

@@ -1,7 +1,7 @@
-"""REGEXP_MATCH and REGEXP_REPLACE: RE2's patterns, compiled once each, and never without a limit.
+"""REGEXP_MATCH and REGEXP_REPLACE, with RE2's patterns. Compiled patterns are cached.
 
-One search is linear in the text, but a replacement searches again after every match, and a pattern can make
-each of these searches read to the end. So a replacement has a budget.
+A search is linear in the text. But a replacement searches again after every match, and some patterns make each of
+these searches read to the end of the text. So a replacement has a budget.
 """
 
 from functools import lru_cache
@@ -12,7 +12,7 @@ from sowline.filter.regex import PATTERN_BYTES_MAX, PatternError, Regex, encoded
 COMPILED_PATTERNS_MAX = 64
 
 REPLACEMENT_STEPS_MAX = 1 << 26
-"""Steps of about a nanosecond that all searches of one replacement may take."""
+"""The limit for all searches of one replacement, in steps of about a nanosecond."""
 
 
 @lru_cache(maxsize=COMPILED_PATTERNS_MAX)
@@ -24,19 +24,19 @@ def _compiled(pattern: str) -> Regex | None:
 
 
 def _regex(pattern: str) -> Regex | None:
-    # The cache must not keep long texts, not even to remember that they are refused.
+    # Long texts are always refused. Keep them out of the cache, which would otherwise use much memory.
     return _compiled(pattern) if len(pattern) <= PATTERN_BYTES_MAX else None
 
 
 def first_match(source: str, pattern: str) -> str | None:
-    """The first text that the pattern matches; NULL, too, of a text that is too long for the pattern."""
+    """Return the first match; None if there is none, or if the text is too long for the pattern."""
     regex, text = _regex(pattern), encoded(source)
     match = regex.search(text) if regex is not None and regex.allows(len(text)) else None
     return None if match is None else _decoded(match.group())
 
 
 def with_replaced(source: str | None, pattern: str | None, replacement: str | None) -> str | None:
-    """Every match replaced, from the left, by the text; a NULL replacement removes it."""
+    """Return the text with every match replaced, from the left; a NULL replacement removes the matches."""
     if source is None or pattern is None:
         return None
     regex, text = _regex(pattern), encoded(source)
@@ -57,7 +57,7 @@ def _replace_all(regex: Regex, source: bytes, replacement: bytes) -> str | None:
         pieces += (source[copied:start], replacement)
         size += start - copied + len(replacement)
         budget -= (len(source) - position) * regex.byte_steps
-        # A character has at most four bytes, so more than that is certainly too long.
+        # A character has at most four bytes: with more bytes than that, the result is too long.
         if size > 4 * TEXT_CHARS_MAX or budget < 0:
             return None
         copied = end
@@ -77,5 +77,5 @@ def _decoded(found: bytes) -> str:
     try:
         return found.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        # The pattern cut a character in two: RE2's `\C` matches one byte.
+        # RE2's `\C` matches one byte, so a match can end inside a character.
         return found.decode("utf-8", "replace")

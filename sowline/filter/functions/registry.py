@@ -1,8 +1,8 @@
-"""What a function is: how many arguments it takes, what each is converted to, and how it computes.
+"""Defines functions: the number of arguments, the conversion of each argument, and the computation.
 
-One rule holds for nearly all functions, and this module implements it. An argument that is NULL, or that can't be
-converted, makes the result NULL. A result is a scalar of the language: not an empty text, and not longer than the
-limit.
+The rule for nearly all functions is implemented here. If an argument is NULL or can't be converted, the result is
+NULL. A result is a scalar of the language: an integer within 64 bits, or a text that is neither empty nor longer than
+the limit.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,32 +16,32 @@ from sowline.filter.numbers import INT64_MIN, UINT64_MAX, Number, narrow
 from sowline.model.path import Scalar, Value
 
 TEXT_CHARS_MAX = 1024 * 1024
-"""A longer text is no result: the function gives NULL."""
+"""The maximum length of a result. Instead of a longer text, the function returns NULL."""
 
 Conversion = Callable[[Value], Any]
-"""From an argument to what the function works on; `None` where there is no such value."""
+"""Converts an argument to the type that the function needs; None if that is impossible."""
 
 Compute = Callable[..., Scalar]
 
 
 def text(value: Value) -> str | None:
-    """The argument as a text."""
+    """Return the argument as a text."""
     return to_text(first(value))
 
 
 def number(value: Value) -> Number | None:
-    """The argument as a number; NaN for a text that spells none."""
+    """Return the argument as a number; NaN for a text that is not a number."""
     return to_number(first(value))
 
 
 def double(value: Value) -> float | None:
-    """The argument as a double."""
+    """Return the argument as a double."""
     found = to_number(first(value))
     return None if found is None else float(found)
 
 
 def whole(value: Value) -> int | None:
-    """The argument as an integer: fractions are dropped, infinity is the outermost integer, NaN is none."""
+    """Return the argument as an integer without its fraction, limited to 64 bits; None for NaN."""
     found = to_number(first(value))
     if found is None or isnan(found):
         return None
@@ -51,28 +51,30 @@ def whole(value: Value) -> int | None:
 
 
 def comparable(value: Scalar) -> Number | None:
-    """The number that the scalar is or spells, if it has an order."""
+    """Return the scalar as a number; None if it is NULL or NaN, which have no order."""
     found = to_number(value)
     return None if found is None or isnan(found) else found
 
 
 def scalar(value: Value) -> Scalar:
-    """The argument as it is; an array as its first element."""
+    """Return the argument unchanged, but only the first element of an array."""
     return first(value)
 
 
 def array(value: Value) -> list[Scalar]:
-    """All elements of the argument, NULLs too; a missing array has none."""
+    """Return all elements of the argument, NULLs included; a missing array has none."""
     return [] if value is None else elements(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the language. `compute` is given the converted arguments, and never raises.
+    """A function of the language. `compute` gets the converted arguments and never raises.
 
-    The last `optional` parameters may be left out. Where `repeats`, the last parameter may be given any number
-    of times. `takes_null` leaves NULL arguments to `compute`, as `None`. A function that isn't
-    `deterministic` answers differently at another time; a `fact` is the member of `About` that it gives.
+    - `optional`: the number of last parameters that may be omitted.
+    - `repeats`: whether the last parameter may be given any number of times.
+    - `takes_null`: whether `compute` gets NULL arguments, as None; else the result is NULL.
+    - `deterministic`: False if the result depends on more than the arguments, the record and its metadata.
+    - `fact`: the member of `Metadata` that a message function returns.
     """
 
     name: str
@@ -86,20 +88,20 @@ class Function:
 
     @property
     def least(self) -> int:
-        """How many arguments there must be."""
+        """The minimum number of arguments."""
         return len(self.parameters) - self.optional
 
     @property
     def most(self) -> int | None:
-        """How many there may be; `None` is any number."""
+        """The maximum number of arguments; None for any number."""
         return None if self.repeats else len(self.parameters)
 
     def takes(self, count: int) -> bool:
-        """Whether so many arguments are right."""
+        """Return whether the function accepts `count` arguments."""
         return self.least <= count and (self.most is None or count <= self.most)
 
     def applied_to(self, count: int) -> Callable[..., Scalar]:
-        """The function of so many values of the language."""
+        """Return the function for `count` arguments, which it converts."""
         conversions = [self.parameters[min(index, len(self.parameters) - 1)] for index in range(count)]
         if count == 1 and not self.takes_null:
             return _unary(conversions[0], self.compute)
@@ -125,7 +127,7 @@ def _general(conversions: Sequence[Conversion], compute: Compute, takes_null: bo
 
 
 def bounded(result: Scalar) -> Scalar:
-    """The result as a value of the language: within 64 bits, within the longest text, and never an empty one."""
+    """Return a result as a value of the language: an integer within 64 bits (else a double), or a valid text."""
     if isinstance(result, str):
         return result if 0 < len(result) <= TEXT_CHARS_MAX else None
     if isinstance(result, int) and not isinstance(result, bool):

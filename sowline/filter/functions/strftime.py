@@ -64,8 +64,8 @@ _DIRECTIVES: dict[str, Callable[[datetime], str]] = {
 
 
 def strftime(form: str, moment: datetime) -> str | None:
-    """The moment as the format says; what is no directive stays as it is. `None` where it gets too long."""
-    # No directive is more than four times as long as what it becomes.
+    """Return a point in time in the given format; None if the result is too long. Unknown directives are kept."""
+    # A directive is at most four times as long as its result, so a longer format is certain to be too long.
     if len(form) > 4 * RESULT_CHARS_MAX:
         return None
 
@@ -78,13 +78,13 @@ def strftime(form: str, moment: datetime) -> str | None:
 
 
 def letter_of(match: re.Match[str]) -> str:
-    """Which directive it is. `%Ex` and `%Ox` are `%x`: other locales' ways to write it."""
+    """Return the letter of a directive. `%Ex` and `%Ox`, the variants for other locales, count as `%x`."""
     letter = match[1]
     return letter[1:] if len(letter) == 2 else letter
 
 
 def expanded(form: str) -> str:
-    """The format with its shorthands (`%F`, say) written out."""
+    """Return the format with shorthands such as `%F` written out."""
     return DIRECTIVE.sub(lambda match: _SHORTHANDS.get(letter_of(match), match[0]), form)
 
 

@@ -1,6 +1,6 @@
 """Functions of texts. Positions and lengths count characters (code points), never bytes.
 
-What could grow beyond all bounds is measured before it is made.
+Functions that could make very long texts compute the length first, so that they never use that much memory.
 """
 
 from functools import partial
@@ -10,18 +10,18 @@ from sowline.filter.functions.registry import TEXT_CHARS_MAX, Function, text, wh
 
 
 def concat(*parts: str | None) -> str | None:
-    """All texts one after another; NULL adds nothing."""
+    """Return the texts one after another, without NULLs."""
     return joined([part for part in parts if part is not None], "")
 
 
 def joined(parts: list[str], delimiter: str) -> str | None:
-    """The texts with the delimiter between them, unless they are too long for a result."""
+    """Return the texts with the delimiter between them; None if the result is too long."""
     length = sum(map(len, parts)) + len(delimiter) * (len(parts) - 1)
     return delimiter.join(parts) if length <= TEXT_CHARS_MAX else None
 
 
 def replace(source: str | None, match: str | None, replacement: str | None) -> str | None:
-    """Every occurrence replaced, from the left; a NULL replacement removes it."""
+    """Return the text with every occurrence replaced, from the left; a NULL replacement removes the occurrences."""
     if source is None or match is None:
         return None
     new = replacement or ""
@@ -31,24 +31,24 @@ def replace(source: str | None, match: str | None, replacement: str | None) -> s
 
 
 def substr(source: str, start: int, length: int | None = None) -> str:
-    """From the 1-based start (from the end, where negative) on; at most so many characters."""
+    """Return the characters from `start` (1-based, or negative from the end), at most `length` of them."""
     begin = start - 1 if start > 0 else max(0, len(source) + start) if start else 0
     return source[begin:] if length is None else source[begin : begin + max(0, length)]
 
 
 def left(source: str, count: int) -> str:
-    """The first characters."""
+    """Return the first `count` characters."""
     return source[: max(0, count)]
 
 
 def right(source: str, count: int) -> str:
-    """The last characters."""
+    """Return the last `count` characters."""
     return source[max(0, len(source) - count) :] if count > 0 else ""
 
 
 def trim(source: str, characters: str = " ", *, at_start: bool = True, at_end: bool = True) -> str:
-    """The text without these characters at its ends."""
-    # `str.strip` looks each character up by going through all of them: too long a way for a long list.
+    """Return the text without these characters at its ends."""
+    # `str.strip` compares each character with the whole list in turn, which is slow for a long list.
     unwanted = set(characters)
     begin, end = 0, len(source)
     while at_start and begin < end and source[begin] in unwanted:
@@ -59,14 +59,14 @@ def trim(source: str, characters: str = " ", *, at_start: bool = True, at_end: b
 
 
 def position(source: str, wanted: str) -> int:
-    """Where the text first stands, from 1; 0 if nowhere."""
+    """Return the position of the first occurrence, from 1; 0 if there is none."""
     return source.find(wanted) + 1
 
 
 def caseless(source: str) -> str:
-    """The text with each character in its one form for comparing; as long as before."""
+    """Return the text with each character case-folded, and with the same length."""
     folded = source.casefold()
-    # Folding may lengthen a text ('ß' is 'ss'), and positions must stay.
+    # Folding can lengthen a text ('ß' becomes 'ss'), but positions must not change.
     return folded if len(folded) == len(source) else "".join(map(_caseless_character, source))
 
 
@@ -76,22 +76,22 @@ def _caseless_character(character: str) -> str:
 
 
 def position_caseless(source: str, wanted: str) -> int:
-    """INSTR, upper and lower case alike."""
+    """Return the position of the first occurrence, ignoring case; 0 if there is none."""
     return position(caseless(source), caseless(wanted))
 
 
 def equal_caseless(one: str, other: str) -> bool:
-    """Whether the texts are equal, upper and lower case alike."""
+    """Return whether the texts are equal, ignoring case."""
     return caseless(one) == caseless(other)
 
 
 def reversed_text(source: str) -> str:
-    """The characters from last to first."""
+    """Return the characters in reverse order."""
     return source[::-1]
 
 
 def character(code: int) -> str | None:
-    """The character of that code point."""
+    """Return the character with this code point; None if there is none."""
     return chr(code) if 0 <= code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else None
 
 

@@ -1,4 +1,4 @@
-"""STRPTIME: read a date as C's formats say, in the C locale, and `%f` and `%03f` for fractions of a second."""
+"""STRPTIME: parses a date with C's formats, in the C locale, and `%f` and `%03f` for fractions of a second."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _TOKEN = re.compile(rf"{DIRECTIVE.pattern}|\s+|.", re.DOTALL)
 _BLANKS = re.compile(r"\s*")
 
-# How many digits a field has at most, and which numbers it can be.
+# For each field: the maximum number of digits, and the minimum and maximum value.
 _NUMBERS = {
     "d": (2, 1, 31),
     "e": (2, 1, 31),
@@ -35,11 +35,11 @@ Fields = dict[str, int]
 
 
 class _Mismatch(ValueError):
-    """The text isn't as the format says."""
+    """The text does not match the format."""
 
 
 def strptime(source: str, form: str) -> float | None:
-    """The timestamp that the text means, all of it; `None` if it isn't as the format says."""
+    """Return the timestamp in a text; None unless the whole text matches the format."""
     if len(form) > FORMAT_CHARS_MAX:
         return None
     try:
@@ -75,7 +75,7 @@ def _after_blanks(source: str, position: int) -> int:
 
 
 def _read_field(letter: str, source: str, position: int, fields: Fields) -> int:
-    """Read one field into `fields`; where it ends."""
+    """Read one field into `fields`; return the index after it."""
     if letter in _NUMBERS:
         return _read_number(letter, source, position, fields)
     if letter in _FRACTIONS:
@@ -132,7 +132,7 @@ def _read_percent(source: str, position: int, fields: Fields) -> int:
 
 
 def _name_reader(field: str, names: Sequence[str]) -> Callable[[str, int, Fields], int]:
-    """Read one of the names, in full or its first three letters, in either case."""
+    """Return a reader for one of the names, in full or as its first three letters, in any case."""
 
     def read(source: str, position: int, fields: Fields) -> int:
         for number, name in enumerate(names, 1):
@@ -171,7 +171,7 @@ def _seconds_of(fields: Fields) -> int:
 
 
 def _day_of(fields: Fields) -> date:
-    """The date, where what isn't said is that of 1970-01-01. Raises `ValueError` for 30 February."""
+    """Return the date; missing fields are those of 1970-01-01. Raise ValueError for dates like 30 February."""
     year = fields.get("Y", _in_century(fields["y"]) if "y" in fields else 1970)
     if "j" not in fields:
         return date(year, fields.get("m", 1), fields.get("d", 1))

@@ -1,4 +1,4 @@
-"""Functions that choose among values, and constants that have no literal."""
+"""Functions that choose one of several values, and constants as functions (NaN has no literal)."""
 
 from math import nan
 
@@ -8,12 +8,12 @@ from sowline.model.path import Scalar
 
 
 def coalesce(*values: Scalar) -> Scalar:
-    """The first value that isn't NULL."""
+    """Return the first value that is not NULL."""
     return next((value for value in values if value is not None), None)
 
 
 def choose(condition: Scalar, chosen: Scalar, otherwise: Scalar) -> Scalar:
-    """IF. A compiled filter evaluates no more than the argument chosen (see `closures.choosing`)."""
+    """Return the chosen value. A compiled filter evaluates only that argument (see `closures.choosing`)."""
     return chosen if truth(condition) else otherwise
 
 
