@@ -61,10 +61,16 @@ class Applier:
         state = self._state
         for record in batch:
             state.begin(record)
+            # A refused record must not stop the partition: a publisher that writes one bad message would then block
+            # all others. It becomes a dead letter, and the records after it are applied
+            # (test_what_can_not_be_applied_is_a_dead_letter).
             try:
                 self._apply_one(record, read_command(record.headers))
             except SowlineError as error:
                 state.add_dead_letter(record, error)
+            # A forward or a `define` changes the checkpoint without a change event. If it were not reported
+            # before the next change, an owner that loads the changes topic would hold that change but not the origin,
+            # and apply the forward again (test_an_origin_without_a_change_is_reported_before_the_next_change).
             if state.has_unreported_news:
                 state.end()
         if batch:
@@ -79,6 +85,9 @@ class Applier:
                 f"expected no sow.key: the definition of topic {self._definition.name} does not have it",
             )
         if (
+            # Origins are compared first, before the command is looked at. A forwarding owner that crashes after its
+            # forward writes it again: [forward of 1@7, crash, forward of 1@7]. The second copy has no effect
+            # (test_a_forwarded_record_is_applied_once).
             command.origin is not None
             and (dropped := self._deduplication.dropped(command.origin)) is not None
         ):
@@ -125,6 +134,8 @@ class Applier:
                 self._forwards.to_owner(record, command, text)
                 return None
         elif current.key_text != text:
+            # A SOW key is a hash of 64 bits. Two key texts with one hash would overwrite each other without notice
+            # (test_another_key_text_under_the_same_sow_key_is_refused).
             raise _collision(key, current, text)
         elif command.publisher is not None and self._deduplication.is_repeat(current, command):
             self._state.set_outcome(REPEAT)
@@ -163,6 +174,9 @@ class Applier:
         if limits == state.limits:
             state.set_outcome("noop")
             return
+        # A deleted record's numbers are cleared after the window, at a time that the log does not determine. With a
+        # longer window, those not cleared yet would count again, and a replay would take other commands as repeats
+        # (test_numbers_out_of_the_window_stay_out_of_a_longer_one).
         state.numbers_since = self._deduplication.numbers_since()
         state.limits = limits
         state.set_outcome("applied")

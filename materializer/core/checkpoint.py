@@ -49,6 +49,8 @@ class Checkpoint:
     @property
     def remembered_since(self) -> int:
         """The log time from which on publishers' numbers count: the repeat window's begin, if it reaches so far."""
+        # `numbers_since` keeps what a shorter window has dropped from counting again under a longer one
+        # (test_numbers_out_of_the_window_stay_out_of_a_longer_one).
         return max(self.time - self.limits.repeat_window, self.numbers_since)
 
     @property
@@ -98,6 +100,9 @@ class Checkpoint:
         """
         try:
             given = orjson.loads(data)
+            # A version that does not know the format must stop here. If it took what it can read, it would commit a
+            # checkpoint without the rest, and the newer version would continue from that
+            # (test_state_of_an_unknown_format_is_refused_and_left).
             if isinstance(given, dict):
                 require_format("state", given["format"], given.get("by"))
                 return cls._decoded(given["head" if given["format"] == FIRST_FORMAT else "checkpoint"])

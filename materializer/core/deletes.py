@@ -46,6 +46,8 @@ class Deletes:
             keys = self._matching(command.filter)
         else:
             keys = sorted({key.encode() for key in command.keys or ()})
+        # Only the partition that the publisher wrote to has the command. The other partitions hold matching records,
+        # too; each gets a copy, and decides by its own state (test_a_delete_for_all_goes_to_all_others).
         self._forwards.to_all(record, command)
         found = [(key, current) for key in keys if (current := state.records.get(key)) is not None]
         targets = [
@@ -54,6 +56,8 @@ class Deletes:
             if self._can_delete(current, command)
         ]
         outcome = f"deleted {state.index + len(targets)}"
+        # All changes but the last say that more follow. A reader shows none of them before the last has come: it
+        # would otherwise show half of a command (test_a_delete_by_filter_makes_many_changes_in_key_order).
         for target in targets[:-1]:
             self._writer.remove(target, Removal(last=False))
         for target in targets[-1:]:
@@ -91,6 +95,8 @@ class Deletes:
         if current is None and not self._forwards.owns(text):
             self._forwards.to_owner(record, command, text)
         elif current is not None and current.key_text == text and self._can_delete(current, command):
+            # Two key texts may share a SOW key, a hash of 64 bits. Without the comparison a delete of the one would
+            # remove the record of the other.
             self._writer.remove(Target(key, text, current, record, command), Removal(outcome="deleted 1"))
         else:
             repeat = current is not None and self._deduplication.is_repeat(current, command)
@@ -118,6 +124,10 @@ class Deletes:
 
     def _is_due(self, current: Record, command: Command) -> bool:
         state = self._state
+        # [K due at position 5, update 6 of K, expire of K as of 5]: the update came first in the log, so K lives.
+        # Without the guard an update in time would be lost (test_an_update_in_time_keeps_the_record).
         unchanged = current.body is not None and current.position == command.guard
+        # The owner asked by its own clock. If that is ahead of the broker's, the record is not due yet in log time
+        # (test_an_expire_before_its_time_is_harmless).
         reached = current.expires is not None and current.expires <= state.time
         return unchanged and reached and state.limits.may_expire

@@ -40,8 +40,13 @@ class OwnerCommands:
 
     def appends(self, now: int) -> list[Append]:
         """Return the commands to append at `now`, in ms of this worker's clock, and count them as pending."""
+        # Until the log is applied to its end, an update that postpones an expiry, or the `define` of an earlier
+        # start, may still be ahead. Asking now would append commands that have no effect, again at each start
+        # (test_nothing_is_appended_before_the_log_is_applied).
         if not self._caught_up:
             return []
+        # The limits first: with `expiration: disabled` in a new `topics.yaml`, records would otherwise expire under
+        # the old definition (test_a_changed_definition_is_appended_before_anything_expires).
         if not self._is_defined and (appends := self._define()) is not None:
             return appends
         due = self.expiring.next_portion(self._partition.due(self.expiring.log_time(now)), now)
@@ -49,6 +54,8 @@ class OwnerCommands:
 
     def _define(self) -> list[Append] | None:
         """Append what `topics.yaml` says, once, where the state has other limits; nothing expires before that."""
+        # One append at each start. Two workers with different files would otherwise answer each other's `define`
+        # without end (test_owners_who_disagree_do_not_append_for_ever).
         if self._definition is not None:
             return []
         was, now = self._partition.checkpoint.limits, self._partition.definition.limits
@@ -70,6 +77,8 @@ class OwnerCommands:
     def _resolve(self, record: LogRecord, now: int) -> None:
         try:
             command = read_command(record.headers)
+        # Any producer may write to the log. A malformed command is a dead letter already, and changes nothing here
+        # (test_a_command_of_a_stranger_teaches_nothing).
         except SowlineError:
             return
         if command.command == DEFINE and record.value == self._definition:
