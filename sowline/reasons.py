@@ -51,7 +51,7 @@ REASONS = (
     ),
     Reason(
         "bad configuration",
-        "topics.yaml, line 7: color: there is no such field here",
+        "topics.yaml, line 7: color: unknown field",
         "`topics.yaml`, a pipeline file or a setting is wrong.",
         "Correct the line or the variable that the message names. A service does not start before.",
     ),
@@ -395,7 +395,8 @@ REASONS = (
     ),
     Reason(
         "no port",
-        "expected a free port at 127.0.0.1:8080, got: Address already in use; stop what uses it, or give another",
+        "expected a free port at 127.0.0.1:8080, got: Address already in use; stop the program that uses it, or give"
+        " another",
         "Another program uses the port, or no port is free.",
         "Stop that program, or give another port.",
     ),

@@ -71,9 +71,7 @@ async def _called(token: Callable[[], str] | Callable[[], Awaitable[str]]) -> st
         given = token() if inspect.iscoroutinefunction(token) else await asyncio.to_thread(token)
         return str(await given if inspect.isawaitable(given) else given)
     except Exception as error:
-        raise SowlineError(
-            "auth unavailable", f"the function that gives tokens has raised {type(error).__name__}"
-        ) from error
+        raise SowlineError("auth unavailable", f"the token function raised {type(error).__name__}") from error
 
 
 def checked_token(token: str) -> str:
@@ -81,6 +79,6 @@ def checked_token(token: str) -> str:
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable():
         raise SowlineError(
-            "bad request", "expected a token of printable ASCII characters, got something else"
+            "bad request", "expected a token of printable ASCII characters, got other characters"
         )
     return token

@@ -16,12 +16,12 @@ def read_options(text: str) -> dict[str, str]:
             given = json.loads(text)
         except json.JSONDecodeError as error:
             where = f"line {error.lineno}, column {error.colno}"
-            raise ValueError(f"expected a JSON object of options, got none: {where}") from None
+            raise ValueError(f"expected a JSON object of options, got invalid JSON at {where}") from None
         return {str(name): str(value) for name, value in given.items()}
     pairs = [pair.partition("=") for pair in text.replace("\n", ",").split(",") if pair.strip()]
     if any(not equals or not name.strip() for name, equals, _ in pairs):
         raise ValueError(
-            "expected options as name=value, with commas or line breaks between, got one without ="
+            "expected options as name=value, separated by commas or line breaks, got one without ="
         )
     return {name.strip(): value.strip() for name, _, value in pairs}
 

@@ -237,9 +237,7 @@ class TopicDefinition(_TopicsModel):
     def _keeps_records(self) -> Self:
         unfit = [name for name in NEEDS_SOW if name in self.model_fields_set]
         if unfit and not self.sow:
-            raise ValueError(
-                f"expected no field that concerns records with sow: false, got {', '.join(unfit)}"
-            )
+            raise ValueError(f"expected no field for records with sow: false, got {', '.join(unfit)}")
         return self
 
     @field_validator("template")
@@ -251,7 +249,7 @@ class TopicDefinition(_TopicsModel):
         try:
             loaded: dict[str, Any] = orjson.loads(orjson.dumps(template))
         except TypeError as error:
-            raise ValueError(f"expected fields that JSON can hold: {error}") from None
+            raise ValueError(f"expected fields with JSON values: {error}") from None
         return loaded
 
     @model_validator(mode="after")
@@ -417,7 +415,7 @@ class FanoutDefinition(_TopicsModel):
         given = [one.name for one in fields(options) if getattr(options, one.name) != one.default]
         if unfit := [name for name in given if name not in FANOUT_OPTIONS]:
             raise ValueError(
-                f"expected of {', '.join(FANOUT_OPTIONS)} what a fanout shall do, got {', '.join(unfit)}"
+                f"expected only options of fanouts ({', '.join(FANOUT_OPTIONS)}), got {', '.join(unfit)}"
             )
         if options.no_empties and not others.data.get("delta"):
             raise ValueError("expected no_empties together with delta: true, got it alone")

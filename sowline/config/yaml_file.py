@@ -23,7 +23,7 @@ Model = TypeVar("Model", bound=BaseModel)
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?)")
 _MESSAGES = {
     "missing": "expected this field, got nothing",
-    "extra_forbidden": "there is no such field here",
+    "extra_forbidden": "unknown field",
     "model_type": "expected fields with their values",
     "dict_type": "expected names with their values",
     "tuple_type": "expected a list",
@@ -109,7 +109,7 @@ class YamlFile:
         mark = getattr(error, "problem_mark", None)
         causes = [getattr(error, part, None) for part in ("context", "problem")] if mark else [str(error)]
         reason = " ".join(", ".join(part for part in causes if part).split())
-        return Problem(self.name, mark.line + 1 if mark else 1, "file", f"expected YAML, got none: {reason}")
+        return Problem(self.name, mark.line + 1 if mark else 1, "file", f"expected valid YAML: {reason}")
 
     def _replace(self, location: Location, node: yaml.Node, environment: Mapping[str, str]) -> None:
         if isinstance(node, yaml.ScalarNode):
@@ -174,7 +174,7 @@ def _repeated(values: list[tuple[Location, yaml.Node]]) -> Iterator[tuple[Locati
             for key, _ in node.value:
                 name, line = str(key.value), key.start_mark.line + 1
                 if name in first:
-                    yield (*location, name), f"is there twice, in line {first[name]} and in line {line}"
+                    yield (*location, name), f"is defined twice, in line {first[name]} and in line {line}"
                 first.setdefault(name, line)
 
 
@@ -203,7 +203,7 @@ def _replaced(found: re.Match[str], environment: Mapping[str, str]) -> str:
     if dollar or text == "$":
         return "$"
     if name is None:
-        raise ValueError("expected ${NAME} or ${NAME:-default}, and $$ where a $ is meant before a {")
+        raise ValueError("expected ${NAME} or ${NAME:-default}; write $$ for a $ before a {")
     value = environment.get(name)
     if default is not None:
         return value or default

@@ -246,8 +246,8 @@ def _check(tree: Node, before_the_key: bool) -> None:
     for node in walk(tree):
         if isinstance(node, FieldOf) and node.state == "PREVIOUS" and before_the_key:
             raise EnrichmentError(
-                f"expected a path of the message at column {node.column}, got {text_of(node)}: which record the"
-                " message is for is not known before enrichment",
+                f"expected a path of the message at column {node.column}, got {text_of(node)}: the record is"
+                " not known before enrichment",
                 node.column,
             )
 
@@ -257,7 +257,7 @@ def _check_call(call: Call, before_the_key: bool) -> None:
     answers = call.name in _TIME or (function.deterministic and function.fact is None)
     if not (answers or function.fact in _FACTS):
         raise EnrichmentError(
-            f"expected a function that answers the same whenever the log is read at column {call.column},"
+            f"expected a function that gives the same result on every replay at column {call.column},"
             f" got {call.name}",
             call.column,
         )
@@ -265,7 +265,7 @@ def _check_call(call: Call, before_the_key: bool) -> None:
     if before_the_key and not early:
         raise EnrichmentError(
             f"expected a function of the message alone at column {call.column}, got {call.name}, which only"
-            " enrichment may ask for",
+            " enrichment can use",
             call.column,
         )
 

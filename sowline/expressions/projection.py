@@ -211,7 +211,7 @@ def _check_aggregate(call: Call) -> None:
     _check_functions(argument)
     for name in nondeterministic(argument):
         raise ProjectionError(
-            f"expected an argument of {call.name} that depends on nothing but the record at column"
+            f"expected an argument of {call.name} that depends only on the record at column"
             f" {call.column}, got one with {name}",
             call.column,
         )
@@ -242,7 +242,7 @@ def _output(path: Path, column: int) -> tuple[str, ...]:
     if len(names) < len(path.steps):
         raise ProjectionError(
             f"expected an output path of names only at column {column}, got {path}"
-            " (write AS and the path that it shall have)",
+            " (add AS and an output path)",
             column,
         )
     return names

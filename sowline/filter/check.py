@@ -36,7 +36,7 @@ def check(tree: Node) -> None:
         if isinstance(node, FieldOf):
             raise FilterError(
                 f"expected a path of the record at column {node.column}, got {text_of(node)}"
-                " (only enrichment knows more than one state)",
+                " (only enrichment has OF PREVIOUS and OF CURRENT)",
                 node.column,
             )
         if not isinstance(node, Call | Like):
@@ -88,8 +88,7 @@ def _check_call(call: Call) -> None:
     function = FUNCTIONS.get(call.name)
     if function is None:
         raise FilterError(
-            f"expected a function that exists at column {call.column}, got {_excerpt(call.name)}"
-            f"{_suggestion(call.name)}",
+            f"unknown function {_excerpt(call.name)} at column {call.column}{_suggestion(call.name)}",
             call.column,
         )
     if not function.takes(len(call.arguments)):
@@ -107,7 +106,7 @@ def _excerpt(name: str) -> str:
 
 def _suggestion(name: str) -> str:
     near = get_close_matches(name[:NAME_CHARS_MAX], FUNCTIONS, n=1, cutoff=NEAR)
-    return f" (is it {near[0]}?)" if near else ""
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _count(function: Function) -> str:

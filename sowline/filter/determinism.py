@@ -30,8 +30,8 @@ def require_deterministic(compiled: HasTree, where: str) -> None:
     """
     for call in _calls(compiled.tree):
         raise FilterError(
-            f"{call.name} at column {call.column} can't be used in {where}; expected only functions whose answer"
-            " depends on nothing but the record",
+            f"{call.name} at column {call.column} can't be used in {where}; expected only functions that depend on"
+            " nothing but the record",
             call.column,
         )
 

@@ -169,7 +169,7 @@ def _meets(arguments: list[Node], column: int) -> Meets:
                 raise FilterError(f"{error.message}, in CONDITION at column {column}", column) from None
         case _:
             raise FilterError(
-                f"expected one text in quotes for {CONDITION} at column {column}, a condition of documents",
+                f"expected one quoted condition as the argument of {CONDITION} at column {column}",
                 column,
             )
 

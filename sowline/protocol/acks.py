@@ -18,25 +18,25 @@ RECEIVED, PROCESSED, COMPLETED, PERSISTED, STATS = ACK_TYPES = (
 _AT_ONCE = {RECEIVED: "at once", PROCESSED: "when it is done", COMPLETED: "with `processed`"}
 _QUERY = {
     RECEIVED: "at once",
-    PROCESSED: "when the instant of the answer is fixed",
+    PROCESSED: "when the snapshot to answer from is fixed",
     COMPLETED: "after the answer",
 }
 _SUBSCRIPTION = {
     RECEIVED: "at once",
-    PROCESSED: "when it has begun",
-    COMPLETED: "with `processed`; from a bookmark after the replay; at the end, if it has one, always",
+    PROCESSED: "when it has started",
+    COMPLETED: "with `processed`; from a bookmark, after the replay; with an end, always, at the end",
 }
 _SNAPSHOT = {
     RECEIVED: "at once",
-    PROCESSED: "when it has begun",
-    COMPLETED: "after the group; from a bookmark after the replay; at the end, if it has one, always",
+    PROCESSED: "when it has started",
+    COMPLETED: "after the group; from a bookmark, after the replay; with an end, always, at the end",
     STATS: "after the group; without a group, with `processed` and all counts 0",
 }
 _WRITE = {
     RECEIVED: "at once",
     PROCESSED: "when this query service has applied it",
     COMPLETED: "with `processed`",
-    PERSISTED: "when Kafka has it",
+    PERSISTED: "when Kafka has acknowledged it",
     STATS: "with `processed`",
 }
 
@@ -61,7 +61,7 @@ SENT: dict[str, dict[str, str]] = {
         RECEIVED: "at once",
         PROCESSED: "when the outcome of each earlier command is known",
         COMPLETED: "with `processed`",
-        PERSISTED: "when Kafka has each earlier command, or has refused it",
+        PERSISTED: "when Kafka has acknowledged or refused each earlier command",
     },
 }
 """For each command, the acknowledgements that a client can request, and when the service sends each. It refuses all

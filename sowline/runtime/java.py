@@ -22,7 +22,7 @@ def find_java() -> Path:
     java = _candidate(os.environ.get("JAVA_HOME"))
     release = java_release(java)
     if release not in RELEASES:
-        came = f"is release {release}" if release else "does not tell its release"
+        came = f"is release {release}" if release else "does not report its release"
         raise SowlineError("no java", f"expected Java 17 or 21, but {java} {came}: {_ADVICE}")
     return java
 

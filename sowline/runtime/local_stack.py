@@ -170,7 +170,7 @@ class LocalStack:
                 raise SowlineError("no kafka", "the local Kafka broker ended; its messages are above")
             for service in self._services:
                 if service.ended:
-                    log.warning("starting again", service=service.name)
+                    log.warning("restarting service", service=service.name)
                     self._stop.wait(RESTART_PAUSE_SECONDS)
                     service.start()
 

@@ -97,7 +97,7 @@ def listener(host: str, port: int) -> socket.socket:
         why = str(error.strerror).partition(" (")[0]
         raise SowlineError(
             "no port",
-            f"expected a free port at {host}:{port}, got: {why}; stop what uses it, or give another",
+            f"expected a free port at {host}:{port}, got: {why}; stop the program that uses it, or give another",
         ) from error
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening

@@ -76,7 +76,7 @@ def set_up(service: str) -> None:
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
     except ImportError as error:
-        log.warning("tracing is not there", why=f"OTEL_… asks for traces, install sowline[otel]: {error}")
+        log.warning("tracing not installed", why=f"OTEL_… requests traces; install sowline[otel]: {error}")
         return
     _log_complaints()
     named = {"service.version": __version__}

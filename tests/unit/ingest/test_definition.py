@@ -154,8 +154,8 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
     [
         ("", "line 1: name: expected this field, got nothing"),
         ("- a\n", "line 1: file: expected fields with their values"),
-        (LEAST + "color: red\n", "line 7: color: there is no such field here"),
-        (LEAST + "name: other\n", "line 7: name: is there twice, in line 1 and in line 7"),
+        (LEAST + "color: red\n", "line 7: color: unknown field"),
+        (LEAST + "name: other\n", "line 7: name: is defined twice, in line 1 and in line 7"),
         (LEAST.replace("name: orders", "name: a b"), "line 1: name: expected a name of up to 100"),
         (LEAST.replace("name: orders", f"name: {'a' * 101}"), "line 1: name: expected a name of up to 100"),
         (LEAST.replace("topic: orders", "topic: a:b"), "line 2: topic: expected a name of up to 200"),
@@ -237,7 +237,7 @@ def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_pa
         ("{kafka: k, format: json, schema: a INT, options: {kafka.bootstrap.servers: h}}", "SOWLINE_KAFKA"),
         ("{directory: d, format: json, schema: a INT, options: {wholetext: true}}", "the pipeline sets it"),
         ("{kafka: k, format: json, schema: a INT, options: {includeHeaders: true}}", "the pipeline sets it"),
-        ("{kafka: k, format: json, ddl: a INT}", "raw.ddl: there is no such field here"),
+        ("{kafka: k, format: json, ddl: a INT}", "raw.ddl: unknown field"),
     ],
 )
 def test_a_source_is_refused_what_it_can_not_be(source: str, message: str, tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_fields_may_be_shared_by_a_merge(tmp_path: Path) -> None:
 def test_what_is_no_yaml_is_reported_as_none(text: str, tmp_path: Path) -> None:
     """A slip in the YAML has a line, too."""
     (message,) = wrong(text, tmp_path)
-    assert ": file: expected YAML, got none: " in message
+    assert ": file: expected valid YAML: " in message
 
 
 def test_a_missing_file_is_reported_as_missing(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def test_what_is_no_yaml_is_reported_as_none(text: str, line: int, message: str)
     with pytest.raises(SowlineError) as error:
         parse_topics(text)
     assert error.value.reason == "bad configuration"
-    assert error.value.message.startswith(f"topics.yaml, line {line}: file: expected YAML, got none: ")
+    assert error.value.message.startswith(f"topics.yaml, line {line}: file: expected valid YAML: ")
     assert message in error.value.message
 
 
@@ -307,7 +307,7 @@ def test_null_is_neither_a_name_nor_nothing(nothing: str) -> None:
 def test_a_field_is_there_once() -> None:
     """The second of two is not quietly preferred."""
     with pytest.raises(
-        SowlineError, match=r"line 4: topics\.0\.key: is there twice, in line 3 and in line 4"
+        SowlineError, match=r"line 4: topics\.0\.key: is defined twice, in line 3 and in line 4"
     ):
         parse_topics("topics:\n  - name: a\n    key: /id\n    key: /other\n")
 

@@ -69,7 +69,7 @@ def test_java_that_does_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """A `java` that cannot be run is refused like one of another release."""
     fake_java(tmp_path, "17").write_text("#!/no/such/interpreter\n")
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(SowlineError, match="does not tell its release"):
+    with pytest.raises(SowlineError, match="does not report its release"):
         find_java()
 
 

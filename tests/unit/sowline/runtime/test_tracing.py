@@ -166,7 +166,7 @@ def test_without_the_extra_a_service_goes_on(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
     with capture_logs() as logs:
         tracing.set_up("sowline-materializer")
-    assert [line["event"] for line in logs] == ["tracing is not there"]
+    assert [line["event"] for line in logs] == ["tracing not installed"]
     assert not tracing.is_on()
 
 

@@ -197,7 +197,7 @@ def test_a_name_that_is_nearly_right(name: str, near: str | None) -> None:
     """An unknown function is named, shortly, with the one it may have been meant to be."""
     with pytest.raises(FilterError) as error:
         compile_filter(f"{name}(/a) = 1")
-    assert (f"(is it {near}?)" in str(error.value)) is (near is not None)
+    assert (f"; did you mean {near}?" in str(error.value)) is (near is not None)
     assert len(str(error.value)) < 150
 
 
