@@ -1,7 +1,7 @@
-"""Conflation: a subscriber receives the outcome of all changes of a record within an interval. Pure.
+"""Conflation: a subscriber gets one message for all changes of a record within an interval. Pure.
 
-The interval starts with the first change that concerns the subscriber, and is the same for all records. The messages
-at its end take the subscriber's view from one instant of the topic to another.
+The interval starts with the first change that the subscriber would get, and is the same for all records. The messages
+at its end move the subscriber's view from one instant of the topic to another.
 """
 
 from collections.abc import Callable, Hashable
@@ -15,12 +15,12 @@ from sowline.model.difference import ChangeDelta, Keys, difference, union
 from sowline.model.path import Path, reader
 
 KeyOf = Callable[[bytes, Delivery], Hashable]
-"""Groups messages of which only the last is sent, given a SOW key and the pending message."""
+"""Returns a key for a message, given its SOW key; of the messages with one key only the last is sent."""
 
 AUTO_STEP_MS = 10
 AUTO_MAX_MS = 5_000
 AUTO_BACKLOG_BYTES = 128 * 1024
-"""Above so much that waits for a client, `auto` conflates more."""
+"""If more bytes than this wait for a client, `auto` lengthens the interval."""
 
 
 @dataclass(slots=True)
@@ -32,11 +32,11 @@ class _Pending:
     time: int
     delivery: Delivery
     delta: ChangeDelta | None
-    """All changes since, if one delta can express them for a subscriber that holds the record."""
+    """All changes in the interval as one delta; None if the whole record must be sent."""
 
     @property
     def bytes(self) -> int:
-        """Of the bodies."""
+        """The size of the bodies that are kept."""
         return len(self.delivery.body) + len(self.held or b"")
 
 
@@ -49,21 +49,23 @@ class Conflation:
         self._key_of = key_of
         self._pending: dict[Hashable, _Pending] = {}
         self._slots: dict[bytes, Hashable] = {}
-        """Where the message of a record waits, if not under its SOW key."""
+        """The key of each record's pending message, if a conflation key is used."""
         self.bytes = 0
-        """Of the bodies that are kept."""
+        """The size of the bodies that are kept."""
 
     def __len__(self) -> int:
         return len(self._pending)
 
     def take(self, sow_key: bytes, delivery: Delivery, deltas: Deltas, time: int) -> None:
-        """Take what one change means; `time` is its log time in ms."""
+        """Add the message of one change; `time` is the change's log time in ms."""
         slot = self._slot(sow_key, delivery)
         held = self._pending.get(slot)
         if held is not None and held.sow_key == sow_key:
             self._take_again(slot, held, delivery, deltas)
             return
         first = time
+        # Another record has the same values of the conflation key: it replaces the pending one, which is never sent
+        # (test_conflation_key).
         if held is not None:
             first = held.time
             self._drop(slot)
@@ -72,10 +74,12 @@ class Conflation:
         self.bytes += self._pending[slot].bytes
 
     def _slot(self, sow_key: bytes, delivery: Delivery) -> Hashable:
-        """Where a message waits; what waits of the record elsewhere is outdated."""
+        """Return the key for a message; drop an older message of the record under another key."""
         if self._key_of is None:
             return sow_key
         slot = self._key_of(sow_key, delivery)
+        # With conflation_key=[/a], record 1 changes from a=2 to a=1, which are two slots. Both messages would be
+        # sent, and the client would end with whichever came last (test_of_one_record_only_the_newest_is_sent).
         if self._slots.get(sow_key, slot) != slot:
             self._drop(self._slots[sow_key])
         self._slots[sow_key] = slot
@@ -87,6 +91,8 @@ class Conflation:
         self.bytes -= dropped.bytes
 
     def _take_again(self, slot: Hashable, held: _Pending, delivery: Delivery, deltas: Deltas) -> None:
+        # The record entered and left focus within the interval, so the client never received it. An `oof` would name
+        # a record that the client does not hold (test_focus).
         if delivery.command == OOF and held.held is None:
             self._drop(slot)
             return
@@ -96,7 +102,9 @@ class Conflation:
         self.bytes += held.bytes
 
     def _since(self, held: _Pending, delivery: Delivery, deltas: Deltas) -> ChangeDelta | None:
-        """All changes as one delta; None where the record was whole in between, or went."""
+        """Return all changes as one delta; None if one step can't be a delta, or the record left focus."""
+        # None is kept for the rest of the interval. The record leaves, comes back, and changes one field: that last
+        # step is a delta, but the client needs what changed while the record was out of focus (test_focus).
         now = deltas.of(delivery, self._form)
         if held.delta is None or now is None:
             return None
@@ -116,6 +124,8 @@ class Conflation:
         delivery, delta, form = held.delivery, held.delta, self._form
         if delivery.command == OOF:
             assert held.held is not None
+            # The last state within the interval was never sent. Send the body that the client holds
+            # (test_focus).
             return whole_payload(held.sow_key, replace(delivery, body=held.held), form, held.time)
         if form.no_empties and not self._is_changed(held):
             return None
@@ -124,16 +134,18 @@ class Conflation:
         return whole_payload(held.sow_key, delivery, form, held.time)
 
     def _is_changed(self, held: _Pending) -> bool:
-        """Whether a delta subscriber receives anything."""
+        """Whether the message changes anything for a delta subscriber."""
         if held.delta is not None:
             return held.delta.changed
         if held.held is None or not self._form.delta:
             return True
+        # A record that left focus and came back has no delta. Compare it with the body that the client holds, to
+        # leave out a message that would be empty (test_no_empties).
         return difference(held.held, held.delivery.body, self._keys, self._form.select).changed
 
 
 def by_values_of(paths: tuple[Path, ...]) -> KeyOf:
-    """Messages whose records have equal values in these fields are one; a field that is absent is NULL."""
+    """Return a function whose key is the values of these fields; an absent field is NULL."""
     readers = [reader(path) for path in paths]
 
     def values(sow_key: bytes, delivery: Delivery) -> bytes:
@@ -144,7 +156,7 @@ def by_values_of(paths: tuple[Path, ...]) -> KeyOf:
 
 
 def adapted(interval: int, backlog: int) -> int:
-    """Return the next interval of `auto`, in ms, given the last one and how many bytes wait for the client."""
+    """Return the next interval of `auto` in ms, given the last one and the bytes that wait for the client."""
     if backlog > AUTO_BACKLOG_BYTES:
         return min(max(interval * 2, AUTO_STEP_MS), AUTO_MAX_MS)
     if backlog == 0:

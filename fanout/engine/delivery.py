@@ -15,7 +15,10 @@ from sowline.protocol.options import Options
 
 
 class Form(NamedTuple):
-    """What a subscriber wants of a message. With `intrinsics` nothing is empty: every write changes some of them."""
+    """The content of a subscriber's messages.
+
+    With `intrinsics` no message is empty, because every write changes some of them.
+    """
 
     select: Select | None = None
     delta: bool = False
@@ -26,7 +29,7 @@ class Form(NamedTuple):
 
     @classmethod
     def of(cls, options: Options, *, delta: bool = False) -> "Form":
-        """The form that the options of a read ask for."""
+        """Return the form that the options of a read request."""
         return cls(
             options.select,
             delta,
@@ -37,7 +40,7 @@ class Form(NamedTuple):
         )
 
     def __or__(self, other: "Form") -> "Form":
-        """What a message has to have that is for both."""
+        """Return the form of a message that serves both."""
         if self == other:
             return self
         return Form(
@@ -52,15 +55,15 @@ class Form(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def _either(first: Select | None, second: Select | None) -> Select | None:
-    """The list of what either sends; None is all."""
+    """Return a select list of all fields that either has; None is all fields."""
     return None if first is None or second is None else first | second
 
 
 class Payload(NamedTuple):
-    """One message for a subscriber, but for where it then stands; `time` is in ms since 1970.
+    """One message for a subscriber, without its bookmark; `time` is in ms since 1970.
 
-    `known` is what is known of a document. `removed` makes it a delta: `body` holds key fields and changed fields,
-    and `removed` names those removed. `correlation` is the text that came with the command.
+    `known` is the metadata of a document. `removed` makes it a delta: `body` holds key fields and changed fields,
+    and `removed` names the removed ones. `correlation` is the text that came with the command.
     """
 
     sow_key: bytes
@@ -74,14 +77,14 @@ class Payload(NamedTuple):
 
 
 class Deltas:
-    """What one change did to its record, worked out at most once for each select list."""
+    """The delta of one change, computed at most once for each select list."""
 
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._found: dict[Select | None, ChangeDelta] = {}
 
     def of(self, delivery: Delivery, form: Form) -> ChangeDelta | None:
-        """The delta to send; None if the whole record must be sent."""
+        """Return the delta to send; None if the whole record must be sent."""
         if not form.delta or delivery.previous is None or delivery.command != PUBLISH:
             return None
         delta = self._found.get(form.select)
@@ -91,20 +94,21 @@ class Deltas:
         return None if delta.whole else delta
 
     def shared(self, delivery: Delivery, form: Form, selects: frozenset[Select | None]) -> ChangeDelta | None:
-        """The delta to send to several subscribers at once, `form` being for all of them; None if the whole record
-        must be sent.
+        """Return the delta to send to several subscribers at once; None if the whole record must be sent.
 
-        A delta of all that they select is not always one of what each selects: of an object of which one of
-        them is sent nothing, or not all, it does not say to that one whether it is there.
+        `form` serves all of them.
         """
         delta = self.of(delivery, form)
         if delta is None or len(selects) == 1:
             return delta
+        # A delta of all selected fields need not be right for each subscriber. If one selects only a part of an
+        # object, the delta may not show whether that object exists
+        # (test_deltas_are_shared_where_they_tell_each_enough).
         return delta if all(_tells(delivery, delta, select) for select in selects) else None
 
 
 def _tells(delivery: Delivery, delta: ChangeDelta, select: Select | None) -> bool:
-    """Whether who keeps of a delta only what it selects holds what it would be sent whole."""
+    """Whether a subscriber that applies the selected part of a delta then holds the selected part of the record."""
     if select is None or delivery.previous is None:
         return select is None
     held, now = select.apply(delivery.previous), select.apply(delivery.body)
@@ -141,7 +145,7 @@ def whole_payload(sow_key: bytes, delivery: Delivery, form: Form, time: int | No
 
 
 def intrinsics_of(table: str, form: Form, delivery: Delivery | Payload) -> bytes | None:
-    """The intrinsics of a message, as JSON; None if they are not requested, or the record is not a document."""
+    """Return the intrinsics of a message as JSON; None if not requested, or if the record is not a document."""
     if not form.intrinsics or delivery.known is None:
         return None
     return intrinsics_json(
@@ -150,5 +154,5 @@ def intrinsics_of(table: str, form: Form, delivery: Delivery | Payload) -> bytes
 
 
 def selected(body: bytes, form: Form) -> bytes:
-    """The fields of a body that are sent."""
+    """Return the fields of a body that are sent."""
     return body if form.select is None else form.select.apply(body)

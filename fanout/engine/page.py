@@ -27,7 +27,7 @@ OUTSIDE: Final = inf
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The `top` records of a set that follow its first `skip`; both are 0 or more."""
+    """The `top` records that follow the first `skip` records of a set; both are 0 or more."""
 
     skip: int
     top: int
@@ -43,7 +43,7 @@ class Left(Generic[Held]):
 
 @dataclass(frozen=True, slots=True)
 class Entered(Generic[Held]):
-    """A record is in the window that was not."""
+    """A record entered the window."""
 
     sow_key: bytes
     held: Held
@@ -51,7 +51,7 @@ class Entered(Generic[Held]):
 
 @dataclass(frozen=True, slots=True)
 class Updated(Generic[Held]):
-    """A record that stays in the window has changed."""
+    """A record changed, and was in the window before and after the change."""
 
     sow_key: bytes
     held: Held
@@ -62,7 +62,7 @@ Event = Left[Held] | Entered[Held] | Updated[Held]
 
 @dataclass(frozen=True, slots=True)
 class _Move(Generic[Held]):
-    """A record's step from one index to another; either may be `OUTSIDE`."""
+    """A record's move from one index to another; either may be `OUTSIDE`."""
 
     sow_key: bytes
     held: Held
@@ -73,11 +73,11 @@ class _Move(Generic[Held]):
 class SortedSet(Generic[Held]):
     """The records that match a filter, in an order.
 
-    A record's sort key is `Order.key` of it: it ends with the record's SOW key, so that no two are equal.
+    The sort key of a record is its `Order.key`. It ends with the SOW key, so no two sort keys are equal.
     """
 
     def __init__(self, records: Iterable[tuple[SortKey, Held]] = ()) -> None:
-        """A set of records that are there already."""
+        """Make a set of these records."""
         self._records: dict[bytes, tuple[SortKey, Held]] = {record[0][-1]: record for record in records}
         self._keys: SortedList = SortedList(sort_key for sort_key, _ in self._records.values())
         self._windows: Counter[Window] = Counter()
@@ -101,17 +101,19 @@ class SortedSet(Generic[Held]):
         return [self._at(index) for index in range(start, min(end, len(self)))]
 
     def close(self, window: Window) -> None:
-        """Close a window that was opened; it stays open for those who opened it too."""
+        """Close a window for one of its users; the last user removes it."""
         assert self._windows[window] > 0, window
+        # Two subscriptions open the window 0..10, one closes it. Without the count the other one would get no more
+        # events (test_a_window_is_closed_by_the_last_of_its_subscribers).
         self._windows[window] -= 1
         if not self._windows[window]:
             del self._windows[window]
 
     def put(self, sort_key: SortKey, held: Held) -> dict[Window, list[Event[Held]]]:
-        """Put a record where its sort key belongs, also if it is elsewhere in the set, or not in it yet.
+        """Insert a record, or move it to where its new sort key belongs.
 
-        Returns what that means to each open window to which it means anything: who leaves it, then who enters
-        it or is updated in it. It takes O(log n), and as much again for each of these windows.
+        Return the events of each open window that the move affects: first the record that leaves it, then the one
+        that enters it or is updated. It takes O(log n), and O(log n) for each of these windows.
         """
         sow_key: bytes = sort_key[-1]
         old = self._records.get(sow_key)
@@ -119,13 +121,16 @@ class SortedSet(Generic[Held]):
             self._records[sow_key] = old[0], held
             index = self._keys.index(sort_key)
             return self._events(_Move(sow_key, held, index, index))
+        # Remove the old key before the new index is computed. In [1, 2, 3, 4], record 3 moves behind 4: with both
+        # keys in the list its index would be 4 instead of 3, outside a window that ends with the fourth record
+        # (test_what_stays_is_updated_wherever_in_the_window).
         before = OUTSIDE if old is None else self._taken_out(old[0])
         self._records[sow_key] = sort_key, held
         self._keys.add(sort_key)
         return self._events(_Move(sow_key, held, before, self._keys.index(sort_key)))
 
     def remove(self, sow_key: bytes) -> dict[Window, list[Event[Held]]]:
-        """Remove a record, if the set has it; returns the same as `put`."""
+        """Remove a record, if the set has it; return events as `put` does."""
         old = self._records.pop(sow_key, None)
         if old is None:
             return {}
@@ -142,10 +147,10 @@ class SortedSet(Generic[Held]):
         return sow_key, self._records[sow_key][1]
 
     def _events(self, move: _Move[Held]) -> dict[Window, list[Event[Held]]]:
-        """What a move means to each window; the move is made already.
-
-        A window between whose start and end nothing was, is or passed is not looked at further.
-        """
+        """Return the events of each window that a completed move affects."""
+        # A move affects every window that it crosses, even if the record is in none before or after. In [1, 2, 3, 4],
+        # record 1 moves to the end: the window of the second and third record loses 2 and gains 4
+        # (test_what_jumps_over_the_window_shifts_it).
         first, last = min(move.before, move.now), max(move.before, move.now)
         touched = [
             window
@@ -156,19 +161,21 @@ class SortedSet(Generic[Held]):
         return {window: events for window, events in seen if events}
 
     def _seen_from(self, window: Window, move: _Move[Held]) -> list[Event[Held]]:
-        """What a move means to a window that it touches.
+        """Return the events of one window that a completed move crosses or touches.
 
-        Only the moved record and the records at the window's two ends can leave or enter. One that moves down
-        draws up all that it passes; one that moves up pushes them down. So at the end that it comes from, or
-        passes first, the window loses a record, and at the other it gains one.
+        Only the moved record and the records at the two ends of the window can leave or enter it.
         """
         start, end = window.skip, window.skip + window.top
         before, now = move.before, move.now
         was_in, is_in = start <= before < end, start <= now < end
+        # A record that moves toward the end shifts those it passes by one toward the start. The window's previous
+        # first record is then at `start - 1`, and the record that entered is at `end - 1`. A move toward the start is
+        # the reverse: the previous last record is at `end` (test_what_comes_before_the_window_pushes_it_down).
         pushed_out, drawn_in = (start - 1, end - 1) if before < now else (end, start)
         events: list[Event[Held]] = []
         if was_in:
             events += [] if is_in else [Left(move.sow_key, move.held)]
+        # If the set ends within the window, no record leaves or enters at its end (test_a_window_that_is_not_full).
         elif pushed_out < len(self):
             events.append(Left(*self._at(pushed_out)))
         if is_in:
@@ -179,7 +186,7 @@ class SortedSet(Generic[Held]):
 
 
 class HasBody(Protocol):
-    """What a set must keep of its records to make messages of them."""
+    """What a set must keep of each record to build messages."""
 
     @property
     def body(self) -> bytes:
@@ -194,10 +201,10 @@ HeldBody = TypeVar("HeldBody", bound=HasBody)
 
 
 def deliveries(events: Sequence[Event[HeldBody]], change: Change, oof: bool) -> list[tuple[bytes, Delivery]]:
-    """Return the messages, by SOW key and in order, that a subscriber gets of what a change did to its window.
+    """Return the messages for the events of one window, with their SOW keys, in order.
 
-    What enters the window or is updated in it is published. What leaves it goes out of focus, if that was
-    asked for: a record that is gone with its last body, any other with its present one and reason `match`.
+    A record that enters or is updated is published. A record that leaves is sent as `oof`, if requested: a deleted
+    record with its last body, any other with its current body and reason `match`.
     """
     return [
         (event.sow_key, _delivery(event, change)) for event in events if oof or not isinstance(event, Left)
@@ -213,4 +220,6 @@ def _delivery(event: Event[HeldBody], change: Change) -> Delivery:
     known = change.known if changed else event.held.known
     if isinstance(event, Left):
         return Delivery(OOF, body, MATCH, previous, known)
+    # A record that enters the window has no `previous`, though it may be old: the subscriber does not hold it. A
+    # delta would be merged into nothing, so the whole record is sent (test_pages_have_deltas).
     return Delivery(PUBLISH, body, previous=previous if isinstance(event, Updated) else None, known=known)

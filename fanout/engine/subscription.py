@@ -1,4 +1,4 @@
-"""The subscription engine: one change → the message that one subscription gets. Pure."""
+"""The subscription engine: computes from one change the message for one subscription. Pure."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,15 +20,15 @@ ENTITLEMENT = "entitlement"
 _UNREAD = object()
 
 WITHOUT_VALUE_BEFORE = ("LAST_UPDATED", "CORRELATION_ID", "BOOKMARK")
-"""Functions whose answer for the record before a change the change doesn't tell."""
+"""Functions whose value for the previous record can't be computed from the change."""
 
 
 class ChangeView:
-    """A change as all subscriptions look at it: both bodies are parsed at most once.
+    """A change, shared by all subscriptions: both bodies are parsed at most once.
 
-    `topic` holds what is known of every record of the topic, and `log_partition` is the log and the partition, as in
-    bookmarks. `after` is where the partition stood before: no later position was sent. Of the record
-    before, the change does not say when and with which correlation it was written: those facts are NULL.
+    `topic` is the metadata that all records of the topic share. `log_partition` is the log and the partition, as in
+    bookmarks. `after` is the position of the partition before the change. A change does not contain when, and with
+    which correlation, the previous record was written: these values are NULL.
     """
 
     __slots__ = (
@@ -50,6 +50,8 @@ class ChangeView:
         stood_at: Position | None = None,
     ) -> None:
         self.change = change
+        # The partition may be beyond `change.after`: progress events move its position without a change. A step's
+        # first messages carry `after` as their bookmark, and a client's bookmark must not go back.
         self.after = change.after if stood_at is None else max(stood_at, change.after)
         self.topic = topic
         self.log_partition = log_partition
@@ -60,7 +62,7 @@ class ChangeView:
 
     @property
     def before(self) -> dict[str, Any] | None:
-        """The record before the change, or None."""
+        """The record before the change; None if there was none."""
         if self._before is _UNREAD:
             previous = self.change.previous
             self._before = None if previous is None else orjson.loads(previous)
@@ -69,7 +71,7 @@ class ChangeView:
 
     @property
     def now(self) -> dict[str, Any] | None:
-        """The record after the change; None if it is gone."""
+        """The record after the change; None if it was deleted."""
         if self._now is _UNREAD:
             body = self.change.body
             self._now = None if body is None else orjson.loads(body)
@@ -106,7 +108,7 @@ class ChangeView:
         return document_about(self.topic, self.change.key_text or "", writes)
 
     def matches_now(self, filter: Filter) -> bool:
-        """Whether there is a record after the change, and the filter is TRUE of it."""
+        """Whether there is a record after the change, and it matches the filter."""
         if self.now is None:
             return False
         return (
@@ -114,7 +116,7 @@ class ChangeView:
         )
 
     def matched_before(self, filter: Filter) -> bool:
-        """Whether there was a record before the change, and the filter was TRUE of it."""
+        """Whether there was a record before the change, and it matched the filter."""
         if self.before is None:
             return False
         before = self.before
@@ -125,12 +127,11 @@ class ChangeView:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What a change means to one subscription.
+    """The message of a change for one subscription.
 
-    The body of an `oof` is the new record, or the previous one if it is gone. `previous` is the record as a
-    subscriber with `oof` or `delta` holds it; None to whom it is new, and to others. `known` is what is known then of
-    a document beside its content, also of one that is gone. `correlation` is the text that came with the command that
-    made the change.
+    The body of an `oof` is the new record, or the previous one if the record was deleted. `previous` is the record as
+    a subscriber with `oof` or `delta` holds it; None if the subscriber holds none, and for other subscribers. `known`
+    is the metadata of a document, also of a deleted one. `correlation` is the text that came with the command.
     """
 
     command: str
@@ -143,10 +144,10 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """A subscriber's request: records that match the filter, and with `oof` notice of those that no longer match.
+    """A subscriber's request: records that match the filter, and with `oof` a message when one no longer matches.
 
-    With `delta` it gets what has changed of records that it holds, with `no_redundant` nothing of redundant writes
-    that leave a record in focus.
+    With `delta` it gets deltas of records that it holds. With `no_redundant` it gets no message for a redundant write
+    that leaves a record in focus.
     """
 
     filter: Filter
@@ -160,7 +161,7 @@ class Subscription:
         return self.oof or self.delta
 
     def on_change(self, seen: ChangeView) -> Delivery | None:
-        """Return the effect of the change for the subscriber; None if it has none."""
+        """Return the message for the subscriber; None if the change does not concern it."""
         is_held = self.looks_back and seen.matched_before(self.filter)
         if seen.matches_now(self.filter):
             if self.no_redundant and seen.change.is_redundant and seen.matched_before(self.filter):
@@ -170,19 +171,19 @@ class Subscription:
 
 
 def entered(change: Change) -> Delivery:
-    """The message to those whose filter matches the new record, and who need not hold the previous one."""
+    """Return the message to subscribers that match the new record and may not hold the previous one."""
     assert change.body is not None
     return Delivery(PUBLISH, change.body, known=change.known, correlation=change.correlation)
 
 
 def updated(change: Change) -> Delivery:
-    """The message to those who look back, and whose filter matches the new record and the previous one."""
+    """Return the message to subscribers that match the new record and hold the previous one."""
     assert change.body is not None
     return Delivery(PUBLISH, change.body, None, change.previous, change.known, change.correlation)
 
 
 def left(change: Change) -> Delivery:
-    """The message to those with `oof` whose filter matched the previous record only."""
+    """Return the message to subscribers with `oof` that matched the previous record only."""
     assert change.previous is not None
     if change.body is not None:
         return Delivery(OOF, change.body, MATCH, change.previous, change.known, change.correlation)
@@ -191,9 +192,9 @@ def left(change: Change) -> Delivery:
 
 
 def entitled(delivery: Delivery, filter: Filter) -> Delivery:
-    """The same message to a user who may see the records that match the filter.
+    """Return the message for a user who may see only the records that match the filter.
 
-    Of a record that no longer matches, the message has the record as it was before, and nothing of the new write.
+    If the record no longer matches, the message has the previous record, and nothing of the new write.
     """
     if delivery.command != OOF or delivery.reason != MATCH or filter.matches(orjson.loads(delivery.body)):
         return delivery
@@ -204,12 +205,12 @@ def entitled(delivery: Delivery, filter: Filter) -> Delivery:
 
 
 def is_sent_before(filter: Filter) -> bool:
-    """Whether the filter can be asked of a record before a change, too, and then has the same answer."""
+    """Whether the filter can be evaluated for the record before a change, with the same result as at that time."""
     return not filter.nondeterministic and not _without_value_before(filter)
 
 
 def require_sent_before(filter: Filter, where: str) -> None:
-    """Raise unless the filter can be asked of a record before a change, too, and then has the same answer."""
+    """Raise `FilterError` unless `is_sent_before`; `where` names the filter in the message."""
     require_deterministic(filter, where)
     for call in _without_value_before(filter):
         raise FilterError(

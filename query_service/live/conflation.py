@@ -1,4 +1,4 @@
-"""Conflation: a client is sent the outcome of each interval, not sooner than its outbox has room."""
+"""Conflation: sends a client the outcome of each interval, once its outbox has room."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -17,10 +17,10 @@ from sowline.protocol.options import AUTO, Options
 
 
 class Conflated:
-    """A subscription's messages of the interval that runs.
+    """The messages of a subscription's current interval.
 
-    `positions` tells where the subscription stands, with all that it has taken; all messages of an interval but
-    the last name the bookmark at its beginning and say that there is more.
+    `positions` returns the subscription's position after all changes that were taken. All messages of an interval but
+    the last have the bookmark of the interval's start, and are marked with `more`.
     """
 
     def __init__(
@@ -46,20 +46,24 @@ class Conflated:
 
     @property
     def is_large(self) -> bool:
-        """Whether more is held back than may wait for the client to take it."""
+        """Whether the messages held back are larger than an outbox may hold."""
         return self._pending.bytes > self.outbox.bytes_max
 
     def relieve(self) -> int:
-        """Send at once what is too much to keep; return how many messages that took."""
+        """Send the messages held back if they are too large; return how many were sent."""
         return self.flush() if self.is_large else 0
 
     @property
     def sent(self) -> Positions:
-        """Up to where the client was sent everything."""
+        """The positions up to which the client was sent everything."""
         return self._before if self._pending else self._positions()
 
     def take(self, partition: int, seen: ChangeView, due: Iterable[tuple[bytes, Delivery, Deltas]]) -> None:
-        """Take what a change means to records, or to groups, by their SOW keys."""
+        """Add the messages of a change; each has the SOW key of its record or group."""
+        # Check this once for a change, not for each of its messages. A record enters a new group b, then moves to c:
+        # the `oof` of b cancels b's pending message, so nothing is pending when c's message comes. Checked again, the
+        # interval would start where b existed, but the client never received b
+        # (test_an_interval_begins_before_all_messages_of_a_change).
         if not self._pending:
             self._before = self._positions() | {partition: seen.after}
             self._begun.set()
@@ -67,14 +71,16 @@ class Conflated:
             self._pending.take(sow_key, delivery, deltas, seen.change.time)
 
     def forget(self) -> None:
-        """Drop what is held back: the client will be sent it in another way."""
+        """Drop the messages held back; the client gets the same changes in another way."""
         self._pending.flush()
 
     async def run(self, count: Callable[[int], None]) -> None:
-        """Send the outcome of each interval; `count` is called with how many messages that took."""
+        """Send the outcome of each interval, until cancelled; call `count` with the number of messages."""
         while True:
             await self._begun.wait()
             await asyncio.sleep(self._interval / 1000)
+            # Read the backlog before waiting for room. Afterwards the outbox is at least half empty, and a slow
+            # client would look like a fast one.
             backlog = self.outbox.unsent_bytes
             await self.outbox.wait_turn()
             if self._is_auto:
@@ -82,8 +88,9 @@ class Conflated:
             count(self.flush())
 
     def flush(self) -> int:
-        """Send the outcome of everything since the last time; return how many messages that took."""
+        """Send the outcome of the interval so far; return how many messages were sent."""
         self._begun.clear()
+        # Before the pending messages are cleared: `sent` is the interval's start only while there are some.
         before, now = self.sent, self._positions()
         payloads = self._pending.flush()
         if payloads:
@@ -93,9 +100,10 @@ class Conflated:
 
 
 def pending_of(options: Options, form: Form, keys: Keys, *, of_each: bool) -> Conflation:
-    """Return where the messages of an interval are kept; `keys` name a record, or a group.
+    """Return an empty `Conflation`; `keys` are the fields that identify a record or group.
 
-    Raises `invalid options` where the subscriber is sent messages `of_each` record, and several would become one.
+    Raise `invalid options` if the subscriber needs messages `of_each` record but the conflation key would merge
+    several.
     """
     asked = options.conflation_key
     if not asked or set(asked) == {Path(names) for names in keys}:

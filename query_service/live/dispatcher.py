@@ -1,4 +1,4 @@
-"""Live subscriptions: each change, as it is applied, goes to all that it means something to."""
+"""The dispatcher: sends each change, when it is applied, to the live subscriptions and views that it concerns."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ ViewName = tuple[str, ...]
 
 
 class Dispatcher:
-    """The live subscriptions and views by topic; they get every batch of changes at the instant it is applied."""
+    """The live subscriptions and views of each topic. They get each batch of changes at the instant it is applied."""
 
     def __init__(self) -> None:
         self._live: dict[str, LiveSubscriptions[LiveSubscription]] = {}
@@ -29,20 +29,20 @@ class Dispatcher:
         """For subscriptions that catch up, and for sessions with many commands."""
 
     def add(self, live_subscription: LiveSubscription) -> None:
-        """Make a subscription live: it stands exactly where its topic stands now."""
+        """Make a subscription live; it must be at the current position of its topic."""
         live = self._live.setdefault(live_subscription.topic.definition.name, LiveSubscriptions())
         live.add(live_subscription, live_subscription.engine)
         live_subscription.go_live()
 
     def remove(self, live_subscription: LiveSubscription) -> None:
-        """Take a subscription out, if it is in: it stands where its topic stands now."""
+        """Stop live delivery to a subscription, if it is live; its position is then the current one of its topic."""
         live = self._live.get(live_subscription.topic.definition.name)
         if live is not None:
             live.remove(live_subscription)
         live_subscription.stay_behind()
 
     def count(self, messages: int) -> None:
-        """Count messages that were not sent at the instant of their change."""
+        """Count messages that were sent later than the instant of their change."""
         self.messages_sent += messages
 
     @property
@@ -55,7 +55,7 @@ class Dispatcher:
         return len(self._live.get(topic, ())) + sum(map(len, self._views.get(topic, {}).values()))
 
     def view(self, topic: str, name: ViewName) -> LiveView | None:
-        """The view of that topic with the name, if a subscription uses it."""
+        """Return the view of a topic with this name; None if no subscription uses it."""
         return self._views.get(topic, {}).get(name)
 
     def add_view(self, topic: str, name: ViewName, view: LiveView) -> None:
@@ -67,11 +67,14 @@ class Dispatcher:
         self._views.get(topic, {}).pop(name, None)
 
     def on_changes(self, topic: TopicState, partition: int, before: Position, changes: list[Change]) -> None:
-        """Send what a batch of changes means to each live subscription; those too slow for it fall behind.
+        """Send the messages of a batch of changes; subscriptions whose clients are too slow fall behind.
 
-        `before` is where the partition stood before the batch.
+        `before` is the position of the partition before the batch.
         """
         name = topic.definition.name
+        # Nothing is awaited from here to the end. A subscription that became live between two changes of the batch
+        # would be at the topic's position, which is already that of the batch's end, and would miss the second
+        # change.
         live, views = self._live.get(name), list(self._views.get(name, {}).values())
         reached: dict[LiveSubscription, None] = {}
         partition_name = f"{topic.definition.log}:{partition}"
@@ -90,13 +93,18 @@ class Dispatcher:
                 self.messages_sent += view.apply(partition, seen)
             if span is not None:
                 span.end({"subscriptions": len(found) + sum(map(len, views))})
+        # Subscriptions fall behind only after the whole batch. `topic.positions` is already the end of the batch:
+        # after change 5 of [5, 6], a subscription would be recorded at 6, and would never get change 6. Until then
+        # its messages may exceed the outbox by one batch.
         self._relieve(reached)
         for view in views:
             self.messages_sent += view.settle()
 
     def _relieve(self, reached: Iterable[LiveSubscription]) -> None:
-        """Take out the subscriptions that a batch has shown to be too slow; others send what they held back."""
+        """Let subscriptions of slow clients fall behind; others send what they held back, if it is too large."""
         for live_subscription in reached:
+            # `remove` first: it stores the topic's position. `fall_behind` then moves a conflated subscription back
+            # to where its client was sent everything (test_what_waits_for_a_client_that_does_not_read_is_bounded).
             if live_subscription.is_too_slow:
                 self.remove(live_subscription)
                 live_subscription.fall_behind()

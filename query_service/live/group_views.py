@@ -1,4 +1,4 @@
-"""Groups of a topic's records, live: all of them, or a page of them in an order."""
+"""Live groups of a topic's records: all groups, or a page of them in an order."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import DELETED, Change
 
 Order = tuple[int, int, Position]
-"""When a record changed last: log time, partition, position."""
+"""When a record last changed: log time, partition, position."""
 
 LONG_AGO: Order = (0, 0, before_the_log())
 
@@ -40,7 +40,9 @@ class GroupView(LiveView):
 
     async def _load(self, query: Query) -> None:
         await load_groups(self._groups, query)
-        await in_turns(self._groups.records(), query.work)  # results are kept: showing them is quick then
+        # Compute the results now, in steps: they are cached. The first `shown_to` would compute all of them in one
+        # instant, and block every other client meanwhile.
+        await in_turns(self._groups.records(), query.work)
 
     def _take(self, partition: int, seen: ChangeView) -> list[tuple[Viewer, Due]]:
         before = seen.before if seen.matched_before(self._filter) else None
@@ -51,7 +53,7 @@ class GroupView(LiveView):
         return self._due(self._groups.change(seen.change.sow_key, before, now, order))
 
     def _due(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
-        """The effects of changed groups for the viewers."""
+        """Return the messages of changed groups for each viewer."""
         published = [
             (c.sow_key, Delivery(PUBLISH, c.body, previous=c.previous)) for c in changed if c.body is not None
         ]
@@ -63,7 +65,7 @@ class GroupView(LiveView):
         return [(viewer, (deletions if viewer.oof else []) + published) for viewer in self._viewers]
 
     def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
-        """All groups."""
+        """Return all groups."""
         return {key: ShownRecord(body, 0) for key, body in self._groups.records()}
 
     def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, ShownRecord]:
@@ -74,19 +76,23 @@ class GroupView(LiveView):
                 changed = self._groups.change(step.key, step.now, step.before, LONG_AGO)
                 were |= {group.sow_key: self._once(group.body) for group in changed}
                 done.append(step)
+        # The view is shared, and live for others: whatever happens, restore it in this instant. Also after `too many
+        # groups`, which undoing can raise, because more groups may have existed at that time.
         finally:
             for step in reversed(done):
                 self._groups.change(step.key, step.before, step.now, step.order)
         return self._shown_if(viewer, were)
 
     def _once(self, body: bytes | None) -> ShownRecord | None:
-        """A previous group; the fields of its latest record are unknown."""
+        """Return a previous state of a group; None if it did not exist."""
         if body is None:
             return None
+        # If the projection shows fields of the group's latest record, the previous state is a guess: changes do not
+        # contain which record had changed last before (test_groups_of_a_guess_are_sent_whole).
         return ShownRecord(body, 0, position=GUESSED) if self._groups.tells_latest else ShownRecord(body, 0)
 
     def _shown_if(self, viewer: Viewer, were: dict[bytes, ShownRecord | None]) -> dict[bytes, ShownRecord]:
-        """The view if these groups were as given; None means no group."""
+        """Return the view if these groups were as given; None means that a group did not exist."""
         shown = self.shown_to(viewer) | {key: of for key, of in were.items() if of is not None}
         return {key: of for key, of in shown.items() if were.get(key, of) is not None}
 
@@ -99,11 +105,13 @@ class GroupView(LiveView):
             if now is None:
                 yield _UndoStep(key, None, before, LONG_AGO)
             else:
+                # The real order of the current record: when the step is reverted, the record must count as recent as
+                # it was, or live groups would show another latest record.
                 order = (int(held.times[0]), int(held.partitions[0]), held.position(0))
                 yield _UndoStep(key, now, before, order)
 
     def _matching(self, held: Captured) -> Document | None:
-        """The document of the one record that is held, if it matches."""
+        """Return the document of the one captured record; None if it does not match."""
         document: Document = orjson.loads(held.bodies[0])
         return document if self._filter.matches_about(document, held.facts(0, self.topic.metadata)) else None
 
@@ -116,7 +124,11 @@ class GroupPageView(Paged, GroupView):
 
     @property
     def can_go_back(self) -> bool:
-        """Not where the order may depend on which record of a group was the latest: no change tells that."""
+        """Whether undoing changes restores the page.
+
+        It does not if the order may depend on a group's latest record: changes do not contain which one that was
+        before (test_a_page_of_latest_fields_can_not_go_back).
+        """
         return not self._groups.tells_latest
 
     async def _load(self, query: Query) -> None:
@@ -125,7 +137,10 @@ class GroupPageView(Paged, GroupView):
         self._set = await sorted_set(await in_turns(groups, query.work))
 
     def _due(self, changed: list[GroupChange]) -> list[tuple[Viewer, Due]]:
-        """The windows as they are after all the changes, compared with what they were before."""
+        """Return the messages of each viewer, for the window after all changes compared with before."""
+        # A record that moves changes two groups, one after the other. Collect the events of both: the messages of the
+        # first change alone would show a page that never existed
+        # (test_a_group_that_leaves_a_page_is_sent_as_it_is_now).
         due: dict[Window, list[Event[ShownRecord]]] = {}
         for group in changed:
             if group.body is None:
@@ -141,13 +156,15 @@ class GroupPageView(Paged, GroupView):
         ]
 
     def _deliveries(self, events: list[Event[ShownRecord]], changed: list[GroupChange], *, oof: bool) -> Due:
-        """What a step means to a window, of which all events are given; groups it held and holds may be in two."""
+        """Return the messages of a step for one window, given all its events; a group may have two of them."""
         deletions = {group.sow_key for group in changed if group.body is None}
         before = {group.sow_key: group.previous for group in changed}
         last = {event.sow_key: event for event in events}
         first = {event.sow_key: event for event in reversed(events)}
         out: Due = []
         deliveries: Due = []
+        # The last event of a group decides whether the client shows it, the first whether the client held it: a group
+        # that entered and left within the step is not mentioned.
         for key, event in last.items():
             body = event.held.body
             held = None if isinstance(first[key], Entered) else before.get(key, body)
@@ -163,7 +180,7 @@ class GroupPageView(Paged, GroupView):
 
 
 class _UndoStep(NamedTuple):
-    """A record whose changes are to be undone: its document now and before, and when it changed last."""
+    """A record whose changes are undone: its document now and before, and when it last changed."""
 
     key: bytes
     now: Document | None

@@ -19,7 +19,7 @@ from sowline.protocol.change import Change
 
 
 async def sorted_set(keyed: list[tuple[SortKey, ShownRecord]]) -> SortedSet[ShownRecord]:
-    """Return the set of these; others get turns in between."""
+    """Return a sorted set of these records; other tasks run in between."""
 
     def made() -> SortedSet[ShownRecord]:
         return SortedSet(sorted_in_runs(keyed))
@@ -36,24 +36,28 @@ class Paged(LiveView):
         self._set: SortedSet[ShownRecord] = SortedSet()
 
     def add(self, viewer: Viewer) -> None:
-        """Open the viewer's window."""
+        """Make a viewer live, and open its window."""
+        # A window counts its users. Opened twice for a viewer and closed once, it would be computed for every change
+        # as long as the view is open.
         if viewer not in self._viewers:
             self._set.open(viewer.window)
         super().add(viewer)
 
     def remove(self, viewer: Viewer) -> None:
-        """Close the viewer's window."""
+        """End live delivery to a viewer, and close its window."""
         if viewer in self._viewers:
             self._set.close(viewer.window)
         super().remove(viewer)
 
     def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
-        """The records in its window."""
+        """Return the records in the viewer's window."""
         return dict(self._set.between(viewer.window.skip, viewer.window.skip + viewer.window.top))
 
     def _shown_if(self, viewer: Viewer, were: dict[bytes, ShownRecord | None]) -> dict[bytes, ShownRecord]:
-        """The records in its window if these were as given; None means absent."""
+        """Return the records in the viewer's window if these records were as given; None means absent."""
         end = viewer.window.skip + viewer.window.top
+        # Each of these records moves the window's end by at most one. With so many more records, the window is still
+        # full after they are taken out (test_a_client_that_comes_back_is_sent_the_difference).
         near = [(key, of) for key, of in self._set.between(0, end + len(were)) if key not in were]
         near += [(key, of) for key, of in were.items() if of is not None]
         near.sort(key=lambda entry: self._key(entry[0], entry[1].body))
@@ -105,7 +109,7 @@ class PageView(Paged):
         return self._shown_if(viewer, {key: self._before(change) for key, change in undone.items()})
 
     def _before(self, change: Change) -> ShownRecord | None:
-        """The record before the change, if it matched."""
+        """Return the record before the change; None if it did not match."""
         if change.previous is None or not ChangeView(change, self.topic.metadata).matched_before(
             self._filter
         ):

@@ -1,4 +1,4 @@
-"""One client's subscription while it is served, and the delivery of a change to the outboxes of its subscribers."""
+"""One client's subscription to one topic, and the delivery of a change to its subscribers' outboxes."""
 
 import asyncio
 import time
@@ -17,14 +17,14 @@ from sowline.protocol.change import Change
 
 
 class Addressee(NamedTuple):
-    """Those of a client's subscriptions that a message is for, and what it must have for all of them."""
+    """The subscriptions of one client that share a message, and the form that serves all of them."""
 
     sids: tuple[str, ...]
     form: Form
     selects: frozenset[Select | None]
 
     def with_(self, other: "Addressee") -> "Addressee":
-        """These and others."""
+        """Return an addressee for the subscriptions of both."""
         return Addressee(self.sids + other.sids, self.form | other.form, self.selects | other.selects)
 
 
@@ -32,7 +32,7 @@ _Due = tuple[Delivery, Addressee]
 
 
 class LiveSubscription:
-    """One session's subscription to one topic, with its position unless it is live."""
+    """One session's subscription to one topic. It has a position of its own only while it is not live."""
 
     def __init__(
         self, outbox: Outbox, sub_id: str, topic: TopicState, engine: Subscription, selection: Selection
@@ -54,7 +54,7 @@ class LiveSubscription:
         self.live = asyncio.Event()
         """Whether it has reached its topic's position, and gets each change when it is applied."""
         self.level_at = time.monotonic()
-        """When it stood with its topic last, if it does not now."""
+        """When it was last live, if it is not live now; of the monotonic clock."""
         self.conflated: Conflated | None = None
         if options.conflation is not None:
             keys = topic.definition.key_paths
@@ -65,7 +65,7 @@ class LiveSubscription:
         self._behind = asyncio.Event()
 
     def entitled(self, delivery: Delivery) -> Delivery:
-        """The message about a change for a user who may see only some of the topic's records."""
+        """Return the message for a user who may see only some of the topic's records."""
         return delivery if self._entitled is None else entitled(delivery, self._entitled)
 
     @property
@@ -102,7 +102,7 @@ class LiveSubscription:
 
     @property
     def is_too_slow(self) -> bool:
-        """Whether the client has no room for live messages; one that takes outcomes can wait longer for them."""
+        """Whether the client is too slow for live messages; conflated ones may wait longer."""
         return self.outbox.full and (self.conflated is None or self.conflated.is_large)
 
     def fall_behind(self) -> None:
@@ -121,8 +121,8 @@ def deliver(
 ) -> int:
     """Put the messages of a change into the outboxes, and return their number.
 
-    Subscriptions of one client share a message: it holds the fields that any of them selects, and if one of
-    them needs the whole record, all get that.
+    Subscriptions of one client share a message. It has the fields that any of them selects; if one of them needs the
+    whole record, all get it.
     """
     change = seen.change
     deltas = Deltas(topic.definition.key_paths)
@@ -146,7 +146,8 @@ def deliver(
         due[slot] = (delivery, one) if other is None else (delivery, other[1].with_(one))
     messages: dict[tuple[str, str | None, Addressee], bytes] = {}
     for (outbox, command), (delivery, addressee) in due.items():
-        # The reason tells apart users who may see what a record has become from those who may not.
+        # The reason is part of the key: a user who may not see the new record gets `oof` with reason `entitlement`
+        # and the previous body. Shared by the command alone, the message of another user would reveal the new one.
         kind = command, delivery.reason, addressee
         message = messages.get(kind)
         if message is None:

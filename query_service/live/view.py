@@ -1,8 +1,8 @@
-"""Live views: what pages and groups have in common. Each is kept once, for any number of subscribers.
+"""Live views: the common part of pages and groups. Each view is kept once, for any number of subscribers.
 
-A subscriber that is too slow for every change is later sent the difference between its view and the current one. A
-subscriber that comes back with a bookmark holds what the view was there: the changes since are undone to find out
-what that is.
+A subscriber that is too slow for every change later gets the difference between its view and the current one. A
+subscriber that comes back with a bookmark holds the view as it was there. The service undoes the changes since then
+to compute that view, and sends the difference.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ GUESSED = before_the_log()
 
 
 class Viewer:
-    """One subscriber of a view. While it is not live, `held` is what it was sent last, and `positions` where."""
+    """One subscriber of a view. While it is not live, `held` is its client's view, at `positions`."""
 
     def __init__(
         self, outbox: Outbox, sub_id: str, topic: TopicState, selection: Selection, *, delta: bool
@@ -70,9 +70,9 @@ class Viewer:
         self.positions: Positions = {}
         self.behind = asyncio.Event()
         self.live = asyncio.Event()
-        """Whether it is sent what the view shows as that changes."""
+        """Whether it gets each change of the view at once."""
         self.level_at = time.monotonic()
-        """When it was live last, if it is not now."""
+        """When it was last live, if it is not live now; of the monotonic clock."""
         self.was_sent = False
         """Whether it was sent a message since this was last set to False."""
         self.conflated: Conflated | None = None
@@ -83,25 +83,27 @@ class Viewer:
             )
 
     def take_from(self, replaced: "Viewer") -> None:
-        """Hold what another one holds."""
+        """Take over the client's view from the viewer that this one replaces."""
         self.held, self.positions = replaced.held, replaced.positions
 
     def forget_form(self) -> None:
-        """Note that the client holds the bodies in another form than that of its messages now."""
+        """Note that the client holds bodies in another form than that of the new messages."""
+        # The replaced subscription selected /a, this one selects /a and /b. Records that did not change would be left
+        # out of the difference, and the client would never get their /b. With this mark they are sent whole.
         self.held = {key: shown._replace(position=GUESSED) for key, shown in self.held.items()}
 
     def entitled(self, delivery: Delivery) -> Delivery:
-        """The message for a user who may see only some of the topic's records."""
+        """Return the message for a user who may see only some of the topic's records."""
         return delivery if self._entitled is None else entitled(delivery, self._entitled)
 
     @property
     def is_too_slow(self) -> bool:
-        """Whether the client has no room for steps; one that takes outcomes can wait longer for them."""
+        """Whether the client is too slow for live messages; conflated ones may wait longer."""
         return self.outbox.full and (self.conflated is None or self.conflated.is_large)
 
 
 def as_held(delivery: Delivery) -> Delivery:
-    """The messages for a conflated subscriber; a record that leaves is sent as the client last received it."""
+    """Return the message for a conflated subscriber: an `oof` has the body that the client holds."""
     return (
         replace(delivery, body=delivery.previous)
         if delivery.command == OOF and delivery.previous is not None
@@ -110,14 +112,14 @@ def as_held(delivery: Delivery) -> Delivery:
 
 
 def no_longer_shown(body: bytes, present: bytes | None, known: DocumentMetadata | None = None) -> Delivery:
-    """The message for a record that a viewer held with this body: that it is deleted, or its current body."""
+    """Return the `oof` for a record that a viewer held with this body; `present` is None if it was deleted."""
     if present is None:
         return Delivery(OOF, body, DELETED, body, known)
     return Delivery(OOF, present, MATCH, body, known)
 
 
 def is_redundant(delivery: Delivery, *, of_changed: bool) -> bool:
-    """Whether a message of a redundant write tells nothing new; `of_changed`: it is of the document itself."""
+    """Whether the message of a redundant write changes nothing; `of_changed`: it is about the written document."""
     return (
         delivery.command == PUBLISH
         and delivery.previous is not None
@@ -126,7 +128,7 @@ def is_redundant(delivery: Delivery, *, of_changed: bool) -> bool:
 
 
 def as_they_were(held: ShownRecord, shown: ShownRecord) -> bool:
-    """Whether nothing but redundant writes lies between two states of a document."""
+    """Whether only redundant writes lie between two states of a document."""
     one, other = held.known, shown.known
     if one is None or other is None or held.body != shown.body:
         return False
@@ -134,23 +136,23 @@ def as_they_were(held: ShownRecord, shown: ShownRecord) -> bool:
 
 
 def keys_shown(topic: TopicState, options: Options) -> Keys:
-    """The fields that name what a view shows: those of the key, or those that groups are made by."""
+    """Return the fields that identify an entry of a view: the key fields, or the grouping fields."""
     if not options.projection:
         return topic.definition.key_paths
     return tuple(tuple(map(str, path.steps)) for path in options.grouping)
 
 
 class LiveView(ABC):
-    """The common part of pages and groups: they are filled from a query, then follow the changes after it."""
+    """The common part of pages and groups. A view is filled from a query, then follows the changes after it."""
 
     def __init__(self, topic: TopicState, selection: Selection) -> None:
         self.topic = topic
         self.users = 0
-        """The subscriptions that use it or wait for it."""
+        """The number of subscriptions that use it or wait for it."""
         self.filling: asyncio.Task[None] | None = None
         self.failed: SowlineError | None = None
         self.coming_back = asyncio.Lock()
-        """Held by a subscription that goes back in time, one at a time: that takes memory and time."""
+        """Held by a subscription that undoes changes. One at a time, because that takes memory and time."""
         self._filter = selection.filter
         self._pending: list[tuple[int, ChangeView]] | None = []
         self._viewers: dict[Viewer, None] = {}
@@ -163,7 +165,7 @@ class LiveView(ABC):
         return viewer in self._viewers
 
     async def fill(self, query: Query) -> None:
-        """Add the records that matched at the query's instant, then the changes since; `failed` says why not."""
+        """Add the records that matched at the query's instant, then the changes since; set `failed` on an error."""
         try:
             await self._load(query)
             for partition, seen in self._pending or ():
@@ -173,10 +175,12 @@ class LiveView(ABC):
         except Exception as error:
             log.exception("filling a view failed", topic=self.topic.definition.name)
             self.failed = unforeseen("the view could not be filled", error)
+        # Nothing is awaited between the last pending change and this line. A change that came in between would stay
+        # in the list and never be applied.
         self._pending = None
 
     def add(self, viewer: Viewer) -> None:
-        """Let a viewer be live: it holds exactly what the view shows now."""
+        """Make a viewer live; its client must hold exactly the current view."""
         self._viewers[viewer] = None
         viewer.live.set()
 
@@ -187,7 +191,7 @@ class LiveView(ABC):
         viewer.level_at = time.monotonic()
 
     def apply(self, partition: int, seen: ChangeView) -> int:
-        """Take a change in, send it to the viewers, and return how many messages that took."""
+        """Apply a change, send its messages to the viewers, and return their number."""
         if self._pending is not None:
             # The view is being filled from a query of an earlier instant. `query at 5, change K@6, fill with K@5`:
             # applied now, K@6 would be replaced by the older K@5. It waits until the fill is complete.
@@ -212,7 +216,7 @@ class LiveView(ABC):
         return self._send_now(live, partition, seen)
 
     def _without_redundant(self, due: list[tuple[Viewer, Due]], change: Change) -> list[tuple[Viewer, Due]]:
-        """What is due of a change, for those who asked for no redundant writes only what differs."""
+        """Return the messages without those that viewers with `no_redundant` did not ask for."""
         if not change.is_redundant:
             return due
         return [
@@ -223,7 +227,7 @@ class LiveView(ABC):
         ]
 
     def _send_now(self, due: list[tuple[Viewer, Due]], partition: int, seen: ChangeView) -> int:
-        """Send what a change means, and return how many messages that took."""
+        """Send the messages of a change, and return their number."""
         if due:
             before, now = (self._bookmark(partition, at) for at in (seen.after, seen.change.position))
             for viewer, messages in due:
@@ -231,31 +235,39 @@ class LiveView(ABC):
         return sum(len(messages) for _, messages in due)
 
     def _bookmark(self, partition: int, position: Position) -> str:
-        """The whole topic's: what a page shows comes of all partitions, and not every change is a message."""
+        """Return the bookmark of the whole topic, with one partition at this position."""
+        # A page depends on all partitions, and a change may affect it without a message. In partition 1 a record
+        # behind the window is deleted; then a change in partition 0 draws in the record after it. With the old
+        # position of partition 1, the view at the bookmark would have the deleted record, which the client never
+        # received (test_a_client_that_comes_back_is_sent_the_difference).
         return self.topic.bookmark(self.topic.positions | {partition: position})
 
     def settle(self) -> int:
-        """After a batch of changes, let a viewer that is too slow continue at its own pace.
+        """After a batch of changes, let viewers of slow clients fall behind.
 
-        Returns how many messages it took to send others what was too much to keep.
+        For other viewers send the conflated messages that are too large to keep; return their number.
         """
         for viewer in [viewer for viewer in self._viewers if viewer.is_too_slow]:
             self.fall_behind(viewer)
         return sum(viewer.conflated.relieve() for viewer in self._viewers if viewer.conflated is not None)
 
     def fall_behind(self, viewer: Viewer) -> None:
-        """Let a viewer stand where the view stands now."""
+        """End live delivery to a viewer; it holds the current view."""
         if viewer.conflated is not None:
             # The client must get what was held back. `held` becomes the current view below, and the difference from
             # that will not contain these changes.
             viewer.conflated.flush()
         self.remove(viewer)
+        # The client has, or will get, every message up to here. Its next messages are the difference from this view,
+        # so it skips the steps between, however many there are (test_a_slow_client_is_sent_the_difference).
         viewer.held = self.shown_to(viewer)
         viewer.positions = self.topic.positions
         viewer.behind.set()
 
     def catch_up(self, viewer: Viewer) -> None:
-        """Send a viewer the difference from its view, and make it live."""
+        """Send a viewer the difference from its view, and make it live, in one instant."""
+        # Nothing is awaited in here. A change between the difference and `add` would reach the client in neither
+        # (test_a_slow_client_is_sent_the_difference).
         before, now = map(self.topic.bookmark, (viewer.positions, self.topic.positions))
         due = self.difference(viewer)
         if viewer.conflated is not None:
@@ -266,10 +278,11 @@ class LiveView(ABC):
         self.add(viewer)
 
     def hold(self, viewer: Viewer, positions: Positions, changes: list[tuple[int, Change]]) -> None:
-        """Let a viewer hold what the view showed before the changes, which are all since `positions`.
+        """Let a viewer hold the view as it was before these changes, which are all changes since `positions`.
 
-        Raises `too many groups` where there were more then than there may be.
+        Raise `too many groups` if there were more groups at that time than the limit.
         """
+        # The first change of a record has the body that it had at `positions`; later ones have bodies in between.
         undone: dict[bytes, Change] = {}
         for _, change in changes:
             undone.setdefault(change.sow_key, change)
@@ -282,9 +295,7 @@ class LiveView(ABC):
             self.fall_behind(viewer)
 
     def difference(self, viewer: Viewer) -> Due:
-        """The messages that turn a viewer's view into the current one; messages for records that leave only with
-        `oof`.
-        """
+        """Return the messages that turn a viewer's view into the current one; `oof` only if requested."""
         now = self.shown_to(viewer)
         due = [
             (key, viewer.entitled(self._left(key, shown.body)))
@@ -304,7 +315,7 @@ class LiveView(ABC):
         return due
 
     def _send(self, viewer: Viewer, due: Due, before: str, now: str, time: int | None) -> None:
-        """Put the messages of one step."""
+        """Put the messages of one step into the outbox."""
         messages = [
             payload_of(key, delivery, viewer.form, Deltas(viewer.keys), time) for key, delivery in due
         ]
@@ -323,20 +334,20 @@ class LiveView(ABC):
 
     @abstractmethod
     async def _load(self, query: Query) -> None:
-        """Take in what the query finds."""
+        """Add what the query finds."""
 
     @abstractmethod
     def _take(self, partition: int, seen: ChangeView) -> list[tuple[Viewer, Due]]:
-        """Apply a change; return its effects for the viewers."""
+        """Apply a change; return the messages of each viewer."""
 
     @abstractmethod
     def shown_to(self, viewer: Viewer) -> dict[bytes, ShownRecord]:
-        """The current view, by SOW key and in order."""
+        """Return the current view, by SOW key and in order."""
 
     @abstractmethod
     def _shown_before(self, viewer: Viewer, undone: dict[bytes, Change]) -> dict[bytes, ShownRecord]:
-        """The view before each of these records changed; the first change of each is given."""
+        """Return the view as it was before these changes: the first of each record."""
 
     @abstractmethod
     def _left(self, key: bytes, body: bytes) -> Delivery:
-        """The message for something that a viewer held with this body, and that is not shown to it any more."""
+        """Return the `oof` for a record or group that a viewer held with this body and that left its view."""
