@@ -1,9 +1,9 @@
-"""The connections of a server: how many there may be of each kind, and which are closed for new ones.
+"""Limits the connections of a server, and closes waiting connections in favor of new ones.
 
-A connection waits (for its client to send a request, or the rest of one), works (a request is being answered), or
-is a session (a WebSocket after its handshake). There is a fixed number of all. A new one that finds none free takes
-the place of the one that has waited longest. For one that waits to be found, fewer may work, or be sessions, than
-there may be: a share is for those that ask for health and metrics, which are always answered.
+A connection is waiting (for its client to send a request, or the rest of one), working (a request is being answered),
+or a session (a WebSocket after its handshake). The total is limited. If it is reached, a new connection replaces the
+one that has waited longest. The number of working connections and sessions has a lower limit, so that a waiting one
+always exists and requests for health and metrics are always answered.
 """
 
 import contextlib
@@ -15,24 +15,24 @@ from typing import Protocol, TypeVar
 from sowline.runtime.descriptors import Budget
 
 HEALTH_SHARE = 4
-"""One in so many of the connections for requests is never one that works, nor a session."""
+"""One in this many of the connections for requests is never working, and never a session."""
 
 HELD_MAX = 4096
-"""Connections that are no session: each new one may have to be compared with all of them."""
+"""The maximum number of connections that are not sessions: a new one may be compared with all of them."""
 
 UNLIMITED = Budget(1 << 20, 1 << 20, 1 << 19, 1 << 19, 4)
 
 
 class ConnectionUse(Protocol):
-    """What is asked of a connection to decide whether it is closed for another one."""
+    """The state of a connection that decides whether to close it for another one."""
 
     @property
     def since(self) -> float:
-        """When it began to wait."""
+        """The time at which the connection started to wait."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for its client."""
+        """Whether the connection waits for its client."""
 
 
 H = TypeVar("H", bound=ConnectionUse)
@@ -44,17 +44,17 @@ def longest_waiting(held: Iterable[H]) -> H | None:
 
 
 class Socket(Protocol):
-    """What is asked of a connection's socket."""
+    """The methods used of a connection's socket."""
 
     def fileno(self) -> int:
-        """Return its descriptor; -1 once it is closed."""
+        """Return the socket's descriptor; -1 after it was closed."""
 
     def shutdown(self, how: int, /) -> object:
-        """Let the connection end, so that the event loop closes it."""
+        """Shut the connection down, so that the event loop closes it."""
 
 
 class Connection:
-    """One accepted connection. Its protocol says whether it waits, once there is one (TLS comes before)."""
+    """One accepted connection. Its protocol, created after the TLS handshake, sets `waits`."""
 
     def __init__(self, held_by: "Connections", socket: Socket, since: float) -> None:
         self._all = held_by
@@ -64,58 +64,58 @@ class Connection:
         self.since = since
         self.waits: Callable[[], bool] = lambda: True
         self.time_out: Callable[[], None] = self.close
-        """Called when a request took too long to come."""
+        """Called if a request does not arrive in time."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for its client, and is not being closed."""
+        """Whether the connection waits for its client and is not being closed."""
         return not self._is_closing and self.waits()
 
     @property
     def is_open(self) -> bool:
-        """Whether it still has a descriptor."""
+        """Whether the connection still has a descriptor."""
         return self._socket.fileno() != -1
 
     def close(self) -> None:
-        """Begin to close it."""
+        """Start to close the connection."""
         self._is_closing = True
         self._all.note_closing(self)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
     def begin_work(self) -> bool:
-        """Begin to answer a request; False where too many are being answered."""
+        """Start to answer a request; return False if too many are being answered."""
         return self._all.begin_work(self)
 
     def end_work(self) -> None:
-        """Say that the request is answered."""
+        """Note that the request was answered."""
         self._all.end_work(self)
 
     def become_session(self) -> None:
-        """Count as a session from now on."""
+        """Count the connection as a session from now on."""
         self._all.become_session(self)
 
     def closed(self) -> None:
-        """Say that the connection is gone."""
+        """Note that the connection was closed."""
         self._all.forget(self)
 
 
 class Connections:
-    """The connections that are open, of one server and for one event loop."""
+    """The open connections of one server, in one event loop."""
 
     def __init__(self, budget: Budget = UNLIMITED) -> None:
         self.budget = budget
         self._busy_max = budget.connections - max(1, budget.requests // HEALTH_SHARE)
         self._held: dict[int, Connection] = {}
-        """By descriptor, those that are no session."""
+        """The connections that are not sessions, by descriptor."""
         self._closing: set[Connection] = set()
-        """Of these, those that the event loop is about to close: they have given way already."""
+        """The held connections that the event loop is about to close. They no longer count."""
         self._working: set[Connection] = set()
         self._sessions: set[Connection] = set()
 
     @property
     def sessions(self) -> int:
-        """The number of sessions with a descriptor, including those that have ended and are not closed yet."""
+        """The number of sessions, including those that have ended and are not closed yet."""
         return len(self._sessions)
 
     @property
@@ -126,7 +126,7 @@ class Connections:
     def accept(self, socket: Socket, now: float | None = None) -> Connection:
         """Add a new connection; if there are too many, close the one that has waited longest."""
         made = Connection(self, socket, time.monotonic() if now is None else now)
-        self._drop(made.number)  # one that ended before it had a protocol
+        self._drop(made.number)  # a connection with this descriptor ended before it had a protocol
         if self._is_full:
             for number in [number for number, one in self._held.items() if not one.is_open]:
                 self._drop(number)
@@ -152,18 +152,21 @@ class Connections:
             self._closing.add(connection)
 
     def of(self, socket: Socket) -> Connection:
-        """Return the connection of a socket; one that nobody has taken in is taken in now."""
+        """Return the connection of a socket; accept it now if it is unknown."""
         return self._held.get(socket.fileno()) or self.accept(socket)
 
     def give_way(self) -> bool:
-        """Close the connection that has waited longest; tell whether there was one."""
+        """Close the connection that has waited longest; return whether there was one."""
         found = longest_waiting(self._held.values())
         if found is not None:
             found.close()
         return found is not None
 
     def begin_work(self, connection: Connection) -> bool:
-        """Let a request be answered; one that still waits for its body makes room. False if all others work."""
+        """Start to answer a request; return False if the limit is reached and no connection can be closed for it.
+
+        The connection closed for it is the one that has waited longest for the rest of its request.
+        """
         if len(self._working) + len(self._sessions) >= self._busy_max:
             stuck = longest_waiting(self._working)
             if stuck is None:
@@ -174,7 +177,7 @@ class Connections:
         return True
 
     def end_work(self, connection: Connection) -> None:
-        """Note that a request is answered."""
+        """Note that a request was answered."""
         self._working.discard(connection)
 
     def become_session(self, connection: Connection) -> None:
@@ -183,14 +186,14 @@ class Connections:
         self._sessions.add(connection)
 
     def forget(self, connection: Connection) -> None:
-        """Take out a connection that is gone."""
+        """Remove a closed connection."""
         self._working.discard(connection)
         self._sessions.discard(connection)
         if self._held.get(connection.number) is connection:
             self._drop(connection.number)
 
     def close_late(self, seconds_max: float, now: float) -> None:
-        """End the connections that have waited for longer than that."""
+        """Time out the connections that have waited for more than `seconds_max`."""
         for one in list(self._held.values()):
             if one.is_waiting and now - one.since > seconds_max:
                 one.time_out()

@@ -1,4 +1,4 @@
-"""File descriptors: the limit of the process, and what of it connections may take."""
+"""File descriptors: raises the limit of the process, and divides it among connections and Kafka readers."""
 
 import os
 import resource
@@ -10,18 +10,18 @@ import structlog
 log = structlog.get_logger()
 
 RAISED_MAX = 1 << 20
-"""No service needs more. Some systems have a hard limit of a billion, which programs that walk it do not survive."""
+"""No service needs more. Some systems have a hard limit of a billion: programs that loop up to the limit hang."""
 
 RESERVE_MIN = 96
 RESERVE_MAX = 1024
-"""Kept for the service itself: its files, its clients of Kafka, and those that read for slow subscriptions."""
+"""Bounds of the reserve for the service itself: its files, Kafka clients, and readers for slow subscriptions."""
 
 REQUESTS_MIN = 16
 REQUESTS_MAX = 256
-"""Connections that sessions leave free for HTTP, which may have more while there are fewer sessions."""
+"""Bounds of the connections reserved for HTTP, which can use more while there are fewer sessions."""
 
 READER = 24
-"""Descriptors of one thread that reads from Kafka: a client has three for each broker, and some more."""
+"""Descriptors of one thread that reads from Kafka: a client needs three for each broker, and a few more."""
 
 READERS_MIN, READERS_MAX = 2, 32
 
@@ -30,21 +30,21 @@ class Budget(NamedTuple):
     """The shares of a service's descriptors."""
 
     limit: int
-    """All that the process may have open."""
+    """The maximum number of open descriptors of the process."""
     connections: int
-    """Connections of clients in all."""
+    """The maximum number of client connections."""
     requests: int
-    """Those of them that can't be sessions."""
+    """The number of them that can't be sessions."""
     sessions: int
-    """WebSocket sessions that there may be."""
+    """The maximum number of WebSocket sessions."""
     readers: int
-    """Threads that may read from Kafka at a time, next to those that follow it."""
+    """The maximum number of threads that read from Kafka for subscriptions, besides those that follow topics."""
 
 
 def share_out(limit: int, sessions_max: int, cores: int = 1) -> Budget:
-    """Share out a limit of descriptors: the connections leave a reserve free.
+    """Return the shares of a limit of descriptors; connections leave a reserve free.
 
-    A limit that is hardly more than the reserve leaves no sessions.
+    With a limit hardly above the reserve, there are no sessions.
     """
     reserve = max(RESERVE_MIN, min(RESERVE_MAX, limit // 2))
     requests = max(REQUESTS_MIN, min(REQUESTS_MAX, limit // 8))
@@ -54,19 +54,19 @@ def share_out(limit: int, sessions_max: int, cores: int = 1) -> Budget:
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of descriptors to the hard one, and return the new limit."""
+    """Raise the soft limit of descriptors to the hard limit, and return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = RAISED_MAX if hard == resource.RLIM_INFINITY else min(hard, RAISED_MAX)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-        except (OSError, ValueError) as error:  # macOS has a lower limit of its own
+        except (OSError, ValueError) as error:  # macOS has another, lower limit
             log.warning("file descriptor limit not raised", limit=soft, wanted=wanted, why=str(error))
     return limit()
 
 
 def limit() -> int:
-    """Return how many descriptors the process may have."""
+    """Return the maximum number of descriptors of the process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return RAISED_MAX if soft == resource.RLIM_INFINITY else min(soft, RAISED_MAX)
 
@@ -80,7 +80,7 @@ def in_use() -> int | None:
 
 
 class Spares:
-    """Descriptors that are held so that they can be given up for a connection when there are no others."""
+    """Descriptors held in reserve, to be closed for a new connection when no others are free."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -88,7 +88,7 @@ class Spares:
         self.refill()
 
     def refill(self) -> None:
-        """Take those that are missing, as far as there are any."""
+        """Open the missing descriptors, as many as the system allows."""
         try:
             while len(self._held) < self._count:
                 self._held.append(os.open(os.devnull, os.O_RDONLY))
@@ -96,14 +96,14 @@ class Spares:
             return
 
     def give_up(self) -> bool:
-        """Close one, and tell whether one was held."""
+        """Close one descriptor; return whether one was held."""
         if not self._held:
             return False
         os.close(self._held.pop())
         return True
 
     def close(self) -> None:
-        """Close all."""
+        """Close all descriptors."""
         self._count = 0
         while self.give_up():
             continue

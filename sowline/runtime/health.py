@@ -1,4 +1,4 @@
-"""The three health answers and the metrics, which every service gives over HTTP."""
+"""The health endpoints and the metrics endpoint that every service has."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -21,16 +21,16 @@ from sowline.version import __version__
 
 
 class ServiceHealth(Protocol):
-    """The state that a service reports. Each answer is None, or a sentence that describes the problem."""
+    """The health of a service. Each check returns None, or a sentence that describes the problem."""
 
     def not_started(self) -> str | None:
-        """Say what start-up is still waiting for: recovering state, loading a replica."""
+        """Return what start-up still waits for, such as recovery or the load of a replica; None once started."""
 
     def not_ready(self) -> str | None:
-        """Say why the service should get no work now."""
+        """Return why the service should get no work now; None if it is ready."""
 
     def not_alive(self) -> str | None:
-        """Say why only a restart can help."""
+        """Return why only a restart can help; None if the service is alive."""
 
     def metrics(self) -> Iterable[Metric]:
         """Yield the service's metrics, read from its statistics."""
@@ -52,17 +52,17 @@ def _not_ready(service: ServiceHealth) -> str | None:
 
 
 def nothing() -> str | None:
-    """Have nothing to note."""
+    """Return None: there is no note."""
     return None
 
 
 def no_details() -> dict[str, Any]:
-    """Return nothing."""
+    """Return no further fields."""
     return {}
 
 
 PATHS = ("/startupz", "/readyz", "/healthz", "/status", "/metrics")
-"""Of requests that are answered however many others there are."""
+"""The paths of requests that are always answered, even if the limit of concurrent requests is reached."""
 
 
 def health_routes(
@@ -72,8 +72,8 @@ def health_routes(
 ) -> list[Route]:
     """Return the routes `/startupz`, `/readyz`, `/healthz`, `/status` and `/metrics` of a service.
 
-    `note` is what a service says that goes on all the same: the sentence stands in answers of 200. `details` are
-    further fields of `/status`.
+    `note` returns a problem that does not stop the service, or None: a response with status 200 contains it.
+    `details` returns further fields for `/status`.
     """
     registry = CollectorRegistry()
     registry.register(_Metrics(service))
@@ -135,7 +135,7 @@ class HealthServer:
         self._thread = threading.Thread(target=self._run, name="health", daemon=True)
 
     def start(self) -> None:
-        """Begin to answer; raises `no port` where the port is taken."""
+        """Start to answer requests; raise `no port` if the port is taken."""
         self._listening = listening(*self._address, self._connections)
         self._thread.start()
 
@@ -143,6 +143,6 @@ class HealthServer:
         self._server.run(sockets=[self._listening])
 
     def stop(self) -> None:
-        """Stop answering, and wait until that is so."""
+        """Stop the server, and wait until it has stopped (at most 5 seconds)."""
         self._server.should_exit = True
         self._thread.join(5)

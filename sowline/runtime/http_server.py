@@ -1,4 +1,4 @@
-"""The HTTP server of every service: uvicorn with strict framing, and limits on requests and connections."""
+"""The HTTP server of every service: uvicorn with strict framing, and with limits on requests and connections."""
 
 import asyncio
 import contextlib
@@ -23,13 +23,13 @@ from sowline.runtime.descriptors import Spares
 from sowline.runtime.process import BACKLOG, listener
 
 REQUEST_SECONDS_MAX = 30.0
-"""How long a request may take to come, by default; so long may a connection take to be secured, too."""
+"""The default limit, in seconds, for a request to arrive, and for a TLS handshake."""
 
 ACCEPTED_A_TURN = 1
-"""Connections taken before others in the event loop get a turn: a thousand at once would else be one long step."""
+"""Connections accepted per turn of the event loop. A thousand at once would block the loop for too long."""
 
 LINGER_SECONDS = 10.0
-"""Seconds for a client to read the last bytes before its connection is cut."""
+"""Seconds for a client to read the last bytes before its connection is aborted."""
 
 SPARES = 2
 LOOK_TICKS = 10
@@ -37,13 +37,13 @@ LOOK_TICKS = 10
 
 
 class StrictConnection(h11.Connection):
-    """HTTP/1.1 that requires one unambiguous length for a request's body."""
+    """HTTP/1.1 that refuses requests whose body has no unambiguous length."""
 
     why = ""
-    """What was wrong with the request, once it raised."""
+    """The error in the request, set when `next_event` raises."""
 
     def next_event(self) -> Any:
-        """Return the next event; raises `h11.RemoteProtocolError`, also where the length of a body is doubtful."""
+        """Return the next event; raise `h11.RemoteProtocolError`, also if the length of a body is ambiguous."""
         try:
             event = super().next_event()
             if isinstance(event, h11.Request):
@@ -55,7 +55,7 @@ class StrictConnection(h11.Connection):
 
 
 def check_framing(request: h11.Request) -> None:
-    """Raise `h11.RemoteProtocolError` for a request of which a proxy and this server may see different ends."""
+    """Raise `h11.RemoteProtocolError` for a request whose end a proxy and this server could see differently."""
     names = {name for name, _ in request.headers}
     if b"transfer-encoding" not in names:
         return
@@ -66,7 +66,7 @@ def check_framing(request: h11.Request) -> None:
 
 
 class HttpProtocol(H11Protocol):
-    """One connection. What is wrong with a request is answered as JSON, and ends the connection."""
+    """One connection. An invalid request is answered with an error as JSON, and ends the connection."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class HttpProtocol(H11Protocol):
         self._connection: Connection | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin; TLS is done by now."""
+        """Start, after the TLS handshake."""
         super().connection_made(transport)
         connection = self._connection = self._connections.of(transport.get_extra_info("socket"))
         connection.waits = self._waits
@@ -101,7 +101,7 @@ class HttpProtocol(H11Protocol):
         return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
 
     def _cut_later(self) -> None:
-        """Cut the connection after a while, if its client does not take the last that it is sent."""
+        """Abort the connection after `LINGER_SECONDS`, if its client does not read the last bytes."""
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 
     def on_response_complete(self) -> None:
@@ -111,13 +111,13 @@ class HttpProtocol(H11Protocol):
         super().on_response_complete()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """Hand the connection on to the protocol of WebSockets."""
+        """Pass the connection to the WebSocket protocol."""
         if self._connection is not None:
             self._connection.waits = _never
         super().handle_websocket_upgrade(event)
 
     def _time_out(self) -> None:
-        """End a connection whose request takes too long to come."""
+        """End a connection whose request did not arrive in time."""
         if self.cycle is not None:
             self.cycle.disconnected = True
         has_begun = bool(self.conn.trailing_data[0]) or self.conn.our_state is h11.SEND_RESPONSE
@@ -133,7 +133,7 @@ class HttpProtocol(H11Protocol):
         self._cut_later()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse a request that is none, and end the connection."""
+        """Refuse an invalid request, and end the connection."""
         self._refuse(400, SowlineError("bad request", self.conn.why or msg))
 
     def _refuse(self, status: int, error: SowlineError) -> None:
@@ -166,18 +166,18 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
 
 class Listener(socket.socket):
-    """A listening socket that can always accept a connection, however few descriptors there are.
+    """A listening socket that can accept a connection even if no descriptor is free.
 
-    Where none is left, it closes the connection that has waited longest, and gives up one that it held for this.
+    It then closes the connection that has waited longest, and one of the spare descriptors that it holds for this.
     """
 
     def share(self, connections: Connections) -> None:
-        """Count what is accepted from now on."""
+        """Count the connections accepted from now on in `connections`."""
         self._connections = connections
         self._spares = Spares(SPARES)
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Return a connection and its address; raises OSError, `BlockingIOError` if one is free in a moment."""
+        """Return a connection and its address; raise OSError, or BlockingIOError if one is free soon."""
         try:
             accepted = super().accept()
             self._spares.refill()
@@ -188,39 +188,38 @@ class Listener(socket.socket):
             if self._spares.give_up():
                 accepted = super().accept()
             elif gives_way:
-                raise BlockingIOError from None  # its descriptor is free once the loop has closed it
+                raise BlockingIOError from None  # a descriptor is free once the loop has closed that connection
             else:
                 raise
         self._connections.accept(accepted[0])
         return accepted
 
     def close(self) -> None:
-        """Close it, and what it held."""
+        """Close the socket and its spare descriptors."""
         self._spares.close()
         super().close()
 
 
 UNSENT_BYTES_MAX = 128 << 10
-"""Bytes of a connection that wait in the kernel. Bytes on their way to the client do not count."""
+"""The maximum number of unsent bytes of a connection in the kernel. Bytes in flight do not count."""
 
 
 def listening(host: str, port: int, connections: Connections | None = None) -> Listener:
-    """Return a socket that listens; raises `no port`. Connections that it accepts have little unsent.
-
-    By itself, Linux keeps some MiB for each: they are copied for a client that does not read, for nothing.
-    """
+    """Return a listening socket whose connections keep at most `UNSENT_BYTES_MAX` in the kernel; raise `no port`."""
     plain = listener(host, port)
     made = Listener(plain.family, plain.type, plain.proto, plain.detach())
     made.share(connections or Connections())
     if sys.platform == "linux":
+        # By default Linux buffers several MiB for each client that does not read
+        # (test_little_waits_in_the_kernel_for_a_client_that_reads_nothing).
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES_MAX)
     return made
 
 
 class HttpServer(uvicorn.Server):
-    """A server that accepts `config.backlog` connections a turn, while others wait in the kernel, and not refused.
+    """A server that accepts `config.backlog` connections per turn of the event loop. Others wait in the kernel.
 
-    It leaves signals to the process.
+    The process handles signals, not the server.
     """
 
     def __init__(
@@ -235,17 +234,18 @@ class HttpServer(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Capture none."""
+        """Leave signals to the process."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen; that sets how many may wait to the number a turn, which is corrected here."""
+        """Start to listen."""
         await super().startup(sockets)
+        # uvicorn has set the backlog to the number of connections per turn: restore it.
         for one in sockets or ():
             one.listen(BACKLOG)
 
     async def on_tick(self, counter: int) -> bool:
-        """End the connections whose request takes too long to come; tell whether to stop."""
+        """Time out connections whose request does not arrive; return whether to stop."""
         if counter % LOOK_TICKS == 0:
             self._connections.close_late(self._request_seconds_max, time.monotonic())
         return await super().on_tick(counter)

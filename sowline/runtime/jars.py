@@ -1,6 +1,6 @@
-"""The jars of Kafka and of Spark's Kafka connector, fetched once per user with the Ivy that PySpark carries.
+"""Fetches the jars of Kafka and of Spark's Kafka connector, once per user, with the Ivy in PySpark.
 
-`python -m sowline.runtime.jars` fetches both ahead of time.
+`python -m sowline.runtime.jars` fetches both in advance.
 """
 
 import fcntl
@@ -24,14 +24,14 @@ _HALF = ".half-"
 
 @dataclass(frozen=True)
 class JarSet:
-    """A module with everything it depends on. `name` is its directory in the cache: change it when the rest does."""
+    """Modules with all their dependencies. `name` is the directory in the cache: change it with the other fields."""
 
     name: str
     modules: tuple[tuple[str, str, str], ...]
     excludes: tuple[tuple[str, str], ...] = ()
 
     def ivy_xml(self) -> str:
-        """Return the Ivy file that asks for exactly these modules."""
+        """Return the Ivy file that requests exactly these modules."""
         modules = (
             f"<dependency org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(rev)} conf='default'/>"
             for org, name, rev in self.modules
@@ -46,8 +46,7 @@ class JarSet:
         )
 
 
-# Kafka's own jars log through slf4j but do not depend on anything that writes it: without the second
-# module the broker has no log at all.
+# Kafka's jars log through slf4j but depend on no backend for it: without the second module, the broker writes no log.
 KAFKA = JarSet(
     "kafka_2.13-4.3.1",
     (
@@ -55,7 +54,7 @@ KAFKA = JarSet(
         ("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
     ),
 )
-# PySpark has Hadoop's client jars already (and they are larger than all the rest).
+# PySpark already contains Hadoop's client jars, which are larger than all others together.
 SPARK_CONNECTOR = JarSet(
     "spark-sql-kafka-0-10_2.13-4.0.0",
     (("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.0.0"),),
@@ -67,7 +66,7 @@ SPARK_CONNECTOR = JarSet(
 
 
 def kafka_jars() -> list[Path]:
-    """Return the jars of a Kafka broker, sorted; fetched first if this user has none yet (about 50 s)."""
+    """Return the jars of a Kafka broker, sorted; fetch missing ones (about 50 s)."""
     return retrieve(KAFKA)
 
 
@@ -83,9 +82,9 @@ def cache_dir() -> Path:
 
 
 def retrieve(jar_set: JarSet) -> list[Path]:
-    """Return the jars of `jar_set`, sorted. A directory of the cache is whole or it is not there.
+    """Return the jars of `jar_set`, sorted; raise `no jars`, `no java` or `no pyspark`.
 
-    Raises SowlineError `no jars`, `no java` or `no pyspark`. Processes that ask at once wait for the first.
+    A directory in the cache is always complete. Of several processes, one fetches and the others wait.
     """
     target = cache_dir() / "jars" / jar_set.name
     if not target.is_dir():
@@ -104,7 +103,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _fill(target: Path, jar_set: JarSet) -> None:
-    """Fetch into a directory beside `target` and rename it. Ivy's own cache stays only until this succeeds."""
+    """Fetch into a directory next to `target`, then rename it. Ivy's cache is kept only until this succeeds."""
     java, ivy = find_java(), _ivy_jar()
     target.parent.mkdir(parents=True, exist_ok=True)
     for left_by_a_killed_run in target.parent.glob(f"{_HALF}*"):
@@ -117,9 +116,10 @@ def _fill(target: Path, jar_set: JarSet) -> None:
 
 
 def _run_ivy(java: Path, ivy: Path, jar_set: JarSet, half: Path) -> None:
-    """Retrieve into `half/jars`. Relative paths, because brackets and the like in a pattern mean something to Ivy."""
+    """Retrieve the jars into `half/jars`."""
+    # Relative paths, because brackets in an absolute path would be part of Ivy's pattern.
     (half / "ivy.xml").write_text(jar_set.ivy_xml(), encoding="utf-8")
-    home = f"-Divy.default.ivy.user.dir={_ivy_cache()}"  # not ~/.ivy2, whose content would be taken for Central's
+    home = f"-Divy.default.ivy.user.dir={_ivy_cache()}"  # not ~/.ivy2: Ivy would use its content as Central's
     command = [
         str(java),
         home,
@@ -148,7 +148,7 @@ def _ivy_cache() -> Path:
 
 
 def _settings() -> list[str]:
-    """Return Ivy's option for a settings file (a mirror of Maven Central, say) that the user may name."""
+    """Return Ivy's options for the user's settings file (for a mirror of Maven Central), if there is one."""
     settings = os.environ.get("SOWLINE_IVY_SETTINGS")
     return ["-settings", str(Path(settings).resolve())] if settings else []
 
@@ -162,7 +162,8 @@ def _failure(jar_set: JarSet, log: str) -> str:
 
 
 def _ivy_jar() -> Path:
-    """Return the Ivy jar in the installed PySpark, which is looked up and not imported: that takes a second."""
+    """Return the Ivy jar in the installed PySpark."""
+    # Find PySpark without importing it, which would take a second.
     spec = importlib.util.find_spec("pyspark")
     roots = spec.submodule_search_locations if spec and spec.submodule_search_locations else []
     for root in roots:
@@ -174,7 +175,7 @@ def _ivy_jar() -> Path:
 
 
 def main() -> int:
-    """Fetch both sets and return an exit code; the failure is one sentence on stderr."""
+    """Fetch both sets and return an exit code; write an error to stderr as one sentence."""
     try:
         kafka_jars()
         spark_connector_jars()

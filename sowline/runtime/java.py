@@ -1,4 +1,4 @@
-"""Find a Java that runs both the Kafka broker and Spark 4: a JDK 17 or 21."""
+"""Finds a Java that can run both the Kafka broker and Spark 4: JDK 17 or 21."""
 
 import os
 import re
@@ -16,8 +16,8 @@ _ADVICE = "install a JDK 17 or 21 and put it on PATH, or point JAVA_HOME at it"
 def find_java() -> Path:
     """Return the path of a `java` of release 17 or 21: `JAVA_HOME/bin/java`, else the first on `PATH`.
 
-    Raises SowlineError `no java`. A `JAVA_HOME` without a Java is an error, not a reason to look further:
-    Spark would start the one that `JAVA_HOME` names, whatever is found here.
+    Raise `no java` if there is none. A `JAVA_HOME` without a Java is an error, and `PATH` is not searched: Spark
+    would use `JAVA_HOME` in any case.
     """
     java = _candidate(os.environ.get("JAVA_HOME"))
     release = java_release(java)
@@ -41,7 +41,7 @@ def _candidate(java_home: str | None) -> Path:
 
 @lru_cache
 def java_release(java: Path) -> int | None:
-    """Return the feature release of `java` (8, 17, 21, …), or None if it does not run or does not tell."""
+    """Return the feature release of `java` (8, 17, 21, …), or None if it does not run or does not report it."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
@@ -50,6 +50,6 @@ def java_release(java: Path) -> int | None:
 
 
 def parse_release(text: str) -> int | None:
-    """Return the feature release in what `java -version` prints: `1.8.0_292` is 8, `17.0.15` is 17."""
+    """Return the feature release in the output of `java -version`: 8 for `1.8.0_292`, 17 for `17.0.15`."""
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     return int(found.group(1)) if found else None

@@ -1,7 +1,7 @@
-"""Reports of libraries and of Python itself, as lines of a service's log.
+"""Writes messages of libraries and of Python itself to a service's log, in the log's format.
 
-Without this, uvicorn, websockets, asyncio, librdkafka, warnings and uncaught exceptions write bare lines of text
-between lines of JSON, and a collector of logs can't read those.
+Without this module, uvicorn, websockets, asyncio, librdkafka, warnings and uncaught exceptions write plain text
+between the lines of JSON, which a log collector can't parse.
 """
 
 import logging
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 LIBRDKAFKA = "librdkafka"
-"""The logger of the Kafka client; it logs next to nothing unless its options `log_level` and `debug` say so."""
+"""The logger of the Kafka client. It logs almost nothing unless its options `log_level` and `debug` are set."""
 
 _LEVELS = (logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
 
 
 class LibraryLines(logging.Handler):
-    """Passes records of Python's logging on as the event `library message`, with `logger` and `message`."""
+    """Writes records of Python's logging as the event `library message`, with `logger` and `message`."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write one line, with the traceback if there is one. Raises nothing."""
+        """Write one line, with the traceback if there is one. Never raise."""
         try:
             message = record.getMessage()
-        except Exception:  # its arguments do not fit its text
+        except Exception:  # the arguments do not match the format
             message = f"{record.msg} {record.args}"
         level = max((level for level in _LEVELS if level <= record.levelno), default=logging.INFO)
         log.log(
@@ -48,7 +48,7 @@ def take_library_logs() -> None:
 
 
 def take_uncaught() -> None:
-    """Write exceptions that nothing has caught to the log, of every thread and of destructors."""
+    """Write uncaught exceptions to the log, from all threads and from destructors."""
     sys.excepthook = _of_main
     threading.excepthook = _of_thread
     sys.unraisablehook = _unraisable
@@ -59,7 +59,7 @@ def _of_main(kind: type[BaseException], error: BaseException, trace: TracebackTy
 
 
 def _of_thread(given: threading.ExceptHookArgs) -> None:
-    if given.exc_type is SystemExit:  # the usual way to end a thread, as Python's own hook has it
+    if given.exc_type is SystemExit:  # a normal way to end a thread; Python's hook ignores it, too
         return
     name = "" if given.thread is None else given.thread.name
     log.critical("uncaught exception", thread=name, exc_info=given.exc_value or True)

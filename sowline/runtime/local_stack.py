@@ -1,4 +1,4 @@
-"""All services on one machine, each a process; one that ends is started again, and none outlives this one."""
+"""Runs all services on one machine, each as a child process, and restarts those that end (`sowline up`)."""
 
 import json
 import os
@@ -44,7 +44,7 @@ class StackProcess:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Start the process; it dies with this one, however this one ends."""
+        """Start the process. The kernel kills it when this process ends."""
         command = bound_to_parent(self._program.command())
         self._process = subprocess.Popen(
             command, env=os.environ | self.environment, stdin=subprocess.DEVNULL, start_new_session=True
@@ -56,12 +56,12 @@ class StackProcess:
         return self._process is None or self._process.poll() is not None
 
     def ask_to_stop(self) -> None:
-        """Send SIGTERM, if the process runs."""
+        """Send SIGTERM if the process is running."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
 
     def wait(self, seconds: float) -> None:
-        """Wait for the end; kill what does not end in time."""
+        """Wait until the process ends; kill it if that takes too long."""
         if self._process is None:
             return
         try:
@@ -72,7 +72,7 @@ class StackProcess:
 
 
 class LocalStack:
-    """Kafka unless one is given, materializer, query service and fanouts, until SIGINT or SIGTERM."""
+    """Runs a materializer, a query service, fanouts and (unless given) a Kafka broker, until SIGINT or SIGTERM."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class LocalStack:
         self._stop = threading.Event()
 
     def run(self) -> int:
-        """Start everything, print its URLs as one line of JSON, keep it running; returns the exit code."""
+        """Start all services, print their URLs as one line of JSON, and keep them running; return the exit code."""
         set_up_logs()
         self._stop = stop_signal()
         try:
@@ -127,7 +127,7 @@ class LocalStack:
         return str(json.loads(line)["kafka"])
 
     def services(self, kafka: str) -> list[StackProcess]:
-        """Return all services over that Kafka, none of them started."""
+        """Return all services with this Kafka, not started."""
         common = {
             "SOWLINE_KAFKA": kafka,
             "SOWLINE_CONFIG": str(self._config),
@@ -150,7 +150,7 @@ class LocalStack:
         )
 
     def _wait_ready(self) -> bool:
-        """Wait until every service is ready; raises if one ends before that. False after a signal to stop."""
+        """Wait until every service is ready; raise `not started` if one ends. Return False after a signal to stop."""
         deadline = time.monotonic() + READY_SECONDS_MAX
         waiting = list(self._services)
         while waiting and not self._stop.wait(0.1):
@@ -164,7 +164,7 @@ class LocalStack:
         return not waiting
 
     def _keep_running(self) -> None:
-        """Start processes that end again, until a signal to stop."""
+        """Restart services that end, until a signal to stop."""
         while not self._stop.wait(0.2):
             if self._broker is not None and self._broker.poll() is not None:
                 raise SowlineError("no kafka", "the local Kafka broker ended; its messages are above")
@@ -175,7 +175,7 @@ class LocalStack:
                     service.start()
 
     def _shut_down(self) -> None:
-        """Stop the services, then the broker they need for that."""
+        """Stop the services, then the broker, which they need until they have stopped."""
         deadline = time.monotonic() + STOP_SECONDS_MAX
         for service in self._services:
             service.ask_to_stop()
@@ -190,13 +190,14 @@ class LocalStack:
 
 
 def _free_port(host: str, port: int = 0) -> int:
-    """Return a free port: the one that is asked for; raises `no port` if it is taken."""
+    """Return `port` if it is free, or any free port for 0; raise `no port` if it is taken."""
     with listener(host, port) as probe:
         return int(probe.getsockname()[1])
 
 
 def _is_ready(url: str) -> bool:
-    """Ask a process that this one has started, on this machine: no proxy, and its certificate may have any name."""
+    """Return whether a process of the stack reports that it is ready."""
+    # It is on this machine, so use no proxy, and accept a certificate for any name.
     try:
         return httpx2.get(url, timeout=2, verify=False, trust_env=False).status_code == 200
     except (httpx2.HTTPError, OSError):

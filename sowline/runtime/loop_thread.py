@@ -1,8 +1,8 @@
-"""An event loop in its own thread, with waits that a signal always ends.
+"""Runs an event loop in a thread, for blocking callers whose waits a signal (Ctrl-C) always ends.
 
-Python tells the main thread of a signal between two of its steps. A signal that comes just before the thread
-begins to wait, or that another thread was given, does not end the wait: so no wait is long. And one that comes
-while a thread takes a lock by `with` may leave it locked: so waiting takes no lock that the loop takes, too.
+Python runs signal handlers in the main thread, between two bytecode instructions. A signal that arrives just before
+the main thread starts to wait, or that another thread receives, does not end the wait: so no wait is long. A signal
+that arrives while a thread acquires a lock by `with` may leave it locked: so waiting uses no lock that the loop uses.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ SIGNAL_SECONDS_MAX = 0.2
 
 
 def next_of(queue: SimpleQueue[T], timeout: float | None = None) -> T:
-    """Wait for what another thread puts, and return it; raises TimeoutError after `timeout` seconds."""
+    """Wait for an item from another thread, and return it; raise TimeoutError after `timeout` seconds."""
     end = math.inf if timeout is None else time.monotonic() + timeout
     while True:
         left = end - time.monotonic()
@@ -42,22 +42,22 @@ class LoopThread:
         self._thread.start()
 
     def run(self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs) -> T:
-        """Call a coroutine function there; return what it returns, or raise what it raises.
+        """Run a coroutine function in the loop; return its result or raise its exception.
 
-        What interrupts the wait is raised, and cancels the coroutine.
+        An exception that interrupts the wait, such as KeyboardInterrupt, cancels the coroutine and is raised.
         """
         return self.start(function, *given, **named).result()
 
     def start(
         self, function: Callable[P, Coroutine[Any, Any, T]], *given: P.args, **named: P.kwargs
     ) -> "LoopCall[T]":
-        """Call a coroutine function there, and wait later for its `result`."""
+        """Start a coroutine function in the loop; wait for it later with `result`."""
         call = LoopCall(self._loop, lambda: function(*given, **named))
         self._loop.call_soon_threadsafe(call.begin)
         return call
 
     def stop(self) -> None:
-        """End whatever still runs, and the thread; nothing may be started any more."""
+        """Cancel all running coroutines, and end the thread. Do not start any others."""
         try:
             self.run(_end_all_else)
         finally:
@@ -67,14 +67,14 @@ class LoopThread:
 
 
 class CallOutcome(NamedTuple, Generic[T]):
-    """What came of a coroutine: what it raised, or else what it returned."""
+    """The outcome of a coroutine: the exception that it raised, or else its result."""
 
     error: BaseException | None
     value: T
 
 
 class LoopCall(Generic[T]):
-    """A coroutine that runs in the loop, and the one thread that waits for it."""
+    """A call of a coroutine function in the loop. One thread waits for its result."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, function: Callable[[], Coroutine[Any, Any, T]]
@@ -85,7 +85,7 @@ class LoopCall(Generic[T]):
         self._outcome: SimpleQueue[CallOutcome[Any]] = SimpleQueue()
 
     def begin(self) -> None:
-        """Begin; called in the loop."""
+        """Start the coroutine. Called in the loop."""
         self._task = self._loop.create_task(self._called())
         self._task.add_done_callback(self._end)
 
@@ -93,13 +93,17 @@ class LoopCall(Generic[T]):
         return await self._function()
 
     def _end(self, task: asyncio.Task[T]) -> None:
-        """Keep no task: where the last to know it lets it go, Python code runs that swallows what a signal raises."""
+        # Drop the task here, in the loop's thread. Dropping the last reference runs Python code that swallows
+        # exceptions: in the waiting thread, that would swallow a KeyboardInterrupt (test_interrupted_at_any_moment).
         self._task = None
         error = CancelledError() if task.cancelled() else task.exception()
         self._outcome.put(CallOutcome(error, task.result() if error is None else None))
 
     def result(self) -> T:
-        """Wait for the end and return what came of it; raises `concurrent.futures.CancelledError` if cancelled."""
+        """Wait for the coroutine; return its result, or raise its exception.
+
+        Raise `concurrent.futures.CancelledError` if the coroutine was canceled.
+        """
         try:
             outcome: CallOutcome[T] = next_of(self._outcome)
         except BaseException:
@@ -116,7 +120,7 @@ class LoopCall(Generic[T]):
 
 
 async def _end_all_else() -> None:
-    """Cancel whatever still runs, and wait until it has ended."""
+    """Cancel all other tasks of the loop, and wait until they have ended."""
     others = asyncio.all_tasks() - {asyncio.current_task()}
     for task in others:
         task.cancel()

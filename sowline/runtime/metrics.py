@@ -1,24 +1,24 @@
-"""Durations as a histogram for Prometheus; a collector names it when it is read."""
+"""A histogram of durations for Prometheus. The collector that reads it gives it its name."""
 
 from prometheus_client import Histogram
 from prometheus_client.metrics_core import HistogramMetricFamily
 
 BOUNDS_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
-"""The upper bounds of the buckets: from an idle system to one that was down for an hour."""
+"""The upper bounds of the buckets, from the latency of an idle system to an hour's downtime."""
 
 
 class Latencies:
     """Counts durations by bucket.
 
-    A note costs about 1 µs of CPU, three times as much as bare additions: note batches, not records.
+    Each `note` costs about 1 µs of CPU: call it for each batch, not for each record.
     """
 
     def __init__(self) -> None:
-        # In no registry: the collectors of a service report it under their own names, in their own order.
+        # Not in a registry: the collectors of a service report the histogram under their own names.
         self._histogram = Histogram("latency_seconds", "-", buckets=BOUNDS_SECONDS, registry=None)
 
     def note(self, seconds: float) -> None:
-        """Count a duration; a negative one, from two clocks that differ, counts as 0."""
+        """Count a duration. A negative one, caused by clocks that differ, counts as 0."""
         self._histogram.observe(max(0.0, seconds))
 
     def family(self, name: str, help: str) -> HistogramMetricFamily:

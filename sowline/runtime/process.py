@@ -1,4 +1,4 @@
-"""The common parts of every service process: logs, and stopping on a signal."""
+"""The common parts of every service process: logs, the listening socket, and stopping on a signal."""
 
 import gc
 import logging
@@ -25,13 +25,13 @@ log = structlog.get_logger()
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 BACKLOG = 2048
-"""Connections that may wait to be taken."""
+"""The maximum number of connections that wait to be accepted."""
 
 
 def set_up_logs() -> None:
-    """Log to standard error: lines for a person at a terminal, JSON for everything else.
+    """Log to standard error: readable lines at a terminal, JSON otherwise.
 
-    Warnings and errors of libraries are lines of it, too.
+    The log includes warnings and errors of libraries.
     """
     human = sys.stderr.isatty() or os.environ.get("SOWLINE_LOG") == "text"
     renderer = structlog.dev.ConsoleRenderer() if human else structlog.processors.JSONRenderer()
@@ -50,17 +50,16 @@ def set_up_logs() -> None:
 
 
 def spare_the_collector() -> None:
-    """Let the cyclic collector look less often: batches make many short-lived objects, and no cycles."""
+    """Run the cyclic garbage collector less often: batches make many short-lived objects but no cycles."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
 
 
 def stop_signal() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set; a service works until it is set.
-
-    A thread of its own sets it, told by Python's wakeup descriptor: a handler runs in the main thread, not
-    before that ends a wait, and perhaps while it holds the event's own lock.
-    """
+    """Return an event that SIGINT and SIGTERM set; a service works until it is set."""
+    # A separate thread sets the event, woken by Python's wakeup descriptor. A signal handler runs in the main thread.
+    # It would have to wait until the main thread's current wait ends, and could deadlock while the main thread holds
+    # the event's lock (test_signal_during_a_wait).
     stop = threading.Event()
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
@@ -85,11 +84,7 @@ Serve = Callable[[Settings, Topics, threading.Event], None]
 
 
 def listener(host: str, port: int) -> socket.socket:
-    """Return a socket that listens at the address, on a free port for 0; raises `no port` where that is taken.
-
-    Its connections send at once. A small frame would wait for the acknowledgement of the one before, up to 40 ms:
-    asyncio sees to that only for sockets that name their protocol, which those of this one don't.
-    """
+    """Return a socket that listens at the address, on a free port if `port` is 0; raise `no port` if it is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -99,12 +94,15 @@ def listener(host: str, port: int) -> socket.socket:
             "no port",
             f"expected a free port at {host}:{port}, got: {why}; stop the program that uses it, or give another",
         ) from error
+    # Without this option, a small frame waits up to 40 ms for the acknowledgement of the previous one. asyncio sets
+    # the option only on sockets that name their protocol. The accepted sockets of this listener do not name it
+    # (test_what_is_sent_goes_at_once).
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
 
 def main(serve: Serve) -> None:
-    """Run a service until it is asked to stop. A fatal error is one sentence and exit code 1."""
+    """Run a service until a signal stops it. Log a fatal error as one sentence, and exit with code 1."""
     set_up_logs()
     take_uncaught()
     raise_limit()

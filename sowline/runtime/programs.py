@@ -1,11 +1,11 @@
-"""The programs that `sowline` starts as processes of their own. It must not import them: they stand on top of it."""
+"""The programs that `sowline` starts as separate processes. It must not import them, because they import it."""
 
 import sys
 from enum import StrEnum
 
 
 class Program(StrEnum):
-    """The module that `python -m` runs."""
+    """A program, by the module that `python -m` runs."""
 
     MATERIALIZER = "materializer"
     QUERY_SERVICE = "query_service"
@@ -14,5 +14,5 @@ class Program(StrEnum):
     LOCAL_KAFKA = "deploy.local"
 
     def command(self, *arguments: str) -> list[str]:
-        """Return the command that runs it in this Python."""
+        """Return the command that runs the program with this Python interpreter."""
         return [sys.executable, "-m", self.value, *arguments]

@@ -1,8 +1,8 @@
-"""Spans of a record's way from publish to delivery: the one module that knows OpenTelemetry.
+"""Traces records from publish to delivery. This is the only module that uses OpenTelemetry.
 
-Services make spans if the usual variables (`OTEL_EXPORTER_OTLP_ENDPOINT` and its like) ask for that and the extra
-`otel` is installed; a client's publishes have spans if its application has set OpenTelemetry up. Only what carries a
-sampled `traceparent` gets a span. Nothing is imported before it is needed.
+Services make spans if the standard variables (such as `OTEL_EXPORTER_OTLP_ENDPOINT`) request it and the extra `otel`
+is installed. A client's publishes have spans if the application has set up OpenTelemetry. Only records with a sampled
+`traceparent` get spans. OpenTelemetry is imported only when it is needed.
 """
 
 import logging
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 ASKING: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""Of these variables, each that is set asks for traces; so does `OTEL_TRACES_EXPORTER=otlp`."""
+"""Each of these variables requests traces if it is set, and so does `OTEL_TRACES_EXPORTER=otlp`."""
 
 Attributes = Mapping[str, str | int]
 LogPosition = tuple[int, str]
-"""A partition of a topic's log, and a position in it."""
+"""A partition of a topic's log, and a position in the partition."""
 
 CLOSE_SECONDS_MAX: Final = 2.0
 """Seconds that a stopping service waits for its last spans to be sent."""
@@ -38,14 +38,14 @@ _provider: "TracerProvider | None" = None
 
 
 class TraceSpan:
-    """A step of a record's way, which has begun; `traceparent` is what the next one is a child of."""
+    """A span for one step of a record, started. The spans of later steps are children of its `traceparent`."""
 
     def __init__(self, span: "trace.Span", traceparent: str) -> None:
         self._span = span
         self.traceparent = traceparent
 
     def end(self, about: Attributes | None = None, error: str | None = None) -> None:
-        """Say that it is done, what there is to say of it, and what it failed with."""
+        """End the span, with attributes, and with the error if the step failed."""
         for name, value in (about or {}).items():
             self._span.set_attribute(f"sowline.{name}", value)
         if error is not None:
@@ -56,7 +56,7 @@ class TraceSpan:
 
 
 def is_wanted(environment: Mapping[str, str]) -> bool:
-    """Tell whether the variables ask for traces."""
+    """Return whether the environment variables request traces."""
     if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
     exporter = environment.get("OTEL_TRACES_EXPORTER", "")
@@ -64,9 +64,9 @@ def is_wanted(environment: Mapping[str, str]) -> bool:
 
 
 def set_up(service: str) -> None:
-    """Make spans in this process and send them away, if the environment asks for that.
+    """Make and export spans in this process, if the environment requests it.
 
-    `service` is its name where that gives none.
+    `service` is the service's name if the environment has none.
     """
     if not is_wanted(os.environ):
         return
@@ -88,7 +88,7 @@ def set_up(service: str) -> None:
 
 
 def use(provider: "TracerProvider | None") -> None:
-    """Make spans of this provider from now on; none of None."""
+    """Make spans with this provider from now on; None stops making spans."""
     global _tracer, _provider
     _provider = provider
     _tracer = None if provider is None else provider.get_tracer("sowline", __version__)
@@ -105,16 +105,17 @@ def close() -> None:
 
 
 def is_on() -> bool:
-    """Tell whether this process makes spans."""
+    """Return whether this process makes spans."""
     return _tracer is not None
 
 
 def begin(
     step: str, topic: str, parent: str, at: LogPosition | None = None, began_ns: int | None = None
 ) -> TraceSpan | None:
-    """Begin a step below `parent`; None where that is not recorded. `began_ns` is when, if not now, since 1970.
+    """Start a span for a step, as a child of `parent`; return None if `parent` is not recorded.
 
-    A step that has no place on a log yet is one that writes.
+    `at` is the record's position; None makes the span of a producer. `began_ns` is the start time in ns since 1970,
+    by default now.
     """
     if _tracer is None or not is_sampled(parent):
         return None
@@ -130,7 +131,7 @@ def begin(
 
 
 def begin_publish(topic: str) -> TraceSpan | None:
-    """Begin a publish below whatever the application is doing; None where it records nothing."""
+    """Start a span for a publish, as a child of the application's current span; None if it is not recorded."""
     if "opentelemetry.trace" not in sys.modules:
         return None
     from opentelemetry import trace
@@ -141,7 +142,7 @@ def begin_publish(topic: str) -> TraceSpan | None:
 
 
 def _recorded(span: "trace.Span") -> TraceSpan | None:
-    """Return a span as others may use it; None where it is not recorded."""
+    """Return the span with its traceparent; None if it is not recorded."""
     if not span.is_recording():
         return None
     span_context = span.get_span_context()
@@ -151,7 +152,7 @@ def _recorded(span: "trace.Span") -> TraceSpan | None:
 
 
 class _Complaints(logging.Handler):
-    """OpenTelemetry's own reports, as lines of our log."""
+    """Writes OpenTelemetry's log messages to the service's log."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log.warning("traces are not sent", why=record.getMessage())
