@@ -1,4 +1,4 @@
-"""The record that a command names, and the partition that owns it: one rule for clients, owners and tools."""
+"""Finds the record that a command names, and the partition that owns it, for clients, owners and tools alike."""
 
 import msgspec
 
@@ -11,7 +11,7 @@ from sowline.protocol.key_rule import AppendedOf, Document
 
 
 class KeyedBody(msgspec.Struct, frozen=True, gc=False):
-    """The body of a command after preprocessing, as bytes and parsed, and the key text of the record it is for."""
+    """The body of a command after preprocessing, as bytes and parsed, and the key text of its record."""
 
     key_text: str
     body: bytes
@@ -21,7 +21,7 @@ class KeyedBody(msgspec.Struct, frozen=True, gc=False):
 def keyed_body(
     definition: TopicDefinition, record: LogRecord, command: Command, appended_of: AppendedOf
 ) -> KeyedBody:
-    """Preprocess the body of a log record and find its key; raises what the command is refused for."""
+    """Preprocess the body of a log record and find its key; raise SowlineError if the command is refused."""
     body = record.value or b""
     document = read_object(body)
     if definition.preprocess is not None:
@@ -33,7 +33,7 @@ def keyed_body(
 def named_key(
     definition: TopicDefinition, record: LogRecord, command: Command, appended_of: AppendedOf
 ) -> str:
-    """Return the key text that a command for one record names: by its body if it has one, else by its key."""
+    """Return the key text of a command for one record, from its body if it has one, else from its Kafka key."""
     if record.value:
         return keyed_body(definition, record, command, appended_of).key_text
     return definition.key_rule.named(record, command)
@@ -42,7 +42,7 @@ def named_key(
 def preprocessed(
     definition: TopicDefinition, body: bytes, document: Document, correlation: str | None
 ) -> bytes:
-    """Return the body with the fields that preprocessing computes; `document`, the body parsed, gets them too."""
+    """Return the body with the fields of preprocessing; add them to `document`, the parsed body, too."""
     if definition.preprocess is None:
         return body
     metadata = Metadata(topic=definition.name, size=len(body), correlation=correlation)

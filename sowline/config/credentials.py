@@ -1,4 +1,4 @@
-"""The credentials of a client: a token or a function that returns one, and for TLS a CA file and a certificate."""
+"""The credentials of a client: a token (or a function that returns one), and CA and certificate files for TLS."""
 
 import asyncio
 import inspect
@@ -9,17 +9,17 @@ from pathlib import Path
 from sowline.errors import SowlineError
 
 Token = str | Callable[[], str] | Callable[[], Awaitable[str]]
-"""A token, or a function that returns one. The function is called again whenever a fresh token is needed."""
+"""A token, or a function that returns one. The client calls the function again when it needs a fresh token."""
 
 RENEW_AT = 0.75
-"""The part of a token's time after which it is renewed."""
+"""The fraction of a token's lifetime after which it is renewed."""
 
 RENEW_SECONDS_MIN = 1.0
-"""Between two renewals, where a function gives the same token again: it is renewed no more often than that."""
+"""The minimum time between two renewals, for functions that return the same token again."""
 
 
 class Credentials:
-    """The token and the TLS context of a client's connections; neither is ever part of an error."""
+    """The token and the TLS context of a client's connections. Errors never contain the token."""
 
     def __init__(
         self,
@@ -34,11 +34,11 @@ class Credentials:
 
     @property
     def renews(self) -> bool:
-        """Whether there may be another token when this one ends."""
+        """Whether there may be another token when this one expires."""
         return callable(self._token)
 
     async def token(self, *, fresh: bool = False) -> str | None:
-        """Return the token, asked for again if it is to be a `fresh` one; raises `bad request` if it can't be one."""
+        """Return the token, from a new call of the function if `fresh`; raise `bad request` for an invalid token."""
         if self._token is None or isinstance(self._token, str):
             return None if self._token is None else checked_token(self._token)
         if fresh or self._held is None:
@@ -46,12 +46,12 @@ class Credentials:
         return self._held
 
     async def headers(self, *, fresh: bool = False) -> dict[str, str]:
-        """Return the headers that say who asks."""
+        """Return the HTTP headers that authenticate the client."""
         token = await self.token(fresh=fresh)
         return {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def tls(self) -> ssl.SSLContext:
-        """Return how the service is known, and how this client is; raises `bad request` for files that are none."""
+        """Return the TLS context with the CA and the client's certificate; raise `bad request` for invalid files."""
         ca_file, cert_file, key_file = self._files
         try:
             context = ssl.create_default_context(cafile=ca_file)
@@ -66,7 +66,7 @@ class Credentials:
 
 
 async def _called(token: Callable[[], str] | Callable[[], Awaitable[str]]) -> str:
-    """Call who gives tokens, aside if it is no coroutine; raises `auth unavailable` where that fails."""
+    """Call the token function, in a worker thread unless it is a coroutine; raise `auth unavailable` if it fails."""
     try:
         given = token() if inspect.iscoroutinefunction(token) else await asyncio.to_thread(token)
         return str(await given if inspect.isawaitable(given) else given)
@@ -75,7 +75,7 @@ async def _called(token: Callable[[], str] | Callable[[], Awaitable[str]]) -> st
 
 
 def checked_token(token: str) -> str:
-    """Check that a header can hold the token; raises `bad request`, without showing it."""
+    """Return the token, stripped; raise `bad request` (without the token) if an HTTP header can't contain it."""
     token = token.strip()
     if not token or not token.isascii() or not token.isprintable():
         raise SowlineError(

@@ -1,4 +1,4 @@
-"""Options of Kafka clients: what a user sets, and what every client of the cluster needs."""
+"""Options of Kafka clients: parses the user's options, and adds those that every client of Sowline needs."""
 
 import json
 from collections.abc import Mapping
@@ -7,9 +7,9 @@ KafkaConfig = Mapping[str, str]
 
 
 def read_options(text: str) -> dict[str, str]:
-    """Read options of Kafka's client: `name=value`, with commas or line breaks between, or a JSON object.
+    """Return the options in a text: `name=value`, separated by commas or line breaks, or a JSON object.
 
-    Raises ValueError, which does not repeat the text: it may hold a password.
+    Raise ValueError if the text is malformed. The error does not repeat the text, which may contain a password.
     """
     if text.lstrip().startswith("{"):
         try:
@@ -27,17 +27,16 @@ def read_options(text: str) -> dict[str, str]:
 
 
 def kafka_config(bootstrap: str, options: KafkaConfig | None = None) -> dict[str, str]:
-    """Return the options of every client of the cluster: its address, and the caller's options (TLS, SASL).
-
-    A broker that comes back is found within seconds, also after it was away for long. What a client has asked of its
-    topics may be lost with a connection then, and a consumer does not join its group without an answer: it asks
-    again soon. It does not log each try to connect, of which it makes twenty a second: `sowline.kafka.health` tells
-    once that Kafka is away, and why.
-    """
+    """Return the options of a Kafka client: the brokers' addresses, Sowline's defaults, and `options` (TLS, SASL)."""
     ours = {
         "bootstrap.servers": bootstrap,
+        # A client tries to connect twenty times a second. Do not log each failure: `sowline.kafka.health` logs once
+        # that Kafka is unavailable, and why.
         "log_level": "2",
+        # Find a broker within seconds after it returns, even if it was unavailable for a long time.
         "reconnect.backoff.max.ms": "2000",
+        # A request for topic metadata can be lost with a connection. Until it is answered, a consumer does not join
+        # its group: repeat it soon.
         "topic.metadata.refresh.interval.ms": "10000",
     }
     return {**ours, **(options or {})}

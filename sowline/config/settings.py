@@ -1,4 +1,4 @@
-"""The settings of a service: `SOWLINE_*` variables, or the command line's options in their place."""
+"""The settings of a service: `SOWLINE_*` environment variables, overridden by command-line options."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +11,10 @@ from sowline.config.kafka_options import kafka_config, read_options
 from sowline.errors import SowlineError
 
 WORKERS = "-materializer"
-"""The end of the names of the materializers' consumer groups, after the settings' `group`."""
+"""The suffix of the names of the materializers' consumer groups, after the setting `group`."""
 
 FANOUTS = "-fanout-"
-"""The part of the name of a fanout's consumer group between the settings' `group` and the fanout's name."""
+"""In the name of a fanout's consumer group, the part between the setting `group` and the fanout's name."""
 
 
 def _options(given: Any) -> Any:
@@ -23,7 +23,7 @@ def _options(given: Any) -> Any:
 
 
 class Settings(BaseSettings):
-    """The settings of a service. Every field is the variable `SOWLINE_<FIELD>`."""
+    """The settings of a service. Each field is read from the variable `SOWLINE_<FIELD>`."""
 
     model_config = SettingsConfigDict(env_prefix="SOWLINE_", frozen=True, extra="ignore")
 
@@ -160,11 +160,11 @@ class Settings(BaseSettings):
 
 
 SECRET = frozenset({"kafka_options"})
-"""Settings whose values no error repeats."""
+"""Settings whose values errors never contain."""
 
 
 class Misfit(NamedTuple):
-    """A setting with an invalid value: its variable, the expected value, and the given one, empty if it is secret."""
+    """A setting with an invalid value: its variable, the expected value, and the given value (empty if secret)."""
 
     variable: str
     expected: str
@@ -175,7 +175,7 @@ class Misfit(NamedTuple):
 
 
 class SettingsError(SowlineError):
-    """Settings that can't be: `bad configuration`, all of it at once."""
+    """Invalid settings (`bad configuration`). The error lists all of them."""
 
     def __init__(self, misfits: Sequence[Misfit]) -> None:
         super().__init__("bad configuration", "; ".join(map(str, misfits)))
@@ -183,7 +183,7 @@ class SettingsError(SowlineError):
 
 
 def read_settings(**given: Any) -> Settings:
-    """Return the settings of the environment, overridden by the given ones; raises `SettingsError`."""
+    """Return the settings from the environment, overridden by the given ones; raise `SettingsError`."""
     try:
         return Settings(**given)
     except ValidationError as error:

@@ -28,7 +28,7 @@ _KEY_PATH = re.compile(r"(?:/[^/\[\]\s]+)+")
 
 
 def topic_name(name: str) -> str:
-    """Return the name if a topic can have it; raises ValueError."""
+    """Return the name if it is a valid topic name; raise ValueError otherwise."""
     if not _TOPIC_NAME.fullmatch(name) or name in {".", ".."}:
         raise ValueError(f"expected a name of up to 200 letters, digits and . _ - /, got {name!r}")
     return name
@@ -97,17 +97,17 @@ class _KeyModel(BaseModel):
 
 
 class SuppliedKey(_KeyModel):
-    """Keys that publishers give: `key: {from: kafka_key}` or `key: {from: header}`."""
+    """Keys given by publishers: `key: {from: kafka_key}` or `key: {from: header}`."""
 
     source: Source = Field(alias="from")
 
     def as_yaml(self) -> dict[str, Any]:
-        """Return it as `topics.yaml` has it."""
+        """Return the key definition as it is written in `topics.yaml`."""
         return {"from": self.source}
 
 
 class GeneratedKey(_KeyModel):
-    """Keys that an installed key generator makes; with a `version`, only that version of its algorithm will do."""
+    """Keys made by an installed key generator; with a `version`, only by that version of its algorithm."""
 
     generator: str = Field(pattern=r"^[A-Za-z0-9_.-]{1,100}$")
     options: dict[str, Any] = {}
@@ -115,7 +115,7 @@ class GeneratedKey(_KeyModel):
 
 
 def _kind_of_key(given: Any) -> str:
-    """Return the tag of the kind of key that is given; those in brackets are no part of an error's path."""
+    """Return the tag for the kind of a key. Tags in brackets are left out of the paths in errors."""
     if isinstance(given, GeneratedKey) or (isinstance(given, dict) and "generator" in given):
         return "[generated]"
     return "[supplied]" if isinstance(given, (SuppliedKey, dict)) else "[fields]"

@@ -1,4 +1,4 @@
-"""`topics.yaml`: which topics exist, how their records are keyed, and which fanouts are written from them."""
+"""`topics.yaml`: defines the topics, the keys of their records, and the fanouts written from them."""
 
 import json
 import os
@@ -110,11 +110,11 @@ NEEDS_SOW = (
     "indexes",
     "hash_indexes",
 )
-"""The fields that are about records: a topic without a SOW has none of them."""
+"""The fields that concern records. A topic without a SOW can't have them."""
 
 
 class TopicDefinition(_TopicsModel):
-    """One SOW topic: its name, how its records are keyed, and where its log lives."""
+    """One topic: its name, its keys, its Kafka topics, and all its options."""
 
     name: TopicName
     message_type: Literal["json"] = "json"
@@ -273,12 +273,12 @@ class TopicDefinition(_TopicsModel):
 
     @property
     def has_sow(self) -> bool:
-        """Whether the topic keeps records; without, each of its messages is passed on, and that is all."""
+        """Whether the topic keeps records. If not, messages are only passed on to subscribers."""
         return self.sow
 
     @property
     def starts_empty(self) -> bool:
-        """Whether the topic begins without its former records when the service starts."""
+        """Whether the topic starts without its previous records when the service starts."""
         return self.durability == "transient" and self.recovery_point != EPOCH
 
     @property
@@ -305,28 +305,26 @@ class TopicDefinition(_TopicsModel):
 
     @property
     def log_bytes_max(self) -> int:
-        """The largest record of the log: room for a body that is refused as too large, and for its headers.
+        """The largest Kafka record of the log. It must also fit a body that is refused as too large, with headers.
 
-        A change has room in it too, with its body, the previous one and its delta, whether it has one or not:
-        what fits does not depend on `delta`.
+        A change fits too: its body, the previous body and a delta. The limit includes the delta even if `delta` is
+        False, so that the setting does not change which records fit.
         """
         return self.limits.log_bytes_max
 
     @property
     def dead_bytes_max(self) -> int:
-        """The largest dead letter: a whole log record, and why it was refused."""
+        """The largest dead letter: a complete log record, and the reason for its refusal."""
         return self.log_bytes_max + HEADROOM_BYTES
 
     @cached_property
     def key_paths(self) -> tuple[tuple[str, ...], ...]:
-        """The key fields, each as its steps; none where keys come from elsewhere."""
+        """The key fields, each as its steps; empty if keys do not come from fields."""
         return _key_paths(self.key)
 
     @cached_property
     def key_rule(self) -> KeyRule:
-        """The rule by which commands name records, for a topic with a SOW. A key generator is loaded by the rule's
-        first use.
-        """
+        """The rule for the topic's keys, if it has a SOW. The first use of the rule loads a key generator."""
         if isinstance(self.key, SuppliedKey):
             return SuppliedKeys(self.key.source)
         if isinstance(self.key, GeneratedKey):
@@ -335,7 +333,7 @@ class TopicDefinition(_TopicsModel):
 
     @cached_property
     def key_sent(self) -> list[str] | dict[str, Any]:
-        """The key as JSON: a list of paths, or where keys come from, of a generator with its version."""
+        """The key definition as JSON: a list of paths, the source, or the generator with its version."""
         if isinstance(self.key, SuppliedKey):
             return self.key.as_yaml()
         if isinstance(self.key, GeneratedKey):
@@ -356,19 +354,17 @@ class TopicDefinition(_TopicsModel):
 
     @cached_property
     def domain_prefix(self) -> bytes:
-        """The bytes that go before the key text when a SOW key is computed."""
+        """The bytes before the key text in the hash that makes a SOW key."""
         return self.key_domain.encode() + b"\0"
 
     @cached_property
     def limits(self) -> Limits:
-        """Lifetime and limits, which may change on existing state."""
+        """The expiration and limits, which may change while the topic has state."""
         return Limits(self.expiration, self.record_bytes_max, self.repeat_window, self.records_max)
 
     @cached_property
     def digest(self) -> str:
-        """A hash of the fields that determine what a log record does. The state stores it, and a later start compares
-        it.
-        """
+        """A hash of the fields that determine the effect of log records. The state stores it, to detect changes."""
         deciding: dict[str, Any] = {
             "key": self.key_sent,
             "key_domain": self.key_domain,
@@ -385,7 +381,7 @@ class TopicDefinition(_TopicsModel):
 
 
 FANOUT_OPTIONS = ("oof", "select", "no_empties", "timestamp", "intrinsics", "no_redundant")
-"""The options that a fanout may have: all others are about a client's connection, or about what a fanout is not."""
+"""The options that a fanout can have. All others concern a client's connection or are not supported by fanouts."""
 
 
 def _filter_text(text: str) -> str:
@@ -423,12 +419,12 @@ class FanoutDefinition(_TopicsModel):
 
     @cached_property
     def reading(self) -> Options:
-        """The options, read."""
+        """The parsed options."""
         return parse_options(self.options)
 
     @cached_property
     def digest(self) -> str:
-        """A hash of what decides which records readers hold, and which of their fields."""
+        """A hash of the fields that determine which records, and which of their fields, readers hold."""
         select = self.reading.select
         deciding = [self.topic, self.filter, None if select is None else select.text]
         return blake2b(json.dumps(deciding).encode(), digest_size=8).hexdigest()
@@ -440,7 +436,7 @@ class FanoutDefinition(_TopicsModel):
 
 
 class Topics(_TopicsModel):
-    """Everything that `topics.yaml` declares."""
+    """The content of `topics.yaml`."""
 
     topics: tuple[TopicDefinition, ...] = Field(min_length=1)
     fanouts: tuple[FanoutDefinition, ...] = ()
@@ -462,7 +458,7 @@ class Topics(_TopicsModel):
         return self
 
     def named(self, name: str) -> TopicDefinition:
-        """Return the topic of this name; raises `invalid topic`."""
+        """Return the topic with this name; raise `invalid topic`."""
         for topic in self.topics:
             if topic.name == name:
                 return topic
@@ -474,7 +470,7 @@ _truth = TypeAdapter(bool)
 
 
 def _has_sow(given: dict[str, Any]) -> bool:
-    """Tell whether a topic definition keeps records. Another check reports a definition that can't be read."""
+    """Return whether a topic definition keeps records; True for an invalid value, which another check reports."""
     try:
         return _truth.validate_python(given.get("sow", True))
     except ValidationError:
@@ -502,7 +498,7 @@ def _refuse_twice(what: str, names: list[str]) -> None:
 
 
 def load_topics(path: Path) -> Topics:
-    """Read `topics.yaml`; raises `bad configuration` naming the file, the line and the reason.
+    """Return the topics in `topics.yaml`; raise `bad configuration` with the file, the line and the error.
 
     `${NAME}` and `${NAME:-default}` in it are environment variables. Key generators must be installed.
     """
@@ -510,12 +506,12 @@ def load_topics(path: Path) -> Topics:
 
 
 def parse_topics(text: str, name: str = "topics.yaml") -> Topics:
-    """Read the text of a `topics.yaml`; `name` is how errors call it. Key generators must be installed."""
+    """Return the topics in the text of a `topics.yaml`; errors call it `name`. Key generators must be installed."""
     return _with_generators(YamlFile(text, name))
 
 
 def _with_generators(declaration: YamlFile) -> Topics:
-    """Return what a file declares; raises `bad configuration` for a key generator that can't be used, too."""
+    """Return the topics in a file; raise `bad configuration`, also for a key generator that can't be loaded."""
     topics = declaration.read(Topics)
     problems = []
     for number, topic in enumerate(topics.topics):

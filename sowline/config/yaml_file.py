@@ -1,7 +1,7 @@
-"""YAML files that declare something: read into a model, with the line of everything that is wrong.
+"""Reads a YAML file into a pydantic model, and reports all errors with their lines.
 
-A value is the text that stands in the file, and the model makes a number or a truth value of it where it wants one.
-So `NO` and `007` stay what they are.
+Values are texts, exactly as in the file. The model converts them to numbers or booleans where it needs those. So `NO`
+and `007` keep their text.
 """
 
 import re
@@ -41,7 +41,7 @@ _SHOWN = {
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong in a file: the line from 1 on, the path of the value, and a sentence."""
+    """One error in a file: the line (from 1), the path of the value, and the message."""
 
     file: str
     line: int
@@ -53,7 +53,7 @@ class Problem:
 
 
 class YamlFileError(SowlineError):
-    """All that is wrong in a file, in the order of its lines."""
+    """All errors in a file, in the order of their lines."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = tuple(sorted(problems, key=lambda problem: problem.line))
@@ -61,10 +61,10 @@ class YamlFileError(SowlineError):
 
 
 class YamlFile:
-    """The text of a YAML file, and where its values stand.
+    """The text of a YAML file, with the line of each value.
 
-    `name` is how problems call the file. With an `environment`, `${NAME}` and `${NAME:-default}` in a value are
-    replaced by it (the default where the variable is unset or empty), and `$$` is a `$`.
+    Errors call the file `name`. With an `environment`, `${NAME}` and `${NAME:-default}` in values are replaced by its
+    variables (the default if the variable is unset or empty), and `$$` by `$`.
     """
 
     def __init__(self, text: str, name: str, environment: Mapping[str, str] | None = None) -> None:
@@ -81,7 +81,7 @@ class YamlFile:
                 self._replace(location, node, environment)
 
     def read(self, model: type[Model]) -> Model:
-        """Return what the file declares; raises YamlFileError with everything that is wrong."""
+        """Return the file's content as a model; raise YamlFileError with all errors."""
         try:
             declared = model.model_validate(self._content())
         except ValidationError as error:
@@ -93,7 +93,7 @@ class YamlFile:
         return declared
 
     def problem(self, location: Location, reason: str, line: int = 1) -> Problem:
-        """Return what is wrong with a value, or with one of the lines of a text that keeps its lines."""
+        """Return an error for a value, or for one line (from 1) of a block text."""
         where = ".".join(str(step) for step in location) or "file"
         return Problem(self.name, self._line(location, line), where, reason)
 
@@ -132,7 +132,7 @@ class YamlFile:
 
 
 def open_yaml_file(path: Path, what: str, environment: Mapping[str, str] | None = None) -> YamlFile:
-    """Return the file at the path; raises `bad configuration` if there is none, or it is not YAML."""
+    """Return the file at the path; raise `bad configuration` if it can't be read or is not YAML."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -141,7 +141,7 @@ def open_yaml_file(path: Path, what: str, environment: Mapping[str, str] | None 
 
 
 class _TextLoader(yaml.SafeLoader):
-    """Takes every value as the text that it is; `<<` still merges."""
+    """Reads every value as text, unchanged; `<<` still merges."""
 
     yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012
     yaml_constructors = {  # noqa: RUF012
@@ -152,7 +152,7 @@ class _TextLoader(yaml.SafeLoader):
 
 
 def _values(node: yaml.Node | None, location: Location) -> Iterator[tuple[Location, yaml.Node]]:
-    """Yield every value with its location; a value with aliases, only at its anchor."""
+    """Yield every value with its location; yield a value with aliases only at its anchor."""
     seen: set[int] = set()
     waiting = [(location, node)]
     while waiting:
@@ -179,7 +179,7 @@ def _repeated(values: list[tuple[Location, yaml.Node]]) -> Iterator[tuple[Locati
 
 
 def _nothing(values: list[tuple[Location, yaml.Node]]) -> Iterator[tuple[Location, str]]:
-    """Yield the null values of YAML, because it is unclear whether the text or no value is meant."""
+    """Yield YAML's null values as errors: it is unclear whether the text or no value is meant."""
     for location, node in values:
         if isinstance(node, yaml.ScalarNode) and node.style is None and node.value.lower() in ("null", "~"):
             yield (
@@ -189,7 +189,7 @@ def _nothing(values: list[tuple[Location, yaml.Node]]) -> Iterator[tuple[Locatio
 
 
 def _below(node: yaml.Node | None, step: int | str) -> tuple[yaml.Node | None, yaml.Node | None]:
-    """Return the key, where there is one, and the value that a step leads to; the last one of those alike."""
+    """Return the key (None in a list) and the value at a step; of repeated keys, the last one."""
     if isinstance(node, yaml.MappingNode):
         pairs: list[tuple[yaml.Node, yaml.Node]] = node.value
         return next(((key, value) for key, value in reversed(pairs) if key.value == step), (None, None))
@@ -215,7 +215,7 @@ def _replaced(found: re.Match[str], environment: Mapping[str, str]) -> str:
 
 
 def _follows(problem: Mapping[str, Any]) -> bool:
-    """Tell whether a list is too short only because some of its items are wrong, which is reported anyway."""
+    """Return whether a list is too short only because of invalid items, which are reported separately."""
     if problem["type"] != "too_short":
         return False
     least: int = problem["ctx"]["min_length"]
