@@ -1,6 +1,6 @@
-"""Resolving bookmarks: where in each partition a subscription begins that names a time, a list or a range.
+"""Resolves bookmarks: finds the position in each partition for a bookmark that is a time, a list or a range.
 
-The positions are found before anything is sent: real ones, after which every change is available.
+This happens before anything is sent. The result is real positions, after which every change is available.
 """
 
 import asyncio
@@ -28,27 +28,27 @@ BEHIND_SECONDS_MAX = 10.0
 """Seconds to wait for a replica that is behind a bookmark."""
 
 SOON_SECONDS = 1.0
-"""After so long of that, holes in the log are looked for."""
+"""Seconds of that wait after which holes in the log are looked for."""
 
 ASK_SECONDS_MAX = 30.0
 """Seconds that Kafka may take for an answer."""
 
 BACK_RECORDS = 100
-"""Offsets of the log that are read at first to find the last record before another."""
+"""Offsets of the log to read in the first attempt to find the last record before an offset."""
 
 NTH_LAST = 2**31
-"""Above the number of any change that one log record makes."""
+"""Higher than the number of any change that one log record makes."""
 
 
 class LogOffsets(NamedTuple):
-    """The offset of a time in a partition of the log, and the offset of the log's start."""
+    """The offset of the first record at or after a time, in one partition of the log; and the partition's start."""
 
     first: int
     start: int
 
 
 async def wait_for_replica(state: ServedTopics, topic: TopicState, positions: Positions) -> None:
-    """Wait for a replica that is behind a client's bookmark, for a limited time; raises `behind`."""
+    """Wait, for a limited time, until a replica has reached a client's bookmark; raise `behind` otherwise."""
     if not await state.wait_until_reached(topic, positions, BEHIND_SECONDS_MAX):
         raise _behind(topic)
 
@@ -61,10 +61,7 @@ def _behind(topic: TopicState) -> SowlineError:
 async def check_eras(
     context: ServiceContext, topics: list[TopicState], bookmark_range: BookmarkRange
 ) -> None:
-    """Raise `invalid bookmark` where a range names a position in an era that the partition has not had, or `behind`.
-
-    A new era may be on its way to this replica: the position is refused once the replica has all that Kafka has now.
-    """
+    """Raise `invalid bookmark` if a range names an era that does not exist, or `behind` if that is unknown."""
     points = [point for point in (*bookmark_range.starts, bookmark_range.end) if isinstance(point, dict)]
     for topic in topics:
         log = topic.definition.log
@@ -75,13 +72,16 @@ async def check_eras(
 
 
 async def check_newest(context: ServiceContext, topic: TopicState, newest: Positions) -> None:
-    """Raise the same for the newest positions that are named in a topic's partitions."""
+    """Raise as `check_eras` does, for the newest named position of each partition of a topic."""
 
     def unknown() -> list[int]:
         return [n for n, position in newest.items() if position.era > topic.partitions[n].held.era]
 
     if not unknown():
         return
+    # Another replica is already in era 1, and its client comes here with `orders:0@1/5`. This replica will reach era
+    # 1 soon. So read the ends once, and refuse only when the replica has everything up to them
+    # (test_an_era_that_is_yet_to_come_here_is_waited_for).
     ends = await asyncio.to_thread(last_offsets, context.kafka, topic)
 
     def has_all() -> bool:
@@ -101,10 +101,10 @@ async def check_newest(context: ServiceContext, topic: TopicState, newest: Posit
 async def begin_of(
     context: ServiceContext, topics: list[TopicState], bookmark_range: BookmarkRange
 ) -> PositionsByLog:
-    """Return where a span begins: of each partition the earliest of its starts, before the log if none names it.
+    """Return the position at which a range starts: in each partition the earliest of its starts.
 
-    Raises `BookmarkExpired` where a time can't be found any more, `behind`, and `invalid bookmark` where it is to
-    come.
+    A partition that no start names starts before the log. Raise `BookmarkExpired` if a time can no longer be
+    resolved, `invalid bookmark` if it is in the future, and `behind`.
     """
     positions: PositionsByLog = {topic.definition.log: {} for topic in topics}
     for start in bookmark_range.starts:
@@ -113,6 +113,8 @@ async def begin_of(
             for number, position in (
                 await _positions(context, topic, start, bookmark_range.takes_start)
             ).items():
+                # Several bookmarks of a list may name a partition. Only from the earliest position does the client get
+                # every change after each of them (test_of_a_list_the_earliest_position_of_each_partition_counts).
                 held[number] = min(position, held.get(number, position))
     return {
         topic.definition.log: {
@@ -128,6 +130,8 @@ async def _positions(
 ) -> Positions:
     if isinstance(start, Moment):
         ms, rest = divmod(start.microseconds, 1000)
+        # Log times have milliseconds, bookmarks microseconds. `[12:00:00.0005` starts with the next millisecond
+        # (test_brackets_say_whether_the_position_itself_counts).
         first_ms = ms + bool(rest) if takes_start else ms + 1
         return await before_time(context, topic, first_ms)
     if start == NOW:
@@ -148,7 +152,7 @@ def _just_before(position: Position) -> Position:
 
 
 async def wait_for_past(context: ServiceContext, request: Request, rights: Rights) -> None:
-    """Wait until the replica has all that it takes to answer a query of a time, if it is one; raises `behind`."""
+    """Wait until the replica can answer a request, if that asks for a time; raise `behind` after a time limit."""
     if not request.bookmark:
         return
     topics = topics_of(context.state, request.topic, rights.read)
@@ -158,8 +162,10 @@ async def wait_for_past(context: ServiceContext, request: Request, rights: Right
 
 
 async def wait_for_time(context: ServiceContext, topics: list[TopicState], ms: int) -> None:
-    """Wait until the replica has all that the log had at a time that has passed; raises `behind`."""
+    """Wait until the replica has applied all that the log had at a past time; raise `behind` after a time limit."""
     for topic in topics if ms / 1000 < time.time() else ():
+        # A replica that has applied a later record of every partition has everything up to the time. Only otherwise
+        # is Kafka asked.
         if any(partition.time <= ms for partition in topic.partitions):
             log, count = topic.definition.log, len(topic.partitions)
             positions = await asyncio.to_thread(log_offsets_at, context.kafka, log, count, ms + 1)
@@ -167,7 +173,10 @@ async def wait_for_time(context: ServiceContext, topics: list[TopicState], ms: i
 
 
 async def before_time(context: ServiceContext, topic: TopicState, first_ms: int) -> Positions:
-    """Return where each partition stands behind all changes that were before a time, given in ms."""
+    """Return the position of each partition after all changes before a time, given in ms.
+
+    Raise `BookmarkExpired` if the log no longer has the records of that time, and as `begin_of` does.
+    """
     await _wait_for_clock(first_ms)
     positions = await asyncio.to_thread(
         log_offsets_at, context.kafka, topic.definition.log, len(topic.partitions), first_ms
@@ -177,6 +186,10 @@ async def before_time(context: ServiceContext, topic: TopicState, first_ms: int)
     for number, (first, start) in positions.items():
         partition = topic.partitions[number]
         era = partition.held.era
+        # The replica has everything that the log had at the time, and nothing later: it is at that position.
+        # Elsewhere the last offset before the time decides. If the log starts only after it, the position is unknown:
+        # records of that time may have been deleted, or the time was in another era
+        # (test_a_time_before_the_log_began_is_not_found).
         if partition.time < first_ms:
             raw[number] = partition.held
         elif first <= start and (era or start):
@@ -187,7 +200,7 @@ async def before_time(context: ServiceContext, topic: TopicState, first_ms: int)
 
 
 async def _wait_for_clock(first_ms: int) -> None:
-    """Wait until a time is there; one that is further away is refused."""
+    """Wait for a time that is about to come; raise `invalid bookmark` if it is further away."""
     seconds = first_ms / 1000 - time.time()
     if seconds > BEHIND_SECONDS_MAX:
         raise SowlineError("invalid bookmark", "expected a past time to start at, got a future time")
@@ -196,7 +209,10 @@ async def _wait_for_clock(first_ms: int) -> None:
 
 
 async def _real(context: ServiceContext, topic: TopicState, raw: Positions) -> Positions:
-    """Return the positions that changes have: what the first change behind each comes after."""
+    """Return, for each position, the `after` of the next change: a position that exists."""
+    # `offset.NTH_LAST` is made up, and the offset before a time may have no change. If compaction has removed the
+    # next change, reading it raises `BookmarkExpired` now, not after a part was sent
+    # (test_a_time_before_changes_that_are_gone_is_not_found).
     after = ChangesAfter(context.kafka, topic, raw)
     real: Positions = {}
     for number in raw:
@@ -205,11 +221,11 @@ async def _real(context: ServiceContext, topic: TopicState, raw: Positions) -> P
     return real
 
 
-# what the log says of times
+# times in the log
 
 
 def log_offsets_at(kafka: KafkaConfig, log: str, partitions: int, first_ms: int) -> dict[int, LogOffsets]:
-    """Ask Kafka where each partition's records of this time and later begin: at its end, if there are none."""
+    """Ask Kafka for the first offset of this time or later in each partition; its end if there is none."""
     numbers = range(partitions)
     cluster = Cluster(kafka)
     with consuming(kafka) as consumer:
@@ -225,8 +241,10 @@ def log_offsets_at(kafka: KafkaConfig, log: str, partitions: int, first_ms: int)
 
 
 async def wait_applied(context: ServiceContext, topic: TopicState, positions: dict[int, LogOffsets]) -> None:
-    """Wait until the replica has applied the log up to these offsets; raises `behind`."""
+    """Wait until the replica has applied the log up to these offsets; raise `behind` after a time limit."""
     state = context.state
+    # The offset before may have no record: transaction markers take offsets, and compaction leaves holes. A replica
+    # never reaches such an offset. Usually there is a record, so the log is read only after a second.
     if await state.wait_until_reached(topic, _lasts(topic, positions), SOON_SECONDS):
         return
     await wait_for_replica(state, topic, await last_records(context, topic, positions))
@@ -235,7 +253,7 @@ async def wait_applied(context: ServiceContext, topic: TopicState, positions: di
 async def last_records(
     context: ServiceContext, topic: TopicState, positions: dict[int, LogOffsets]
 ) -> Positions:
-    """Return the position of the last record before each offset: the offset before it may be a hole."""
+    """Return the position of the last record before each offset; there may be holes in between."""
     wanted = _lasts(topic, positions)
     for number, (first, start) in positions.items():
         if number in wanted and topic.partitions[number].held < wanted[number]:
@@ -265,21 +283,21 @@ def _last_record(kafka: KafkaConfig, log: str, number: int, start: int, end: int
         back *= 10
 
 
-# what is left of the changes
+# the changes topic
 
 
 def first_offsets(kafka: KafkaConfig, topic: TopicState) -> dict[int, int]:
-    """Return where each partition of the changes topic begins."""
+    """Return the start offset of each partition of the changes topic."""
     return Cluster(kafka).starts(topic.definition.changes, range(len(topic.partitions)))
 
 
 def last_offsets(kafka: KafkaConfig, topic: TopicState) -> dict[int, int]:
-    """Return the offset behind the last record of each partition of the changes topic."""
+    """Return the end offset of each partition of the changes topic."""
     return Cluster(kafka).ends(topic.definition.changes, range(len(topic.partitions)))
 
 
 async def oldest(context: ServiceContext, topics: list[TopicState]) -> PositionsByLog:
-    """Return the oldest positions after which every change is available: after the last gap of each partition."""
+    """Return the oldest positions after which every change is available: those after the last gaps."""
     positions: PositionsByLog = {}
     for topic in topics:
         held = topic.positions
@@ -302,6 +320,9 @@ async def _behind_last_gap(
     at: Position | None = None
     async for events in events_between(context.kafka, topic, number, start, end):
         for event in events:
+            # The first event counts as a gap: nothing is known of what was before it. An event of a stale owner must
+            # not move `at` back, or the next event would look like a gap
+            # (test_the_oldest_position_is_behind_the_last_gap).
             if at is None or verdict(event, at) is Verdict.GAP:
                 position = event.after
             at = event.position if at is None else max(at, event.position)

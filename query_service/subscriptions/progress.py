@@ -7,11 +7,11 @@ from sowline.model.bookmark import Positions
 from sowline.protocol.request import Request
 
 State = Literal["beginning", "group", "live", "catching up", "paused", "paced"]
-"""Not acknowledged yet (`beginning`); its records are being sent (`group`). `catching up`: it reads the changes as
-fast as the client does. `paced`: it sends the changes one by one, because it has an end or a rate."""
+"""`beginning`: not acknowledged yet. `group`: its records are being sent. `catching up`: it sends older changes as
+fast as the client reads them. `paced`: it sends the changes one by one, because it has an end or a rate."""
 
 TICKS = 4
-"""Consecutive checks without a sent message, after which the bookmark is sent."""
+"""The number of consecutive checks without a sent message after which the bookmark is sent."""
 
 
 class SubscriptionStatus(NamedTuple):
@@ -20,9 +20,9 @@ class SubscriptionStatus(NamedTuple):
     request: Request
     state: State
     behind_positions: int
-    """Log records that the replica has applied and the client was not sent, over all partitions."""
+    """Log offsets that the replica has applied and the client was not sent, over all partitions."""
     behind_seconds: float
-    """Seconds since it last had its replica's position; 0 if it has it now."""
+    """Seconds since it last was at its replica's position; 0 if it is now."""
 
 
 def positions_between(sent: Positions, held: Positions) -> int:
@@ -33,14 +33,14 @@ def positions_between(sent: Positions, held: Positions) -> int:
 
 
 class ProgressTimer:
-    """Looks at one subscription, again and again: its client is sent its bookmark if no message has named it."""
+    """Decides, at regular checks, when the client of an idle subscription gets a progress message."""
 
     def __init__(self) -> None:
         self._ticks = 0
         self._sent: PositionsByLog = {}
 
     def look(self, was_sent: bool, positions: PositionsByLog) -> bool:
-        """Tell whether to send the bookmark; `was_sent`: a message was sent since the last look."""
+        """Return whether to send the bookmark; `was_sent`: a message was sent since the last check."""
         self._ticks = 0 if was_sent else self._ticks + 1
         if self._ticks < TICKS or positions == self._sent:
             return False

@@ -1,7 +1,7 @@
-"""Queries at a bookmark: the records exactly as they were after the changes that it names.
+"""Queries at a bookmark: the records exactly as they were at its positions.
 
-The changes since are undone with the bodies before them. If one of them is gone, or there are too many, the bookmark
-has expired.
+The service undoes the changes since then, with the previous body that each change has. If a change is no longer
+available, or there are too many, the bookmark has expired.
 """
 
 from collections.abc import Sequence
@@ -32,9 +32,9 @@ from sowline.protocol.request import Request
 
 
 def query_at(context: ServiceContext, request: Request, asked: ReadRequest) -> Query | GroupedQuery:
-    """Return the query that a request asks for, of now, of a time or of a bookmark.
+    """Return the query for a request: of the current records, of a time or of a bookmark.
 
-    Raises `no sow`, `invalid bookmark`, `no history` and `no documents`.
+    Raise `no sow`, `invalid bookmark`, `no history` or `no documents`.
     """
     topics, selection = asked
     bookmark_range = bookmark_range_of(request, topics) if request.bookmark else BookmarkRange()
@@ -59,7 +59,7 @@ def query_at(context: ServiceContext, request: Request, asked: ReadRequest) -> Q
 
 
 class BookmarkQuery(Query):
-    """A query whose instant is a bookmark in the past; `begin` it, then use it as any other."""
+    """A query whose instant is a bookmark in the past. `begin` it, then use it like any other query."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class BookmarkQuery(Query):
         self._bookmark_range = bookmark_range
 
     async def begin(self) -> None:
-        """Find the positions, and undo what has changed since.
+        """Find the positions, and undo the changes since then.
 
-        Raises `bookmark_expired`, `behind`, and `invalid bookmark` where that names an era that does not exist.
+        Raise `bookmark_expired`, `behind`, or `invalid bookmark` if the bookmark names an era that does not exist.
         """
         if self.topic_slices:
             return
@@ -85,6 +85,9 @@ class BookmarkQuery(Query):
         for topic in topics:
             await wait_for_replica(context.state, topic, begin[topic.definition.log])
         since = [(topic, begin[topic.definition.log]) for topic in topics]
+        # The instant must be the one up to which the changes are known, so nothing is awaited between `changes_since`
+        # and `begin_now`. A change in between would not be undone. While the changes are read, an index may become
+        # outdated: `begin_now` then takes no instant, and both are done again.
         while not self.topic_slices:
             await self.prepare()
             changes = await changes_since(context.kafka, since, context.limits.undo_max)
@@ -93,15 +96,17 @@ class BookmarkQuery(Query):
                 for (topic, positions), found in zip(since, changes, strict=True)
             }
             self.begin_now()
+        # `begin_now` has set the positions of its instant. The records that are returned are those at the bookmark
+        # (test_what_is_found_at_a_position_is_what_was_found_there).
         self.positions = {log: dict(positions) for log, positions in begin.items()}
 
 
 def past_of_changes(topic: TopicState, positions: Positions, changes: Sequence[tuple[int, Change]]) -> Past:
     """Return the records to restore so that a topic is as it was before these changes.
 
-    The changes are all since the positions, those of a partition in order. When a record that they change had changed
-    last before is not known.
+    The changes are all changes since the positions, those of each partition in order.
     """
+    # A topic without a SOW keeps no records: there is nothing to restore.
     kept = changes if topic.definition.has_sow else ()
     count = len(kept)
     rare = {
@@ -109,6 +114,9 @@ def past_of_changes(topic: TopicState, positions: Positions, changes: Sequence[t
         for at, (_, change) in enumerate(kept)
         if change.previous is not None and change.known_before is not None
     }
+    # All changes are passed on: of several changes of one record, `as_they_were` takes the first. A change does not
+    # contain when its previous body was written, so offset and time are unknown, and answers leave them out
+    # (test_what_is_not_known_is_left_out).
     former = Former(
         [change.sow_key for _, change in kept],
         [change.previous for _, change in kept],

@@ -1,4 +1,4 @@
-"""Serves one subscription: its snapshot if it has one, then the changes since, then live changes."""
+"""Serves one subscription to records: its snapshot if it has one, the changes since, then live changes."""
 
 import asyncio
 import contextlib
@@ -35,13 +35,13 @@ from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack
 
 GONE = ("bookmark_expired", "history expired")
-"""Why a begin may not be found any more."""
+"""The reasons that mean that the requested start is no longer available."""
 
 
 class RecordSubscription:
-    """A session's subscription to the records of one or several topics; `run` it in a task of its own.
+    """A session's subscription to the records of one or several topics; `run` it in a separate task.
 
-    It stops `replaced` and takes its place; a mistake in the request is raised before that.
+    It stops the subscription that it replaces. If the request is invalid, it raises before that.
     """
 
     def __init__(
@@ -84,6 +84,8 @@ class RecordSubscription:
         self._owes_stats = request.has_snapshot and "stats" in request.acks
         if self._begins_now and request.has_snapshot:
             self._query = self._new_query()
+            # Take the snapshot's instant when the command arrives, if the indexes are ready. The group may be sent
+            # much later; changes until then follow it (test_a_sow_and_subscribe_is_one_instant).
             if not self._is_replacement:
                 self._query.begin_now()
 
@@ -91,9 +93,10 @@ class RecordSubscription:
         return Query(self._topics, self._selection, self._context.limits)
 
     async def run(self) -> bytes | None:
-        """Serve until cancelled, or until the requested end; then return the last message.
+        """Serve until cancelled, or until the requested end. Raise if it can't continue.
 
-        Raises where it can't go on.
+        At the end return the `completed` acknowledgement, which the caller sends last. None is never returned here:
+        the type is that of all served subscriptions, and means that there is no last message.
         """
         if self._is_replacement:
             expired = False
@@ -107,6 +110,9 @@ class RecordSubscription:
                 await self._go_on()
                 return self._completed()
             except BookmarkExpired:
+                # While a client is paused or slow, compaction may remove changes that it was not sent. With `reset`
+                # it gets a new group, otherwise the error: never the later changes alone
+                # (test_a_pause_may_be_too_long).
                 if not self._selection.options.reset:
                     raise
                 self._leave()
@@ -130,10 +136,14 @@ class RecordSubscription:
     def held(self) -> HeldRecords | None:
         """Stop, and return the records that the client holds; None if they are unknown."""
         self.stop()
+        # A replaces B, and C replaces A before A has sent anything: the client still holds the records of B
+        # (test_twice_in_a_row).
         if self._has_yet_to_replace:
             return self._held
         if not self.has_begun and not self._begins_now:
             return None
+        # Within a snapshot it is unknown which of its records the client has
+        # (test_while_the_snapshot_is_being_sent).
         held = HeldRecords(self._topics, self._selection, self._live.sent, self._is_complete)
         return held if held.is_certain and not self.is_querying else None
 
@@ -144,29 +154,31 @@ class RecordSubscription:
         return not self._going.is_set()
 
     def pause(self) -> None:
-        """Send nothing more, and go back to where the client was sent everything; a group is sent to its end."""
+        """Send nothing more until `resume`, except the rest of a group that is being sent."""
         self._going.clear()
         if self._query is not None or not self.has_begun:
             return
         for live in self._live:
             self._context.dispatcher.remove(live)
+            # Go back to where the client was sent everything. Messages held back by conflation are dropped, and their
+            # changes are read again after the pause (test_what_was_conflated_is_sent_after_a_pause).
             live.stand_at(live.sent)
         if self._flow is not None:
             self._flow.cancel()
 
     def resume(self) -> None:
-        """Go on from there."""
+        """Continue from the position at which it was paused."""
         self._going.set()
 
     def quiet_position(self) -> PositionsByLog | None:
-        """Return where the subscription stands, if the client should be sent that now; None if not."""
+        """Return the client's positions if it should get a progress message now; None if not."""
         if not self.has_begun or self.is_querying or self._is_paused:
             return None
         was_sent, sent = self._live.look(is_paced=self._is_paced), self._live.sent
         return sent if self._progress_timer.look(was_sent, sent) else None
 
     def subscription_status(self) -> SubscriptionStatus:
-        """Return how it stands now."""
+        """Return whether it is live, or how far behind."""
         live = self._live
         return SubscriptionStatus(self._request, self._state, live.behind_positions, live.behind_seconds)
 
@@ -183,7 +195,10 @@ class RecordSubscription:
         return "live" if self._live.is_live else "catching up"
 
     async def prove(self, request: Request) -> None:
-        """Send the number of records that the client should hold, in order with the messages; raise if unknown."""
+        """Send the checksum of the records that the client should hold, in order with the messages.
+
+        Raise `no sow` or `not supported` if these records are unknown.
+        """
         if lacking := [topic for topic in self._topics if not topic.definition.has_sow]:
             raise no_sow(lacking[0])
         if self._is_paused or self._is_paced:
@@ -193,10 +208,10 @@ class RecordSubscription:
             )
         await send_records_checksum(self._context, self._outbox, request, self._live, self._selection)
 
-    # the begin
+    # the start
 
     async def _take_up(self) -> bool:
-        """Begin with the snapshot, if there is one; tell whether a new group is due because the bookmark expired."""
+        """Send the snapshot, if there is one; return whether a new group is due because the bookmark expired."""
         expired = False
         try:
             await self._begin()
@@ -213,7 +228,7 @@ class RecordSubscription:
         return expired
 
     async def _begin(self) -> None:
-        """Go to the requested begin, and make sure that every change after it is available."""
+        """Go to the requested start, and make sure that every change after it is available."""
         await check_eras(self._context, self._topics, self._bookmark_range)
         if self._past is not None:
             await wait_for_time(self._context, self._topics, self._past)
@@ -224,11 +239,14 @@ class RecordSubscription:
         elif not self._begins_now:
             self._live.move_to(await begin_of(self._context, self._topics, self._bookmark_range))
         for live in self._live:
+            # The bookmark may come from another replica, which was ahead of this one
+            # (test_a_replica_behind_the_bookmark_is_waited_for). If it has expired, fail here: before the
+            # acknowledgement and before any message (test_a_bookmark_may_have_expired).
             await wait_for_replica(self._context.state, live.topic, live.positions)
             await CatchUp(self._context.kafka, live).check()
 
     async def _begin_elsewhere(self, error: SowlineError) -> bool:
-        """Begin at the position that the client chose for an expired bookmark; tell whether it needs a new group."""
+        """Go to the start that the client chose for an expired bookmark; return whether a new group is due."""
         wanted = self._selection.options.bookmark_not_found
         has_snapshot = self._query is not None
         self._query = None
@@ -248,12 +266,12 @@ class RecordSubscription:
         return False
 
     def _find_end(self) -> None:
-        """Determine its end: if that is `now`, then the instant of its start."""
+        """Determine the end; `now` is the instant of the start."""
         now = self._live.positions if self._begins_now else self._live.applied
         self._ends = ends_of(self._context, self._topics, self._bookmark_range, now)
 
     async def _take_over(self) -> None:
-        """Turn the records that the client of the replaced subscription holds into those of this one."""
+        """Send the messages that turn the records of the replaced subscription into those of this one."""
         query, mark = await self._replacing_query()
         self._has_yet_to_replace = False
         self._live.move_to(query.positions)
@@ -269,6 +287,8 @@ class RecordSubscription:
 
     async def _replacing_query(self) -> tuple[Query, Mark]:
         context = self._context
+        # Without a snapshot, a client was sent only the records that changed. A group of the records that it lacks
+        # can't be computed, so it gets the whole group as a reset (test_plain_subscriptions).
         if self._held is not None and (self._held.is_complete or not self._request.has_snapshot):
             replacement = ReplacementQuery(
                 self._held, self._topics, self._selection, context.limits, context.kafka
@@ -313,7 +333,7 @@ class RecordSubscription:
         return format_bookmark(self._live.sent)
 
     async def _send_fresh_group(self) -> None:
-        """Send the records as they are now, marked as a reset: what the client held before is void."""
+        """Send the current records, marked as a reset: the client drops what it holds."""
         self._query = query = self._new_query()
         await query.begin()
         self._live.move_to(query.positions)
@@ -327,29 +347,32 @@ class RecordSubscription:
         self._query = None
 
     def _acknowledge_group(self, query: Query, *, is_completed: bool) -> None:
-        """Acknowledge a group that was sent; of several, `stats` counts the first."""
+        """Acknowledge a group that was sent; `stats` counts only the first group."""
         result = query.result if self._owes_stats else None
         acknowledge(self._outbox, self._request, query.bookmark, result, is_completed=is_completed)
         self._owes_stats = False
 
     def _acknowledge_no_group(self) -> None:
-        """Acknowledge that there is no group, and, from now on, nothing to replay."""
+        """Acknowledge a start without a group; it is completed if there is nothing to replay either."""
         if self._begins_now and self._ends is None and "completed" in self._request.acks:
             self._outbox.put(self._completed(), (self._sub_id,))
         if self._owes_stats:
             self._outbox.put(ack("stats", self._request.command_id, **Result().stats), (self._sub_id,))
         self._owes_stats = False
 
-    # what comes after it
+    # the changes after the start
 
     @property
     def _is_paced(self) -> bool:
         return self._ends is not None or self._selection.options.rate is not None
 
     async def _go_on(self) -> None:
-        """Send changes, except while it is paused; returns at the end."""
+        """Send changes, except while it is paused; return at the end."""
         while True:
             await self._going.wait()
+            # `pause` cancels the flow. If this task awaited the flow itself, it would be cancelled too, and nothing
+            # would continue after `resume`; `asyncio.wait` only returns
+            # (test_a_paused_subscription_goes_on_where_it_stood).
             self._flow = flow = asyncio.ensure_future(self._send_changes())
             try:
                 await asyncio.wait((flow,))
@@ -366,7 +389,7 @@ class RecordSubscription:
             await together(self._stay_live(live) for live in self._live)
 
     async def _keep_pace(self) -> None:
-        """Send one change after the other, up to the end; then the subscription is over."""
+        """Send the changes one by one up to the end; then the subscription is over."""
         count = self._context.dispatcher.count
         conflated = [live.conflated for live in self._live if live.conflated is not None]
         rate = self._selection.options.rate
@@ -376,7 +399,7 @@ class RecordSubscription:
             count(one.flush())
 
     async def _stay_live(self, live: LiveSubscription) -> None:
-        """Catch up and be live, and again whenever the client was too slow for that."""
+        """Catch up and be live; repeat whenever the client was too slow for live messages."""
         dispatcher = self._context.dispatcher
         if live.conflated is None:
             await self._follow(live)

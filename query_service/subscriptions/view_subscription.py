@@ -1,4 +1,4 @@
-"""Serving one subscription to a page or to groups: the view as it is, then what becomes of it."""
+"""Serves one subscription to a page or to groups: first the current view, then its changes."""
 
 import asyncio
 import time
@@ -40,9 +40,9 @@ from sowline.protocol.server_message import ack, sow_record
 
 
 class ViewSubscription:
-    """One subscription of a session to a view; `run` it in a task of its own.
+    """A session's subscription to a view; `run` it in a separate task.
 
-    It stops `replaced` and goes on in its stead; a mistake in the request is raised before that.
+    It stops the subscription that it replaces. If the request is invalid, it raises before that.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class ViewSubscription:
             self._take_over(replaced)
 
     def _take_over(self, replaced: "ViewSubscription") -> None:
-        """Stop the replaced subscription, and take over the view that its client holds, if it is known."""
+        """Stop the replaced subscription, and take over its client's view, if that is known."""
         if replaced.topic is not self.topic:
             raise SowlineError(
                 "not supported",
@@ -100,44 +100,52 @@ class ViewSubscription:
             bool(replaced.selection.options.projection),
             bool(self.selection.options.projection),
         )
+        # Records and groups have different SOW keys. Compared with each other, everything would leave and everything
+        # would be new: a reset is shorter (test_groups_instead_of_a_page).
         self._replaces = replaced.stand_still() and was_grouped == is_grouped
         if self._replaces:
             self.viewer.take_from(replaced.viewer)
         if not replaced.selection.options.shows_like(self.selection.options):
             self.viewer.forget_form()
+        # Keep the old view open until the new one is entered. Often it is the same: another window on one sorted set,
+        # which would otherwise be closed and filled again (test_a_page_instead_of_a_page).
         self.views.take_from(replaced.views)
         self._replaced_view = replaced.shown_view
 
     @property
     def shown_view(self) -> LiveView | None:
-        """The view that its client sees; before it has entered its own, that of the one it replaces."""
+        """The view at its client: until this subscription has entered a view, that of the replaced subscription."""
         return self.views.view if self.views.view is not None else self._replaced_view
 
     def stand_still(self) -> bool:
-        """Note the sent messages as the client's view; return False if the view is incomplete."""
+        """End live delivery; return whether the client's view is known, so that a replacement can start from it."""
         view, viewer = self.views.view, self.viewer
         if view is not None and viewer in view:
             view.fall_behind(viewer)
+        # Without positions the client has not received its first group yet. Of groups with a limit it received only
+        # the first ones, which the view does not record.
         return bool(viewer.positions) and (self._is_page or self.selection.top_n is None)
 
     @property
     def is_querying(self) -> bool:
-        """Whether its group waits for the groups before it: then it is sent at once."""
+        """Whether its group waits for other groups to end; then it is sent at once."""
         return self._is_waiting
 
     def pause(self) -> None:
-        """Send nothing more; the client keeps its view."""
+        """Send nothing more until `resume`; the client keeps its view."""
         self._going.clear()
+        # Keep only what the client holds, not the changes during the pause. However long it is, the client then gets
+        # one difference (test_pages_and_groups_pause).
         view, viewer = self.views.view, self.viewer
         if view is not None and viewer in view:
             view.fall_behind(viewer)
 
     def resume(self) -> None:
-        """Send the difference from that view, and continue."""
+        """Send the difference from the client's view to the current one, and continue."""
         self._going.set()
 
     def quiet_position(self) -> PositionsByLog | None:
-        """Return where the subscription stands, if the client should be sent that now; None if not."""
+        """Return the client's positions if it should get a progress message now; None if not."""
         viewer = self.viewer
         if not self.has_begun or self.views.view is None or viewer not in self.views.view:
             return None
@@ -150,7 +158,7 @@ class ViewSubscription:
         return sent if self._progress_timer.look(was_sent, sent) else None
 
     def subscription_status(self) -> SubscriptionStatus:
-        """Return how it stands now."""
+        """Return whether it is live, or how far behind."""
         viewer, held = self.viewer, self.topic.positions
         if not self.has_begun:
             return SubscriptionStatus(self.request, "beginning", 0, 0.0)
@@ -163,12 +171,17 @@ class ViewSubscription:
         return SubscriptionStatus(self.request, "paused" if paused else "catching up", behind, seconds)
 
     async def prove(self, request: Request) -> None:
-        """Send the size of the view that the client should hold, in order with the messages; raise if unknown."""
+        """Send the checksum of the view that the client should hold, in order with the messages.
+
+        Raise `not supported` while the subscription is paused.
+        """
         viewer = self.viewer
         if not self._going.is_set():
             raise SowlineError("not supported", "this subscription is paused: resume it first")
         await viewer.live.wait()
         assert self.views.view is not None
+        # Everything from here on happens in one instant. Held-back messages go out first: the client compares its
+        # view at the bookmark of the checksum, and would lack them (test_a_view_can_be_proved).
         if viewer.conflated is not None:
             viewer.conflated.flush()
         shown = self._shown(self.views.view)
@@ -176,10 +189,17 @@ class ViewSubscription:
         put_view_checksum(self._outbox, request, bookmark, len(shown), hash_of(shown))
 
     async def run(self) -> bytes | None:
-        """Serve until cancelled; raise if it can't continue."""
+        """Serve until cancelled; raise if it can't continue. It never returns: a view has no end.
+
+        The return type is that of all served subscriptions.
+        """
+        # Resolve the bookmark first: filling a view takes long, and an invalid or expired bookmark is refused at
+        # once.
         query, positions = await self._find_positions()
         view = await self.views.enter()
         assert view.filling is not None
+        # Other subscriptions may wait for the same view. Without the shield, a client that unsubscribes now would
+        # cancel the filling for all of them. The last one that leaves cancels it.
         await asyncio.shield(view.filling)
         if self._is_replacement:
             await self._in_turn(partial(self._replace, view))
@@ -195,7 +215,9 @@ class ViewSubscription:
         return None
 
     async def _in_turn(self, send: Callable[[], None]) -> None:
-        """Send the group as soon as no other is being sent; it is of the instant at which it is sent."""
+        """Call `send` when no other group is being sent."""
+        # `send` computes the group after the wait, and makes the viewer live in the same instant. If the group were
+        # computed before the wait, changes during it would be neither in the group nor sent live.
         self._is_waiting = True
         try:
             async with self._outbox.group():
@@ -204,28 +226,30 @@ class ViewSubscription:
             self._is_waiting = False
 
     async def _stay_live(self, view: LiveView) -> None:
-        """Send the difference whenever the client was too slow for the steps."""
+        """Send the difference whenever the client was too slow for live messages."""
         while True:
             await self.viewer.behind.wait()
             await self._outbox.wait_turn()
             await self._going.wait()
+            # A view that fails lets all its viewers fall behind. Each of them arrives here, and ends with the reason
+            # (test_too_many_groups_end_the_subscription).
             if view.failed is not None:
                 raise view.failed
             self._catch_up(view)
 
     def stop(self) -> None:
-        """Send nothing more; a view that no other subscription uses is closed."""
+        """Send nothing more, and leave the view; the last subscription that leaves closes it."""
         self.views.stop(self.viewer)
 
     def _begin(self, view: LiveView, mark: Mark) -> None:
-        """Send the view as it is, and be live from there on."""
+        """Send the current view as a group, and be live from then on."""
         if view.failed is not None:
             raise view.failed
         self._acknowledge(self.topic.bookmark(self.topic.positions))
         self._put_group(view, self._shown(view), mark)
 
     def _replace(self, view: LiveView) -> None:
-        """Send which records the client should drop, and those it lacks; be live from there on."""
+        """Send which records leave the client's view, and a group of those it lacks; be live from then on."""
         if not self._replaces:
             self._begin(view, "reset")
             return
@@ -239,15 +263,19 @@ class ViewSubscription:
             if delivery.command == PUBLISH:
                 lacked.add(key)
                 continue
+            # Another view knows only its own groups. A group of the replaced view that it lacks was not deleted: it
+            # is no longer part of the client's view.
             left = delivery if view is self._replaced_view else self._left(key, viewer.held[key].body)
             left = viewer.entitled(left)
+            # These messages and the group are one step. They have the bookmark before it, so a client that loses its
+            # connection within the step resumes before it (test_a_page_instead_of_a_page).
             payload = whole_payload(key, left, viewer.form, None)
             put_payload(viewer, topic.definition.name, payload, bookmark, more=True)
         viewer.held = {}
         self._put_group(view, {key: of for key, of in self._shown(view).items() if key in lacked}, "replace")
 
     def _left(self, key: bytes, body: bytes) -> Delivery:
-        """The message for a record or group of another view: that it is deleted, or no longer part of the view."""
+        """Return the `oof` for a record or group that only the replaced view shows."""
         if isinstance(self._replaced_view, GroupView):
             return Delivery(OOF, body, MATCH, body)
         rows = self.topic.rows
@@ -266,11 +294,12 @@ class ViewSubscription:
         acknowledge(self._outbox, self.request, bookmark, result)
         self.viewer.behind.clear()
         view.add(self.viewer)
+        # Paused while the group waited: the client holds the group, and gets the difference after `resume`.
         if not self._going.is_set():
             view.fall_behind(self.viewer)
 
     async def _find_positions(self) -> tuple[Query | GroupedQuery | None, Positions | None]:
-        """Return the client's position, None for now, and the query whose records are sent first."""
+        """Return the query whose records are sent first, if any, and the positions to start at; None for now."""
         if self._begins_now:
             return None, None
         topic, context = self.topic, self._context
@@ -292,7 +321,7 @@ class ViewSubscription:
 
     @property
     def _takes_fresh_group(self) -> bool:
-        """Whether the current records may be sent if the bookmark expired; changes alone would be wrong."""
+        """Whether the client accepts a new group if its bookmark has expired."""
         return self.selection.options.bookmark_not_found in ("reset", "now")
 
     def _query_of(self, past: int) -> Query | GroupedQuery:
@@ -303,9 +332,9 @@ class ViewSubscription:
     async def _came_back(
         self, view: LiveView, positions: Positions, query: Query | GroupedQuery | None
     ) -> bool:
-        """Send the client what has changed since its bookmark; return False where a fresh group has to do.
+        """Send the difference from the view at the client's bookmark; return False if a new group is due instead.
 
-        Where a `query` of there is given, its group comes first.
+        The group of `query`, if given, is sent first.
         """
         try:
             async with view.coming_back:
@@ -316,12 +345,16 @@ class ViewSubscription:
             return False
         self._is_replaying = True
         self._acknowledge(self.topic.bookmark(positions))
+        # The group of the past goes out as fast as the client reads. Changes that come meanwhile need no care: the
+        # difference below is computed afterwards, from the view at the bookmark to the view of that instant.
         if query is not None:
             await send_group(self._outbox, self.request, query)
         result = Result() if query is None else query.result
         acknowledge(self._outbox, self.request, self.topic.bookmark(positions), result, is_completed=False)
         if view.failed is not None:
             raise view.failed
+        # Paused: `_stay_live` sends the difference after `resume`
+        # (test_a_page_that_comes_back_says_when_that_is_completed).
         if not self._going.is_set():
             self.viewer.behind.set()
             return True
@@ -329,7 +362,7 @@ class ViewSubscription:
         return True
 
     def _catch_up(self, view: LiveView) -> None:
-        """Send what differs from what the client holds, and be live; once, acknowledge that a replay is completed."""
+        """Send the difference, and be live; after a replay acknowledge, once, that it is completed."""
         view.catch_up(self.viewer)
         if self._is_replaying and "completed" in self.request.acks:
             bookmark = self.topic.bookmark(self.topic.positions)
@@ -339,10 +372,12 @@ class ViewSubscription:
         self._is_replaying = False
 
     async def _go_back(self, view: LiveView, positions: Positions) -> None:
-        """Let the viewer hold what the view showed at its bookmark."""
+        """Let the viewer hold the view as it was at the client's bookmark."""
         await asyncio.sleep(0)
         limits, kafka = self._context.limits, self._context.kafka
         [changes] = await changes_since(kafka, [(self.topic, positions)], limits.undo_max)
+        # Nothing is awaited from here to the end. The changes are complete up to this instant, and undoing them in a
+        # view that has moved on would give a view that never existed.
         if view.failed is not None:
             raise view.failed
         if changes and not view.can_go_back:
@@ -351,7 +386,7 @@ class ViewSubscription:
         view.hold(self.viewer, positions, changes)
 
     def _records(self, shown: dict[bytes, ShownRecord]) -> list[bytes]:
-        """The records of the view in the form that is sent."""
+        """Return the records of the view in the form that is sent."""
         options, log, name = self.selection.options, self.topic.definition.log, self.topic.definition.name
         return [
             sow_record(
