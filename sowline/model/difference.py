@@ -194,6 +194,8 @@ def _named(now: msgspec.Raw, deltas: list[msgspec.Raw]) -> Any:
     """
     if now == deltas[0] or not _is_object(now):
         return now
+    # {"o": {"a": 1, "b": 2}} becomes {"o": 5}, then {"o": {"b": 2}}. A subscriber that merges the last object keeps
+    # "a", which no delta removes (test_an_object_that_was_something_else_in_between_makes_a_union_whole).
     if not all(map(_is_object, deltas)):
         raise _Untellable
     fields_of_deltas = [_fields(delta) for delta in deltas]
@@ -220,6 +222,7 @@ def _still_removed(paths: tuple[str, ...], now: bytes) -> Iterator[str]:
             continue
         if name not in fields:
             yield path
+        # The same as in `_named`, with the object absent in between instead of replaced by another value.
         elif _is_object(fields[name]):
             raise _Untellable
 

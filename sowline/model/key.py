@@ -34,6 +34,8 @@ def key_text(document: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> s
         else:
             text = _field_text(document, path)
     else:
+        # With a plain separator, the fields ("a-b", "c") and ("a", "b-c") would have the same key
+        # (test_a_separator_in_a_field_does_not_forge_another_key).
         text = orjson.dumps([_field_text(document, path) for path in paths]).decode()
     if not text:
         raise SowlineError(
@@ -149,7 +151,9 @@ def _field_text(document: Mapping[str, Any], path: tuple[str, ...]) -> str:
 def _kind(value: Any) -> str:
     if not isinstance(value, float):
         return "an object" if isinstance(value, dict) else "an array"
-    if abs(value) >= 2**63:  # the parser reads an integer beyond 64 bits as a float
+    # The parser reads an integer beyond 64 bits as a float. Two such integers can become the same float, and two
+    # records one (test_an_integer_beyond_64_bits_is_no_key).
+    if abs(value) >= 2**63:
         return f"a number beyond 64 bits (about {value:g}): write it as a string"
     return f"a number with a fraction or an exponent ({value!r}): write an integer or a string"
 

@@ -148,7 +148,7 @@ class Change(msgspec.Struct, frozen=True, gc=False):
         return headers
 
     def delta(self, keys: Keys) -> ChangeDelta | None:
-        """Return what an update changed; None for an insert, a deletion, or a delta too large for the headers."""
+        """Return what an update changed; None for inserts and deletions, and if headers can't hold the delta."""
         if self.previous is None or self.body is None:
             return None
         delta = difference(self.previous, self.body, keys)
@@ -182,6 +182,9 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             if value is not None:
                 rare[name] = value
         if self.emitted_in is not None:
+            # A reader that knows only format 1 ignores `emitted_in`. It would rank a repair of era 1 below the invalid
+            # record, and keep that one. The format number makes it refuse the event
+            # (test_an_event_written_again_has_the_second_format).
             rare["v"] = FORMAT
         if self.origin is not None:
             rare["origin"] = str(self.origin)
@@ -192,6 +195,9 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
 def fit_header(removed: tuple[str, ...]) -> bool:
     """Return whether the paths of removed fields fit into the header `sow`."""
+    # An update removes thousands of fields, and their paths are longer than both bodies. With them the change would
+    # exceed the size that Kafka accepts for the topic, so it goes without a delta
+    # (test_removed_fields_fit_into_a_header, test_the_largest_change_fits_its_topic).
     return not removed or len(orjson.dumps(removed)) <= REMOVED_BYTES_MAX
 
 
@@ -260,13 +266,16 @@ Event = Change | Progress
 
 
 def _number(position: Position) -> str:
-    """Write a position without its era, which has its own field."""
+    """Return the text of a position without its era, which is in another field."""
     _, offset, nth = position
     return f"{offset}.{nth}" if nth else str(offset)
 
 
 def _relative(after: Position, era: int) -> str:
-    """Write the previous position, with its era if it differs."""
+    """Return the text of a previous position, with its era if that differs from `era`."""
+    # The first change of era 2 has the position 2/0, after 1/5. Without its era, `after` would be read as 2/5, newer
+    # than any position that a follower holds, and each follower would report a gap
+    # (test_the_position_before_names_its_era_where_it_is_another).
     return _number(after) if after.era == era else f"{after.era}/{_number(after)}"
 
 
@@ -348,6 +357,8 @@ def _read_change(key: bytes, value: bytes | None, previous: bytes | None, about:
         None if origin is None else Origin(*(int(part) for part in origin.split("@"))),
         about.outcome,
         about.key_text,
+        # A compacted topic keeps repairs that a version of format 1 wrote. Without this name they would rank too low
+        # (test_an_event_written_again_in_the_first_format_is_read).
         about.emitted_in_format_1 if about.emitted_in is None else about.emitted_in,
     )
 
@@ -393,5 +404,5 @@ def _after(era: int, text: str) -> Position:
 
 
 def sequence_text(sequence: Sequence2) -> str:
-    """Write a sequence as `n` or `n.m`."""
+    """Return a sequence as `n` or `n.m`."""
     return f"{sequence[0]}.{sequence[1]}" if sequence[1] else str(sequence[0])

@@ -20,7 +20,8 @@ from sowline.protocol.change import AGAIN, UNFILLED, Change, Event, Rank
 UNKNOWN_OFFSET = -1
 
 BROKEN_OFF = -2
-"""The expected next offset after a gap in the offsets: no offset matches it, so contiguity has ended."""
+"""The expected next offset after a gap in the offsets. No offset equals it, not even `UNKNOWN_OFFSET`, so no later
+offset counts as contiguous with the start."""
 
 
 class Verdict(Enum):
@@ -49,8 +50,8 @@ def verdict(event: Event, held: Position) -> Verdict:
 def is_of(event: Event, topic_id: str) -> bool:
     """Return whether an event may describe the changes topic with this id; False only if it names another one.
 
-    The changes topic is deleted and created again, and its owner has not noticed yet. The progress events that it
-    now writes report what it wrote to the old topic, not to this one. They do not count
+    Suppose that the changes topic is deleted and created again, and its owner has not noticed. The owner's progress
+    events then describe what it wrote to the old topic. They must not complete a load of the new one
     (`test_the_word_of_an_owner_that_knows_another_topic`).
     """
     return isinstance(event, Change) or not topic_id or event.changes_id in ("", UNFILLED, topic_id)
@@ -148,7 +149,7 @@ class Wholeness:
         self._is_refilling = False
 
     def saw(self, events: Iterable[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
-        """Take in the next events, in the order of their offsets."""
+        """Note the next events, in the order of their offsets."""
         newest, due = self._newest, self._due
         for event, offset in zip(events, offsets, strict=False):
             position, follows = event.position, offset == due
@@ -230,7 +231,7 @@ class LoadProgress:
         return self.wholeness is None or self.wholeness.is_whole
 
     def saw(self, events: Iterable[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
-        """Take in the next events, in the order of their offsets."""
+        """Note the next events, in the order of their offsets."""
         if self.wholeness is not None:
             self.wholeness.saw(events, offsets)
 

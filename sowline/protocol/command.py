@@ -95,6 +95,8 @@ def read_command(headers: Headers | None) -> Command:
         return PLAIN_PUBLISH
     if headers == _ONLY_DELTA_PUBLISH:
         return PLAIN_DELTA_PUBLISH
+    # Of a repeated header the last one counts: a forwarder appends `sow.origin` after the headers that the producer
+    # wrote (test_of_a_repeated_header_the_last_counts).
     ours = [(name, value) for name, value in headers if name.startswith("sow.")]
     return _checked(dict(ours)) if ours else PLAIN_PUBLISH
 
@@ -266,6 +268,8 @@ def joined_keys(keys: Sequence[str]) -> str:
         if not is_key:
             raise _bad(f"expected SOW keys of at least one character, in UTF-8, got {key[:60]!r}")
     text = ",".join(keys)
+    # One key "a,b" would be read back as the two keys "a" and "b", and a sow_delete would delete other records
+    # (test_keys_are_joined_so_that_they_are_read_again).
     try:
         is_plain = split_keys(text) == tuple(keys)
     except ValueError:
@@ -329,5 +333,7 @@ def _seconds(expiration: float) -> str:
     """Return a lifetime in decimal seconds, rounded to milliseconds; a lifetime above 0 is never rounded to 0."""
     if not 0 <= expiration <= EXPIRATION_SECONDS_MAX:
         raise _bad(f"expected a lifetime of 0 to {EXPIRATION_SECONDS_MAX} seconds, got {expiration!r}")
+    # A lifetime of 0 means that the record never expires: 0.0004 s must not be rounded to it
+    # (test_a_lifetime_is_written_in_decimal_seconds).
     ms = max(1, round(expiration * 1000)) if expiration else 0
     return f"{ms // 1000}.{ms % 1000:03}".rstrip("0").rstrip(".")

@@ -224,6 +224,8 @@ class GeneratedKeys(_OwnKeys):
                 "bad request",
                 f"expected no SOW key: the generator {self._name} makes the topic's keys, got {key[:60]!r}",
             )
+        # A client need not have the generator, or may have another version of it, which makes other keys. The owner
+        # of the partition determines the key (test_a_generator_of_another_version_leaves_keys_unknown).
         try:
             if self.needs_append:
                 return None
@@ -232,6 +234,8 @@ class GeneratedKeys(_OwnKeys):
         return self._made(document, None)
 
     def _made(self, document: Document, appended: Appended | None) -> str:
+        # A generator that changes its argument must not change the document that is applied afterwards
+        # (test_a_generator_makes_keys).
         record = orjson.loads(orjson.dumps(document))
         try:
             text = self.generator.key(record, appended)

@@ -105,6 +105,8 @@ class Connections:
 
     def __init__(self, budget: Budget = UNLIMITED) -> None:
         self.budget = budget
+        # Clients that do not read their answers could occupy all connections. Health probes would get none, and the
+        # service would be restarted (test_answers_that_no_client_reads_leave_health).
         self._busy_max = budget.connections - max(1, budget.requests // HEALTH_SHARE)
         self._held: dict[int, Connection] = {}
         """The connections that are not sessions, by descriptor."""
@@ -138,6 +140,8 @@ class Connections:
 
     @property
     def _is_full(self) -> bool:
+        # A connection gives way and keeps its descriptor until the loop closes it. If it counted, the connection for
+        # which it gave way would be closed, too (test_one_that_gave_way_to_a_request_has_given_way).
         staying = len(self._held) - len(self._closing)
         return staying >= min(HELD_MAX, self.budget.connections - len(self._sessions))
 
