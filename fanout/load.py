@@ -1,9 +1,8 @@
-"""The load of one partition of a fanout: the records as they are when the fanout begins.
+"""The load of one partition of a fanout: the records at the time when the fanout starts. Pure.
 
-It does no I/O.
-
-A new fanout, and one whose changes topic was deleted and created again, has no position to follow from. It loads the
-partition by the rule that all readers share (`sowline.protocol.changes_loader`), and writes what the load leads to.
+A new fanout has no position to continue from; nor has one whose changes topic was deleted and created again. It loads
+the partition by the rule that all readers share (`sowline.protocol.changes_loader`), and writes the resulting
+messages.
 """
 
 from collections.abc import Iterator
@@ -22,7 +21,7 @@ SOW = "sow"
 
 @dataclass
 class Load:
-    """The newest change of each key so far, and the newest position; `progress` tells when that is complete."""
+    """The newest change of each key so far, and the newest position; `progress` shows whether it is complete."""
 
     topic_id: str
     progress: LoadProgress
@@ -30,15 +29,15 @@ class Load:
     emitted_up_to: Position = field(default_factory=before_the_log)
     """The newest position of the messages that the fanout has written. A load that ends before it is not complete.
 
-    A changes topic that was lost is filled again from a state that may be a little older than what was emitted. A
-    fanout that took such a load for complete would write `oof` for records that still exist, and its readers would
-    drop their next messages as repeats.
+    A lost changes topic is filled again from a state that may be older than these messages. If such a load counted as
+    complete, the fanout would write `oof` for records that still exist, and readers would drop their next messages as
+    repeats.
     """
     _newest: dict[bytes, Change] = field(default_factory=dict)
     _ranks: NewestEvents = field(default_factory=NewestEvents)
 
     def take(self, event: Event, offset: int) -> None:
-        """Take in the next event of the partition, in the order of the offsets."""
+        """Add the next event of the partition, in the order of the offsets."""
         self.progress.saw((event,), (offset,))
         self.progress.read_up_to(offset + 1)
         if not is_of(event, self.topic_id):
@@ -52,23 +51,25 @@ class Load:
                 self._ranks.keep(event, is_stored=True)
 
     def phase(self, now: float) -> Phase:
-        """Return how far the load is."""
+        """Return the phase of the load."""
         phase = self.progress.phase(now)
         return Phase.INCOMPLETE if phase is Phase.COMPLETE and self.position < self.emitted_up_to else phase
 
     def messages(
         self, subscription: Subscription, about: Metadata, written: dict[bytes, bytes]
     ) -> list[tuple[Change, Delivery]]:
-        """Return what to write, in the order of the positions: `sow` for each record that matches, and `oof`.
+        """Return the messages to write, in the order of their positions: `sow` for records that match, and `oof`.
 
-        `written` are the bodies that readers of the fanout hold, by SOW key. Those that do not match any more go out
-        of focus. Where compaction has removed a record's deletion, or its previous body, the `oof` has no position.
+        `written` has the bodies that readers of the fanout hold, by SOW key. Those that no longer match get an `oof`.
+        If compaction has removed a record's deletion, or its previous body, the `oof` has no position.
         """
         return sorted(self._messages(subscription, about, written), key=lambda pair: pair[0].position)
 
     def _messages(
         self, subscription: Subscription, about: Metadata, written: dict[bytes, bytes]
     ) -> Iterator[tuple[Change, Delivery]]:
+        # A record that readers hold has left no event: compaction removed its deletion too. The `oof` has no
+        # position, because readers would drop it as a repeat (test_load_over_records_that_left_no_trace).
         nowhere = before_the_log()
         vanished = {
             key: Change(

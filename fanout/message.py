@@ -24,10 +24,10 @@ def fanout_headers(
     intrinsics: bytes | None = None,
     traceparent: str | None = None,
 ) -> Headers:
-    """Return the headers of the message that a change leads to; `intrinsics` are a document's, as JSON, if asked for.
+    """Return the headers of the message of a change; `intrinsics` are those of a document as JSON, if requested.
 
-    `bookmark` is the change's own position and `after` that of the change before it: a message whose bookmark
-    is not newer than the last one is a repeat. A change that is before the log has no position and no time.
+    `bookmark` is the position of the change, `after` that of the change before it. A message is a repeat if its
+    bookmark is not newer than the last one. A change before the log has no position and no time.
     """
     about: dict[str, Any] = {
         "command": payload.command,
@@ -55,11 +55,11 @@ def fanout_headers(
 
 
 class OutputMessage(NamedTuple):
-    """A message of a fanout topic, as far as it determines what a reader holds after it.
+    """The parts of a fanout's message that determine what a reader holds after it.
 
-    `command` is `sow`, `publish` or `oof`. The value is a body, or, of a delta, the key fields and what
-    changed; `removed` are the paths of the fields that were removed. `position` is that of the bookmark; what
-    has none is no repeat.
+    `command` is `sow`, `publish` or `oof`. The value is a body; in a delta, it has the key fields and the changed
+    fields, and `removed` has the paths of removed fields. `position` is that of the bookmark; a message without one
+    is never a repeat.
     """
 
     command: str
@@ -83,7 +83,7 @@ class OutputMessage(NamedTuple):
 
 
 class ReaderState:
-    """The records, by SOW key, that a reader holds who has read a partition of a fanout topic in order."""
+    """The records, by SOW key, that a reader holds after it has read a partition of a fanout topic."""
 
     def __init__(self) -> None:
         self.bodies: dict[bytes, bytes] = {}

@@ -1,4 +1,4 @@
-"""The output of a fanout: the messages that it writes to its Kafka topic, and whether Kafka has them."""
+"""The output of a fanout: writes its messages to its Kafka topic, and checks that Kafka has them."""
 
 from collections.abc import Callable
 
@@ -23,11 +23,11 @@ REFUSALS = frozenset(
         KafkaError.TOPIC_AUTHORIZATION_FAILED,
     }
 )
-"""Why Kafka does not take a message, however often it is written."""
+"""Errors with which Kafka refuses a message permanently."""
 
 
 class FanoutOutput:
-    """The producer of one fanout. It does not recover from a failure: then a new one is needed."""
+    """The producer of one fanout. After a failure it can't be used any more: make a new one."""
 
     def __init__(self, kafka: KafkaConfig, fanout: FanoutDefinition, source: TopicDefinition) -> None:
         self._fanout = fanout
@@ -36,16 +36,18 @@ class FanoutOutput:
         self._producer = exact_producer(kafka, source.log_bytes_max, error_cb=self._on_error)
         self._refused: KafkaError | None = None
         self._failed: KafkaError | None = None
-        """Why this producer can write no more, or has lost a message; a new one may do."""
+        """Why this producer failed or lost a message; a new one may succeed."""
         self.messages = 0
 
     def send(self, number: int, change: Change, delivery: Delivery, traceparent: str | None = None) -> None:
-        """Write what a delivery is to the fanout's readers, unless it is an update that changes nothing for them."""
+        """Write the message of a delivery, unless it would be empty and the fanout leaves out empty messages."""
         payload = payload_of(
             change.sow_key, delivery, self._form, Deltas(self._source.key_paths), change.time
         )
         if payload is None:
             return
+        # The names of removed fields go into a header. If they are too long for it, write the whole record: readers
+        # replace what they hold (test_deltas).
         if payload.removed and not fit_header(payload.removed):
             payload = payload._replace(body=selected(delivery.body, self._form), removed=None)
         intrinsics = intrinsics_of(self._source.name, self._form, payload)
@@ -64,22 +66,27 @@ class FanoutOutput:
                     headers=headers,  # type: ignore[arg-type]
                 )
                 break
+            # The local queue is full. Wait for deliveries: a message that was left out would be a silent gap.
             except BufferError:
                 self._producer.poll(0.1)
         self.messages += 1
 
     def flush(self, is_stopping: Callable[[], bool]) -> bool:
-        """Wait until Kafka has all messages; return False if the service stops before that."""
+        """Wait until each message is delivered or failed; return False if the service stops before that."""
         while self._producer.flush(0.5):
             if is_stopping():
                 return False
         return True
 
     def require_written(self) -> None:
-        """Raise unless Kafka has all messages: `not written` if it refused one, else KafkaException.
+        """Raise unless Kafka has all messages: `not written` if it refused one, otherwise `KafkaException`.
 
-        After the latter a new fanout writes again what was written since the last commit. The bookmarks show that.
+        After a `KafkaException` a new runner writes again everything since the last commit. Readers recognize repeats
+        by their bookmarks.
         """
+        # A refusal counts more than what follows from it. Kafka refuses a message as too large, then the producer
+        # reports a gap as fatal: after a restart the same message would be refused again
+        # (test_a_message_that_is_refused_stops_it).
         if self._refused is not None:
             raise SowlineError(
                 "not written", f"Kafka refused a message of fanout {self._fanout.name}: {self._refused}"
@@ -98,5 +105,5 @@ class FanoutOutput:
             self._failed = self._failed or error
 
     def close(self) -> None:
-        """Give up the messages that Kafka does not have yet."""
+        """Drop the messages that Kafka does not have yet."""
         self._producer.purge()

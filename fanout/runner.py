@@ -1,9 +1,9 @@
-"""The runner: a configured subscription, written to a Kafka topic of its own.
+"""The runner of a fanout: writes a configured subscription to a Kafka topic.
 
-It follows the changes of its topic as a member of a consumer group. Each committed offset carries three facts: the
-position up to which messages were written, so that repeats of old changes are recognized; the digest of the fanout's
-definition; and the id of the changes topic. A new fanout begins with the records that match now; so does one whose
-changes topic was deleted and created again.
+It follows the changes of its topic as a member of a consumer group. Each committed offset carries the position up to
+which messages were written, the digest of the fanout's definition, and the id of the changes topic. With the position
+the runner recognizes repeats of old changes. A new fanout starts with the records that match now. So does a fanout
+whose changes topic was deleted and created again.
 """
 
 import socket
@@ -34,26 +34,26 @@ log = structlog.get_logger()
 
 BATCH_MAX = 1000
 LOAD_STEP = 10_000
-"""Records of a load that are looked at, or written, before the next poll: a member must poll in time."""
+"""Records of a load that are read or written before the next poll: a group member must poll in time."""
 
 LOOK_SECONDS = 1.0
 """Interval at which a load that waits for its topic to be filled checks that the topic is still the same."""
 
 
 class TopicReplaced(Exception):
-    """The changes topic was deleted and created again: its offsets are of another one now."""
+    """The changes topic was deleted and created again, so committed offsets are void."""
 
 
 @dataclass
 class Following:
-    """The position of a fanout in one partition of the changes topic with this id; with a `load`, it loads first."""
+    """The state of a fanout in one partition of the changes topic; with a `load`, it loads first."""
 
     topic_id: str
     next_offset: int
     position: Position | None = None
     load: Load | None = None
     writing: Iterator[None] | None = None
-    """Writes the loaded records, one step for each call."""
+    """Writes the messages of the load, one step for each `next`."""
     phase: Phase = Phase.COMPLETE
 
 
@@ -88,9 +88,9 @@ class Runner:
         self._look_at = 0.0
 
     def run(self) -> None:
-        """Follow until the service stops; raises where going on would lose something.
+        """Follow the changes until the service stops. Raise if it can't continue without losing messages.
 
-        After `TopicReplaced` and KafkaException a new runner may go on from what was committed.
+        After `TopicReplaced` or `KafkaException` a new runner can continue from the committed offsets.
         """
         self._consumer.subscribe(
             [self._source.changes],
@@ -110,6 +110,8 @@ class Runner:
             self._consumer.close()
 
     def _on_end(self, topic: str, number: int, offset: int) -> None:
+        # The end may be beyond the last event: transaction markers take offsets. Without this a fanout that has
+        # everything would be reported as behind.
         following = self._partitions.get(number)
         if following is not None:
             following.next_offset = max(offset, following.next_offset)
@@ -117,36 +119,38 @@ class Runner:
                 following.load.progress.at_end(offset)
 
     def _reached(self) -> list[TopicPartition]:
-        """Return which offset of each of its partitions is next."""
+        """Return the next offset of each of its partitions."""
         changes = self._source.changes
         return [TopicPartition(changes, number, one.next_offset) for number, one in self._partitions.items()]
 
     @property
     def messages(self) -> int:
-        """Messages that were written to the fanout's topic."""
+        """The number of messages written to the fanout's topic."""
         return self._output.messages
 
     @property
     def behind(self) -> int | None:
-        """Events of its partitions' changes that are in Kafka and not written yet; None while that is not known."""
+        """The number of events in its partitions that were not processed yet; None while that is unknown."""
         lags = self._behind.lags
         known = [lags.get((self._source.changes, number)) for number in list(self._partitions)]
         return sum(filter(None, known)) if self.assigned and None not in known else None
 
     def waiting(self) -> str | None:
-        """Return a sentence that names the partitions whose changes are empty or being filled again; None if none."""
+        """Return a sentence that names the partitions that can't be loaded yet; None if there are none."""
         numbers = [n for n, one in list(self._partitions.items()) if one.phase is Phase.INCOMPLETE]
         return incomplete(self._source.changes, numbers) if numbers else None
 
     # loading
 
     def _look_at_loads(self) -> bool:
-        """See how far the loads are, and tell whether one is complete and to be written."""
+        """Update the phases of the loads; return whether a complete one is to be written."""
         now = time.monotonic()
         for number, following in self._partitions.items():
             if following.load is None or following.writing is not None:
                 continue
             following.phase = following.load.phase(now)
+            # Compaction may have removed events below the target, because of newer events of their keys behind it.
+            # Only a load up to the current end has them all.
             if following.phase is Phase.LATE:
                 log.warning(
                     "loading takes long; continuing to the current end",
@@ -164,14 +168,14 @@ class Runner:
         load.progress.aim(end, time.monotonic())
 
     def _require_topic(self, following: Following) -> None:
-        """Raise `TopicReplaced` where the changes topic is another one by now."""
+        """Raise `TopicReplaced` if the changes topic was deleted and created again."""
         if self._cluster.topic_id(self._source.changes) != following.topic_id:
             raise TopicReplaced(f"{self._source.changes} was deleted and created again")
 
     # a batch
 
     def _write(self, messages: list[Message]) -> None:
-        """Write what the changes lead to, wait for Kafka to have it, then commit how far that is."""
+        """Write the messages of the changes, wait until Kafka has them, then commit the offsets."""
         for message in messages:
             following = self._partitions.get(message.partition() or 0)
             if following is not None:
@@ -183,6 +187,8 @@ class Runner:
         # this order they are written again, and readers drop repeats by their bookmarks (test_killed_fanout).
         if not self._output.flush(self._stop.is_set):
             return
+        # `flush` also returns when messages have failed. Committed, they would never be written again
+        # (test_a_message_that_is_refused_stops_it).
         self._output.require_written()
         self._commit()
         for span in self._spans:
@@ -201,6 +207,9 @@ class Runner:
     def _follow(self, number: int, event: Event, following: Following) -> None:
         held = following.position or before_the_log()
         judged = verdict(event, held)
+        # Changes between the committed position and this event are gone, usually because the fanout was stopped for
+        # longer than Kafka keeps them. Readers would never learn of them, so stop and let an operator decide. If the
+        # topic is a new one, a new runner loads it instead.
         if judged is Verdict.GAP:
             self._require_topic(following)
             raise SowlineError(
@@ -218,7 +227,7 @@ class Runner:
                     self._output.send(number, event, delivery, self._traced(number, event))
 
     def _traced(self, number: int, change: Change) -> str | None:
-        """Begin the span of a message if its change is part of a trace; return the context to send with it."""
+        """Start the span of a message if its change is part of a trace; return the context to send with it."""
         if change.traceparent is None:
             return None
         span = begin("fanout", self._source.name, change.traceparent, (number, str(change.position)))
@@ -228,7 +237,7 @@ class Runner:
         return span.traceparent
 
     def _write_load(self, number: int, following: Following, load: Load) -> None:
-        """Write the next of what the load led to. The partition is paused until all of it is written."""
+        """Write the next step of a complete load. The partition is paused until all of it is written."""
         changes = TopicPartition(self._source.changes, number)
         if following.writing is None:
             # The writer iterates over the load, which changes that arrive meanwhile would alter.
@@ -236,12 +245,15 @@ class Runner:
             following.writing = self._loaded(number, load)
         if next(following.writing, self) is self:
             following.writing = None
+            # Otherwise nothing was written, and the load continues until it reaches `emitted_up_to`.
             if load.position >= load.emitted_up_to:
                 following.position, following.load = load.position, None
             self._consumer.resume([changes])
 
     def _loaded(self, number: int, load: Load) -> Iterator[None]:
-        """Write what the load led to, a step at a time; nothing if messages were written from beyond its end."""
+        """Write the messages of a load in steps; none if a previous run wrote messages from beyond its end."""
+        # Read first what a previous run wrote. It was killed during its load, and a record that it wrote no longer
+        # matches: readers need an `oof` for it (test_load_that_was_cut_short).
         holding = ReaderState()
         for messages in self._written_before(number):
             for message in messages:
@@ -261,13 +273,15 @@ class Runner:
                 yield
 
     def _written_before(self, number: int) -> Iterator[list[Message]]:
-        """Read what readers of the fanout's topic hold already."""
+        """Read all messages that a partition of the fanout's topic has."""
         one = [number]
         start = self._cluster.starts(self._fanout.output, one)[number]
         end = self._cluster.ends(self._fanout.output, one)[number]
         return read_range(self._kafka, self._fanout.output, number, start, end, LOAD_STEP)
 
     def _commit(self) -> None:
+        # Nothing is committed during a load. A runner that starts after a crash finds no offset, and loads again from
+        # the start; the offset of half a load would lose the rest (test_load_that_was_cut_short).
         done = [
             TopicPartition(
                 self._source.changes,
@@ -285,6 +299,8 @@ class Runner:
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         committed = consumer.committed(partitions, timeout=30) if partitions else []
+        # An error is not "no offset": taken for that, an existing fanout would load again as a new one
+        # (test_an_unknown_position_makes_it_begin_again).
         for one in committed:
             if one.error is not None:
                 raise KafkaException(one.error)
@@ -298,10 +314,12 @@ class Runner:
         self.assigned = True
 
     def _opened(self, committed: TopicPartition, topic_id: str) -> Following:
-        """Return the start: behind the committed position, or a load of the changes topic with this id."""
+        """Return where to start: after the committed position, or with a load of the changes topic with this id."""
         if committed.offset >= 0 and committed.metadata:
             position, digest, committed_id = (*committed.metadata.split(" "), "", "")[:3]
             self._require_same(digest)
+            # A committed offset is valid only in the topic that it was committed for. In a new one it would skip
+            # events that the fanout never saw.
             if committed_id in ("", topic_id):
                 return Following(topic_id, committed.offset, Position.parse(position))
             log.warning(
@@ -318,7 +336,9 @@ class Runner:
         return Following(topic_id, start, load=load, phase=Phase.READING)
 
     def _require_same(self, digest: str) -> None:
-        """Raise where a delta would be of a record, or of fields, that readers never received."""
+        """Raise if deltas would be of records or fields that readers never received."""
+        # The filter changes from north to south. A record in the south is updated: readers would get a delta of a
+        # record that they do not hold (test_switched_deltas).
         if self._fanout.delta and digest and digest != self._fanout.digest:
             raise SowlineError(
                 "definition changed",
@@ -329,12 +349,13 @@ class Runner:
     def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         for one in partitions:
             following = self._partitions.pop(one.partition, None)
+            # The partition was paused while its load was written, and may come back to this runner.
             if following is not None and following.writing is not None:
                 consumer.resume([one])
 
 
 def _subscription(fanout: FanoutDefinition) -> Subscription:
-    """The subscription that a fanout is configured to be; raises what its filter may not have."""
+    """Return the subscription of a fanout; raise `FilterError` if its filter is not allowed there."""
     filter = compile_filter(fanout.filter)
     subscription = Subscription(filter, fanout.reading.oof, fanout.delta, fanout.reading.no_redundant)
     where = f"the filter of fanout {fanout.name}"

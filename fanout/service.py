@@ -64,7 +64,7 @@ class FanoutService:
                 return
 
     def not_started(self) -> str | None:
-        """Say which fanouts have no partitions yet."""
+        """Return which fanouts have no partitions yet; None if all have some."""
         waiting = [f.name for f in self._topics.fanouts if not self._has_begun(f.name)]
         return (
             self._kafka_health.lost() or f"waiting for partitions: {', '.join(waiting)}" if waiting else None
@@ -74,7 +74,7 @@ class FanoutService:
         return name in self._stopped or (name in self._runners and self._runners[name].assigned)
 
     def not_ready(self) -> str | None:
-        """Say which fanouts had to stop, that Kafka is away, or which fanouts wait for their changes."""
+        """Return which fanouts have stopped, that Kafka is away, or which fanouts wait for changes; None if ready."""
         stopped = "; ".join(f"{name}: {why}" for name, why in self._stopped.items())
         return stopped or self._kafka_health.lost() or self._waiting()
 
@@ -83,7 +83,7 @@ class FanoutService:
         return "; ".join(f"{name}: {why}" for name, why in waiting.items() if why is not None) or None
 
     def not_alive(self) -> str | None:
-        """Say why only a restart can help: never, while the process answers."""
+        """Return why only a restart can help: always None, as long as the process answers."""
         return None
 
     def metrics(self) -> Iterable[Metric]:

@@ -113,8 +113,8 @@ async def begin_of(
             for number, position in (
                 await _positions(context, topic, start, bookmark_range.takes_start)
             ).items():
-                # Several bookmarks of a list may name a partition. Only from the earliest position does the client get
-                # every change after each of them (test_of_a_list_the_earliest_position_of_each_partition_counts).
+                # Several bookmarks of a list may name a partition. Only from the earliest position does the client
+                # get every change after each of them (test_of_a_list_the_earliest_position_of_each_partition_counts).
                 held[number] = min(position, held.get(number, position))
     return {
         topic.definition.log: {

@@ -1,4 +1,4 @@
-"""The thread that reads the changes topics and hands them, batch by batch, to the replicas' loop."""
+"""The thread that reads the changes topics and hands the events, in batches, to the event loop of the replicas."""
 
 import asyncio
 import threading
@@ -35,13 +35,13 @@ LOOK_SECONDS = 1.0
 class TopicFollower:
     """Reads whole changes topics from their start, then follows them.
 
-    `take(batches)` is called in the event loop, one call after another, each with what arrived; the batches
-    of a partition end where a log record's changes end. `loaded(partitions)` is called in the loop once the load of
-    partitions is complete (`sowline.protocol.changes_loader`). `waiting()` names those that are not, because their
-    topic is empty or is being filled again.
+    It makes all its calls in the event loop, one after another. `take(batches)` gets the events that arrived; a batch
+    never ends within the changes of one log record. `loaded(partitions)` gets partitions whose load is complete
+    (`sowline.protocol.changes_loader`). `failed(error)` reports that following has ended.
 
-    A transient topic starts empty with the service, so its earlier changes are void. A partition of it that
-    no member of the group `workers` owns at the start is loaded once a worker has opened it, which writes an event.
+    A transient topic starts empty with the service, so its earlier changes are void. If no member of the group
+    `workers` owns one of its partitions at the start, that is loaded once a worker has opened it and written an
+    event.
     """
 
     def __init__(
@@ -67,21 +67,21 @@ class TopicFollower:
         self._loading: dict[ChangesPartition, LoadProgress] = {}
         self._incomplete: frozenset[ChangesPartition] = frozenset()
         self._unopened: dict[ChangesPartition, int] = {}
-        """The end offsets of transient partitions' changes when no worker owned them."""
+        """The end offset of each partition of a transient topic that no worker owned at the start."""
         self._look_at = 0.0
         self._topic_ids: dict[str, str] = {}
         self._pace = StepSize()
         self._assigned: list[TopicPartition] = []
         self.behind = Behind()
-        """Events that are in Kafka and not handed over yet."""
+        """The number of events in Kafka that were not handed over yet."""
 
     def start(self) -> None:
-        """Begin to read; call it in the event loop that shall be handed the batches."""
+        """Start to read; call it in the event loop that takes the batches."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop reading, and wait until that is so."""
+        """Stop reading, and wait for the thread to end, for ten seconds at most."""
         self._stop.set()
         self._thread.join(10)
 
@@ -89,6 +89,8 @@ class TopicFollower:
         try:
             self._follow()
         except Exception as error:
+            # Report any error. If the thread ended silently, the service would keep answering with old records
+            # (test_a_kafka_that_refuses_for_good).
             log.error("following ended", why=repr(error))
             self._call(self._failed, error)
 
@@ -113,14 +115,15 @@ class TopicFollower:
             consumer.close()
 
     def _reached(self, consumer: Consumer) -> list[TopicPartition]:
-        """Return where a consumer stands in each partition, which it does not know itself before it has read."""
+        """Return the consumer's offset in each partition."""
+        # Before a consumer has read from a partition, it reports a negative offset: take the start offset then.
         positions = consumer.position(self._assigned)
         return [
             max(pair, key=lambda found: found.offset) for pair in zip(self._assigned, positions, strict=True)
         ]
 
     def _look_up(self, topic: TopicDefinition) -> None:
-        """Find out where the changes of a topic begin and end, and which Kafka topic they are in."""
+        """Note the start, the end and the topic id of the changes of a topic."""
         changes, partitions = topic.changes, range(topic.partitions)
         starts = self._cluster.starts(changes, partitions)
         self._starts |= {(changes, number): offset for number, offset in starts.items()}
@@ -134,7 +137,9 @@ class TopicFollower:
         self._aim(changes, partitions)
 
     def _find_unopened(self, topic: TopicDefinition) -> None:
-        """Find the partitions that no worker owns: a worker that opens one writes after its present end."""
+        """Note the end of each partition that no worker owns; a worker that opens it writes after that."""
+        # Read the ends first. If the owners came first: a partition has no owner, a worker opens it and writes its
+        # event, and the end includes that event. The load would wait for another one.
         ends = self._cluster.ends(topic.changes, range(topic.partitions))
         owned = self._cluster.owned(self._workers)
         self._unopened |= {
@@ -147,7 +152,7 @@ class TopicFollower:
         return end is None or (self._loading[partition].next_offset > end and not self._held_back[partition])
 
     def _aim(self, changes: str, partitions: Iterable[int]) -> None:
-        """Load partitions up to the ends that they have now."""
+        """Set the current ends of partitions as the targets of their loads."""
         now = time.monotonic()
         for number, end in self._cluster.ends(changes, partitions).items():
             self._loading[changes, number].aim(end, now)
@@ -177,7 +182,7 @@ class TopicFollower:
         return [placed for placed in events if is_of(placed.event, topic_id)]
 
     def _whole(self, partition: ChangesPartition, events: list[EventAtOffset]) -> list[EventAtOffset]:
-        """Return what may be shown now, and hold back the changes of a log record that has not ended."""
+        """Return the events to hand over; hold back the changes of a log record that is not complete yet."""
         # A delete by filter makes many changes of one log record. If the batch ended within them, a query would see
         # half of the command.
         whole, self._held_back[partition] = whole_records([*self._held_back[partition], *events])
@@ -205,6 +210,8 @@ class TopicFollower:
         if self._incomplete and now >= self._look_at:
             self._look_at = now + LOOK_SECONDS
             self._require_same_topics()
+        # `_has_opened`: the end of a transient topic that no worker has opened proves nothing. Its records are of the
+        # previous run, and become void when a worker opens it (test_a_transient_topic_without_an_owner).
         done = [
             partition
             for partition, phase in phases.items()
@@ -217,11 +224,13 @@ class TopicFollower:
             self._call(self._loaded, done)
 
     def _require_same_topics(self) -> None:
-        """Raise where a topic that is waited for was deleted and created again: its new owner fills another one."""
+        """Raise if an incomplete topic was deleted and created again: it will never be complete."""
         for changes in {changes for changes, _ in self._incomplete}:
             await_answer(partial(self._require_same_topic, changes), self._stop)
 
     def _require_same_topic(self, changes: str) -> None:
+        # The progress events of the new topic name its id, so this load would wait forever
+        # (test_a_topic_that_is_replaced_while_it_is_waited_for).
         if self._cluster.topic_id(changes) != self._topic_ids[changes]:
             raise SowlineError(
                 "changes replaced",
@@ -229,7 +238,7 @@ class TopicFollower:
             )
 
     def waiting(self) -> str | None:
-        """Return a sentence that names the partitions whose topic is empty or is being filled again; None if none."""
+        """Return a sentence that names the partitions that can't be loaded yet, and why; None if there are none."""
         names: dict[str, list[int]] = defaultdict(list)
         for changes, number in self._incomplete:
             names[changes].append(number)
@@ -243,7 +252,9 @@ class TopicFollower:
         return "; ".join(sentences) or None
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
-        """Call in the event loop and wait for it, so that at most one batch is in flight."""
+        """Call a function in the event loop, and wait until it has returned."""
+        # At most one batch is in flight. Without the wait, a thread that reads faster than the loop applies would
+        # fill the memory with batches during a load.
         done = threading.Event()
 
         def call() -> None:
