@@ -60,7 +60,7 @@ class Credentials:
         except OSError as error:
             files = ", ".join(str(file) for file in self._files if file is not None)
             raise SowlineError(
-                "bad request", f"expected certificates, and the key without a password, in {files}: {error}"
+                "bad request", f"expected certificates and a key without a password in {files}: {error}"
             ) from error
         return context
 

@@ -206,7 +206,7 @@ class TopicDefinition(_TopicsModel):
         for field, key in product(fields, _key_paths(others.data.get("key", ()))):
             if field.output != key and overlapping(field.output, key):
                 raise ValueError(
-                    f"expected a path that is a key field or none of it, got {FieldSteps(field.output)}"
+                    f"expected a path that is a key field or outside of it, got {FieldSteps(field.output)}"
                     f" and the key field {FieldSteps(key)}"
                 )
         return texts

@@ -22,10 +22,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?)")
 _MESSAGES = {
-    "missing": "expected this field, got nothing",
+    "missing": "this field is required",
     "extra_forbidden": "unknown field",
-    "model_type": "expected fields with their values",
-    "dict_type": "expected names with their values",
+    "model_type": "expected a mapping of fields to values",
+    "dict_type": "expected a mapping of names to values",
     "tuple_type": "expected a list",
     "string_type": "expected a text",
 }

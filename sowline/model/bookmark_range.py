@@ -146,7 +146,7 @@ def _points(given: Sequence[str]) -> Iterator[Point]:
         )
     for text in given:
         if not isinstance(text, str):
-            raise SowlineError("invalid bookmark", f"expected a list of texts, got {str(text)[:100]} in it")
+            raise SowlineError("invalid bookmark", f"expected a list of strings, got {str(text)[:100]} in it")
         yield parse_point(text)
 
 

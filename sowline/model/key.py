@@ -91,7 +91,7 @@ def _check_size(text: str, bytes_max: int = KEY_BYTES_MAX) -> None:
     try:
         size = len(text.encode())
     except UnicodeEncodeError as error:
-        raise SowlineError("bad key", f"expected a key that UTF-8 can hold: {error}") from None
+        raise SowlineError("bad key", f"expected a key in valid UTF-8: {error}") from None
     if size > bytes_max:
         raise SowlineError("bad key", f"expected a key of at most {bytes_max} bytes, got {size}")
 

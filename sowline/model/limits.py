@@ -92,5 +92,5 @@ def read_define(value: bytes | None) -> tuple[Limits, Limits]:
         return Limits.read(given["was"]), Limits.read(given["now"])
     except ValueError as error:
         raise SowlineError(
-            "bad definition", f"expected the limits that were and those that are: {error}"
+            "bad definition", f"expected the limits before and after the change: {error}"
         ) from error

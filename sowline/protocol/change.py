@@ -182,8 +182,8 @@ class Change(msgspec.Struct, frozen=True, gc=False):
             if value is not None:
                 rare[name] = value
         if self.emitted_in is not None:
-            # A reader that knows only format 1 ignores `emitted_in`. It would rank a repair of era 1 too low, and keep
-            # the invalid record. The format number makes it refuse the event
+            # A reader that knows only format 1 ignores `emitted_in`. It would rank a repair too low and keep the
+            # invalid record. The format number makes it refuse the event
             # (test_an_event_written_again_has_the_second_format).
             rare["v"] = FORMAT
         if self.origin is not None:

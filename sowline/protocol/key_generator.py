@@ -67,7 +67,7 @@ def load_generator(name: str, options: Options) -> KeyGenerator:
             f"the key generator {name} refuses its options: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(version, str) or not version:
-        raise _bad(f"expected the key generator {name} to have a version, a text, got {version!r}")
+        raise _bad(f"expected a version, a non-empty text, of the key generator {name}, got {version!r}")
     return generator
 
 

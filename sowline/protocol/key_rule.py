@@ -129,7 +129,7 @@ class _OwnKeys(KeyRule):
         try:
             return text.encode()
         except UnicodeEncodeError as error:
-            raise SowlineError("bad key", f"expected a key that UTF-8 can hold: {error}") from None
+            raise SowlineError("bad key", f"expected a key in valid UTF-8: {error}") from None
 
     def named(self, record: LogRecord, command: Command) -> str:
         """Return the Kafka key if it is a valid key."""

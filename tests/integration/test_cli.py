@@ -380,7 +380,7 @@ def test_ways_to_ask(shell: Shell, up: Up) -> None:
         ("sowline topics -u nowhere", "bad request: expected a URL"),
         (
             "sowline up --config /dev/null --data-dir /dev/null/x",
-            "/dev/null, line 1: topics: expected this field, got nothing",
+            "/dev/null, line 1: topics: this field is required",
         ),
     ],
 )

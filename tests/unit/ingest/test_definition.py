@@ -152,8 +152,8 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "line 1: name: expected this field, got nothing"),
-        ("- a\n", "line 1: file: expected fields with their values"),
+        ("", "line 1: name: this field is required"),
+        ("- a\n", "line 1: file: expected a mapping of fields to values"),
         (LEAST + "color: red\n", "line 7: color: unknown field"),
         (LEAST + "name: other\n", "line 7: name: is defined twice, in line 1 and in line 7"),
         (LEAST.replace("name: orders", "name: a b"), "line 1: name: expected a name of up to 100"),
@@ -178,7 +178,7 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
             LEAST + "tables:\n  t: {directory: d, format: debezium, schema: a INT}\n",
             "line 8: tables.t.format: ",
         ),
-        (LEAST + "tables:\n  t: {format: parquet}\n", "line 8: tables.t.directory: expected this field"),
+        (LEAST + "tables:\n  t: {format: parquet}\n", "line 8: tables.t.directory: this field is required"),
         (
             LEAST + "tables:\n  t: {directory: d, format: csv}\n",
             "line 8: tables.t.schema: expected the columns",
@@ -192,7 +192,7 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
             LEAST + "transforms:\n- drop: [a, _source]\n",
             "line 8: transforms.0.drop.1: expected another column",
         ),
-        (LEAST + "checks:\n- message: so\n", "line 8: checks.0.expect: expected this field, got nothing"),
+        (LEAST + "checks:\n- message: so\n", "line 8: checks.0.expect: this field is required"),
         (LEAST + "kafka_options: {bootstrap.servers: h}\n", "the pipeline does not set itself"),
         (LEAST + "kafka_options: {kafka.acks: all}\n", "expected acks, without kafka., got kafka.acks"),
         (LEAST + "kafka_options: {a: [b]}\n", "line 7: kafka_options.a: expected a text"),

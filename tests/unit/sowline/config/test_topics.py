@@ -103,7 +103,7 @@ def test_durations_are_written_with_their_unit() -> None:
         (
             "topics:\n  - name: a\n    key: /id\n    preprocessing: [1 AS /id/b]\n",
             4,
-            "a key field or none of it, got /id/b and the key field /id",
+            "a key field or outside of it, got /id/b and the key field /id",
         ),
         (
             "topics:\n  - name: a\n    key: [/x, /b/id]\n    preprocessing: [1 AS /b]\n",
