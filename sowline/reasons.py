@@ -468,7 +468,7 @@ REASONS = (
     ),
     Reason(
         "origin refused",
-        "expected a page of this service, or of SOWLINE_ORIGINS, to ask this, got one of 'https://other.example'",
+        "a page of 'https://other.example' may not send requests here; if you trust it, add it to SOWLINE_ORIGINS",
         "The request comes from a web page that [may not use this service](security.md#origins), or names"
         " another host.",
         "Add the origin to `SOWLINE_ORIGINS`.",

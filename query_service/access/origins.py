@@ -1,8 +1,8 @@
 """The web pages that may send requests: those of the service itself, and those of the configured origins.
 
-A browser sends the requests of any page with the user's credentials, and names in `Origin` the page's origin. And it
-believes whatever address a page's own name has by now (DNS rebinding): so a service for this machine alone answers to
-the names of this machine only.
+A browser sends the requests of any page with the user's credentials; the header `Origin` has the origin of the page.
+An attacker may also give the name of a page the address of this machine (DNS rebinding). So a service that only this
+machine can reach accepts only the names of this machine.
 """
 
 import ipaddress
@@ -18,10 +18,10 @@ from query_service.refusal import refused
 from sowline.errors import SowlineError
 
 READING = ("GET", "HEAD")
-"""Methods that change nothing: a page of another origin can't see the answer."""
+"""Methods that change nothing. They are allowed, because a page of another origin can't see the answer."""
 
 STREAMS = "/subscribe"
-"""The ends of paths whose answers stay open like a WebSocket, and that pages request in the same way."""
+"""The end of paths whose answers stay open, as a WebSocket does; they are checked like a WebSocket."""
 
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
@@ -38,7 +38,7 @@ class Origins:
         """Requests that were refused."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request on, or refuse it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] in ("http", "websocket") and is_guarded(scope["path"]):
             headers = Headers(scope=scope)
             host, origin = headers.get("host", ""), headers.get("origin")
@@ -60,8 +60,8 @@ class Origins:
         if is_loopback(name) or name in self._hosts:
             return None
         return _error(
-            f"expected a request to this machine by its own name (localhost), got one to {host[:100]!r}; name the"
-            " origin in SOWLINE_ORIGINS if it is yours"
+            f"expected a Host that names this machine (localhost), got {host[:100]!r}; if it is yours, add its origin"
+            " to SOWLINE_ORIGINS"
         )
 
     def _check_origin(self, host: str, origin: str | None, *, reads: bool) -> SowlineError | None:
@@ -69,7 +69,7 @@ class Origins:
         if origin is None or reads or origin in self._allowed or _is_same(origin, host):
             return None
         return _error(
-            f"expected a page of this service, or of SOWLINE_ORIGINS, to ask this, got one of {origin[:100]!r}"
+            f"a page of {origin[:100]!r} may not send requests here; if you trust it, add it to SOWLINE_ORIGINS"
         )
 
 

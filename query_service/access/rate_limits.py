@@ -1,9 +1,9 @@
-"""Limits the commands of each user in a second: further commands are read more slowly, or refused. Pure."""
+"""Limits the commands per second of each user. Commands above the limit are read later, or refused. Pure."""
 
 from collections import OrderedDict
 
 BURST_SECONDS = 1.0
-"""What was not used for so long may come at once."""
+"""Seconds of unused rate that a user may use at once."""
 
 USERS_MAX = 10_000
 
@@ -17,13 +17,13 @@ class UserRate:
         self._at = now
 
     def owed(self, now: float) -> float:
-        """Return after how many seconds the next command may come."""
+        """Return how many seconds the user must wait before the next command."""
         self._free = min(self._per_second * BURST_SECONDS, self._free + (now - self._at) * self._per_second)
         self._at = now
         return max(0.0, -self._free / self._per_second)
 
     def take(self, commands: int, now: float) -> float:
-        """Note commands that were sent; return after how many seconds the next may come."""
+        """Count commands; return how many seconds the user must wait before the next one."""
         self.owed(now)
         self._free -= commands
         return self.owed(now)
@@ -39,7 +39,7 @@ class Rates:
         """The number of times that a user had to wait."""
 
     def take(self, user: str, commands: int, now: float) -> float:
-        """Note commands that a user has sent; return after how many seconds the next may come."""
+        """Count commands of a user; return how many seconds the user must wait before the next one."""
         if not self._per_second:
             return 0.0
         owed = self._of(user, now).take(commands, now)
@@ -47,7 +47,7 @@ class Rates:
         return owed
 
     def owed(self, user: str, now: float) -> float:
-        """Return after how many seconds the next command of a user may come."""
+        """Return how many seconds a user must wait before the next command."""
         return self._of(user, now).owed(now) if self._per_second else 0.0
 
     def _of(self, user: str, now: float) -> UserRate:

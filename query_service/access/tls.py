@@ -16,11 +16,11 @@ from sowline.runtime.http_server import HttpProtocol
 log = structlog.get_logger()
 
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2; TLS 1.3 has its own, all of them good."""
+"""The cipher suites for TLS 1.2. TLS 1.3 has only secure suites, so they are not restricted."""
 
 
 class TlsFiles(NamedTuple):
-    """PEM files: the service's certificate with what leads to its authority, its key, and the clients' authority."""
+    """PEM files: the service's certificate chain, its key, and the authority of client certificates."""
 
     certificate: Path
     key: Path
@@ -35,18 +35,18 @@ class Tls:
         self._stamps = self._stamps_now()
         self._inner = _context(files)
         self.expires = _end_of(files.certificate)
-        """When the certificate in use ends, in seconds since 1970."""
+        """When the certificate in use expires, in seconds since 1970."""
         self.is_stale = False
         """Whether the current files can't be used."""
         self.context = _context(files)
-        """The one to listen with: each handshake goes on with the newest."""
+        """The context to listen with. Each handshake switches to the newest context."""
         self.context.sni_callback = self._use_newest
 
     def _use_newest(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
         connection.context = self._inner
 
     async def watch(self) -> None:
-        """Take new files as they come; never ends by itself."""
+        """Take new files when they appear, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             await asyncio.to_thread(self.look)
@@ -73,7 +73,7 @@ class Tls:
 
 
 def _context(files: TlsFiles) -> ssl.SSLContext:
-    """Return a context without sessions that could be resumed: each client is checked again."""
+    """Return a context without session resumption, so that each connection checks the client's certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
@@ -95,7 +95,7 @@ def _context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def _end_of(path: Path) -> float:
-    """Return when the certificate in a file ends, the first of several: it is one that was loaded just now."""
+    """Return when the first certificate in a file expires, in seconds since 1970."""
     try:
         first, *_ = x509.load_pem_x509_certificates(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -108,7 +108,7 @@ def _no_password() -> str:
 
 
 def tls_of(settings: Settings) -> Tls | None:
-    """Return what the settings ask for, None for plain HTTP; raises `bad configuration`."""
+    """Return the TLS context for the settings, None for plain HTTP; raise `bad configuration`."""
     if not settings.tls_cert:
         if settings.tls_key or settings.tls_client_ca or settings.tls_client_required:
             raise SowlineError(
@@ -131,13 +131,13 @@ def tls_of(settings: Settings) -> Tls | None:
 
 
 class Certified(HttpProtocol):
-    """HTTP of which an application learns the client's certificate, once TLS has verified it: in `scope["state"]`.
+    """HTTP connections that put the verified client certificate into `scope["state"]`.
 
-    A connection that becomes a WebSocket hands the state on.
+    A connection that becomes a WebSocket keeps that state.
     """
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin; the handshake is over by now."""
+        """Start the connection; the TLS handshake is complete."""
         super().connection_made(transport)
         if certificate := transport.get_extra_info("peercert"):
             self.app_state = {**self.app_state, "certificate": certificate}

@@ -25,7 +25,7 @@ from sowline.model.select import Select, parse_select
 NOT_ENTITLED = "not entitled"
 
 _OF_WHOLE = ("MESSAGE_SIZE",)
-"""Functions that tell something of all fields of a record."""
+"""Functions whose value depends on all fields of a record."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,9 +50,7 @@ def _content_filter(text: str) -> str:
     _read(require_deterministic, filter, "the filter of an entitlement")
     if filter.needs_about:
         asked = ", ".join(node.name for node in walk(filter.tree) if isinstance(node, Call)) or "a condition"
-        raise ValueError(
-            f"expected a filter of an entitlement that asks for nothing but fields of the record, got {asked}"
-        )
+        raise ValueError(f"expected only fields of the record in the filter of an entitlement, got {asked}")
     return text
 
 
@@ -74,7 +72,7 @@ _Filter = Annotated[str, AfterValidator(_content_filter)]
 
 
 class ReadEntitlement(_EntitlementModel):
-    """Topics that may be read, the records of them that may be seen, and the fields of those."""
+    """The right to read topics: their records that match the filter, and the selected fields of these."""
 
     topics: _Topics
     filter: _Filter = ""
@@ -82,14 +80,14 @@ class ReadEntitlement(_EntitlementModel):
 
 
 class WriteEntitlement(_EntitlementModel):
-    """Topics that may be written, and what records of them must be like, before and after."""
+    """The right to write topics: a record must match the filter before and after the write."""
 
     topics: _Topics
     filter: _Filter = ""
 
 
 class Role(_EntitlementModel):
-    """A role: the rights of the users who have it. `admin`: see the connected clients and their requests."""
+    """A role: the rights of its users. `admin` is the right to see the connected clients and their requests."""
 
     read: tuple[ReadEntitlement, ...] = ()
     write: tuple[WriteEntitlement, ...] = ()
@@ -106,12 +104,12 @@ class Entitlement:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is to all records of its topics and all their fields."""
+        """Whether it covers all records of its topics and all their fields."""
         return self.filter == ALL and self.select is None
 
 
 class Entitlements:
-    """The rights of a user to read, or to write: `to` names which. Immutable."""
+    """The rights of a user to read, or to write; `to` is the verb for messages. Immutable."""
 
     __slots__ = ("_listed", "_named", "_to")
 
@@ -121,7 +119,7 @@ class Entitlements:
         self._named = [(names(one.topics), one) for one in self._listed]
 
     def of(self, topic: str) -> Entitlement:
-        """Return what there is to a topic; raises `not entitled`, whether there is such a topic or not."""
+        """Return the entitlement to a topic; raise `not entitled`, whether the topic exists or not."""
         for is_named, entitlement in self._named:
             if is_named(topic):
                 return entitlement
@@ -143,7 +141,7 @@ class Entitlements:
 
     @property
     def text(self) -> str:
-        """The whole, as text."""
+        """All entitlements as one text, for comparison."""
         return repr(
             [
                 (one.topics, one.filter.text, "" if one.select is None else one.select.text)
@@ -162,18 +160,18 @@ class Entitlements:
 
 
 def to_read(*listed: Entitlement) -> Entitlements:
-    """Return what may be read."""
+    """Return these entitlements as rights to read."""
     return Entitlements("read", listed)
 
 
 def to_write(*listed: Entitlement) -> Entitlements:
-    """Return what may be written."""
+    """Return these entitlements as rights to write."""
     return Entitlements("write to", listed)
 
 
 @dataclass(frozen=True)
 class Rights:
-    """The rights of a user. Equal `digest`s, equal rights."""
+    """The rights of a user. Two users with the same `digest` have the same rights."""
 
     read: Entitlements = field(default_factory=to_read)
     write: Entitlements = field(default_factory=to_write)
@@ -181,17 +179,17 @@ class Rights:
 
     @cached_property
     def digest(self) -> str:
-        """A hash of what may be done."""
+        """A hash of the rights."""
         text = repr((self.read.text, self.write.text, self.is_admin))
         return blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 EVERYTHING = Rights(to_read(Entitlement("^.*")), to_write(Entitlement("^.*")), is_admin=True)
-"""Of everybody, where no access is declared."""
+"""The rights of all users if no access file is configured."""
 
 
 def rights_of(roles: Mapping[str, Role], held: Collection[str]) -> Rights:
-    """Return what a user with these roles may do; roles that are not declared are ignored."""
+    """Return the rights of a user with these roles; roles that are not declared are ignored."""
     mine = [role for name, role in roles.items() if name in held]
     read = to_read(
         *(
@@ -209,9 +207,10 @@ def rights_of(roles: Mapping[str, Role], held: Collection[str]) -> Rights:
 
 
 def together(entitlements: Entitlements, topics: Sequence[str]) -> Entitlement:
-    """Return what there is to several topics in one request; raises `not entitled`.
+    """Return one entitlement to several topics of a request.
 
-    Each topic's filter holds for its own records. The fields must be the same of all.
+    The filter of each topic applies to the records of that topic. Raise `not entitled` if a topic may not be read, or
+    if the readable fields are not the same in all topics.
     """
     each = {topic: entitlements.of(topic) for topic in topics}
     first, *others = each.values()
@@ -233,7 +232,7 @@ def _of_topic(name: str, entitlement: Entitlement) -> Node:
 
 
 def both(one: Filter, other: Filter) -> Filter:
-    """Return the filter that is TRUE where both are."""
+    """Return a filter that matches what both filters match."""
     if other in (ALL, one):
         return one
     return other if one == ALL else Filter(conjunction([one.tree, other.tree]))
@@ -242,9 +241,9 @@ def both(one: Filter, other: Filter) -> Filter:
 def check_fields(
     entitlement: Entitlement, filter: Filter, paths: Iterable[Path] = (), computed: Iterable[Node] = ()
 ) -> None:
-    """Raise `not entitled` where a request asks by fields that may not be read: the answer would tell them.
+    """Raise `not entitled` if a request uses fields that the user may not read: the answer would reveal their values.
 
-    Beside its filter there are the `paths` that it sorts and groups by, and the expressions that are `computed`.
+    `paths` are the fields that it sorts and groups by, and `computed` the expressions of its projection.
     """
     if entitlement.select is None:
         return

@@ -23,14 +23,14 @@ STEP = 2000
 """Records looked at before others get a turn."""
 
 AT_ONCE = 20_000
-"""So many former states are compared with the records without a pause."""
+"""The number of former states up to which they are compared with the records in one step."""
 
 
 def slice_at(topic: TopicState, selection: "Selection", past: Past) -> TopicSlice:
-    """Return the records of now that are to be made those of a past time; both are of the same instant.
+    """Return the current records that `as_they_were` turns into those of a past time; both are of one instant.
 
-    Where only the first few are asked for, they are without those that have changed, if these are known at once:
-    then few have to be taken.
+    If only the first few records are requested, and the changed ones are known at once, leave the changed ones out.
+    Then only a few current records are needed.
     """
     if selection.top_n is not None and len(past.former) <= AT_ONCE:
         return TopicSlice.of(topic, selection, without=topic.rows.found(past.former.keys))
@@ -38,9 +38,9 @@ def slice_at(topic: TopicState, selection: "Selection", past: Past) -> TopicSlic
 
 
 async def as_they_were(topic_slice: TopicSlice, past: Past, filter: Filter, spend: Spend) -> list[TopicSlice]:
-    """Return the parts of a topic at a past time: together they are of the records that were there then.
+    """Return the topic slices that together have the records of a past time.
 
-    The given part is what `slice_at` has returned.
+    `topic_slice` is the result of `slice_at`.
     """
     changed: dict[bytes, int] = {}
     keys = topic_slice.access_path.keys
@@ -54,7 +54,7 @@ async def as_they_were(topic_slice: TopicSlice, past: Past, filter: Filter, spen
 
 
 def _find_earliest(former: Former, asked: frozenset[bytes] | None, found: dict[bytes, int]) -> Iterator[None]:
-    """Find the index of the earliest state of each record, or of each that is asked for."""
+    """Find the index of the earliest state of each record, or of each requested record."""
     for end in range(len(former), 0, -STEP):
         start = max(0, end - STEP)
         states = zip(reversed(former.keys[start:end]), range(end - 1, start - 1, -1), strict=True)
@@ -63,7 +63,7 @@ def _find_earliest(former: Former, asked: frozenset[bytes] | None, found: dict[b
 
 
 def _compare(keys: list[bytes], changed: dict[bytes, int], unchanged: NDArray[np.bool_]) -> Iterator[None]:
-    """Find out which of the records have not changed."""
+    """Determine which of the records have not changed."""
     for start in range(0, len(keys) if changed else 0, STEP):
         some = keys[start : start + STEP]
         unchanged[start : start + len(some)] = ~np.fromiter(
@@ -73,7 +73,7 @@ def _compare(keys: list[bytes], changed: dict[bytes, int], unchanged: NDArray[np
 
 
 class _There:
-    """Of former states, those that are of records which were there."""
+    """The former states in which the record existed."""
 
     def __init__(self, past: Past) -> None:
         self._past = past
@@ -82,7 +82,7 @@ class _There:
         self._indices: list[int] = []
 
     def gather(self, earliest: dict[bytes, int]) -> Iterator[None]:
-        """Take those at these indices."""
+        """Take the states at these indices, except those without a record."""
         entries, bodies = iter(earliest.items()), self._past.former.bodies
         while some := list(islice(entries, STEP)):
             for key, at in some:
@@ -93,7 +93,7 @@ class _There:
             yield
 
     def captured(self) -> Captured:
-        """Return them as records of an instant."""
+        """Return the states as records of one instant."""
         former, indices = self._past.former, np.array(self._indices, np.int64)
         rows = np.arange(len(indices), dtype=np.int64)
         rare_rows = former.rare

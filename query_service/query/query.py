@@ -1,4 +1,4 @@
-"""A query: the records of one consistent instant that match, in the order and number that was asked for."""
+"""A query: the records that match at one instant, in the requested order and number."""
 
 import asyncio
 import time
@@ -21,22 +21,22 @@ from sowline.model.bookmark import Positions, format_bookmark
 from sowline.protocol.server_message import sow_record, sow_records
 
 PORTION_BYTES = 1 << 20
-"""Of bodies that are written before the next are; a portion of one record may be larger."""
+"""Bytes of bodies to write at once; a single larger record is written alone."""
 
 
 class Query:
     """One run over one topic or several: `begin` it once, then iterate over `records` once.
 
-    With `at`, a time in ms since 1970, it is of the records as they were then, rounded down to each topic's
-    granularity; a time to come is now. All topics have a history then, and to take the instant may raise `history
-    expired`.
+    With `at`, a time in ms since 1970, it finds the records of that time, rounded down to each topic's granularity. A
+    future time means the current records. With `at`, all topics must have a history, and taking the instant may raise
+    `history expired`.
     """
 
     def __init__(
         self, topics: Sequence[TopicState], selection: Selection, limits: QueryLimits, at: int | None = None
     ) -> None:
         self.positions: dict[str, Positions] = {}
-        """By log: the instant of the query, or where each partition stood at the past time."""
+        """By log, the positions of the query's instant or of the past time."""
         self.topic_slices: list[TopicSlice] = []
         self.result = Result()
         self._topics = topics
@@ -44,7 +44,7 @@ class Query:
         self._limits = limits
         self._at = at
         self._pasts: dict[str, Past] = {}
-        """By topic: what is yet to be put back for the parts to be of the past time."""
+        """By topic, the records to restore so that the topic slices are those of the past time."""
         self._pace = StepSize()
         self._worked = 0.0
 
@@ -54,7 +54,7 @@ class Query:
         return format_bookmark(self.positions)
 
     def begin_now(self) -> bool:
-        """Take the instant now, if all indexes are at hand; tell whether they are."""
+        """Take the instant now, if all indexes are ready; return whether it was taken."""
         if not self.topic_slices and self.is_prepared:
             began = time.monotonic()
             self.positions = {topic.definition.log: topic.positions for topic in self._topics}
@@ -78,7 +78,7 @@ class Query:
         )
 
     async def _settle(self) -> None:
-        """Make the parts those of the past time, where that is still to be done."""
+        """Turn the topic slices into those of the past time, unless that was done before."""
         while self._pasts:
             name, past = self._pasts.popitem()
             (at,) = (at for at, topic_slice in enumerate(self.topic_slices) if topic_slice.name == name)
@@ -88,7 +88,9 @@ class Query:
         self.result.topic_matches = self._compared()
 
     def _compared(self) -> int:
-        """How many records there were to compare; of SOW keys that may be of hidden ones, how many there are."""
+        """Return the number of records that the query compares."""
+        # If the user may not see all records, report the number of requested SOW keys instead. The number of records
+        # found would reveal which hidden ones exist.
         keys = self._selection.sow_keys
         return (
             len(keys)
@@ -98,26 +100,26 @@ class Query:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether all indexes are at hand."""
+        """Whether all indexes that the query needs are ready."""
         select = self._selection
         if select.sow_keys:
             return True
         return all(topic.indexes.at_hand(select.filter, select.order) for topic in self._topics)
 
     async def prepare(self) -> None:
-        """Make the indexes that are not at hand; some may be no longer when all are made."""
+        """Make the missing indexes. When the last one is ready, another may have become outdated."""
         for topic in self._topics if not self.is_prepared else ():
             await topic.indexes.build(self._selection.filter, self._selection.order, self.work)
 
     async def begin(self) -> None:
-        """Take the instant as soon as all indexes are at hand: it is that at which this returns."""
+        """Take the instant as soon as all indexes are ready; it is the instant at which this returns."""
         while not self.begin_now():
             await self.prepare()
 
     async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
-        """Yield records as they go on the wire, some of one topic at a time; others get turns in between.
+        """Yield records in the form that is sent, in portions of one topic; other tasks run in between.
 
-        Raises `result too large` and `query too long` where a limit is met.
+        Raise `result too large` or `query too long` if a limit is exceeded.
         """
         async for topic_slice, indices in self._ordered() if self._selection.is_ordered else self.matches():
             for portion, bodies in _portions(topic_slice, indices):
@@ -160,7 +162,7 @@ class Query:
             yield topic_slice, indices
 
     async def _foremost(self, topic_slice: TopicSlice, indices: RowNumbers) -> Found:
-        """Leave out the records of one partition that its ranks show not to be among the first of all partitions."""
+        """Leave out records of one topic slice whose ranks show that they are not among the first of all."""
         end = self._selection.end
         if topic_slice.ranks is None or end is None or len(indices) <= end:
             return [(topic_slice, indices)] if len(indices) else []
@@ -179,7 +181,7 @@ class Query:
                     yield found
 
     async def _holding(self, topic_slice: TopicSlice, filter: Filter, indices: RowNumbers) -> RowNumbers:
-        """Ask the filter of the records at those indices, at the query's pace."""
+        """Return the indices of records that match the filter; other tasks run in between."""
         found, start = [], 0
         while start < len(indices):
             began = time.monotonic()
@@ -193,7 +195,7 @@ class Query:
         return np.concatenate(found)
 
     def _written(self, topic_slice: TopicSlice, indices: RowNumbers, bodies: list[bytes]) -> list[bytes]:
-        """The records as they go on the wire, counted."""
+        """Return the records in the form that is sent, and count them."""
         captured, options = topic_slice.captured, self._selection.options
         if options.select is not None:
             bodies = [options.select.apply(body) for body in bodies]
@@ -222,7 +224,7 @@ class Query:
         return written
 
     def _intrinsics(self, topic_slice: TopicSlice, indices: RowNumbers) -> Iterable[bytes | None]:
-        """The intrinsics of documents as JSON; None for each where they are not asked for."""
+        """Return the intrinsics of each document as JSON; None for each if they are not requested."""
         if not self._selection.options.intrinsics:
             return [None] * len(indices)
         known = (topic_slice.captured.rare_of(at).known for at in indices.tolist())
@@ -231,7 +233,7 @@ class Query:
         )
 
     def work(self, seconds: float) -> None:
-        """Count time that the query has cost; raises `query too long`."""
+        """Count the time that the query has taken; raise `query too long`."""
         self._worked += seconds
         if self._worked > self._limits.seconds_max:
             raise SowlineError(
@@ -241,7 +243,7 @@ class Query:
 
 
 def _portions(topic_slice: TopicSlice, indices: RowNumbers) -> Iterator[tuple[RowNumbers, list[bytes]]]:
-    """Yield the indices in turn, so many as are to be written at once, and the bodies there."""
+    """Yield the indices in portions to write at once, each with its bodies."""
     held = topic_slice.captured.bodies
     for start in range(0, len(indices), CHUNK):
         some = indices[start : start + CHUNK]

@@ -1,8 +1,4 @@
-"""What enforces entitlements: reads become reads of what may be seen, and writes are refused that may not be.
-
-For a write, the record must match before and after it. What was before is what this replica holds: a write that
-another has just made may not be seen yet.
-"""
+"""Enforces the entitlements of reads: restricts a read to the records and fields that the user may see."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +13,7 @@ from sowline.protocol.options import Options
 
 
 def entitled_to_read(selection: Selection, topics: Sequence[TopicState], rights: Rights) -> Selection:
-    """Return what may be seen of what is asked for; raises `not entitled`."""
+    """Return the part of a selection that the user may see; raise `not entitled`."""
     each = {topic.definition.name: rights.read.of(topic.definition.name) for topic in topics}
     entitlement = together(rights.read, list(each))
     if entitlement.is_whole:

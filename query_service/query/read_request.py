@@ -1,4 +1,4 @@
-"""What a request asks for: its topics, which of their records, and from where on."""
+"""Reads a request: its topics, the selection of their records, and its bookmark range."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from sowline.protocol.options import Options
 from sowline.protocol.request import SUBSCRIBES, Request
 
 PAGE_RECORDS_MAX = 10_000
-"""Of a paginated subscription; a page is sent at once."""
+"""Records in the page of a paginated subscription; a page is sent at once."""
 
 FILTER_PARTS_MAX = 1500
 """Paths, conditions, functions and constants of a request's filter; constants in a list do not count."""
@@ -32,15 +32,14 @@ FILTER_PATHS_MAX = 256
 """Different paths of a request's filter."""
 
 PositionsByLog = dict[str, Positions]
-"""By log: a position of each partition."""
+"""By log, a position for each partition."""
 
 
 def topics_of(state: ServedTopics, name: str, entitlements: Entitlements) -> list[TopicState]:
-    """Return the topic of that name, or where it begins with `^` all whose whole names match the pattern.
+    """Return the topic of that name; if the name starts with `^`, all topics whose whole names match the pattern.
 
-    Raises `not entitled` where there is one that the entitlements don't name, whether it exists or not, `invalid
-    topic`, `bad regex topic`, and `not ready` while one of them is being loaded. A pattern is not looked at where
-    the entitlements name nothing.
+    Raise `not entitled` if the entitlements do not name one of the topics, whether it exists or not. Also raise
+    `invalid topic`, `bad regex topic`, and `not ready` while a topic is being loaded.
     """
     if len(name) > TOPIC_CHARS_MAX:
         raise SowlineError(
@@ -67,7 +66,7 @@ def topics_of(state: ServedTopics, name: str, entitlements: Entitlements) -> lis
 
 
 def one_topic(state: ServedTopics, name: str, entitlements: Entitlements) -> TopicState:
-    """Return the topic of that name; raises `regex topic not supported`, and what `topics_of` raises."""
+    """Return the topic of that name; raise `regex topic not supported`, and as `topics_of` does."""
     if is_pattern(name):
         raise SowlineError(
             "regex topic not supported", f"expected the name of one topic, got the pattern {excerpt(name)}"
@@ -76,7 +75,7 @@ def one_topic(state: ServedTopics, name: str, entitlements: Entitlements) -> Top
 
 
 def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
-    """Return the one topic of a page or of groups; raises `regex topic not supported` and `no sow`."""
+    """Return the one topic of a page or of groups; raise `regex topic not supported` or `no sow`."""
     if is_pattern(request.topic):
         raise SowlineError(
             "regex topic not supported", "expected the name of one topic: a page or groups cover one topic"
@@ -87,18 +86,19 @@ def only_topic(request: Request, topics: list[TopicState]) -> TopicState:
 
 
 class ReadRequest(NamedTuple):
-    """The topics of a read, and which of their records it is about."""
+    """The topics of a read, and the selection of their records."""
 
     topics: list[TopicState]
     selection: Selection
 
 
 def read_request_of(state: ServedTopics, request: Request, rights: Rights) -> ReadRequest:
-    """Return what a read is about, of what may be seen; raises the reason of whatever is wrong with it."""
+    """Return the topics of a read, and the selection of what the user may see; raise if the request is invalid."""
     topics = topics_of(state, request.topic, rights.read)
     selection = selection_of(request)
     if selection.options.projection:
-        # It is kept: who answers the request, in the event loop, does not parse it again.
+        # Large requests are parsed in a worker thread. The parsed projection is cached, so the event loop does not
+        # parse it again.
         parse_projection(selection.options.projection)
     selection = entitled_to_read(selection, topics, rights)
     if request.sow_keys and request.command in SUBSCRIBES:
@@ -107,7 +107,7 @@ def read_request_of(state: ServedTopics, request: Request, rights: Rights) -> Re
 
 
 def query_of(request: Request, asked: ReadRequest, limits: QueryLimits) -> Query | GroupedQuery:
-    """Return the query that a request asks for; raises `no sow`, `invalid bookmark` and `no history`."""
+    """Return the query for a request; raise `no sow`, `invalid bookmark` or `no history`."""
     topics, selection = asked
     if not any(topic.definition.has_sow for topic in topics):
         raise no_sow(topics[0])
@@ -126,13 +126,13 @@ def query_of(request: Request, asked: ReadRequest, limits: QueryLimits) -> Query
 
 
 def no_sow(topic: TopicState) -> SowlineError:
-    """Return the refusal of what is about records, of a topic that keeps none."""
+    """Return the error for a request for the records of a topic that keeps none."""
     name = topic.definition.name
     return SowlineError("no sow", f"expected a topic with a SOW, got {name}, which keeps no records")
 
 
 def is_view(request: Request, selection: Selection) -> bool:
-    """Tell whether a subscription is to a page or to groups; raises what such a one may not have."""
+    """Return whether a subscription is to a page or to groups; raise if it has what these do not support."""
     is_page, is_grouped = request.skip_n is not None, bool(selection.options.projection)
     if not is_page and not is_grouped:
         return False
@@ -158,7 +158,7 @@ def is_view(request: Request, selection: Selection) -> bool:
 
 
 def selection_of(request: Request) -> Selection:
-    """Return which records the request is about; raises the reason of whatever is wrong with it."""
+    """Return the selection of a request; raise if it is invalid."""
     return Selection(
         filter=asked_filter(request),
         options=request.parsed_options,
@@ -170,7 +170,7 @@ def selection_of(request: Request) -> Selection:
 
 
 def asked_filter(request: Request) -> Filter:
-    """Return what filter and condition of a request ask for together; raises `bad filter` and `bad condition`."""
+    """Return the filter and the condition of a request as one filter; raise `bad filter` or `bad condition`."""
     filter = compile_filter(request.filter)
     _check_parts(filter)
     if not request.condition.strip():
@@ -185,7 +185,7 @@ def asked_filter(request: Request) -> Filter:
 
 
 def _check_parts(filter: Filter) -> None:
-    """Raise `bad filter` for one that would keep the event loop from its other clients."""
+    """Raise `bad filter` for a filter so large that it would block the event loop."""
     parts = parts_of(filter.tree)
     if parts > FILTER_PARTS_MAX or len(filter.paths) > FILTER_PATHS_MAX:
         raise SowlineError(
@@ -196,7 +196,7 @@ def _check_parts(filter: Filter) -> None:
 
 
 def subscription_of(request: Request, selection: Selection) -> Subscription:
-    """Return what a live subscription asks for; raises what its filter may not have."""
+    """Return the live subscription of a request; raise `bad filter` if its filter can't be used for one."""
     options, delta = selection.options, request.is_delta
     if options.oof or options.no_redundant:
         option = "oof" if options.oof else "no_redundant"
@@ -207,7 +207,7 @@ def subscription_of(request: Request, selection: Selection) -> Subscription:
 
 
 def live_filter(selection: Selection) -> Filter:
-    """Return the filter of live messages: SOW keys restrict it as they restrict the snapshot."""
+    """Return the filter of live messages, which includes the SOW keys of the request."""
     if selection.live is not None or not selection.sow_keys:
         return selection.live or selection.filter
     keys = tuple(Literal(key.decode()) for key in selection.sow_keys)
@@ -215,7 +215,7 @@ def live_filter(selection: Selection) -> Filter:
 
 
 def bookmark_range_of(request: Request, topics: list[TopicState]) -> BookmarkRange:
-    """Return where a subscription begins and ends, in these topics; raises `invalid bookmark`."""
+    """Return the start and the end of a subscription in these topics; raise `invalid bookmark`."""
     bookmark_range = request.bookmark_range
     is_list = len(bookmark_range.starts) > 1
     for start in bookmark_range.starts:
@@ -252,9 +252,9 @@ def _other_logs(positions_by_log: PositionsByLog, topics: list[TopicState]) -> S
 
 
 def past_of(bookmark_range: BookmarkRange, options: Options, topics: list[TopicState]) -> int | None:
-    """Return the time of which the records are asked for, in ms; None for what is now.
+    """Return the time in ms whose records are requested; None for the current records.
 
-    Raises `no history` where a topic has none, unless the option `current` says that now will do.
+    Raise `no history` if a topic has none, unless the option `current` accepts the current records.
     """
     if bookmark_range.moment is None:
         return None
@@ -271,7 +271,7 @@ def past_of(bookmark_range: BookmarkRange, options: Options, topics: list[TopicS
 
 
 def check_documents(options: Options, topics: list[TopicState]) -> None:
-    """Raise `no documents` where an option asks for what only documents have, of a topic without them."""
+    """Raise `no documents` if an option needs documents and a topic has none."""
     asked = [name for name in ("intrinsics", "no_redundant") if getattr(options, name)]
     lacking = [topic.definition.name for topic in topics if not topic.definition.documents]
     if asked and lacking:
@@ -281,12 +281,14 @@ def check_documents(options: Options, topics: list[TopicState]) -> None:
 
 
 def check_pace(request: Request, options: Options, *, is_view: bool) -> None:
-    """Raise `invalid options` where a rate is asked for that there can't be."""
+    """Raise `invalid options` if the request has a rate and does not support one."""
     if options.rate is None:
         return
     if is_view:
-        raise SowlineError("invalid options", "expected no rate with pages and groups: they tell differences")
+        raise SowlineError(
+            "invalid options", "expected no rate with pages and groups, which send differences"
+        )
     if not request.bookmark:
         raise SowlineError(
-            "invalid options", "expected a bookmark together with a rate: from there on it holds"
+            "invalid options", "expected a bookmark together with a rate, to replay from there"
         )

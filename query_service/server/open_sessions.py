@@ -28,7 +28,7 @@ class Closable(Protocol):
     """The connection of a session, as a WebSocket or as an event stream."""
 
     async def close(self, code: int = ..., reason: str = ...) -> None:
-        """End it."""
+        """Close the connection."""
 
 
 class OpenSessions:
@@ -58,7 +58,7 @@ class OpenSessions:
 
     @property
     def limit(self) -> int:
-        """The limit: that of the settings, as far as the file descriptors suffice."""
+        """The limit of the settings, or less if the process has too few file descriptors."""
         return min(self._settings.sessions_max, self._connections.budget.sessions)
 
     @property
@@ -67,7 +67,7 @@ class OpenSessions:
         return max(len(self._open), self._connections.sessions) >= self.limit
 
     def refusal(self) -> SowlineError:
-        """Count a connection that exceeds the limit; return what its client is sent."""
+        """Count a connection that exceeds the limit; return the error for its client."""
         self.refused += 1
         return SowlineError(
             "busy",
@@ -76,23 +76,23 @@ class OpenSessions:
         )
 
     def add(self, connection: Closable) -> None:
-        """Count a connection from now on."""
+        """Count a connection as open."""
         self._open.add(connection)
         self._backlogs.outboxes = len(self._open)
 
     def discard(self, connection: Closable) -> None:
-        """Count a connection no longer."""
+        """Stop counting a connection as open."""
         self._open.discard(connection)
         self._backlogs.outboxes = len(self._open)
 
     def new_session(self, login: LoginSession) -> Session:
-        """Return a session with an outbox of its own; the caller closes it."""
+        """Return a new session with a new outbox; the caller closes it."""
         outbox = Outbox(self._settings.backlog_bytes_max, self._frame_batching, self._backlogs)
         return Session(self._context, outbox, login)
 
     @contextlib.contextmanager
     def served(self, connection: HTTPConnection, session: Session) -> Iterator[None]:
-        """List a client, and send it progress, as long as its session is served."""
+        """For the time of the block, list the session's client and send it progress messages."""
         client, agent = connection.client, connection.headers.get("user-agent", "")
         address = "" if client is None else f"{client.host}:{client.port}"
         sending = asyncio.get_running_loop().create_task(self._send_progress(session))

@@ -1,7 +1,8 @@
-"""The web console's files: what a browser loads at `/console/`, and how long it may keep it.
+"""The files of the web console at `/console/`, and how long a browser may cache them.
 
 Files are read and compressed at the first request, in a worker thread. Third-party files are in folders with a
-version in their name and never change. Our own are requested again each time, and answered with 304.
+version in the name and never change. A browser asks for other files each time, and gets a 304 if they have not
+changed.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ TYPES = {
     "": "text/plain; charset=utf-8",
 }
 PACKED = (".wasm",)
-"""Kinds of files that gain nothing by being compressed: these unpack themselves."""
+"""Kinds of files that are compressed already."""
 
 GRID_STYLES = (
     "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='",
@@ -35,7 +36,7 @@ GRID_STYLES = (
     "'sha256-ILUuaTblzLnuV4UciYvrUJkuNlQ570jCEpzE0t/Pe5s='",
     "'sha256-rjC4ta+DkxJjU72hK9nIKZxg1UN00ALy4b/FYtZ7KHc='",
 )
-"""Checksums of the style sheets that the grid and its charts put into the page themselves; the first is empty."""
+"""Checksums of the style sheets that the grid and its charts add to the page; the first is the empty sheet."""
 
 POLICY = "; ".join(
     (
@@ -51,7 +52,8 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-"""Everything from here, nothing inline. The grid positions its cells with style attributes and has icons as data."""
+"""Everything is loaded from this service, and nothing is inline, except what the grid needs: style attributes to
+position its cells, and icons as data."""
 
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -65,7 +67,7 @@ ASK_AGAIN = "no-cache"
 
 
 class Asset(NamedTuple):
-    """A file as it is sent."""
+    """A file in the form that is sent."""
 
     body: bytes
     gzipped: bytes | None
@@ -84,7 +86,7 @@ def read_asset(path: Path) -> Asset:
 
 
 class Console:
-    """Answers for the console's files, and for no others."""
+    """Serves the files of the console, and no others."""
 
     def __init__(self, directory: Path = CONSOLE) -> None:
         self._paths = {
@@ -94,7 +96,7 @@ class Console:
 
     @property
     def routes(self) -> list[Route]:
-        """Those of the console, and `/`, which leads to it."""
+        """The routes of the console, and of `/`, which redirects to it."""
         return [Route("/", _to_console), Route("/console/{path:path}", self._file)]
 
     async def _file(self, request: Request) -> Response:

@@ -28,7 +28,7 @@ from sowline.protocol.server_message import failure, message
 SUBSCRIPTIONS_MAX = 10_000
 
 PROGRESS_CHUNK = 500
-"""Subscriptions that are looked at before others in the event loop get a turn."""
+"""The number of subscriptions to check before other tasks of the event loop run."""
 
 
 class ServedSubscription(Protocol):
@@ -43,7 +43,10 @@ class ServedSubscription(Protocol):
         """Whether its snapshot is still being sent."""
 
     async def run(self) -> bytes | None:
-        """Serve until cancelled or until its end; return the last message. Raises if it can't continue."""
+        """Serve until cancelled or until its end; raise if it can't continue.
+
+        At the end return the last message to send, or None if there is none.
+        """
 
     def stop(self) -> None:
         """Send nothing more, from now on."""
@@ -68,13 +71,13 @@ S = TypeVar("S", RecordSubscription, ViewSubscription)
 
 
 class _Entry(NamedTuple):
-    """A subscription, and the tasks in which it is served."""
+    """A subscription, and the tasks that serve it."""
 
     request: Request
     subscription: ServedSubscription
     task: asyncio.Task[None]
     checksum_tasks: set[asyncio.Task[None]]
-    """Those that compute a checksum of its view."""
+    """The tasks that compute a checksum of its view."""
 
 
 class SubscriptionCommands:
