@@ -96,7 +96,7 @@ class Affixes:
         self._absent: Verdict = None if None in items else False
 
     def __call__(self, value: Value) -> Verdict:
-        """The judge."""
+        """Return the verdict for a value."""
         return any_element(self._judge, value)
 
     def _judge(self, value: Scalar) -> Verdict:
@@ -119,7 +119,7 @@ class Membership:
         self._absent: Verdict = None if None in items else False
 
     def __call__(self, value: Value) -> Verdict:
-        """The judge."""
+        """Return the verdict for a value."""
         return any_true(map(self._judge, value)) if isinstance(value, list) else self._judge(value)
 
     def _judge(self, value: Scalar) -> Verdict:

@@ -23,7 +23,7 @@ from sowline.model.bookmark import (
 )
 
 POINTS_MAX = 1000
-"""Maximum number of bookmarks in a list."""
+"""The maximum number of bookmarks in a list."""
 
 BOOKMARK_CHARS_MAX = 64 * 1024
 """The maximum length of all bookmarks in one request."""
@@ -51,7 +51,7 @@ Given = str | datetime | Sequence[str | datetime]
 
 
 class Range(NamedTuple):
-    """The parts of the text of a range."""
+    """The parts of the text of a range. `takes_start` and `takes_end` are whether a bracket is square."""
 
     start: str
     end: str
@@ -60,7 +60,10 @@ class Range(NamedTuple):
 
 
 class BookmarkRange(NamedTuple):
-    """A requested range: all changes after the earliest of `starts`, up to `end` if given."""
+    """A requested range: all changes after the earliest of `starts`, up to `end` if given.
+
+    `takes_start` and `takes_end` are whether the changes at the start and at the end are included.
+    """
 
     starts: tuple[Point, ...] = (NOW,)
     takes_start: bool = False

@@ -56,7 +56,7 @@ class ChangeDelta(NamedTuple):
     whole: bool = False
 
 
-class _Untellable(Exception):
+class _NoDelta(Exception):
     """A delta can't express the change."""
 
 
@@ -76,7 +76,7 @@ def difference(previous: bytes, body: bytes, keys: Keys, select: Select | None =
     comparison = _Comparison()
     try:
         fields = comparison.compare(previous, body, _key_tree(keys), ())
-    except _Untellable:
+    except _NoDelta:
         return ChangeDelta(body, True, whole=True)
     return ChangeDelta(_write(fields), comparison.changed, tuple(comparison.removed))
 
@@ -96,8 +96,8 @@ def union(first: ChangeDelta, second: ChangeDelta, body: bytes, select: Select |
         fields = _named(msgspec.Raw(now), [msgspec.Raw(first.body), msgspec.Raw(second.body)])
         removed = (*_still_removed(first.removed, now), *second.removed)
         if sum(map(len, removed)) > REMOVED_CHARS_MAX:
-            raise _Untellable
-    except _Untellable:
+            raise _NoDelta
+    except _NoDelta:
         return ChangeDelta(now, True, whole=True)
     return ChangeDelta(_write(fields), first.changed or second.changed, removed)
 
@@ -115,13 +115,13 @@ class _Comparison:
     def compare(
         self, before: bytes | msgspec.Raw, now: bytes | msgspec.Raw, keys: _KeyTree, names: Names
     ) -> dict[str, Any]:
-        """Return the fields to send of the object at the path `names`; raise `_Untellable`.
+        """Return the fields to send of the object at the path `names`; raise `_NoDelta`.
 
         The method recurses once per level, down to `DEPTH_MAX` levels.
         """
         if len(names) == DEPTH_MAX:
             if not _same(before, now):
-                raise _Untellable
+                raise _NoDelta
             return {}
         fields = _fields(now)
         fields_before = fields if before == now else _fields(before)
@@ -153,11 +153,11 @@ class _Comparison:
 
     def _remove(self, names: Names) -> None:
         if not all(map(_WRITABLE.fullmatch, names)):
-            raise _Untellable
+            raise _NoDelta
         path = str(Path(names))
         self.removed_chars += len(path)
         if self.removed_chars > REMOVED_CHARS_MAX:
-            raise _Untellable
+            raise _NoDelta
         self.removed.append(path)
         self.changed = True
 
@@ -188,7 +188,7 @@ def _same(before: bytes | msgspec.Raw, now: bytes | msgspec.Raw) -> bool:
 
 
 def _named(now: msgspec.Raw, deltas: list[msgspec.Raw]) -> Any:
-    """Return the part of a value that the deltas name (all have a value at the same path); raise `_Untellable`.
+    """Return the part of a value that the deltas name (all have a value at the same path); raise `_NoDelta`.
 
     The function recurses once per level: a body has up to 500 levels, and Python's stack allows a thousand calls.
     """
@@ -197,7 +197,7 @@ def _named(now: msgspec.Raw, deltas: list[msgspec.Raw]) -> Any:
     # {"o": {"a": 1, "b": 2}} becomes {"o": 5}, then {"o": {"b": 2}}. A subscriber that merges the last object keeps
     # "a", which no delta removes (test_an_object_that_was_something_else_in_between_makes_a_union_whole).
     if not all(map(_is_object, deltas)):
-        raise _Untellable
+        raise _NoDelta
     fields_of_deltas = [_fields(delta) for delta in deltas]
     names = set().union(*fields_of_deltas)
     named = {}
@@ -208,7 +208,7 @@ def _named(now: msgspec.Raw, deltas: list[msgspec.Raw]) -> Any:
 
 
 def _still_removed(paths: tuple[str, ...], now: bytes) -> Iterator[str]:
-    """Yield the paths whose field is still absent while its parent is an object; raise `_Untellable`.
+    """Yield the paths whose field is still absent while its parent is an object; raise `_NoDelta`.
 
     If the parent was removed or replaced too, another path, or a value above, already covers it.
     """
@@ -224,7 +224,7 @@ def _still_removed(paths: tuple[str, ...], now: bytes) -> Iterator[str]:
             yield path
         # The same as in `_named`, with the object absent in between instead of replaced by another value.
         elif _is_object(fields[name]):
-            raise _Untellable
+            raise _NoDelta
 
 
 def _object_at(

@@ -168,13 +168,13 @@ def sow_key(domain_prefix: bytes, text: str) -> bytes:
 
     `domain_prefix` is the key domain in UTF-8, followed by the zero byte.
     """
-    hash = _begun(domain_prefix).copy()
+    hash = _domain_hash(domain_prefix).copy()
     hash.update(text.encode())
     return b"%d" % int.from_bytes(hash.digest(), "big")
 
 
 @lru_cache(maxsize=256)
-def _begun(domain_prefix: bytes) -> blake2b:
+def _domain_hash(domain_prefix: bytes) -> blake2b:
     """Return a hash that has read the domain. Copying it costs half as much as starting a new hash."""
     return blake2b(domain_prefix, digest_size=8)
 

@@ -38,7 +38,7 @@ class Limits:
 
     @property
     def may_expire(self) -> bool:
-        """Whether records of the topic expire."""
+        """Whether records of the topic can expire."""
         return self.expiration != DISABLED
 
     def due(self, time: int, seconds: float | None) -> int | None:

@@ -24,12 +24,12 @@ _QUERY = {
 _SUBSCRIPTION = {
     RECEIVED: "at once",
     PROCESSED: "when it has started",
-    COMPLETED: "with `processed`; from a bookmark, after the replay; with an end, always, at the end",
+    COMPLETED: "with `processed`; from a bookmark, after the replay; if it has an end, always at that end",
 }
 _SNAPSHOT = {
     RECEIVED: "at once",
     PROCESSED: "when it has started",
-    COMPLETED: "after the group; from a bookmark, after the replay; with an end, always, at the end",
+    COMPLETED: "after the group; from a bookmark, after the replay; if it has an end, always at that end",
     STATS: "after the group; without a group, with `processed` and all counts 0",
 }
 _WRITE = {

@@ -2,8 +2,8 @@
 
 A connection is waiting (for its client to send a request, or the rest of one), working (a request is being answered),
 or a session (a WebSocket after its handshake). The total is limited. If it is reached, a new connection replaces the
-one that has waited longest. The number of working connections and sessions has a lower limit, so that a waiting one
-always exists and requests for health and metrics are always answered.
+one that has waited longest. Working connections and sessions together have a smaller maximum. So there is always a
+waiting one to replace, and requests for health and metrics are always answered.
 """
 
 import contextlib
@@ -126,7 +126,7 @@ class Connections:
         return len(self._held) + len(self._sessions)
 
     def accept(self, socket: Socket, now: float | None = None) -> Connection:
-        """Add a new connection; if there are too many, close the one that has waited longest."""
+        """Add a new connection. If there are too many, close the one that has waited longest, or else the new one."""
         made = Connection(self, socket, time.monotonic() if now is None else now)
         self._drop(made.number)  # a connection with this descriptor ended before it had a protocol
         if self._is_full:

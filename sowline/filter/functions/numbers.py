@@ -14,7 +14,7 @@ from sowline.filter.numbers import Number
 from sowline.model.path import Scalar
 
 DIGITS_MAX = 400
-"""No double has more significant decimal places than this before or after its point."""
+"""In decimal notation, no double has a digit further than this from its point."""
 
 EARTH_RADIUS_METRES = 6_371_008.8
 
