@@ -1,7 +1,8 @@
-"""From a document and a write to the document after it: content, intrinsics, and what became of the write.
+"""Applies a write to a document, and returns the new document and the outcome of the write.
 
-Pure: the result depends on the two arguments only. A log therefore folds to the same documents at any time, and a
-stored document continues exactly as if all its writes were folded again.
+Open this module to learn how a document gets its content and its intrinsics. Pure: the result depends on the
+arguments only. So every replay of a log gives the same documents. A stored document continues exactly as if all its
+writes had been applied again.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ NEVER_WRITTEN = "0" * 32
 CHANGE_ID_BYTES = 16
 
 INSTANTS_MAX = 1024
-"""Texts of times that are kept: the times of one document, and of neighbors, are often the same."""
+"""The number of cached times as text. Documents written together often have the same times."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -36,10 +37,10 @@ _LAST_MS = (datetime.max - _EPOCH) // _MILLISECOND
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document after its latest write: what it holds, and what is known of its writes.
+    """A document after its latest write: its content, and the metadata of its writes.
 
-    The content is an object, or UNDEFINED: deleted, or never written. Times are milliseconds since 1970, and None
-    before the first write; they outlive a deletion.
+    The content is an object, or UNDEFINED if the document was deleted or never written. Times are in milliseconds
+    since 1970, and None before the first write. A deletion keeps them.
     """
 
     table: str
@@ -52,15 +53,15 @@ class Document:
     last_update_ms: int | None = None
     last_mutate_ms: int | None = None
     tags: frozenset[str] = frozenset()
-    """Those of the latest write."""
+    """The tags of the latest write."""
 
     @property
     def deleted(self) -> bool:
-        """Whether there is no content."""
+        """Whether the document has no content."""
         return self.content is UNDEFINED
 
     def intrinsics(self) -> Intrinsics:
-        """What conditions may ask."""
+        """Return the intrinsics, which conditions can use."""
         return Intrinsics(
             id=self.id,
             table=self.table,
@@ -73,7 +74,7 @@ class Document:
         )
 
     def read(self, template: Mapping[str, Json] | None = None) -> dict[str, Json]:
-        """The document as readers see it: content, the template's fields over it, and the intrinsics over both."""
+        """Return the document as readers see it: the content, overridden by the template, then by the intrinsics."""
         content = {} if self.content is UNDEFINED else self.content
         times = {
             "~firstUpdateAt": instant(self.first_update_ms),
@@ -93,7 +94,7 @@ class Document:
 
 
 class DocumentDelta(NamedTuple):
-    """A delta on the log, when it was put there, and what tells it from all others."""
+    """A delta on the log, with its log time, its tags and its unique id."""
 
     delta: Delta
     change_id: bytes
@@ -103,20 +104,20 @@ class DocumentDelta(NamedTuple):
 
 
 class FoldOutcome(Enum):
-    """What became of a write."""
+    """The outcome of a write."""
 
     APPLIED = "applied"
     """The content changed."""
     CONDITION_FALSE = "condition_false"
-    """The delta was an `if` of which no condition held, and it had no `else`."""
+    """The delta was an `if` without `else`, and none of its conditions held."""
     NOOP = "noop"
     """The content stayed the same for another reason."""
 
 
 class Folded(NamedTuple):
-    """The document after a write, and what became of the write.
+    """The document after a write, and the outcome of the write.
 
-    `redundant`: neither the content nor the tags differ from the write's before, so that nobody need be told.
+    `redundant` is whether the write changed neither the content nor the tags, so that subscribers need no message.
     """
 
     document: Document
@@ -125,12 +126,11 @@ class Folded(NamedTuple):
 
 
 def fold(document: Document, write: DocumentDelta, template: Mapping[str, Json] | None = None) -> Folded:
-    """Apply a write to a document; the delta sees the intrinsics from before it.
+    """Apply a write to a document. The delta sees the intrinsics before the write.
 
-    Where there is content, the fields of a `template` lie over it.
-
-    Raises `SowlineError` for what `sanitized` refuses: then the document stays as it is. Every other write counts,
-    in version, signature and time of the last update, though it changes nothing.
+    If the result has content, the fields of `template` override it. Raise SowlineError if `sanitized` refuses the
+    delta: the document is then unchanged. Every other write counts in the version, the signature and the time of the
+    last update, even if it changes nothing.
     """
     delta = sanitized(write.delta)
     about = document.intrinsics() if delta.needs_about else UNKNOWN
@@ -154,7 +154,7 @@ def fold(document: Document, write: DocumentDelta, template: Mapping[str, Json] 
 
 
 def change_id_of_writer(text: str) -> bytes:
-    """The id of a change that its writer named: the bytes of a UUID, a hash of any other text."""
+    """Return the id of a change that its writer named: the bytes of a UUID, or a hash of any other text."""
     try:
         return UUID(text).bytes
     except ValueError:
@@ -162,7 +162,7 @@ def change_id_of_writer(text: str) -> bytes:
 
 
 def change_id_of_position(partition: int, offset: int) -> bytes:
-    """The id of a change that has only its place on the log."""
+    """Return the id of a change without a name, made from its position on the log."""
     return partition.to_bytes(4, "big") + bytes(4) + offset.to_bytes(8, "big")
 
 
@@ -181,7 +181,7 @@ def _signed(signature: str, change_id: bytes) -> str:
 
 @lru_cache(maxsize=INSTANTS_MAX)
 def instant(milliseconds: int | None) -> str | None:
-    """ISO 8601 in UTC; a time that has no such text is the first or the last that has."""
+    """Return a time as ISO 8601 in UTC; a time outside of the years 1 to 9999 becomes the first or last in them."""
     if milliseconds is None:
         return None
     moment = _EPOCH + timedelta(milliseconds=min(max(milliseconds, _FIRST_MS), _LAST_MS))
