@@ -1,6 +1,6 @@
-"""The messages `publish` and `oof`: how they are built, and how those of one step are put.
+"""Builds the messages `publish` and `oof`, and puts the messages of one step into an outbox.
 
-The messages of a step belong together: what a client shows is true only after the last of them.
+The messages of a step belong together: the client's view is consistent only after the last of them.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from sowline.protocol.server_message import change_prefix, change_suffix
 
 
 class Recipient(Protocol):
-    """The destination and form of one subscription's messages."""
+    """The destination and the form of one subscription's messages."""
 
     @property
     def outbox(self) -> Outbox:
@@ -29,14 +29,16 @@ class Recipient(Protocol):
 
 
 def put_step(to: Recipient, topic: str, payloads: Sequence[Payload], before: str, now: str) -> None:
-    """Put the messages of a step; all but the last say that there is more, and the bookmark before them."""
+    """Put the messages of a step; all but the last are marked with `more` and have the bookmark before the step."""
+    # A client that loses its connection within the step resumes before it, and gets the whole step again. With the
+    # later bookmark it would miss the rest (test_the_messages_of_an_interval_are_one_step).
     for number, payload in enumerate(payloads, 1):
         more = number < len(payloads)
         put_payload(to, topic, payload, before if more else now, more=more)
 
 
 def put_payload(to: Recipient, topic: str, payload: Payload, bookmark: str, *, more: bool) -> None:
-    """Put one message."""
+    """Put one message into the outbox."""
     sids = (to.sub_id,)
     to.outbox.put_behind(
         change_message(
@@ -68,7 +70,7 @@ def change_message(
     removed: Sequence[str] | None,
     more: bool = False,
 ) -> bytes:
-    """Return the message that sends an outcome with that body; `removed` makes it a delta."""
+    """Return the message of a delivery or payload with this body; `removed` makes it a delta."""
     prefix = change_prefix(outcome.command, sids, outcome.reason, more=more, removed=removed)
     return prefix + change_suffix(
         topic,

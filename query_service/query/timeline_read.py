@@ -1,7 +1,7 @@
-"""Telling a document's timeline: which of its writes are asked for, reading them, and how they go on the wire.
+"""Answers requests for a document's timeline: selects the writes, reads them from Kafka, and encodes them.
 
-A timeline is of one instant: the writes up to where the replica stands when it is asked. What compaction has taken
-since they were noted is left out.
+A timeline has the writes up to the replica's position at the instant of the request. Writes that compaction has
+removed since they were noted are left out.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ from sowline.protocol.request import Request
 from sowline.protocol.server_message import iso_time
 
 LIMIT_MAX = 1000
-"""Writes in one answer."""
+"""The largest number of writes in one answer."""
 
 READS_AT_ONCE = 2
-"""Timelines that are read from Kafka at a time; the others wait."""
+"""Timelines to read from Kafka at the same time; others wait."""
 
 BYTES_MAX = 64 << 20
-"""Of the documents in an answer of more than one write: all of it is in memory at once."""
+"""Limit of the bytes of the documents in an answer with several writes: the whole answer is in memory."""
 
 READ_SECONDS_MAX = 30.0
 WALKED_AT_ONCE = 5000
-"""Writes that are gone over before others in the event loop get a turn."""
+"""Writes to check before other tasks of the event loop run."""
 
 APPLIED = FoldOutcome.APPLIED.value
 NOT_APPLIED = (FoldOutcome.NOOP.value, FoldOutcome.CONDITION_FALSE.value)
@@ -49,7 +49,7 @@ NOT_APPLIED = (FoldOutcome.NOOP.value, FoldOutcome.CONDITION_FALSE.value)
 
 @dataclass(frozen=True, slots=True)
 class TimelineRequest:
-    """Which writes of which document are asked for, in which order."""
+    """The requested writes: the document, the range, their number, and their order."""
 
     topic: TopicState
     key: str
@@ -69,7 +69,7 @@ class TimelineRequest:
 
     @property
     def awaited(self) -> Positions:
-        """The newest of the positions that are asked for, which the replica must have reached; empty without any."""
+        """The newest position that the request names, which the replica must have reached; empty if it names none."""
         points = (*self.bookmark_range.starts, self.bookmark_range.end)
         positions = [_position(point, self) for point in points if isinstance(point, dict)]
         newest = max(
@@ -81,17 +81,17 @@ class TimelineRequest:
 
 @dataclass(frozen=True, slots=True)
 class TimelineAnswer:
-    """A timeline: its writes as they go on the wire, where the replica stood, and since when it has every write."""
+    """A timeline: its encoded writes, the replica's bookmark, and the time from which it is complete."""
 
     wanted: TimelineRequest
     bookmark: str
     since: int
-    """A time in ms since 1970: of what was before it, writes may be missing."""
+    """A time in ms since 1970; earlier writes may be missing."""
     writes: list[bytes]
 
     @property
     def answer(self) -> bytes:
-        """All of it as one JSON object."""
+        """The whole answer as one JSON object."""
         wanted = self.wanted
         fields = {
             "topic": wanted.topic.definition.name,
@@ -103,7 +103,7 @@ class TimelineAnswer:
 
 
 def timeline_request_of(state: ServedTopics, request: Request, rights: Rights) -> TimelineRequest:
-    """Return what a request asks for; raises the reason of whatever is wrong with it."""
+    """Return the request for a timeline; raise if it is invalid."""
     topic = one_topic(state, request.topic, rights.read)
     if not rights.read.of(topic.definition.name).is_whole:
         raise SowlineError(
@@ -139,7 +139,7 @@ def _position(positions: dict[str, Positions], wanted: TimelineRequest) -> Posit
 
 
 class TimelineReader:
-    """Answers for timelines, a few at a time; `bytes_max` is what an answer may have."""
+    """Reads timelines, a few at a time; `bytes_max` limits the bytes of an answer."""
 
     def __init__(self, kafka: KafkaConfig, bytes_max: int) -> None:
         self._kafka = kafka
@@ -147,7 +147,7 @@ class TimelineReader:
         self._turns = asyncio.Semaphore(READS_AT_ONCE)
 
     async def read(self, wanted: TimelineRequest) -> TimelineAnswer:
-        """Return a timeline as it is at this instant; raises `result too large`, and `not ready` without Kafka."""
+        """Return a timeline at this instant; raise `result too large`, or `not ready` if Kafka does not answer."""
         topic, partition = wanted.topic, wanted.partition
         timeline = partition.timeline
         assert timeline is not None, "the topic has documents"
@@ -171,7 +171,7 @@ class TimelineReader:
         return TimelineAnswer(wanted, bookmark, since, writes)
 
     async def _read(self, wanted: TimelineRequest, offsets: list[int]) -> list[Change]:
-        """Return the document's changes at these offsets, in their order, as far as they are there still."""
+        """Return the document's changes at these offsets, in their order, without those that Kafka has removed."""
         async with self._turns:
             try:
                 found = await asyncio.to_thread(self._changes, wanted, sorted(offsets))
@@ -183,7 +183,7 @@ class TimelineReader:
         return [found[offset] for offset in offsets if offset in found]
 
     def _changes(self, wanted: TimelineRequest, offsets: list[int]) -> dict[int, Change]:
-        """Read those of the document's changes at these ascending offsets that the topic still has."""
+        """Read the document's changes at these ascending offsets, as far as the topic still has them."""
         found: dict[int, Change] = {}
         size = 0
         changes, number, key = wanted.topic.definition.changes, wanted.partition.number, wanted.sow_key
@@ -201,11 +201,11 @@ class TimelineReader:
 
 
 async def _offsets(walk: Iterator[Noted], wanted: TimelineRequest, most: int | None) -> list[Noted]:
-    """Return the next writes of a walk that may be asked for, up to `most`; others get turns in between."""
+    """Return the next writes that may be in the range, up to `most`; other tasks run in between."""
     found: list[Noted] = []
-    kafka_health = _kafka_health(wanted)
+    offset_range = _offset_range(wanted)
     for number, noted in enumerate(walk, 1):
-        if noted.offset in kafka_health and _is_within(wanted, noted.time):
+        if noted.offset in offset_range and _is_within(wanted, noted.time):
             found.append(noted)
         if len(found) == most:
             break
@@ -214,8 +214,8 @@ async def _offsets(walk: Iterator[Noted], wanted: TimelineRequest, most: int | N
     return found
 
 
-def _kafka_health(wanted: TimelineRequest) -> range:
-    """Return the offsets outside of which nothing is asked for, by what is known of its positions."""
+def _offset_range(wanted: TimelineRequest) -> range:
+    """Return the range of offsets that contains all requested writes, from the positions that the request names."""
     partition, bookmark_range = wanted.partition, wanted.bookmark_range
     begins = [
         partition.offset_for(position)
@@ -228,7 +228,7 @@ def _kafka_health(wanted: TimelineRequest) -> range:
 
 
 def _is_within(wanted: TimelineRequest, ms: int, position: Position | None = None) -> bool:
-    """Tell whether a write of that log time is asked for; where its position is not known, whether it may be."""
+    """Return whether a write is in the requested range; if its position is unknown, whether it may be."""
     bookmark_range = wanted.bookmark_range
     begins = (_side(wanted, start, ms, position, unknown=1) for start in bookmark_range.starts)
     if max(begins) < (0 if bookmark_range.takes_start else 1):
@@ -241,7 +241,7 @@ def _is_within(wanted: TimelineRequest, ms: int, position: Position | None = Non
 
 
 def _side(wanted: TimelineRequest, point: Point, ms: int, position: Position | None, unknown: int) -> int:
-    """Return on which side of a position a write is: -1 before it, 0 at it, 1 after it."""
+    """Compare a write with a point: -1 if it is before the point, 0 if at it, 1 if after it."""
     if point == EPOCH:
         return 1
     if point == NOW:
@@ -256,7 +256,7 @@ def _side(wanted: TimelineRequest, point: Point, ms: int, position: Position | N
 
 
 def _write(wanted: TimelineRequest, change: Change) -> bytes:
-    """Return a write as it goes on the wire; docs/emodb.md describes the fields."""
+    """Return an encoded write; docs/emodb.md describes the fields."""
     writes = change.writes
     assert writes is not None, "it is of a document"
     definition, partition = wanted.topic.definition, wanted.partition

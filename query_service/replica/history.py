@@ -1,9 +1,9 @@
-"""The past of a topic: what its records were before they changed, one state a record and interval. Pure.
+"""The history of a topic: the previous states of its records, one for each record and interval. Pure.
 
-Log time is divided into intervals of the topic's granularity, each with its end and without its beginning. For each
-interval, it keeps the first change of a record, with the record before that change. The records as they are now, with
-every record that has changed since the end of an interval put back to the earliest such state, are the records as
-they were then.
+Log time is divided into intervals of the topic's granularity; an interval includes its end, but not its start. For
+each interval, the history keeps the state of each changed record before its first change. To get the records at the
+end of an interval, take the current records, and restore each record that has changed since to its earliest state
+after it.
 """
 
 from array import array
@@ -29,10 +29,10 @@ STATE_BYTES = 112
 INTERVAL_BYTES = 48
 
 SLACK_MIN = 1024
-"""So many entries at the front may be empty before those behind them move up."""
+"""The number of empty entries at the front up to which they are not removed."""
 
 SWEPT_AT_ONCE = 5000
-"""States that go without a pause."""
+"""States to remove in one step."""
 
 _UNKNOWN = (0, UNKNOWN_OFFSET, 0, UNKNOWN_TIME)
 Values = NDArray[np.int64]
@@ -42,10 +42,10 @@ _EPOCH = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Former:
-    """The records before changes, oldest first, column by column. The earliest of a record's states counts.
+    """The previous states of records, oldest first, in columns. If a record has several, the earliest counts.
 
-    A body is None where there was no record. `UNKNOWN_OFFSET` and `UNKNOWN_TIME` stand where it is not known when
-    the record had changed last.
+    A body is None if the record did not exist. `UNKNOWN_OFFSET` and `UNKNOWN_TIME` mean that it is unknown when the
+    record had last changed.
     """
 
     keys: list[bytes]
@@ -55,7 +55,7 @@ class Former:
     nths: Values
     times: Values
     rare: dict[int, Rare]
-    """By index in the columns, where there is one."""
+    """The rare values of a state, by its index in the columns."""
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -63,8 +63,10 @@ class Former:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Since:
-    """The changes of a partition since a past time: its position then, its past records, and the records it has
-    gained.
+    """The changes of a partition since a past time.
+
+    `after` is its position at that time, `gained` the number of records that it has more now, and `former` the
+    previous states.
     """
 
     after: Position
@@ -73,7 +75,7 @@ class Since:
 
 
 class PartitionHistory:
-    """The past of one partition. Changes are noted in their order, each before the rows take it in."""
+    """The history of one partition. Note the changes in order, each before the rows apply it."""
 
     def __init__(self, declared: topics.HistoryDefinition, rows: Rows) -> None:
         self.granularity = max(1, declared.granularity)
@@ -81,13 +83,13 @@ class PartitionHistory:
         self._window = declared.window
         self._rows = rows
         self._floor = 0
-        """The number of the interval before whose end nothing is known. Interval n ends at n * granularity."""
+        """The number of an interval: before its end nothing is known. Interval n ends at n * granularity."""
         self._until = -1
         """The end of the newest interval, in ms."""
         self._is_open = False
-        """Whether states are kept of the newest interval: not of one at whose end the floor is."""
+        """Whether states of the newest interval are kept; not if the floor is at its end."""
         self._seen: set[bytes] = set()
-        """The records of which the newest interval has a state."""
+        """The records that have a state in the newest interval."""
         self._gained = 0
         self._forget_all()
 
@@ -132,10 +134,10 @@ class PartitionHistory:
         """The end of the oldest interval that is kept, in ms since 1970; None if there is none."""
         return self._numbers[self._first] * self.granularity if self._first < len(self._numbers) else None
 
-    # what happens
+    # changes
 
     def note(self, change: Change) -> None:
-        """Take in the next change."""
+        """Add the next change."""
         if change.time > self._until:
             self._open(change)
         key, previous = change.sow_key, change.previous
@@ -163,6 +165,8 @@ class PartitionHistory:
         rare = NOTHING_RARE if body is None else Rare(known=change.known_before)
         row = rows.numbers.get(key)
         held = NOTHING_RARE if row is None else rows.rare.get(row, NOTHING_RARE)
+        # The row has the time and position of the previous state, if it still has that state. During a load the row
+        # may be newer or missing; then both are unknown (test_what_is_not_known_is_left_out).
         if body is None or row is None or rows.bodies[row] != body or held.known != rare.known:
             era, offset, nth, time = _UNKNOWN
         else:
@@ -180,7 +184,7 @@ class PartitionHistory:
         self._state_bytes += STATE_BYTES if body is None else STATE_BYTES + len(body)
 
     def advance(self, time: int) -> None:
-        """Note that log time has come so far: what lies wholly before the window is void."""
+        """Note the current log time; drop the intervals that are wholly before the window."""
         floor = (time - self._window) // self.granularity
         if floor > self._floor:
             self._floor = floor
@@ -189,7 +193,9 @@ class PartitionHistory:
             self._move_intervals_up()
 
     def restart(self, time: int) -> None:
-        """Note that changes are missing before this time: nothing is known about earlier states."""
+        """Note that changes before this time are missing: earlier states are unknown."""
+        # The states that are kept would restore records that the missing changes may have changed in between
+        # (test_a_hole_is_the_end_of_the_past).
         self._floor = max(self._floor, -(-time // self.granularity))
         self._until = self._floor * self.granularity
         self._is_open = False
@@ -197,7 +203,7 @@ class PartitionHistory:
             self._forget_all()
 
     def drop_oldest(self) -> int:
-        """Make the oldest interval void, which there must be; return how many states it has."""
+        """Drop the oldest interval, which must exist; return its number of states. `sweep` frees the memory."""
         before = self.states
         self._floor = self._numbers[self._first]
         self._first += 1
@@ -206,7 +212,7 @@ class PartitionHistory:
         return before - self.states
 
     def sweep(self) -> int:
-        """Let go up to `SWEPT_AT_ONCE` states of void intervals; return how many bytes that frees."""
+        """Free up to `SWEPT_AT_ONCE` states of dropped intervals; return the number of bytes freed."""
         start = self._swept
         end = min(start + SWEPT_AT_ONCE, self._live - self._base)
         if start == end:
@@ -239,10 +245,10 @@ class PartitionHistory:
                 del column[:void]
             self._first = 0
 
-    # what was
+    # queries
 
     def since(self, time: int) -> Since | None:
-        """Return what has changed since the last end of an interval that is not after `time`; None if nothing has.
+        """Return the changes since the last end of an interval at or before `time`; None if there are none.
 
         The time must not be before `floor`.
         """
@@ -265,16 +271,16 @@ class PartitionHistory:
 
 
 class Histories:
-    """The pasts of all partitions, within one limit: beyond it the oldest intervals go, whosever they are."""
+    """The histories of all partitions, with one memory limit. Above it, the oldest intervals of all are dropped."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._all: list[PartitionHistory] = []
         self.dropped = 0
-        """Former states that were dropped before their time, because the memory did not suffice."""
+        """States that were dropped early, because of the memory limit."""
 
     def add(self, history: PartitionHistory) -> None:
-        """Count what it takes."""
+        """Add the history of a partition."""
         self._all.append(history)
 
     @property
@@ -283,9 +289,9 @@ class Histories:
         return sum(history.nbytes for history in self._all)
 
     def keep_within(self) -> int:
-        """Drop invalid versions, and those beyond the limit; return the number of versions dropped early.
+        """Free dropped states, and drop the oldest ones above the limit; return how many were dropped early.
 
-        The work is as much as a batch of changes brings along, and a little more.
+        The work is little more than that of the batch of changes before.
         """
         for history in self._all:
             history.sweep()
@@ -313,7 +319,7 @@ class Histories:
 
 
 def _swept(history: PartitionHistory, wanted: int) -> int:
-    """Sweep until so many bytes are freed, if they can be; return how many were."""
+    """Sweep until it has freed the wanted number of bytes, or nothing is left; return the bytes freed."""
     freed = 0
     while freed < wanted and (some := history.sweep()):
         freed += some
@@ -321,7 +327,7 @@ def _swept(history: PartitionHistory, wanted: int) -> int:
 
 
 def joined(found: Sequence[Former]) -> Former:
-    """Return the former states of several partitions, one behind the other."""
+    """Return the states of several partitions, one partition after the other."""
     if len(found) == 1:
         return found[0]
     starts = accumulate(map(len, found), initial=0)

@@ -1,7 +1,7 @@
-"""The replica of one partition: its part of the topic's rows, its position, its most recent changes. Pure.
+"""The replica of one partition: its part of the topic's rows, its position, and its recent changes. Pure.
 
-Loading comes first: of the compacted changes topic the newest event per key counts, up to the end that was
-seen at the start. Then it follows, and a gap is an error, never a silent hole.
+First it loads: it keeps the newest event of each key in the compacted changes topic. Then it follows. Missing events
+are an error, never a silent gap.
 """
 
 from bisect import bisect_right
@@ -35,11 +35,11 @@ class EventAtOffset(NamedTuple):
 
 
 class GapFound(Exception):
-    """Events are missing between what a replica holds and what came: load it again."""
+    """Events between the replica's position and the next event are missing: load the partition again."""
 
 
 class Ring:
-    """The most recent changes of a partition, one after the other without a hole, within two limits."""
+    """The most recent changes of a partition, without a gap, up to a number and a size."""
 
     def __init__(self, changes_max: int, bytes_max: int) -> None:
         self._changes_max = changes_max
@@ -50,7 +50,7 @@ class Ring:
         """Bytes of the changes: their bodies before and after, and `CHANGE_BYTES` for each."""
 
     def extend(self, changes: Sequence[Change]) -> None:
-        """Take in the changes, and let go the oldest beyond a limit: all of them, if the last alone is too large."""
+        """Add changes, and drop the oldest above a limit; if the last change alone is too large, drop all."""
         sizes = [CHANGE_BYTES + len(change.body or b"") + len(change.previous or b"") for change in changes]
         over = max(0, len(self._sizes) + len(sizes) - self._changes_max)
         self.bytes += sum(sizes) - sum(islice(chain(self._sizes, sizes), over))
@@ -74,7 +74,7 @@ class Ring:
 
 
 class PartitionReplica:
-    """One partition. All of it is used from one thread; `apply` is one instant for those that look between calls."""
+    """The replica of one partition, for use by one thread. Each call of `apply` is one instant for readers."""
 
     def __init__(
         self,
@@ -92,9 +92,9 @@ class PartitionReplica:
         self.position: Position | None = None
         self.time = 0
         self.changed_time = 0
-        """The log time of the newest change, in ms since 1970; 0 where there was none."""
+        """The log time of the newest change, in ms since 1970; 0 if there was none."""
         self.next_offset = 0
-        """The offset in the changes topic up to which everything is applied."""
+        """The next offset in the changes topic; everything before it is applied."""
         self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
         self._newest = NewestEvents()
@@ -103,13 +103,13 @@ class PartitionReplica:
 
     @property
     def held(self) -> Position:
-        """The position up to which this replica is true."""
+        """The position up to which every change is applied."""
         return self.position if self.position is not None else before_the_log()
 
     # loading
 
     def load(self, events: Sequence[EventAtOffset]) -> None:
-        """Take in events in the order of their offsets; of each key the one of the highest rank counts."""
+        """Load events in the order of their offsets; of each key, keep the one with the highest rank."""
         for offset, event in events:
             self._note(offset, event)
             self._newest.saw(event)
@@ -125,7 +125,7 @@ class PartitionReplica:
             self.next_offset = offset + 1
 
     def _load_history(self, history: PartitionHistory, event: Event) -> None:
-        """Note the event as one that is followed; where changes before it are missing, start again after it."""
+        """Add the event to the history; if changes before it are missing, start the history again after it."""
         judged = verdict(event, self.held)
         if judged is Verdict.GAP:
             history.restart(event.time)
@@ -147,14 +147,14 @@ class PartitionReplica:
             self._newest.keep(event, is_stored=event.body is not None)
 
     def loaded(self) -> None:
-        """Say that the load is done: from now on the replica follows."""
+        """Note that the load is complete; from now on the replica follows."""
         self._newest.clear()
         self.loading = False
 
     # following
 
     def apply(self, events: Sequence[EventAtOffset]) -> list[Change]:
-        """Follow the events and return the changes among them that were new; raises `GapFound`."""
+        """Apply the events that follow; return the new changes among them. Raise `GapFound`."""
         changes: list[Change] = []
         held, history = self.held, self.history
         for offset, event in events:
@@ -204,7 +204,7 @@ class PartitionReplica:
     # going back
 
     def _note(self, offset: int, event: Event) -> None:
-        """Remember, now and then, at which offset a position was first reached."""
+        """Record, every `INDEX_STEP` events, the offset at which a position was first reached."""
         self._since_indexed += 1
         due = not self._index or self._since_indexed >= INDEX_STEP
         # Only positions that are reached for the first time: an old event of a stale owner would lead a subscriber to
@@ -214,18 +214,18 @@ class PartitionReplica:
             self._since_indexed = 0
 
     def offset_for(self, position: Position) -> int:
-        """Return an offset of the changes topic before which nothing newer than the position was written."""
+        """Return an offset in the changes topic: no event before it is newer than the position."""
         if not self._index:
             return self.next_offset
         return self._index[max(0, self._entries_until(position) - 1)][1]
 
     def offset_behind(self, position: Position) -> int:
-        """Return an offset of the changes topic from which on all that is new is newer than the position."""
+        """Return an offset in the changes topic: every new event from it on is newer than the position."""
         found = self._entries_until(position)
         return self._index[found][1] if found < len(self._index) else self.next_offset
 
     def _entries_until(self, position: Position) -> int:
-        """Return how many entries of the index are not newer than the position."""
+        """Return the number of index entries that are not newer than the position."""
         return bisect_right(self._index, position, key=lambda entry: entry[0])
 
     def recent(self, position: Position, limit: int) -> list[Change] | None:
@@ -236,10 +236,7 @@ class PartitionReplica:
 
 
 def whole_records(events: list[EventAtOffset]) -> tuple[list[EventAtOffset], list[EventAtOffset]]:
-    """Split events so that the first part ends where a log record's changes end: between two instants.
-
-    The newest event up to there decides: an old one that a dead worker wrote inside a record does not end it.
-    """
+    """Split events into those that are complete log records, and the rest: the changes of an incomplete one."""
     whole = 0
     newest: Event | None = None
     for end, (_, event) in enumerate(events, 1):

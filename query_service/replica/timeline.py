@@ -18,11 +18,10 @@ DOCUMENT_BYTES = 130
 """Bytes of a document in addition to its writes."""
 
 PRUNED_A_STEP = 8
-"""At most so many writes are dropped when log time advances: no batch causes a pause, and more are dropped than
-added."""
+"""Writes to drop at most when log time advances: few enough to cause no pause, but more than one is added."""
 
 SLACK_MIN = 1024
-"""So many writes at the front may be gone before those behind them move up."""
+"""The number of dropped writes at the front up to which they are not removed."""
 
 DROPPED_AT_ONCE = 1000
 
@@ -35,14 +34,14 @@ class Noted(NamedTuple):
 
 
 class Timeline:
-    """The writes to the documents of one partition. Changes are noted in the order of their positions, each once."""
+    """The writes to the documents of one partition. Note the changes in the order of their positions, each once."""
 
     def __init__(self, ttl: int) -> None:
         self._ttl = ttl
         self.floor = 0
         """The log time, in ms since 1970, before which writes are not kept."""
         self._last: dict[bytes, int] = {}
-        """By SOW key, the number of the document's last write that is kept."""
+        """By SOW key, the number of the newest write to the document."""
         self._base = 0
         """The number of the first entry of the columns; numbers stay when entries move up."""
         self._dropped = 0
@@ -67,10 +66,10 @@ class Timeline:
         """The log time of the oldest write that is kept, in ms since 1970; None if there is none."""
         return self._times[self._dropped] if self.writes else None
 
-    # what happens
+    # changes
 
     def note(self, offset: int, change: Change) -> None:
-        """Take in the next change; of one that starts again without the document, nothing before it is kept."""
+        """Add the next change; one that has no writes starts the document's timeline again."""
         self.advance(change.time)
         if change.op == AGAIN:
             return
@@ -88,7 +87,7 @@ class Timeline:
         self._last[key] = number
 
     def advance(self, time: int) -> None:
-        """Note that log time has come so far."""
+        """Note the current log time; drop some of the writes that are too old."""
         self.floor = max(self.floor, time - self._ttl)
         for _ in range(PRUNED_A_STEP):
             oldest = self.oldest
@@ -98,7 +97,8 @@ class Timeline:
         self._move_up()
 
     def drop_oldest(self, most: int) -> int:
-        """Let the oldest writes go before their time, those of one time together; return how many those are."""
+        """Drop at least `most` of the oldest writes early, if there are so many; return how many were dropped."""
+        # Writes of one time are dropped together: `floor` is a time, before which writes may be missing.
         before = self.writes
         while before - self.writes < most and (oldest := self.oldest) is not None:
             self.floor = max(self.floor, oldest + 1)
@@ -122,10 +122,10 @@ class Timeline:
             self._base += dropped
             self._dropped = 0
 
-    # what was
+    # queries
 
     def newest_first(self, key: bytes) -> Iterator[Noted]:
-        """Return the writes to a document up to now, newest first, though more may come meanwhile."""
+        """Return the writes to a document up to now, newest first; writes during the iteration do not appear."""
         return self._back_from(self._last.get(key))
 
     def _back_from(self, number: int | None) -> Iterator[Noted]:
@@ -139,16 +139,16 @@ class Timeline:
 
 
 class Timelines:
-    """The timelines of all partitions, within one limit: beyond it the oldest writes go, whosever they are."""
+    """The timelines of all partitions, with one memory limit. Above it, the oldest writes of all are dropped."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._all: list[Timeline] = []
         self.dropped = 0
-        """Writes that were dropped before their time, because the memory did not suffice."""
+        """Writes that were dropped early, because of the memory limit."""
 
     def add(self, timeline: Timeline) -> None:
-        """Count what it takes."""
+        """Add the timeline of a partition."""
         self._all.append(timeline)
 
     @property
@@ -157,7 +157,7 @@ class Timelines:
         return sum(timeline.nbytes for timeline in self._all)
 
     def keep_within(self) -> int:
-        """Drop the writes beyond the limit; return their number."""
+        """Drop the oldest writes above the limit; return their number."""
         before = self.dropped
         while self.nbytes > self._bytes_max:
             oldest = min(

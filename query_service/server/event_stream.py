@@ -1,6 +1,6 @@
 """A subscription over HTTP as Server-Sent Events: `GET /v1/topics/{topic}/subscribe`.
 
-One session with one subscription, whose outbox is written as events: it has the limits of any other client.
+Each stream is a session with one subscription, and writes its outbox as events. It has the limits of other clients.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from sowline.protocol.request import Request, read_request
 
 MEDIA_TYPE = "text/event-stream"
 RETRY_MS = 2000
-"""After how long a browser comes back."""
+"""The delay after which a browser reconnects."""
 
 KEEP_ALIVE_SECONDS = 15.0
-"""After so long without an event a comment is sent: proxies and clients see that the connection is alive."""
+"""Seconds without an event after which a comment is sent, to show proxies and clients that the connection lives."""
 
 GOODBYE_SECONDS_MAX = 1.0
 
@@ -47,20 +47,20 @@ PARAMETERS = (
     *NUMBERS,
 )
 PASSING = ("not ready", "behind", "busy", "bookmark_expired", "history expired")
-"""Refusals that a client which comes back is sent as an event: after any other answer a browser gives up."""
+"""Errors that a client which reconnects gets as an event. After an error status, a browser would give up."""
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection": "close"}
 
 
 def is_finished(last_event_id: str) -> bool:
-    """Tell whether a client reconnects to a stream that has reached its requested end."""
+    """Return whether a client reconnects to a stream that has reached its requested end."""
     return last_event_id.endswith(END)
 
 
 def command_of(topic: str, given: QueryParams, last_event_id: str) -> bytes:
-    """Return the command of the subscription that a GET asks for; `last_event_id` is where a client comes back from.
+    """Return the command that a GET stands for; `last_event_id` is the bookmark of a client that reconnects.
 
-    Raises `bad request`, `invalid options`, and what else the fields of a request are refused for.
+    Raise `bad request`, `invalid options`, or another error of an invalid field.
     """
     if unknown := given.keys() - set(PARAMETERS):
         raise SowlineError(
@@ -87,14 +87,14 @@ def command_of(topic: str, given: QueryParams, last_event_id: str) -> bytes:
 
 
 def events_of(request: Request) -> Events:
-    """Return the events of a subscription, of which none was sent yet; raises `invalid bookmark`."""
+    """Return the encoder for the events of a new subscription; raise `invalid bookmark`."""
     bookmark_range = request.bookmark_range
     begins_now = bookmark_range.begins_now and not request.has_snapshot
     return Events(begins_now=begins_now, has_end=bookmark_range.end is not None)
 
 
 class EventStream:
-    """One client that is sent events. It ends with its subscription, with its client, or by `close`."""
+    """The stream of one client. It ends with its subscription, when its client leaves, or by `close`."""
 
     def __init__(self, session: Session, command: bytes) -> None:
         self._session = session
@@ -104,11 +104,11 @@ class EventStream:
         self._closing = asyncio.Event()
 
     async def close(self, code: int = 0, reason: str = "") -> None:
-        """End the stream: its client comes back, here or elsewhere."""
+        """End the stream; its client reconnects to this service or another."""
         self._closing.set()
 
     async def begin(self) -> None:
-        """Begin the subscription; raise the reason of a refusal."""
+        """Start the subscription; raise its error if it is refused."""
         if (waiting := self._session.receive_one(self._command)) is not None:
             await waiting
         self._first = await self._session.outbox.take()
@@ -122,7 +122,7 @@ class EventStream:
         headers: Mapping[str, str],
         ended: "asyncio.Task[SowlineError] | None",
     ) -> None:
-        """Send events until there are no more, the client leaves, or has to: then `ended` says why."""
+        """Send events until the subscription ends, the client leaves, or its login ends, which `ended` reports."""
         await send(_start(headers))
         loop = asyncio.get_running_loop()
         sending = loop.create_task(self._send_all(send))
@@ -161,7 +161,7 @@ class EventStream:
 
 
 def one_event(error: SowlineError) -> Response:
-    """Return a stream that ends with why it can't begin, for a client that comes back."""
+    """Return a stream whose only event is an error, for a client that reconnects."""
     body = b"retry: %d\n\n%b" % (RETRY_MS, Events(begins_now=False, has_end=False).failure(error))
     return Response(body, media_type=MEDIA_TYPE, headers=HEADERS)
 
@@ -185,14 +185,14 @@ async def _disconnected(receive: Receive) -> None:
 
 
 class EventAnswer(Response):
-    """An answer that is sent by what it was made of."""
+    """A response that a function sends."""
 
     def __init__(self, serve: Callable[[Receive, Send], Awaitable[None]]) -> None:
         super().__init__()
         self._serve = serve
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the response."""
         await self._serve(receive, send)
 
 
@@ -219,7 +219,7 @@ class EventStreamApi:
             await answer(request.scope, receive, send)
 
     async def _stream(self, request: HttpRequest, last: str, receive: Receive, send: Send) -> None:
-        """Serve one subscription as events; raises why it is refused, before anything is sent."""
+        """Serve one subscription as events; if it is refused, raise before anything is sent."""
         if self._sessions.is_full:
             raise self._sessions.refusal()
         command = command_of(request.path_params["topic"], request.query_params, last)

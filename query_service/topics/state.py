@@ -27,12 +27,12 @@ from sowline.runtime.metrics import Latencies
 log = structlog.get_logger()
 
 OnChanges = Callable[["TopicState", int, Position, list[Change]], None]
-"""Called with a partition's changes, and its position before them."""
+"""Called with a topic, a partition's number, its position before the changes, and the changes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Past:
-    """The records to restore in the current state so that a topic is as it was at a time."""
+    """The records to restore in the current state, to get the state of a topic at a past time."""
 
     positions: Positions
     """The position of each partition."""
@@ -44,14 +44,14 @@ class Past:
 
 
 class NoRows(Rows):
-    """The rows of a topic without a SOW, of which nothing is kept."""
+    """The rows of a topic without a SOW: none is kept."""
 
     def put(self, *change: object) -> None:
-        """Let a message pass."""
+        """Keep nothing."""
 
 
 class TopicState:
-    """One topic: its records in rows, and the replicas of its partitions, which keep them."""
+    """One topic: its records in rows, and the replicas of its partitions, which update the rows."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class TopicState:
     ) -> None:
         self.definition = definition
         self.changes_applied = 0
-        """Since it was loaded."""
+        """The number of changes applied since it was loaded."""
         self.rows = Rows() if definition.has_sow else NoRows()
         self.indexes = Indexes(definition, self.rows, memory)
         self.metadata = Metadata(topic=definition.name)
@@ -106,23 +106,23 @@ class TopicState:
 
     @property
     def changed_time(self) -> int:
-        """The log time of the newest change, in ms since 1970; 0 where there was none."""
+        """The log time of the newest change, in ms since 1970; 0 if there was none."""
         return max(partition.changed_time for partition in self.partitions)
 
     @property
     def histories(self) -> list[PartitionHistory]:
-        """The pasts of its partitions; none if the topic has no history."""
+        """The histories of its partitions; none if the topic has no history."""
         return [partition.history for partition in self.partitions if partition.history is not None]
 
     @property
     def timelines(self) -> list[Timeline]:
-        """Those of its partitions; none if the topic has no documents."""
+        """The timelines of its partitions; none if the topic has no documents."""
         return [partition.timeline for partition in self.partitions if partition.timeline is not None]
 
     def past(self, at: int) -> Past:
-        """Return the state at a time, in ms since 1970, rounded down to the granularity of a topic with a history.
+        """Return the state at a time, in ms since 1970, rounded down to the topic's granularity.
 
-        Raises `history expired` where that is too long ago.
+        The topic must have a history. Raise `history expired` if the time is before it.
         """
         name, histories = self.definition.name, self.histories
         assert histories, f"{name} has no history"
@@ -180,18 +180,18 @@ class ServedTopics:
         self._by_changes = {topic.definition.changes: topic for topic in self.topics.values()}
         self._moved = asyncio.Event()
         self.lags: Mapping[ChangesPartition, int] = {}
-        """Changes that Kafka has and this does not, by partition; the follower keeps it up to date."""
+        """By partition, the events in Kafka that are not applied here yet; the follower keeps it up to date."""
         self.delays = Latencies()
-        """From a change's append to the log until listeners were called: of each batch its oldest."""
+        """Delays from the log append of a batch's oldest change until the listener was called."""
         self.broken: str | None = None
         self._on_changes: OnChanges = lambda topic, partition, before, changes: None
 
     def listen(self, on_changes: OnChanges) -> None:
-        """Call this with every batch of changes, at the instant at which it is applied."""
+        """Set the listener, which is called with every batch of changes at the instant it is applied."""
         self._on_changes = on_changes
 
     def lag(self, topic: TopicState) -> int | None:
-        """Return how many events of the changes topic are yet to come here; None as long as that is not known."""
+        """Return how many events of the changes topic are not applied here yet; None while that is unknown."""
         name = topic.definition.changes
         known = [
             self.lags[name, number]
@@ -211,7 +211,7 @@ class ServedTopics:
         return [name for name, topic in self.topics.items() if topic.loading]
 
     def take(self, batches: Batches) -> None:
-        """Apply what the follower read; each batch is one instant, and listeners are called at once."""
+        """Apply the batches of the follower. Each is one instant, and the listener is called within it."""
         if self.broken:
             return
         for (changes_topic, number), events in batches.items():
@@ -223,12 +223,16 @@ class ServedTopics:
             before = partition.held
             try:
                 changes = partition.apply(events)
+            # A change is missing, and the records may be wrong from now on. Apply nothing more, and report it: only a
+            # restart loads the partition again.
             except GapFound as gap:
                 self.broken = f"{changes_topic} [{number}]: {gap}"
                 log.error("gap in the changes", topic=changes_topic, partition=number, why=str(gap))
                 return
             topic.changes_applied += len(changes)
             topic.indexes.keep_up()
+            # No await between `apply` and the listener. A subscription that became live in between would be at the
+            # new position without these changes (test_what_happens_meanwhile_comes_too).
             if changes:
                 self._on_changes(topic, number, before, changes)
                 self.delays.note(time.time() - changes[0].time / 1000)
@@ -254,7 +258,7 @@ class ServedTopics:
             )
 
     def loaded(self, partitions: list[ChangesPartition]) -> None:
-        """Note that partitions were read to the end seen at the start."""
+        """Note that the load of partitions is complete."""
         for changes_topic, number in partitions:
             topic = self._by_changes[changes_topic]
             topic.partitions[number].loaded()
@@ -269,7 +273,7 @@ class ServedTopics:
             log.error("declared indexes could not be made", why=repr(error))
 
     def failed(self, error: BaseException) -> None:
-        """Note that the follower ended: only a restart can help."""
+        """Note that the follower has ended; only a restart can help."""
         self.broken = f"following the changes ended: {error!r}"
 
     async def wait_moved(self) -> None:
@@ -277,13 +281,13 @@ class ServedTopics:
         await self._moved.wait()
 
     async def wait_until_reached(self, topic: TopicState, wanted: Positions, seconds: float) -> bool:
-        """Wait until every partition stands at or beyond the wanted positions; tell whether they do in time."""
+        """Wait until every partition has reached the wanted positions; return whether they have in time."""
         return await self.wait_until(
             lambda: all(topic.partitions[p].held >= position for p, position in wanted.items()), seconds
         )
 
     async def wait_until(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Wait until this holds, checked after each applied batch; tell whether it does in time."""
+        """Wait until `holds` is true, checked after each applied batch; return whether it is in time."""
         try:
             async with asyncio.timeout(seconds):
                 while not holds():

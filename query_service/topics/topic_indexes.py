@@ -1,8 +1,7 @@
-"""The indexes of one topic, and which access path a query takes over them.
+"""The indexes of one topic, and the choice of an access path for a query.
 
-A memo index is made when a query first needs it, or at the start if the topic's definition names it; hash
-indexes are made at the start. All are kept up to date: changed rows are noted, and indexed some thousands at a time,
-at the latest for a query.
+A memo index is made when a query first needs it, or at the start if the topic's definition names it. Hash indexes are
+made at the start. Changed rows are noted and indexed some thousands at a time, at the latest when a query needs them.
 """
 
 import asyncio
@@ -32,22 +31,22 @@ from sowline.filter.tree import Node, conjunction
 from sowline.model.path import Path, parse_path
 
 CHUNK = 1000
-"""Bodies read before others get a turn."""
+"""Bodies to read before other tasks run."""
 
 AT_ONCE = 5000
-"""Changed rows that are indexed without a pause for a query."""
+"""Changed rows up to which a query indexes them in one step."""
 
 TEXTS_AT_ONCE = 10_000
 DICTIONARY_BYTES_AT_ONCE = 1 << 20
-"""A memo index of more distinct strings, or longer ones, is prepared for what a filter asks of them."""
+"""Limits of a dictionary. Above them, its strings are compared with a filter in steps, before the query."""
 
 RANKED_SHARE = 100
-"""To read the bodies of fewer than one in so many of all rows is quicker than to rank all of them."""
+"""If a query sorts less than one in this many rows, reading their bodies is faster than ranking all rows."""
 
 PREPARED_MAX = 1000
 
 SELECTIVE = 10
-"""A hash index that leaves more than one in so many records is not worth its verification, if columns are there."""
+"""A hash index that finds more than one in this many records is not used: memo indexes are faster then."""
 
 _DONE = object()
 
@@ -65,11 +64,11 @@ class Indexes:
         self._lock = asyncio.Lock()
         self._refusals = Refusals()
         self._unweighed = 0
-        """Rows indexed since the memory of all indexes was last compared with its limit."""
+        """Rows indexed since the memory of the indexes was last compared with its limit."""
         self._uses: Counter[str] = Counter()
-        """Queries whose access path used an index, or that sorted with it, by the index's fields."""
+        """By the fields of an index, the number of queries that searched or sorted with it."""
         self._prepared: set[Filter] = set()
-        """Those of queries that are about to begin."""
+        """The filters of queries that are about to start, with strings already compared."""
         self._keys_of = lru_cache(maxsize=4)(lambda filter: sow_keys_of(filter.tree, definition))
         memory.add(self)
 
@@ -89,7 +88,7 @@ class Indexes:
         await self._make(frozenset(paths), hashes, uncounted)
 
     def at_hand(self, filter: Filter, order: Order) -> bool:
-        """Tell whether a query can be answered at once."""
+        """Return whether a query can start at once; make missing indexes if the topic is small."""
         wanted = self._wanted(filter, order)
         missing = self._missing(wanted)
         if missing and self._rows.end > CHUNK:
@@ -101,32 +100,33 @@ class Indexes:
         return filter in self._prepared or next(self._prepare(filter), _DONE) is _DONE
 
     async def build(self, filter: Filter, order: Order, work: Spend) -> None:
-        """Make what a query needs, in steps; others get turns in between."""
+        """Make the indexes that a query needs, in steps; other tasks run in between."""
         await self._make(self._wanted(filter, order), [], work)
         await in_steps(self._prepare(filter), work)
         self._note_prepared(filter)
         await in_steps(self._catch_up(), work)
 
     def _wanted(self, filter: Filter, order: Order) -> frozenset[Path]:
-        """The memo indexes that a query would use: none where its access path leads to few records without them."""
+        """Return the paths whose memo indexes a query would use; none if keys or a hash index find few records."""
         if self._keys_of(filter) is not None or self._found(filter) is not None:
             return frozenset()
         return needed_paths(_split(filter)[0]) | order.paths
 
     def _missing(self, wanted: frozenset[Path]) -> list[Path]:
-        """Those of them that the query has to wait for, in the order of their names."""
+        """Return the paths whose memo indexes must be made first, in the order of their names."""
         missing = (p for p in wanted if p not in self._columns and not self._refusals.applies(p, wanted))
         return sorted(missing, key=str)
 
     def _prepare(self, filter: Filter) -> Iterator[None]:
-        """Judge the strings of long dictionaries, some milliseconds of work at each step."""
+        """Compare the strings of long dictionaries with the filter, some milliseconds of work in each step."""
         terms = self._usable(filter)
         columns = {path: self._columns[path] for path in needed_paths(terms)}
         if any(_is_long(column.dictionary) for column in columns.values()):
             yield from prepare(terms, columns)
 
     def _note_prepared(self, filter: Filter) -> None:
-        # What was judged may be forgotten again, and more strings may come: a query doesn't wait for it twice.
+        # Results may be dropped from the cache, and changes may bring new strings. A query that prepared again each
+        # time might never start, so it waits only once.
         if len(self._prepared) >= PREPARED_MAX:
             self._prepared.clear()
         self._prepared.add(filter)
@@ -164,7 +164,7 @@ class Indexes:
             self._rows.changed = set()
 
     def _fill_all(self, columns: list[Column], hashes: list[HashIndex]) -> Iterator[None]:
-        """Take the rows into new indexes, some at each step; those taken before are kept up to date meanwhile."""
+        """Add the rows to new indexes in steps. `_refresh` keeps rows that were added before up to date meanwhile."""
         start = 0
         while start < self._rows.end:
             bodies = self._rows.bodies[start : start + CHUNK]
@@ -184,7 +184,7 @@ class Indexes:
     # keeping up to date
 
     def keep_up(self) -> None:
-        """Take in some of the changed rows, if they have become many: no more than `AT_ONCE` are left."""
+        """If more than `AT_ONCE` changed rows wait, index some, so that at most that many are left for a query."""
         changed = len(self._rows.changed or ())
         if changed > AT_ONCE:
             self._refresh(max(2 * CHUNK, changed - AT_ONCE))
@@ -236,12 +236,12 @@ class Indexes:
 
     @property
     def nbytes(self) -> int:
-        """An estimate of the memory that all indexes take."""
+        """The estimated memory of all indexes, in bytes."""
         columns = sum(column.nbytes for column in self._columns.values())
         return columns + sum(index.nbytes for index in self._hashes)
 
     def statistics(self) -> list[dict[str, Any]]:
-        """Tell of each index its kind, its fields, an estimate of its memory, and how many queries used it."""
+        """Return the kind, the fields, the estimated memory, and the number of uses of each index."""
         hashes = ((HASH_INDEX, ",".join(map(str, index.paths)), index.nbytes) for index in self._hashes)
         memos = ((MEMO_INDEX, str(path), column.nbytes) for path, column in self._columns.items())
         return [
@@ -255,11 +255,11 @@ class Indexes:
         return frozenset(self._columns)
 
     def bytes_of(self, path: Path) -> int:
-        """An estimate of the memory that one memo index takes."""
+        """Return the estimated memory of one memo index, in bytes."""
         return self._columns[path].nbytes
 
     def drop(self, path: Path, *, was_alone: bool = False) -> None:
-        """Forget a memo index; a query that needs it makes it again, if the memory may suffice."""
+        """Drop a memo index; a query that needs it makes it again if there is enough memory."""
         del self._columns[path]
         self._refusals.dropped(path)
         if was_alone:
@@ -268,7 +268,7 @@ class Indexes:
     # access paths
 
     def access_path(self, filter: Filter, sow_keys: tuple[bytes, ...]) -> AccessPath:
-        """Return the access path to the records that match, as they are at this instant."""
+        """Return the access path to the records that match at this instant."""
         if sow_keys:
             return AccessPath(KEYS, checks=[(self._rows.found(sow_keys), filter)], keys=sow_keys)
         if filter == ALL:
@@ -288,7 +288,7 @@ class Indexes:
         return access_path
 
     def _note(self, filter: Filter) -> str:
-        """Why there was no better access path, if the limit of the memory is the reason."""
+        """Return a note if the memory limit prevented a better access path; otherwise an empty text."""
         lacking = needed_paths(_split(filter)[0]) - self._columns.keys()
         names = ", ".join(sorted(str(path) for path in lacking if path in self._refusals))
         return f"index_bytes_max leaves no room for {names}" if names else ""
@@ -303,7 +303,7 @@ class Indexes:
         return AccessPath(HASH_INDEX, checks=[(np.array(sorted(rows), np.int64), filter)], index=fields)
 
     def _found(self, filter: Filter) -> tuple[list[int], HashIndex] | None:
-        """The rows that match by hash indexes, if that is worth its verification."""
+        """Return the rows that the best hash index finds, and that index; None if no index finds few enough."""
         found = [(rows, index) for index in self._hashes if (rows := index.lookup(filter.tree)) is not None]
         if not found:
             return None
@@ -311,11 +311,15 @@ class Indexes:
         return None if len(rows) * SELECTIVE > len(self._rows) > CHUNK else (rows, index)
 
     def _usable(self, filter: Filter) -> list[Node]:
-        """The conjuncts whose memo indexes are there."""
+        """Return the conjuncts whose memo indexes exist."""
         return [term for term in _split(filter)[0] if needed_paths([term]) <= self._columns.keys()]
 
     def _memo_path(self, filter: Filter) -> AccessPath | None:
-        """Let columns decide what they can: the closure of the rest, or of all, is asked of what they leave."""
+        """Return an access path through memo indexes; None if none of them applies.
+
+        The filter's other conjuncts are checked for rows that the columns accept, and the whole filter for rows that
+        the columns can't decide.
+        """
         terms, others = _split(filter)
         usable = self._usable(filter)
         if not usable:
@@ -339,7 +343,7 @@ class Indexes:
         return access_path
 
     def sorting(self, order: Order, count: int) -> Sorting | None:
-        """Return what sorts `count` rows in that order; None where columns can't tell, or it is quicker without."""
+        """Return a way to sort `count` rows by ranks; None if columns can't provide it, or it is faster without."""
         self._refusals.answered(order.paths)
         if count * RANKED_SHARE < self._rows.end or not order.paths <= self._columns.keys():
             return None
@@ -358,7 +362,7 @@ class Indexes:
 
 @lru_cache(maxsize=1024)
 def _split(filter: Filter) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-    """The conjuncts that columns can decide, and what is left as one conjunct, if anything is."""
+    """Return the conjuncts that columns can decide, and the rest as one conjunct, if there is any."""
     terms, rest = split(filter.tree)
     return tuple(terms), () if rest is None else (rest,)
 

@@ -23,14 +23,14 @@ from sowline.protocol.request import Request
 from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 
 TURN_COMMANDS = 200
-"""For one request, before other tasks of the event loop run."""
+"""Commands of one request to write before other tasks of the event loop run."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def fields_of(request: Request) -> dict[str, Any]:
-    """Return what the headers of a request's command say."""
+    """Return the header fields of a request's command."""
     return {
         "expiration": request.expiration,
         "correlation": request.correlation_id or None,
@@ -44,9 +44,9 @@ def fields_of(request: Request) -> dict[str, Any]:
 
 
 def writes_of(state: ServedTopics, request: Request, rights: Rights) -> list["RequestedCommand"]:
-    """Return the commands that a request asks for, checked: a delete may be for several topics.
+    """Return the checked commands of a request; a delete may have one for each of several topics.
 
-    Raises the reason of whatever is wrong with them.
+    Raise if the request is invalid.
     """
     selectors = {"filter": request.filter, "sow_keys": request.sow_keys, "sow_key": request.sow_key}
     topics = _topics_for(state, request.topic, request.command, request.data, selectors, rights)
@@ -75,7 +75,7 @@ def _topics_for(
     selectors: Mapping[str, object],
     rights: Rights,
 ) -> list[TopicState]:
-    """Return the topics that a command is for: only records can be deleted. Raises what it lacks or has too much."""
+    """Return the topics of a command; for a delete only those with a SOW. Raise if data or a selector is wrong."""
     if command == SOW_DELETE:
         topics = topics_of(state, name, rights.write)
         kept = [topic for topic in topics if topic.definition.has_sow]
@@ -93,8 +93,8 @@ def _check_selector(**selectors: object) -> None:
     if len(given) != 1 and given != ["sow_key", "data"]:
         raise SowlineError(
             "bad request",
-            f"expected exactly one of {', '.join(selectors)} to delete by (filter 1=1: every record), got"
-            f" {' and '.join(given) or 'none'}",
+            f"expected exactly one of {', '.join(selectors)} to select what to delete, got"
+            f" {' and '.join(given) or 'none'}; the filter 1=1 selects every record",
         )
     if filter := selectors.get("filter"):
         require_deterministic(compile_filter(str(filter)), "the filter of a sow_delete")
@@ -103,13 +103,13 @@ def _check_selector(**selectors: object) -> None:
 SOW_KEY = "sow_key"
 PARAMETERS = ("expiration", "correlation", "publisher", "sequence", "tags", "change_id", SOW_KEY)
 OF_ONE = ("sequence", "change_id", SOW_KEY)
-"""Parameters of one command, of which several can't have the same."""
+"""Parameters that several commands can't share."""
 
 SELECTORS = ("filter", "keys")
 
 
 class _KeyedLine(msgspec.Struct, forbid_unknown_fields=True):
-    """One record of many, on a topic whose keys publishers give: also a line of what a `sow` answers."""
+    """A line with a record and its key, for a topic whose keys publishers give; also a line that `sow` returns."""
 
     sow_key: str
     data: msgspec.Raw = msgspec.Raw(b"")
@@ -129,10 +129,10 @@ def posted_writes(
     *,
     are_lines: bool = False,
 ) -> list["RequestedCommand"]:
-    """Return the commands that a POST asks for, all of them checked; `given` are its query parameters.
+    """Return the checked commands of a POST; `given` are its query parameters.
 
-    Where publishers give the keys, and the parameters have none, each of its lines is `{"sow_key": …, "data": …}`.
-    Raises the reason of whatever is wrong with them, naming the record of several.
+    If publishers give the keys of the topic, and the parameters have none, each line is `{"sow_key": …, "data": …}`.
+    Raise if the request is invalid; the error names the record if there are several.
     """
     selectors = {name: given.get(name) for name in (*SELECTORS, SOW_KEY)}
     topics = _topics_for(state, topic_name, command, bodies, selectors, rights)
@@ -146,7 +146,7 @@ def posted_writes(
 
 
 def _of_body(topic: TopicState, keyed: bool) -> "Callable[..., RequestedCommand]":
-    """Return what reads a body: where publishers give the keys, and lines have them, a line with its key."""
+    """Return the function that reads a body: as a line with a key, if lines have keys, or as a record."""
     definition = topic.definition
     return _of_line if keyed and definition.has_sow and definition.key_rule.is_supplied else _writing
 
@@ -160,7 +160,8 @@ def _of_line(
         read = _read_line(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SowlineError(
-            "bad request", f"expected an object with sow_key and data, for publishers give the keys: {error}"
+            "bad request",
+            f"expected an object with sow_key and data, because publishers give the keys: {error}",
         ) from error
     body = bytes(read.data) or None
     if body is None and command != SOW_DELETE:
@@ -169,7 +170,7 @@ def _of_line(
 
 
 def fields_of_parameters(given: Mapping[str, str], commands: int) -> dict[str, Any]:
-    """Return what the query parameters say of a number of commands; raises `bad request`."""
+    """Return the command fields from the query parameters of a request; raise `bad request`."""
     if commands > 1 and (single := [name for name in OF_ONE if name in given]):
         raise SowlineError("bad request", f"expected one command with a {single[0]}, got {commands}")
     return _fields_of(given)
@@ -200,7 +201,7 @@ def _fields_of(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def numbered(number: int, of: int, read: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Return the fields of one record; an error names which one of several it is."""
+    """Call `read` for one record; an error names the record if there are several."""
     try:
         return read(*given, **named)
     except SowlineError as error:
@@ -210,7 +211,7 @@ def numbered(number: int, of: int, read: Callable[P, T], *given: P.args, **named
 
 
 def _of_one(number: int, of: int, error: SowlineError) -> SowlineError:
-    """Return an error that names which one of several records it is about."""
+    """Return the error with the number of its record."""
     return SowlineError(error.reason, f"record {number} of {of}: {error.message}")
 
 
@@ -218,7 +219,7 @@ def _of_one(number: int, of: int, error: SowlineError) -> SowlineError:
 class RequestedCommand:
     """One command of a request: its destination, and the number of records before it.
 
-    `records` is None where the user may not see all records of the topic.
+    `records` is None if the user may not see all records of the topic.
     """
 
     topic: TopicState
@@ -252,7 +253,7 @@ class WriteSummary:
 
 
 class PendingCommands:
-    """Commands on their way, in the order written. Their outcomes are kept until `end`, which must be called."""
+    """Commands being written, in order. Call `end`: until then, their outcomes are kept."""
 
     def __init__(self, publishing: Publishing, writings: Sequence[RequestedCommand]) -> None:
         self._writings = writings
@@ -260,12 +261,12 @@ class PendingCommands:
         self._publishing = publishing
 
     def begin(self) -> None:
-        """Write them all at once; where that can't be, those that were not written are not."""
+        """Write all commands in one step; if one fails, the commands after it are not written."""
         for _ in self._portions():
             continue
 
     async def begin_with_turns(self) -> None:
-        """Write them, and let others have turns in between."""
+        """Write all commands; other tasks run in between."""
         for _ in self._portions():
             await asyncio.sleep(0)
 
@@ -280,13 +281,13 @@ class PendingCommands:
             raise
 
     def end(self) -> None:
-        """Stop waiting for them."""
+        """Stop waiting for the outcomes."""
         ended, self._written = self._written, []
         for written in ended:
             written.end()
 
     async def persisted(self) -> str:
-        """Wait until Kafka has them all; return the bookmark behind them."""
+        """Wait until Kafka has all commands; return the bookmark after them."""
         positions_by_log: dict[str, dict[int, Position]] = {}
         for number, (writing, written) in enumerate(zip(self._writings, self._written, strict=True), 1):
             partition, offset = await written.persisted()
@@ -297,7 +298,7 @@ class PendingCommands:
         return format_bookmark(positions_by_log)
 
     async def summary(self) -> WriteSummary:
-        """Wait for what became of them all; raises the reason of the first that was refused."""
+        """Wait for all outcomes; raise the error of the first command that was refused."""
         outcomes: list[CommandOutcome] = []
         for number, written in enumerate(self._written, 1):
             try:
@@ -313,9 +314,9 @@ class PendingCommands:
 
 
 def compared(writings: Sequence[RequestedCommand], deleted: Sequence[int]) -> int:
-    """Return how many records commands were compared with: all of each topic.
+    """Return the number of records that the commands were compared with: all records of each topic.
 
-    Of a topic whose records the user may not all see, only those that were deleted count.
+    If the user may not see all records of a topic, count only the deleted ones.
     """
     whole = {one.topic.definition.name: one.records for one in writings if one.records is not None}
     hidden = (count for one, count in zip(writings, deleted, strict=True) if one.records is None)
@@ -323,6 +324,6 @@ def compared(writings: Sequence[RequestedCommand], deleted: Sequence[int]) -> in
 
 
 async def _turn(number: int) -> None:
-    """Let others have a turn after every so many commands."""
+    """Let other tasks run after every `TURN_COMMANDS` commands."""
     if number % TURN_COMMANDS == 0:
         await asyncio.sleep(0)
