@@ -19,7 +19,7 @@ from tests.brokers import kafka_broker
 
 TESTS = Path(__file__).parent
 # Directories below tests/, in the order they run: quick ones first. Each gives its tests a marker of its name.
-ROOMS = {
+SUITES = {
     "unit": "no process but this one",
     "property": "random input against a perfect model",
     "docs": "the documents do what they say",
@@ -51,9 +51,9 @@ hypothesis.settings.load_profile(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers of the rooms."""
-    for room, meaning in ROOMS.items():
-        config.addinivalue_line("markers", f"{room}: {meaning}")
+    """Declare the markers of the suites."""
+    for suite, meaning in SUITES.items():
+        config.addinivalue_line("markers", f"{suite}: {meaning}")
     config.addinivalue_line(
         "markers", "needs(*tools): tools of tests/tools.py; without them, the test is left out"
     )
@@ -61,18 +61,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark tests by their room, and sort the rooms; the order within one stays.
+    """Mark tests by their suite, and sort the suites; the order within one stays.
 
     Of several processes one has all of Spark's tests, and begins with them: nothing else takes as long.
     """
     for item in items:
-        if (room := _room(item)) in ROOMS:
-            item.add_marker(room)
+        if (suite := _suite(item)) in SUITES:
+            item.add_marker(suite)
     is_one_of_several = hasattr(config, "workerinput")
     order = {
-        room: -1 if room == "spark" and is_one_of_several else position for position, room in enumerate(ROOMS)
+        suite: -1 if suite == "spark" and is_one_of_several else position
+        for position, suite in enumerate(SUITES)
     }
-    items.sort(key=lambda item: order.get(_room(item), len(order)))
+    items.sort(key=lambda item: order.get(_suite(item), len(order)))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -131,7 +132,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SideByS
     return SideBySide(config, log)
 
 
-def _room(item: pytest.Item) -> str:
+def _suite(item: pytest.Item) -> str:
     return item.path.relative_to(TESTS).parts[0] if item.path.is_relative_to(TESTS) else ""
 
 

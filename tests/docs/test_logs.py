@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tests.docs.metric_names import ROOT
 
-ROOMS = ("sowline", "materializer", "query_service", "fanout", "ingest", "deploy")
+PACKAGES = ("sowline", "materializer", "query_service", "fanout", "ingest", "deploy")
 LEVELS = {name: name for name in ("debug", "info", "warning", "error", "critical")} | {"exception": "error"}
 LOGGERS = ("log", "self._log")
 BOUND = {"self._log": frozenset({"topic", "partition"})}
@@ -29,7 +29,7 @@ def is_a_log(called: ast.Attribute) -> bool:
 
 def calls() -> Iterator[tuple[str, ast.Call, ast.Attribute]]:
     """Yield each place at which something is logged."""
-    for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
+    for path in (path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text())):
             if not isinstance(node, ast.Call):
                 continue
