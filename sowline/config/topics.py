@@ -308,7 +308,7 @@ class TopicDefinition(_TopicsModel):
         """The largest Kafka record of the log. It must also fit a body that is refused as too large, with headers.
 
         A change fits too: its body, the previous body and a delta. The limit includes the delta even if `delta` is
-        False, so that the setting does not change which records fit.
+        False, so that the setting does not change which records fit (`test_what_fits_does_not_depend_on_deltas`).
         """
         return self.limits.log_bytes_max
 

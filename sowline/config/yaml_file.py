@@ -143,6 +143,8 @@ def open_yaml_file(path: Path, what: str, environment: Mapping[str, str] | None 
 class _TextLoader(yaml.SafeLoader):
     """Reads every value as text, unchanged; `<<` still merges."""
 
+    # YAML reads the topic name NO as False, and 007 as 7 (test_a_name_is_the_text_that_stands_there).
+
     yaml_implicit_resolvers = {"<": yaml.SafeLoader.yaml_implicit_resolvers["<"]}  # noqa: RUF012
     yaml_constructors = {  # noqa: RUF012
         tag: constructor
@@ -216,6 +218,8 @@ def _replaced(found: re.Match[str], environment: Mapping[str, str]) -> str:
 
 def _follows(problem: Mapping[str, Any]) -> bool:
     """Return whether a list is too short only because of invalid items, which are reported separately."""
+    # The only item of a list has an error: pydantic leaves the item out, and then reports the list as too short, too
+    # (test_a_list_is_not_too_short_for_what_is_wrong_in_it).
     if problem["type"] != "too_short":
         return False
     least: int = problem["ctx"]["min_length"]

@@ -57,7 +57,8 @@ def _deciding(name: str, lefts: list[Scalar], rights: list[Scalar]) -> tuple[lis
     """Return shorter arrays that give the same result: some pair satisfies the relation if one did before."""
     if name == "!=":
         # Distinct elements are equal only if one is a string and one a number ('01' and 1). Two distinct strings
-        # always differ, so the search finds a pair that differs among the first few.
+        # always differ, so the search finds a pair that differs among the first few
+        # (test_large_arrays_are_not_compared_pair_by_pair).
         return _distinct(lefts), _distinct(rights)
     smaller, larger = (min, max) if name in ("<", "<=") else (max, min)
     return _extremes(lefts, smaller), _extremes(rights, larger)

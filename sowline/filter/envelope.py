@@ -41,6 +41,7 @@ def about_facts(
     of_envelope = compiled(enveloped(tree))
 
     def of_both(document: Document, about: Metadata) -> Result:
+        # A new envelope for each call: threads share the compiled filter (test_threads_share_a_filter).
         envelope = about._asdict()
         envelope[DOCUMENT] = document
         return of_envelope(envelope)

@@ -9,7 +9,7 @@ from sowline.filter.functions import FUNCTIONS
 from sowline.filter.tree import Call, Field, Literal, Meets, Node, children, rebuilt
 
 FOLDED_TEXT_CHARS_MAX = 4096
-"""Longer constant texts are not folded but computed for each document, so that a short filter uses little memory."""
+"""Longer constant texts are not folded but computed for each document."""
 
 
 def folded(node: Node) -> Node:
@@ -20,6 +20,7 @@ def folded(node: Node) -> Node:
     if not all(isinstance(operand, Literal) for operand in children(simpler)) or _is_open(simpler):
         return simpler
     result = first(value(simpler)({}))
+    # A short filter could otherwise keep a megabyte of text in memory (test_long_constants_are_not_kept).
     is_long = isinstance(result, str) and len(result) > FOLDED_TEXT_CHARS_MAX
     return simpler if is_long else Literal(result)
 

@@ -151,6 +151,8 @@ def _nest(node: Node, parts: tuple[Nested, ...], column: int | None = None) -> N
 
     The check is made here, before any code recurses into the tree.
     """
+    # A filter of a thousand parentheses would otherwise end in Python's RecursionError
+    # (test_deeper_nesting_is_an_error).
     levels = 1 + max(part.levels for part in parts)
     column = parts[0].column if column is None else column
     if levels > NESTING_MAX:

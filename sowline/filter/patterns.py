@@ -2,7 +2,7 @@
 
 A pattern is in RE2's syntax. Without metacharacters (except `^` at the start and `$` at the end), it becomes a method
 of `str`, which is many times faster. Users' patterns never reach the standard library's `re`, because `(a+)+$` would
-hang it. For texts that are too long for a regular expression, the result is NULL.
+hang it (`test_no_pattern_takes_forever`). For texts that are too long for a regular expression, the result is NULL.
 """
 
 from collections.abc import Callable, Iterable

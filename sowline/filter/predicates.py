@@ -68,7 +68,8 @@ def _like(test: TextTest) -> Judge:
         return partial(any_element, judge_scalar)
 
     def judge(value: Value) -> Verdict:
-        # The elements of an array are searched one after another, so the limit is for their total length.
+        # The elements of an array are searched one after another, so the limit is for their total length
+        # (test_a_text_that_is_too_long_for_a_pattern).
         if isinstance(value, list) and not test.allows(
             text for text in map(to_text, value) if text is not None
         ):

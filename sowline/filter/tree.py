@@ -18,14 +18,15 @@ class Literal:
     value: Scalar
 
     def __eq__(self, other: object) -> bool:
-        # In Python 1, 1.0 and True are equal, but as operands of a division they give different results.
+        # In Python 1, 1.0 and True are equal, but as operands of a division they give different results
+        # (test_different_kinds_of_number_are_different_filters).
         return isinstance(other, Literal) and self._identity() == other._identity()
 
     def __hash__(self) -> int:
         return hash(self._identity())
 
     def _identity(self) -> tuple[type, Scalar]:
-        # In Python 0.0 and -0.0 are equal too, but their texts differ.
+        # In Python 0.0 and -0.0 are equal too, but their texts differ (test_zeros_of_both_signs_are_two_literals).
         return type(self.value), repr(self.value) if isinstance(self.value, float) else self.value
 
 

@@ -52,6 +52,8 @@ class Limits:
 
     def share(self, partitions: int) -> int | None:
         """Return the maximum number of records in one partition, rounded up; None if there is no limit."""
+        # Rounded down, ten records in three partitions would be nine, and a new key would be refused before the topic
+        # is full (test_each_partition_has_its_share_rounded_up).
         return None if self.records_max is None else -(-self.records_max // partitions)
 
     def fields(self) -> dict[str, Any]:

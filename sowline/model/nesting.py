@@ -19,6 +19,7 @@ def check_nesting(body: bytes) -> None:
     # Few bodies have so many brackets in total, so this count decides almost always.
     if body.count(b"{") + body.count(b"[") <= NESTING_MAX:
         return
+    # Brackets in strings are text (test_brackets_in_strings_do_not_count).
     depth = 0
     for bracket in _BRACKETS.findall(_STRINGS.sub(b"", body)):
         depth += 1 if bracket in b"[{" else -1

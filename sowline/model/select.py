@@ -55,10 +55,9 @@ def _all() -> Any:
 
 
 def _only(names: Iterable[str]) -> Any:
-    """Return the type of dicts with only the fields of these names.
-
-    msgspec does not find fields of a `TypedDict` whose names are not ASCII. If there are such names, read all fields.
-    """
+    """Return the type of dicts with only the fields of these names."""
+    # msgspec does not find fields of a `TypedDict` whose names are not ASCII. With such names, read all fields
+    # (test_names_are_any_text).
     fields = dict.fromkeys(names, msgspec.Raw)
     return TypedDict("fields", fields, total=False) if all(map(str.isascii, fields)) else _all()  # type: ignore[operator]
 

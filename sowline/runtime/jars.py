@@ -106,6 +106,8 @@ def _fill(target: Path, jar_set: JarSet) -> None:
     """Fetch into a directory next to `target`, then rename it. Ivy's cache is kept only until this succeeds."""
     java, ivy = find_java(), _ivy_jar()
     target.parent.mkdir(parents=True, exist_ok=True)
+    # A run that was killed left an incomplete directory, under a name that is never used as a cache
+    # (test_fetch_that_was_killed).
     for left_by_a_killed_run in target.parent.glob(f"{_HALF}*"):
         shutil.rmtree(left_by_a_killed_run)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=_HALF) as half:

@@ -18,7 +18,9 @@ class Latencies:
         self._histogram = Histogram("latency_seconds", "-", buckets=BOUNDS_SECONDS, registry=None)
 
     def note(self, seconds: float) -> None:
-        """Count a duration. A negative one, caused by clocks that differ, counts as 0."""
+        """Count a duration; a negative one counts as 0."""
+        # A broker's clock is ahead of this machine's. Negative durations would make the histogram's sum decrease, and
+        # Prometheus would read that as a counter reset (test_a_clock_that_is_behind_makes_no_negative_duration).
         self._histogram.observe(max(0.0, seconds))
 
     def family(self, name: str, help: str) -> HistogramMetricFamily:

@@ -98,6 +98,8 @@ def close() -> None:
     """Send the pending spans; a collector that does not answer delays this only briefly."""
     if _provider is None:
         return
+    # A collector that does not answer must not delay the end of the service for long
+    # (test_a_collector_that_does_not_answer_holds_no_end_up).
     sending = threading.Thread(target=_provider.shutdown, name="last-spans", daemon=True)
     sending.start()
     sending.join(CLOSE_SECONDS_MAX)

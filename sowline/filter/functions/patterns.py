@@ -24,7 +24,8 @@ def _compiled(pattern: str) -> Regex | None:
 
 
 def _regex(pattern: str) -> Regex | None:
-    # Long texts are always refused. Keep them out of the cache, which would otherwise use much memory.
+    # A pattern can be a field of a record. Long ones are always refused: keep them out of the cache, which would
+    # otherwise use much memory.
     return _compiled(pattern) if len(pattern) <= PATTERN_BYTES_MAX else None
 
 
@@ -57,7 +58,8 @@ def _replace_all(regex: Regex, source: bytes, replacement: bytes) -> str | None:
         pieces += (source[copied:start], replacement)
         size += start - copied + len(replacement)
         budget -= (len(source) - position) * regex.byte_steps
-        # A character has at most four bytes: with more bytes than that, the result is too long.
+        # After each match the next search can read to the end of the text. Without a budget, the work would be
+        # quadratic (test_a_replacement_has_a_budget). A character has at most four bytes, so more are too long.
         if size > 4 * TEXT_CHARS_MAX or budget < 0:
             return None
         copied = end
@@ -77,5 +79,5 @@ def _decoded(found: bytes) -> str:
     try:
         return found.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
-        # RE2's `\C` matches one byte, so a match can end inside a character.
+        # RE2's `\C` matches one byte, so a match can end inside a character (test_a_match_of_bytes_is_still_a_text).
         return found.decode("utf-8", "replace")

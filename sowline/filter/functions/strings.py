@@ -48,7 +48,8 @@ def right(source: str, count: int) -> str:
 
 def trim(source: str, characters: str = " ", *, at_start: bool = True, at_end: bool = True) -> str:
     """Return the text without these characters at its ends."""
-    # `str.strip` compares each character with the whole list in turn, which is slow for a long list.
+    # `str.strip` compares each character with the whole list in turn, which is slow for a long list
+    # (test_a_long_set_of_characters_to_trim).
     unwanted = set(characters)
     begin, end = 0, len(source)
     while at_start and begin < end and source[begin] in unwanted:
