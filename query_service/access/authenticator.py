@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 TOKEN_CHARS_MAX = 16 * 1024
 PROOFS_MAX = 10_000
-"""Tokens that were good; they are checked again when the access file or the keys were read again, or they expired."""
+"""The number of accepted tokens to keep. They are checked again if they expire, or the access file or keys change."""
 
 
 class PresentedCredentials(NamedTuple):
@@ -36,7 +36,7 @@ class PresentedCredentials(NamedTuple):
 
 
 class Authenticator:
-    """Identifies clients by the access file as it is now; without one every client may do everything."""
+    """Identifies clients by the current access file; without one, every client may do everything."""
 
     def __init__(self, file: WatchedFile | None = None) -> None:
         self._file = file
@@ -44,7 +44,7 @@ class Authenticator:
         self._proofs: OrderedDict[bytes, Proof] = OrderedDict()
         self._login_throttle = LoginThrottle()
         self.refused: Counter[str] = Counter()
-        """Logons refused, by why."""
+        """The number of refused logons, by cause."""
 
     @property
     def is_open(self) -> bool:

@@ -20,14 +20,14 @@ log = structlog.get_logger()
 FETCH_SECONDS_MAX = 5.0
 BYTES_MAX = 1 << 20
 FRESH_SECONDS = 600.0
-"""After so long keys are fetched again, so that those which were withdrawn go."""
+"""The age at which keys are fetched again, so that withdrawn keys are no longer accepted."""
 
 AGAIN_SECONDS = 10.0
-"""Between two times that an unknown key, or a source that does not answer, lets them be fetched."""
+"""The shortest time between two fetches that an unknown key or a failure causes."""
 
 
 class PublicKey(NamedTuple):
-    """A key of a set, by its id, and for which algorithm; empty where the set does not say."""
+    """A key of a set, with its id and algorithm; these are empty if the set has none."""
 
     id: str
     algorithm: str
@@ -35,7 +35,7 @@ class PublicKey(NamedTuple):
 
 
 class Keys:
-    """The keys of one issuer, for one event loop. `fetched` is called whenever they were."""
+    """The keys of one issuer, for one event loop. `fetched` is called after each fetch."""
 
     def __init__(self, rules: Jwt, fetched: Callable[[], object]) -> None:
         self._rules = rules
@@ -43,7 +43,7 @@ class Keys:
         self._keys: tuple[PublicKey, ...] = ()
         self._fetched: float | None = None
         self._missed: float | None = None
-        """When an unknown key, a failure, or their age last let them be fetched."""
+        """When the keys were last fetched because of an unknown key, a failure, or their age."""
         self._fetching: asyncio.Task[None] | None = None
 
     async def find(self, id: str, algorithm: str) -> list[Any]:
@@ -102,7 +102,7 @@ class Keys:
             text = await self._download() if "://" in source else await asyncio.to_thread(_read, Path(source))
             keys = read_keys(text)
         except Exception as error:
-            # For any answer of an issuer, tokens of the known keys stay valid.
+            # Whatever the issuer answers, keep the known keys: their tokens stay valid while it is down.
             log.warning("keys not fetched", source=source, why=f"{type(error).__name__}: {error}")
             return
         if self._fetched is None:
@@ -112,7 +112,7 @@ class Keys:
         log.info("keys fetched", source=source, keys=[one.id for one in keys])
 
     async def _download(self) -> bytes:
-        """Return what the issuer publishes; raises what goes wrong, TimeoutError after a while in all."""
+        """Return the key set that the issuer publishes; raise the error of the request, or TimeoutError."""
         trusted = await asyncio.to_thread(ssl.create_default_context, cafile=self._rules.ca_file)
         plain = {"accept-encoding": "identity"}  # what is compressed may be larger than it seems
         async with (

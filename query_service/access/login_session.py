@@ -1,4 +1,4 @@
-"""One client's login session: its user from the logon on, when that ends, and when it has to leave."""
+"""One client's login session: its user, when the logon expires, and when the client must disconnect."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ from query_service.authorization.identity import ANYBODY, Identity
 from sowline.errors import SowlineError
 
 STRANGERS_MAX = 1000
-"""Connections without a logon, at most: they do not keep out users who have logged on."""
+"""Limit of connections without a logon, so that they do not keep out users who log on."""
 
 
 class LoginSession:
@@ -32,7 +32,7 @@ class LoginSession:
 
     @property
     def identity(self) -> Identity:
-        """Who it is; raises `logon required`."""
+        """The identity of the user; raises `logon required`."""
         if self._identity is None:
             raise SowlineError(
                 "logon required", "expected the command logon with a token as the first command"
@@ -41,7 +41,7 @@ class LoginSession:
 
     @property
     def user(self) -> str | None:
-        """The name of the user, empty where no logon is needed; None until a user has logged on."""
+        """The name of the user, empty if no logon is needed; None until a user has logged on."""
         return None if self._identity is None else self._identity.user
 
     @property
@@ -79,7 +79,7 @@ class LoginSession:
         return found
 
     def reconsider(self) -> None:
-        """Check the user by the access file as it is now; a client whose rights have changed has to leave."""
+        """Check the user against the current access file; a client whose rights have changed must disconnect."""
         if self._logins is None or self._identity is None:
             return
         now = self._logins.authenticator.again(self._identity)
@@ -92,7 +92,7 @@ class LoginSession:
             self._identity = now
 
     async def ended(self, logon_seconds_max: float) -> SowlineError:
-        """Wait until the client has to leave, and return why."""
+        """Wait until the client must disconnect; return the reason."""
         deadline = time.monotonic() + logon_seconds_max
         while self._leaving is None:
             self._changed.clear()
@@ -110,7 +110,7 @@ class LoginSession:
 
 
 class LoginSessions:
-    """All connections that are there, and how many each user has."""
+    """All open connections, and their number for each user."""
 
     def __init__(self, authenticator: Authenticator, per_user_max: int = 0) -> None:
         self.authenticator = authenticator
@@ -122,7 +122,7 @@ class LoginSessions:
 
     @contextlib.contextmanager
     def enter(self, identity: Identity | None, credentials: PresentedCredentials) -> Iterator[LoginSession]:
-        """Open a login session of a connection; raises `busy` where the user, or those without, have too many."""
+        """Open the login session of a connection; raise `busy` if the user has too many, or too many have no user."""
         login = LoginSession(identity, self, credentials)
         self.move(None, identity)
         if identity is None:
@@ -163,6 +163,6 @@ class LoginSessions:
                 del self._of_user[user]
 
     def reconsider(self) -> None:
-        """Check every client by the access file as it is now."""
+        """Check every client against the current access file."""
         for login in list(self._logins):
             login.reconsider()

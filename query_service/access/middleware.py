@@ -33,7 +33,7 @@ class AuthMiddleware:
         self._certificate_required = certificate_required
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or refuse it."""
+        """Pass a request on, or refuse it."""
         if scope["type"] in ("http", "websocket") and is_guarded(scope["path"]):
             credentials = credentials_of(scope)
             scope.setdefault("state", {})["credentials"] = credentials
@@ -58,13 +58,13 @@ class AuthMiddleware:
 
 
 def payer_of(scope: Scope) -> str:
-    """Return to whose rate a request counts: the user's, or the address's where no user is known."""
+    """Return the name whose rate limit applies: the user, or the address if no user is known."""
     identity, credentials = scope["state"]["identity"], scope["state"]["credentials"]
     return identity.user or f"\0{credentials.address}"
 
 
 def is_guarded(path: str) -> bool:
-    """Tell whether a path leads to anything of records."""
+    """Return whether a path gives access to records."""
     return path == GUARDED or path.startswith(f"{GUARDED}/")
 
 
@@ -74,7 +74,7 @@ def _may_log_on_later(given: PresentedCredentials, error: SowlineError) -> bool:
 
 
 def credentials_of(scope: Scope) -> PresentedCredentials:
-    """Return what a request brings."""
+    """Return the credentials of a request."""
     header = Headers(scope=scope).get("authorization")
     token = header[len(_BEARER) :].strip() if header and header.lower().startswith(_BEARER) else header
     client = scope.get("client")

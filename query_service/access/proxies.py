@@ -1,4 +1,4 @@
-"""The proxies whose word for a client's address counts. Pure."""
+"""The trusted proxies, which report the addresses of clients. Pure."""
 
 import ipaddress
 

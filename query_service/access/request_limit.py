@@ -1,4 +1,4 @@
-"""Limits the requests that are answered at a time: further ones are refused, except health and metrics."""
+"""Limits the number of concurrent requests. Further ones are refused, except those for health and metrics."""
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -21,7 +21,7 @@ class RequestLimit:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request on, or refuse it with 503."""
+        """Pass a request on, or refuse it with 503."""
         connection: Connection | None = scope.get("state", {}).get("connection")
         if connection is None or scope["path"] in PATHS:
             await self._app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""The access file as it is on disk: read at the start, and again when it has changed to one that can be read."""
+"""Watches the access file: reads it at the start and after each change. An invalid new file is not used."""
 
 import asyncio
 from collections.abc import Callable
@@ -34,7 +34,7 @@ class WatchedFile:
         """Whether the current file can't be read."""
 
     async def watch(self, changed: Callable[[], object]) -> None:
-        """Look again and again, and tell of each change that was taken; never ends by itself."""
+        """Check the file regularly, and report each change that was accepted, until cancelled."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if await asyncio.to_thread(self.look):
@@ -65,7 +65,7 @@ class WatchedFile:
 
 
 def stamp_of(path: Path, what: str = "an access file") -> Stamp:
-    """Return a file's stamp; raises `bad configuration`, and says `what` was expected."""
+    """Return a file's stamp; raise `bad configuration`, with `what` was expected."""
     try:
         found = path.stat()
     except OSError as error:

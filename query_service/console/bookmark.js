@@ -1,4 +1,4 @@
-// Bookmarks: a message's names one partition, and is laid over the whole.
+// Bookmarks: the bookmark of a message names one partition, and is merged into the whole.
 
 export class Bookmark {
   #logs = new Map();

@@ -41,7 +41,7 @@ function Client({ one }) {
         ? html`<p class="muted">No subscriptions.</p>`
         : html`<div class="scroll" tabindex="0" role="region" aria-label="subscriptions of client ${one.id}"><table class="list dense">
             <thead><tr><th scope="col">Subscription</th><th scope="col">Topic</th><th scope="col">Asked for</th><th scope="col">State</th>
-              <th scope="col" class="number" title="Log records that it has not been sent yet">Behind</th><th scope="col" class="number" title="Since it is behind">For</th></tr></thead>
+              <th scope="col" class="number" title="Log records that were not sent to it yet">Behind</th><th scope="col" class="number" title="How long it has been behind">For</th></tr></thead>
             <tbody>${one.subscriptions.map((subscription) => html`<${Subscription} key=${subscription.sub_id} one=${subscription} />`)}</tbody>
           </table></div>`}
       ${more > 0 && html`<p class="notice">and ${plural(more, "more subscription")}, which are not listed</p>`}

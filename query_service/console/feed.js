@@ -18,7 +18,7 @@ export class Feed extends EventTarget {
   known = new Map();
   state = "beginning";
   error = null;
-  // How many records matched at the beginning, and how many live ones did not fit.
+  // The number of records that matched at the start, and of live records that did not fit.
   matches = 0;
   cut = 0;
   messages = 0;
@@ -32,12 +32,12 @@ export class Feed extends EventTarget {
     this.#wireMoved();
   }
 
-  // Whether the subscription is to groups of records.
+  // Whether this is a subscription to groups.
   get isGrouped() {
     return this.#asked.options.some((option) => option.includes("grouping="));
   }
 
-  // Ends it for good.
+  // Ends the subscription permanently.
   close() {
     this.#wire.removeEventListener("state", this.#onWire);
     this.#leave();
@@ -162,7 +162,7 @@ export class Feed extends EventTarget {
     }
   }
 
-  // Messages of a topic without a SOW: the newest ones stay.
+  // Messages of a topic without a SOW: only the newest are kept.
   #append(data) {
     this.#number += 1;
     this.#put(`message ${this.#number}`, data);

@@ -1,4 +1,4 @@
-// Records as rows: nested fields become columns named by their paths, whose kind grows with what comes.
+// Records as rows: nested fields become columns named by their paths. A column's kind widens as values arrive.
 
 export const COLUMNS_MAX = 300;
 export const KEY_COLUMN = "sow_key";
@@ -19,7 +19,7 @@ export function flatten(value, path = "", found = []) {
 
 const KNOWN = ["~id", "~version", "~lastUpdateAt", "~tags"];
 
-// The columns of a row: of a document first its intrinsics, then its content.
+// The columns of a row; a document has its intrinsics first, then its content.
 export function columnsOf(record, known) {
   const pairs = flatten(record);
   return known ? [...KNOWN.map((name) => [name, name === "~tags" ? known[name]?.join(", ") : known[name]]), ...pairs] : pairs;
@@ -36,7 +36,7 @@ const joined = (one, other) => {
   return one !== "string" && other !== "string" && one !== "boolean" && other !== "boolean" ? "float" : "string";
 };
 
-// The columns of all records so far. `take` returns whether they have grown.
+// The columns of all records so far. `take` adds a record; it returns whether a column is new or has another kind.
 export class Schema {
   kinds = new Map();
   cut = 0;
@@ -71,7 +71,7 @@ export function asKind(value, kind) {
   return kind === "string" && typeof value !== "string" ? String(value) : value;
 }
 
-// A delta laid over a record, as a `delta_publish` is: objects field by field, anything else replaced.
+// Merges a delta into a record, as `delta_publish` does: objects field by field, any other value is replaced.
 export function merged(record, delta) {
   if (!isObject(record) || !isObject(delta)) return delta;
   const result = { ...record };
@@ -96,22 +96,22 @@ function withoutSteps(record, name, rest) {
 
 export const at = (record, path) => stepsOf(path).reduce((value, name) => value?.[name], record);
 
-// The paths of a topic's key fields; none where its keys come from publishers or from a key generator.
+// The paths of a topic's key fields; none if its keys come from publishers or from a key generator.
 export const keyPaths = (topic) => (Array.isArray(topic.key) ? topic.key : []);
 
 // Whether publishers give the keys of a topic's records.
 export const takesKeys = (topic) => topic.key.from !== undefined;
 
-// SOW keys as one text: with commas between them, or as a JSON array where the text begins with a bracket.
+// Splits a text into SOW keys: separated by commas, or a JSON array if the text starts with a bracket.
 export function splitKeys(text) {
   if (!text.trim().startsWith("[")) return text.split(",").map((one) => one.trim()).filter(Boolean);
   return JSON.parse(text).map(String);
 }
 
-// One SOW key as a text that `splitKeys` reads.
+// Writes one SOW key as a text that `splitKeys` reads.
 export const joinedKey = (key) => (/^[^,[\s]([^,]*[^,\s])?$/.test(key) ? key : JSON.stringify([key]));
 
-// The key text of a record: what its document is called, and what a deletion by key names.
+// The key text of a record, which names its document and is used to delete by key.
 export function keyText(topic, record, sowKey, known) {
   if (known) return known["~id"];
   const paths = keyPaths(topic);

@@ -1,4 +1,4 @@
-// The records of one topic, live: what is asked for, the viewer that shows them, and the state.
+// The live records of one topic: the filter and options, the viewer, and the state.
 import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { Feed, MESSAGES_MAX } from "./feed.js";
 import { KEY_COLUMN, COLUMNS_MAX, keyPaths } from "./fields.js";
@@ -70,7 +70,7 @@ function useFeed(wire, topic, route) {
   return [feed, refused];
 }
 
-// Draws again when the feed has an event, at most so many times a second.
+// Draws again after events of the feed, a limited number of times per second.
 function useFeedNews(feed) {
   const [, draw] = useState(0);
   useEffect(() => {
@@ -206,7 +206,7 @@ function PlainTable({ viewer, version, onOpen, topic }) {
   `;
 }
 
-// The viewer itself is not Preact's: it is added to the page once.
+// Preact does not render the viewer: it is added to the page once.
 function useSheet(feed, topic, route, setVersion) {
   const host = useRef();
   const viewer = useRef();

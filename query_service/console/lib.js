@@ -1,4 +1,4 @@
-// What every part of the console is written with.
+// The libraries that every part of the console uses.
 import { h, render, Fragment } from "./vendor/preact-11.2.0/dist/preact.mjs";
 import htm from "./vendor/htm-3.1.1/dist/htm.module.js";
 

@@ -1,4 +1,4 @@
-// The console: the current page, the connection, keys, and what every view shares.
+// The console: the current page, the connection, keys, and the shared parts of all views.
 import { html, render, useEffect, useRef, useState } from "./lib.js";
 import { Wire, askJson, token } from "./wire.js";
 import { Topics } from "./topics.js";
@@ -20,7 +20,7 @@ const CONNECTION = { open: ["ok", "connected"], connecting: ["warn", "connecting
 const THEMES = { auto: "System", light: "Light", dark: "Dark" };
 
 const wire = new Wire();
-// For the browser's own console, to look for errors.
+// For debugging in the browser's developer tools.
 window.sowlineWire = wire;
 
 const keysAreOn = () => localStorage.getItem("sowline.keys") !== "off";
@@ -110,7 +110,7 @@ function useWireState() {
   return state;
 }
 
-// The topic of a grid: its definition, asked for when the grid is opened and whenever the service comes back.
+// The topic of a grid: its definition, requested when the grid opens and after each reconnection.
 function TopicGrid({ route, state }) {
   const [topics, setTopics] = useState();
   const [error, setError] = useState();

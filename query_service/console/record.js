@@ -1,4 +1,4 @@
-// One record: its text as it is stored, its keys, and what has happened to it.
+// One record: its stored text, its keys, and its recent changes.
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { ask, askJson, topicPath } from "./wire.js";
 import { Json, clock, plural } from "./text.js";
@@ -52,7 +52,7 @@ function Write({ write, before }) {
 
 const stamp = (seconds) => new Date(Date.now() - seconds * 1000).toISOString().replace(/[-:]/g, "").replace(/\.\d+/, "");
 
-// The changes of one record since a while ago, from the changes that are kept; the newest first.
+// The recent changes of one record, newest first, as far as they are still kept.
 export function changesOf(wire, topic, sowKey, seconds) {
   const id = wire.name("changes");
   const changes = [];
@@ -113,7 +113,7 @@ function Timeline({ wire, topic, sowKey, keyOf, version }) {
   `;
 }
 
-// The record as it is stored, byte for byte: what parses it would lose digits.
+// The stored record, byte for byte: parsing it would lose digits of large numbers.
 async function storedText(topic, sowKey, signal) {
   const line = await ask(topicPath(topic.name, "sow"), { method: "POST", body: JSON.stringify({ sow_keys: [sowKey] }), signal });
   return line && line.slice(line.indexOf(',"data":') + 8, line.lastIndexOf("}"));

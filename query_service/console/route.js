@@ -1,4 +1,4 @@
-// The page of the console and its options, kept in the URL's fragment: `#/grid/flights?filter=…`. A link is a view.
+// The page of the console and its options, kept in the fragment of the URL, `#/grid/flights?filter=…`, so that a link opens it.
 import { useEffect, useState } from "./lib.js";
 
 export function readRoute(fragment = location.hash) {

@@ -1,4 +1,4 @@
-// A feed's records in a table of Perspective's engine, some times a second, and the viewer that shows them.
+// Puts a feed's records into a table of Perspective's engine, some times a second, and shows them in the viewer.
 import { Schema, asKind, columnsOf, KEY_COLUMN } from "./fields.js";
 
 const EVERY_MS = 100;
@@ -6,7 +6,7 @@ const CHUNK = 20_000;
 
 let engine;
 
-// Loads the engine and the viewer, once; they are large, and the other views don't need them.
+// Loads the engine and the viewer once. They are large, and other views don't need them.
 export function loadEngine() {
   engine ??= begin();
   return engine;
@@ -51,7 +51,7 @@ export class Sheet {
   #onShown;
   #listeners;
 
-  // `layout` is what the viewer was asked to show, or nothing; `onShown` is called after each flush.
+  // `layout` has the saved settings of the viewer, if any; `onShown` is called after each flush.
   constructor(client, viewer, feed, keys, layout, onShown) {
     this.#client = client;
     this.#viewer = viewer;
@@ -159,7 +159,7 @@ export class Sheet {
     if (!this.#closed) await this.#onShown();
   }
 
-  // Editable cells would look as if an edit were written to the topic.
+  // Cells are not editable: an edit would look as if it were written to the topic.
   #lock() {
     const button = this.#viewer.querySelector("perspective-viewer-datagrid")?._edit_button;
     if (button) button.style.display = "none";
@@ -175,7 +175,7 @@ export class Sheet {
     }
   }
 
-  // Columns of a table are fixed: one that has outgrown them is replaced by another.
+  // The columns of a table are fixed. When the schema has grown, a new table replaces it.
   async #rebuild() {
     this.#outgrown = false;
     this.#dirty.clear();

@@ -1,4 +1,4 @@
-// Texts as people read them: numbers, spans of time, JSON that keeps every digit.
+// Formats texts for display: numbers, durations, and JSON with every digit.
 import { html } from "./lib.js";
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
@@ -27,7 +27,7 @@ export const clock = (text) => (text ? `${text.slice(0, 10)} ${text.slice(11, 23
 
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|(-?\d[\d.eE+-]*)|(true|false|null)|([{}[\],])|\s+/g;
 
-// JSON text, indented: tokens are laid out as they stand, so that no number is read and written again.
+// Indents JSON text token by token. Numbers are not parsed, so they keep every digit.
 export function laidOut(text) {
   const found = [];
   let depth = 0;
@@ -53,7 +53,7 @@ export const Json = ({ text, label }) => html`
   <pre class="json" tabindex="0" role="region" aria-label=${label}>${laidOut(text).map(([kind, token]) => (kind === "space" || kind === "mark" ? token : html`<span class=${kind}>${token}</span>`))}</pre>
 `;
 
-// The text with the mistake marked under it, if the refusal names its column.
+// The text with a mark under the mistake, if the error names its column.
 export function Mistake({ text, error }) {
   if (!error) return null;
   const column = error.column ?? /at column (\d+)/.exec(error.message)?.[1];

@@ -1,4 +1,4 @@
-// Loaded before anything is drawn, so that nothing flashes. "auto" follows the system.
+// Loaded before anything is drawn, to avoid a flash of the other theme. "auto" follows the system.
 (() => {
   const system = matchMedia("(prefers-color-scheme: dark)");
   const chosen = () => localStorage.getItem("sowline.theme") ?? "auto";

@@ -1,4 +1,4 @@
-// The topics as they are now: how many records, how fast they change, how far this service is behind.
+// The topics: their number of records, their rate of changes, and how far this service is behind.
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { askJson } from "./wire.js";
 import { bytes, count, plural, rate, span } from "./text.js";
@@ -8,7 +8,7 @@ const EVERY_MS = 1000;
 const SECONDS_SHOWN = 60;
 const LAG_LATE = 10_000;
 
-// Sends the request again and again while the page is visible; returns the newest answer and its time.
+// Repeats the request while the page is visible; returns the newest answer and its time.
 export function usePolled(path, everyMs) {
   const [answer, setAnswer] = useState();
   const [error, setError] = useState();
@@ -46,7 +46,7 @@ export function usePolled(path, everyMs) {
   return [answer, error];
 }
 
-// Changes a second of each topic, from two counts and the time between them; and those of the last minute.
+// Changes per second of each topic, from two counts and the time between them, and those of the last minute.
 function useRates(answer) {
   const before = useRef();
   const rates = useRef(new Map());

@@ -1,4 +1,4 @@
-// One connection to the query service's own WebSocket, which reconnects by itself; and its HTTP API.
+// One WebSocket connection to the query service, which reconnects automatically; and its HTTP API.
 
 const WAIT_MS_MIN = 250;
 const WAIT_MS_MAX = 5000;
@@ -13,7 +13,7 @@ export class Refusal extends Error {
     this.status = status;
   }
 
-  // The column of the mistake in a text, counted from 1; undefined if the message has none.
+  // The column of the mistake in a text, counted from 1; undefined if the message names none.
   get column() {
     const found = /at column (\d+)/.exec(this.message);
     return found ? Number(found[1]) : undefined;
@@ -54,7 +54,7 @@ export const askJson = async (path, more) => JSON.parse(await ask(path, more));
 
 export const topicPath = (topic, rest) => `v1/topics/${topic.split("/").map(encodeURIComponent).join("/")}/${rest}`;
 
-// Integers that a double can't hold stay texts: a grid that shows another number is worse than one that can't add it.
+// Integers that a double can't hold stay texts: a grid that can't add a number is better than one that shows a wrong one.
 const LONG = /[:[,]\s*-?\d{16}/;
 const exact = (key, value, { source } = {}) =>
   typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && source ? source : value;
@@ -85,7 +85,7 @@ export class Wire extends EventTarget {
     this.#socket?.close();
   }
 
-  // Connects again, with another token.
+  // Reconnects with another token.
   reconnect() {
     this.#waitMs = WAIT_MS_MIN;
     const before = this.#socket;
@@ -156,7 +156,7 @@ export class Wire extends EventTarget {
     return `${kind}-${this.#number}`;
   }
 
-  // Every message about this id goes to the handler, until the id is forgotten.
+  // Sends every message about this id to the handler, until `forget`.
   listen(id, handler) {
     this.#handlers.set(id, handler);
   }
@@ -173,7 +173,7 @@ export class Wire extends EventTarget {
   // out as it was written, so that its numbers keep their digits.
   command(fields, ackTypes = ["processed"], data = undefined) {
     if (this.state !== "open") {
-      return Promise.reject(new Refusal({ reason: "not connected", message: "there is no connection to the query service now" }));
+      return Promise.reject(new Refusal({ reason: "not connected", message: "not connected to the query service; wait until it reconnects" }));
     }
     const id = this.name(fields.command);
     return new Promise((resolve, reject) => {

@@ -1,14 +1,14 @@
-// Writing: whole records, deltas, deltas of documents, and deletions, each with what became of it.
+// The form to write whole records, deltas, deltas of documents, and deletions; it shows the outcome.
 import { joinedKey, splitKeys, takesKeys } from "./fields.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { Mistake, laidOut, plural } from "./text.js";
 import { Refusal } from "./wire.js";
 
 const WAYS = {
-  publish: { title: "Publish", hint: "The whole record. It replaces the one with the same key, or is a new one." },
-  delta_publish: { title: "Merge", hint: "The key fields and those that change. What is not named stays." },
-  delta: { title: "Delta", hint: 'A delta of the document, e.g. {..,"stars":5}. It may be of a document that is not there yet.' },
-  sow_delete: { title: "Delete", hint: "The records that match a filter, or have these SOW keys." },
+  publish: { title: "Publish", hint: "The whole record. It replaces the record with the same key, if there is one." },
+  delta_publish: { title: "Merge", hint: "The key fields, and the fields to change. Other fields stay." },
+  delta: { title: "Delta", hint: 'A delta of the document, e.g. {..,"stars":5}. The document does not have to exist.' },
+  sow_delete: { title: "Delete", hint: "Deletes the records that match a filter, or have these SOW keys." },
 };
 
 const waysOf = (topic) => Object.keys(WAYS).filter((way) => (topic.documents || way !== "delta") && (topic.sow || way === "publish"));
@@ -28,7 +28,7 @@ function listed(text) {
   try {
     return splitKeys(text);
   } catch (error) {
-    throw new Refusal({ reason: "bad request", message: `expected SOW keys with commas, or as a JSON array: ${error.message}` });
+    throw new Refusal({ reason: "bad request", message: `expected SOW keys separated by commas, or as a JSON array: ${error.message}` });
   }
 }
 
@@ -82,11 +82,11 @@ export function WriteDialog({ wire, topic, begin, onClose }) {
     setOutcome({ outcome: became, more: "", bookmark });
   });
 
-  // How many records a deletion would meet, before it is asked for.
+  // Counts the records that a deletion would delete, before the user confirms it.
   const look = () => run(async () => {
     const chosen = selection();
     if (by === "keys" && !chosen.sow_keys.length) throw new Refusal({ reason: "key missing", message: "expected at least one SOW key" });
-    if (by === "filter" && !chosen.filter.trim()) throw new Refusal({ reason: "bad filter", message: "expected a filter; 1=1 is every record" });
+    if (by === "filter" && !chosen.filter.trim()) throw new Refusal({ reason: "bad filter", message: "expected a filter; 1=1 matches every record" });
     const { stats } = await wire.command({ command: "sow", topic: topic.name, top_n: 0, ...chosen }, ["completed", "stats"]);
     setAsked({ chosen, matches: stats.matches });
   });

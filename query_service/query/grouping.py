@@ -25,14 +25,14 @@ from sowline.protocol.server_message import sow_record
 
 
 def groups_of(topic: TopicState, selection: Selection, groups_max: int) -> Groups:
-    """Return the groups that a selection asks for, without a record; raises `invalid projection`."""
+    """Return the groups of a selection, empty; raise `invalid projection`."""
     options = selection.options
     projection = parse_projection(options.projection)
     return Groups(topic.definition.name, options.grouping, projection, groups_max=groups_max)
 
 
 async def load_groups(groups: Groups, query: Query) -> None:
-    """Let in all records that a query finds; others get turns in between. Raises `too many groups`."""
+    """Add all records that a query finds; other tasks run in between. Raise `too many groups`."""
     async for topic_slice, indices in query.matches():
         await in_turns(_loading(groups, topic_slice, indices), query.work)
 
@@ -76,7 +76,7 @@ class GroupedQuery:
 
     @property
     def positions(self) -> dict[str, Positions]:
-        """By log: the instant of the query."""
+        """By log, the positions of the query's instant."""
         return self._query.positions
 
     @property
@@ -85,15 +85,15 @@ class GroupedQuery:
         return self._query.bookmark
 
     def begin_now(self) -> bool:
-        """Take the instant now, if all indexes are at hand; tell whether they are."""
+        """Take the instant now, if all indexes are ready; return whether it was taken."""
         return self._query.begin_now()
 
     async def begin(self) -> None:
-        """Take the instant as soon as all indexes are at hand."""
+        """Take the instant as soon as all indexes are ready."""
         await self._query.begin()
 
     async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
-        """Yield the groups as they go on the wire, by SOW key or in the order that was asked for."""
+        """Yield the groups in the form that is sent, by SOW key or in the requested order."""
         await load_groups(self._groups, self._query)
         groups = await in_turns(self._groups.records(), self._query.work)
         groups = await groups_in_order(groups, self._selection, self._query.work)
@@ -109,7 +109,7 @@ class GroupedQuery:
             await asyncio.sleep(0)
 
     async def explained(self) -> list[dict[str, Any]]:
-        """Report the access path to the records that it groups."""
+        """Report the access path to the grouped records."""
         return await self._query.explained()
 
 

@@ -1,4 +1,4 @@
-"""Putting what a query found in order: by numbers where columns give them, else by what the bodies hold."""
+"""Sorts the records that a query found: by the ranks of columns if there are any, otherwise by their bodies."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -18,17 +18,17 @@ from sowline.expressions.order import Order
 T = TypeVar("T")
 
 Found = list[tuple[TopicSlice, RowNumbers]]
-"""Topic slices of a query, and the indices in them of records that match."""
+"""Topic slices of a query, each with the indices of records that match."""
 
 RUN = 5_000
-"""What is sorted without a pause."""
+"""Records to sort in one step."""
 
 LARGE = 20_000
-"""So many records are put in order in a thread, so that others get a turn."""
+"""The number of records from which sorting runs in a thread, so that other tasks can run."""
 
 
 async def in_order(found: Found, order: Order, first: int, end: int | None) -> Found:
-    """Return those from number `first` up to `end` of the order, as runs of records of one part."""
+    """Return the records from number `first` up to `end` of the order, in runs of records of one topic slice."""
     total = sum(len(indices) for _, indices in found)
     end = total if end is None else min(end, total)
     if first >= end:
@@ -44,12 +44,12 @@ async def in_order(found: Found, order: Order, first: int, end: int | None) -> F
 
 
 async def in_thread_if_large(work: Callable[..., T], size: int, *arguments: Any) -> T:
-    """Do work on so many records; if they are many, in a thread, so that others get turns."""
+    """Do work on this many records; in a thread if they are many, so that other tasks can run."""
     return await asyncio.to_thread(work, *arguments) if size > LARGE else work(*arguments)
 
 
 def _by_ranks(topic_slice: TopicSlice, indices: RowNumbers, end: int) -> RowNumbers:
-    """The first `end` of the indices by the slice's ranks; where these are equal, by SOW key."""
+    """Return the first `end` of the indices by the slice's ranks; those with equal ranks by SOW key."""
     ranks = [rank[indices] for rank in topic_slice.ranks or ()]
     inside = top(np.arange(len(indices)), ranks, [False] * len(ranks), end)
     indices, ranks = indices[inside], [rank[inside] for rank in ranks]
@@ -66,7 +66,7 @@ def _by_ranks(topic_slice: TopicSlice, indices: RowNumbers, end: int) -> RowNumb
 
 
 def _ties(ranks: Sequence[Any], length: int) -> Iterator[tuple[int, int]]:
-    """Where runs of two and more equal ranks begin and end."""
+    """Return the start and end of each run of two or more equal ranks."""
     same = np.ones(max(0, length - 1), bool)
     for rank in ranks:
         same &= rank[1:] == rank[:-1]
@@ -89,7 +89,7 @@ def _smallest(keys: list[tuple[Any, int, int]], end: int) -> list[tuple[Any, int
 
 
 def sorted_in_runs(keys: list[T]) -> list[T]:
-    """Sort in runs and merge them: in a thread, one long sort would keep all others from running."""
+    """Sort in runs, and merge them. One long sort, even in a thread, would keep other threads from running."""
     runs = [sorted(keys[start : start + RUN]) for start in range(0, len(keys), RUN)]  # type: ignore[type-var]
     return list(merge(*runs))  # type: ignore[type-var]
 

@@ -1,4 +1,4 @@
-"""One record, by its key: of a document all that is known, also where it is deleted or was never written."""
+"""Reads one record by its key; for a document also its intrinsics, even if it was deleted or never written."""
 
 from typing import Any
 

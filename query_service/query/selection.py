@@ -1,4 +1,4 @@
-"""What a query selects: which records, in which order, how many, and in what form; its limits and its counts."""
+"""The selection of a query (filter, order, number, form), its limits, and its counts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from sowline.protocol.options import Options
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which records, in which order, how many of them, and in what form."""
+    """The requested records, their order, their number, and their form."""
 
     filter: Filter = ALL
     options: Options = field(default_factory=Options)
@@ -20,36 +20,36 @@ class Selection:
     skip_n: int = 0
     sow_keys: tuple[bytes, ...] = ()
     entitled: Mapping[str, Filter] = field(default_factory=dict)
-    """By topic: what its records must match to be seen, which `filter` asks for already; others may all be."""
+    """By topic, the filter of the user's entitlement, which `filter` includes. Other topics have none."""
     hides: bool = False
-    """Whether the user may not see some records: then the counts of what was read are hidden too."""
+    """Whether the user may not see some records. Then the counts of records read are hidden too."""
     live: Filter | None = field(default=None, compare=False)
-    """The filter of live messages, where it is made already (see `live_filter`)."""
+    """The filter of live messages, if it was made already (see `live_filter`)."""
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the order matters; the first so many are those by SOW key where no order is given."""
+        """Whether records must be sorted. With a limit and no order, they are sorted by SOW key."""
         return bool(self.order.terms) or self.top_n is not None
 
     @property
     def end(self) -> int | None:
-        """The number in the order before which the last record stands."""
+        """The number of records up to the end of the selection, skipped ones included; None without a limit."""
         return None if self.top_n is None else self.skip_n + self.top_n
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLimits:
-    """What one query may cost: records and bytes returned, and seconds of work."""
+    """The limits of one query: records and bytes returned, and seconds of work."""
 
     records_max: int = 10_000_000
     bytes_max: int = 1 << 40
     seconds_max: float = 3600.0
     groups_max: int = 100_000
     undo_max: int = 20_000
-    """Changes that may be undone to find out what a page or a group showed at a bookmark."""
+    """The number of changes that may be undone to find the state at a bookmark."""
 
     def check(self, result: "Result") -> None:
-        """Raise `result too large` if more is returned than may be."""
+        """Raise `result too large` if a limit is exceeded."""
         if result.returned > self.records_max:
             raise SowlineError(
                 "result too large",
@@ -64,7 +64,7 @@ class QueryLimits:
 
 @dataclass(slots=True)
 class Result:
-    """What a query has found; `hash` is the XOR of the 8-byte BLAKE2b of the SOW key of each record returned."""
+    """The counts of a query; `hash` is the XOR of the 8-byte BLAKE2b hashes of the returned records' SOW keys."""
 
     topic_matches: int = 0
     matches: int = 0
@@ -73,7 +73,7 @@ class Result:
     hash: int = 0
 
     def count(self, records: int, size: int, hash: int) -> None:
-        """Note that so many records more are returned."""
+        """Add records that are returned."""
         self.returned += records
         self.bytes += size
         self.hash ^= hash

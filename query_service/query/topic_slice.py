@@ -1,4 +1,4 @@
-"""The part of a query that lies in one topic: its records of the query's instant, and what is known of them."""
+"""The part of a query in one topic: its records at the query's instant, and which of them are known to match."""
 
 import time
 from dataclasses import dataclass
@@ -21,33 +21,33 @@ from sowline.filter.tree import conjunction
 
 @dataclass(slots=True, eq=False)
 class TopicSlice:
-    """Records of one topic at one instant. PositionsByLog are their numbers in `captured`."""
+    """Records of one topic at one instant. Indices refer to `captured`."""
 
     name: str
     log: str
     metadata: Metadata
     rows: Rows
-    """The topic's; they go on, this part stays."""
+    """The rows of the topic, which continue to change; the captured records do not."""
     access_path: AccessPath
     records: int
-    """How many records there were to compare."""
+    """The number of records that the query compares."""
     matches: int
-    """How many of them are known to match."""
+    """The number of records that are known to match."""
     captured: Captured
     decided: RowNumbers
-    """The indices of records that match: of those known to match all, or the first that are asked for."""
+    """The indices of records that are known to match: all of them, or the first requested ones."""
     checks: list[tuple[RowNumbers, Filter]]
-    """PositionsByLog of further records, and the filter that has to be asked of them."""
+    """Indices of further records, each with the filter that decides about them."""
     ranks: list[NDArray[np.float64]] | None
-    """By index: for each term of the order a number to sort by; None where bodies have to be read for that."""
+    """For each term of the order, numbers to sort by, in the order of the indices; None if bodies must be read."""
     is_past: bool = False
-    """Whether the instant is a past one: then the records as they are now were not read."""
+    """Whether the instant is in the past; then reading does not count as reading the current records."""
 
     @classmethod
     def of(
         cls, topic: "TopicState", selection: "Selection", without: RowNumbers | None = None
     ) -> "TopicSlice":
-        """Take the records in question as they are at this instant, but for those in the rows `without`."""
+        """Capture the records that may match at this instant, except those in the rows `without`."""
         access_path = topic.indexes.access_path(selection.filter, selection.sow_keys)
         if without is not None:
             access_path = access_path.without(without, topic.rows.end)
@@ -70,7 +70,7 @@ class TopicSlice:
         )
 
     def holding(self, filter: Filter, indices: RowNumbers) -> RowNumbers:
-        """Ask the filter of the records at those indices; return the indices of those that match."""
+        """Return those of the indices whose records match the filter."""
         bodies, loads = self.captured.bodies, orjson.loads
         if filter.needs_about:
             matches = filter.matches_about
@@ -81,17 +81,17 @@ class TopicSlice:
         return np.array(kept, np.int64)
 
     def facts(self, at: int) -> Metadata:
-        """What a filter may ask of the record itself, apart from its body."""
+        """Return the metadata of a record that a filter may use besides the body."""
         return self.captured.facts(at, self.metadata)
 
     def note_reading(self, indices: RowNumbers) -> None:
-        """Note that the records are read now."""
+        """Note that the records were read now."""
         if not self.is_past:
             assert self.captured.digests is not None
             self.rows.read(self.captured.rows[indices], self.captured.digests[indices], time.time())
 
     def explained(self, *, counts: bool = True) -> dict[str, Any]:
-        """Report the access path: its index, what that answered, and how many records were read for the rest."""
+        """Report the access path: its index, what the index decided, and how many records were read."""
         access_path = self.access_path
         indexed = text_of(conjunction(access_path.indexed)) if access_path.indexed else ""
         explained: dict[str, Any] = {

@@ -1,9 +1,9 @@
-"""The outcomes of commands that came in over an API: found in the events of their topic. Pure.
+"""Finds the outcomes of commands of the APIs in the events of their topic. Pure.
 
-A command is identified by its partition and offset on the log. Its own partition reports its outcome, on a change or
-on the progress event that covers it. A delete by filter or SOW keys is forwarded to all other partitions, which name
-its origin. So does a change of a command whose key was not known before it was on the log, and which was forwarded to
-its owner; where it made no change there, it stays `forwarded`.
+A command is identified by its partition and offset in the log. That partition reports the outcome, in a change or in
+the progress event that covers the command. A delete by filter or SOW keys goes on to all other partitions, whose
+changes name its origin. A command may also have a key that is unknown when a client writes it. Then it may go on to
+the owner of the key, whose changes name the origin too; if there are none, the outcome stays `forwarded`.
 """
 
 from collections import OrderedDict
@@ -49,12 +49,12 @@ class _Log:
 
     def __init__(self) -> None:
         self._begun: OrderedDict[int, int] = OrderedDict()
-        """Who waits, oldest first: for a command whose number is at least so much."""
+        """By token, oldest first, the least number that the command of a waiting client can have."""
         self._tokens = 0
         self._numbers = 0
         self._commands: OrderedDict[Origin, _Command] = OrderedDict()
         self._reached: dict[tuple[int, int], int] = {}
-        """By partition and partition of origin: the highest offset that was forwarded from there and is done with."""
+        """By partition and partition of origin, the highest offset of a forwarded command that is processed."""
 
     def begin(self) -> int:
         """Let a client wait for a command whose outcome is not reported yet."""
@@ -63,7 +63,7 @@ class _Log:
         return self._tokens
 
     def end(self, token: int) -> bool:
-        """Forget what only this one has waited for; return whether another one still waits."""
+        """Drop the reports that only this client needed; return whether another one still waits."""
         del self._begun[token]
         oldest = next(iter(self._begun.values()), self._numbers)
         while self._commands and next(iter(self._commands.values())).number < oldest:
@@ -99,7 +99,7 @@ class _Log:
             self._reached[partition, origin] = max(reached, self._reached.get((partition, origin), -1))
 
     def outcome(self, origin: Origin, others: Iterable[int]) -> CommandOutcome | None:
-        """Return what became of a command, once it and what `others` did of it is known."""
+        """Return the outcome of a command; None until it is known in its partition and in the `others`."""
         command = self._commands.get(origin)
         if command is None or command.outcome is None:
             return None
@@ -121,15 +121,15 @@ class _Log:
 
 
 class Outcomes:
-    """Keeps what events report of commands while a client waits, and nothing else."""
+    """Keeps the reports about commands, but only while a client waits."""
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
 
     def begin(self, log: str) -> int:
-        """Keep what is reported of a log's commands: one of them will be written now, at an unknown offset.
+        """Start to keep the reports about a log's commands, for a command that is about to be written.
 
-        Returns a token, to be given back with `end`.
+        Return a token for `end`.
         """
         return self._logs.setdefault(log, _Log()).begin()
 
@@ -150,5 +150,5 @@ class Outcomes:
                 kept.note_progress(partition, event)
 
     def of(self, log: str, origin: Origin, others: Iterable[int] = ()) -> CommandOutcome | None:
-        """Return what became of a command that was begun; None while that, or what `others` did, is not known."""
+        """Return the outcome of a command; None until it is known in its partition and in the `others`."""
         return self._logs[log].outcome(origin, others)

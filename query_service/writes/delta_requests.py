@@ -1,4 +1,4 @@
-"""Requests that write deltas to documents: the commands that they ask for, all of them checked first."""
+"""Requests that write deltas to documents: reads and checks their commands."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ KEY = "key"
 
 
 class _DeltaLine(msgspec.Struct, forbid_unknown_fields=True):
-    """One delta of many that are for several documents."""
+    """A line with a delta and the key of its document."""
 
     key: str
     delta: str
@@ -33,7 +33,7 @@ _read_text = msgspec.json.Decoder(str).decode
 
 
 def delta_of(state: ServedTopics, request: Request, rights: Rights) -> list[RequestedCommand]:
-    """Return the command that a request for a delta asks for; raises the reason of whatever is wrong with it."""
+    """Return the checked command of a request; raise if the request is invalid."""
     topic = one_topic(state, request.topic, rights.write)
     try:
         text = _read_text(request.data)
@@ -47,9 +47,9 @@ def delta_of(state: ServedTopics, request: Request, rights: Rights) -> list[Requ
 def posted_deltas(
     state: ServedTopics, topic_name: str, given: Mapping[str, str], body: bytes, rights: Rights
 ) -> list[RequestedCommand]:
-    """Return the commands that a POST asks for with a delta, or a stream of them, for one document.
+    """Return the checked commands of a POST with one or several deltas for one document.
 
-    Raises the reason of whatever is wrong with them, naming the delta of several.
+    Raise if one is invalid; the error names the delta if there are several.
     """
     topic = one_topic(state, topic_name, rights.write)
     deltas = check_deltas(_decoded(body))
@@ -63,7 +63,7 @@ def posted_deltas(
 def posted_lines(
     state: ServedTopics, topic_name: str, given: Mapping[str, str], lines: list[bytes], rights: Rights
 ) -> list[RequestedCommand]:
-    """Return the commands that a POST asks for with a delta a line, each for the document that it names."""
+    """Return the checked commands of a POST with one delta per line, each for the document that it names."""
     topic = one_topic(state, topic_name, rights.write)
     if given.keys() & {KEY, SOW_KEY, "change_id"}:
         raise SowlineError("bad request", "expected key and change_id in each line, got one as a parameter")
@@ -96,12 +96,13 @@ def _writing(
 
 
 def _named(topic: TopicState, key: str, sow_key: str) -> str:
-    """Return the key text of a document that is named by it, or, where that is the same, by its SOW key."""
+    """Return the key text of a document, named by its key, or by its SOW key if publishers give the keys."""
     if not sow_key:
         return key
     if key or not topic.definition.has_sow or topic.definition.key_paths:
         raise SowlineError(
-            "bad request", "expected the key of a document, a sow_key only where publishers give the keys"
+            "bad request",
+            "expected the key of a document; sow_key is allowed only if publishers give the keys",
         )
     return sow_key
 

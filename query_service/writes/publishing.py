@@ -1,4 +1,4 @@
-"""Commands that come in over an API: written to the log as any producer would, and their outcomes."""
+"""Writes the commands of the APIs to the log, as any producer would, and waits for their outcomes."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ DELIVERY_MS_MAX = 30_000
 OUTCOME_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.1
 QUEUE_KBYTES = 64 * 1024
-"""Commands that wait for Kafka, in addition to the largest; above that it is `busy`."""
+"""Kilobytes of commands that may wait for Kafka, in addition to the largest; above that, writes get `busy`."""
 
 
 class CheckedCommand(NamedTuple):
@@ -43,9 +43,9 @@ class CheckedCommand(NamedTuple):
     def of(
         cls, topic: TopicDefinition, command: str, body: bytes | None, fields: Mapping[str, Any]
     ) -> "CheckedCommand":
-        """Check a command; raises what the materializer would refuse its body or its headers for.
+        """Check a command; raise if the materializer would refuse its body or headers.
 
-        `fields` says what goes into its headers, and with `key` the SOW key that its publisher gives.
+        `fields` has the values for its headers; `key` is the SOW key that the publisher gives.
         """
         text = checked_key(body, topic, fields.get("correlation"), fields.get("key"))
         takes_header = topic.has_sow and topic.key_rule.takes_header
@@ -54,7 +54,8 @@ class CheckedCommand(NamedTuple):
             return cls(topic, command, body, text.encode(), partition_of(text, topic.partitions), headers)
         if body is None:
             return cls(topic, command, None, None, 0, headers)
-        # A key that is not known yet: one partition for all keeps the order in which clients write.
+        # The key is not known yet. One partition for all such commands keeps their order: with several, two writes of
+        # one record could be applied in reverse.
         partition = partition_of(topic.name, topic.partitions) if topic.has_sow else ANY_PARTITION
         return cls(topic, command, body, None, partition, headers)
 
@@ -62,7 +63,7 @@ class CheckedCommand(NamedTuple):
     def of_delta(
         cls, topic: TopicDefinition, key: str, delta: bytes, fields: Mapping[str, Any]
     ) -> "CheckedCommand":
-        """Check what goes with a delta, whose text is one, for the document with this key text."""
+        """Check the command for a valid delta text, for the document with this key text."""
         check_document(key, topic)
         body = checked_size(delta, topic)
         headers = _headers(topic, DELTA, {**fields, "key": None})
@@ -77,7 +78,7 @@ def _headers(topic: TopicDefinition, command: str, fields: Mapping[str, Any]) ->
 
 
 class Publishing:
-    """Writes commands to the logs and waits for what becomes of them. All of it is used from the event loop."""
+    """Writes commands to the logs and waits for their outcomes. For use in the event loop."""
 
     def __init__(self, kafka: KafkaConfig, topics: Sequence[TopicDefinition]) -> None:
         self._kafka = kafka
@@ -88,16 +89,17 @@ class Publishing:
         self._writer: _Writer | None = None
 
     def take(self, batches: Batches) -> None:
-        """Take in what the replicas have applied."""
+        """Take the events that the replicas have applied."""
         for (changes, partition), events in batches.items():
             self._outcomes.take(self._logs[changes], partition, events)
         self._moved.set()
         self._moved = asyncio.Event()
 
     def write(self, write: CheckedCommand) -> "PendingCommand":
-        """Write a command behind those that were written before; raises `busy` where too many wait for Kafka."""
+        """Write a command after those written before; raise `busy` if too many wait for Kafka."""
         if self._writer is None:
             self._writer = _Writer(self._kafka, self._bytes_max)
+        # Before the command is written: its outcome may be applied here before Kafka's acknowledgement arrives.
         token = self._outcomes.begin(write.topic.log)
         try:
             return PendingCommand(self, write, self._writer.write(write), token)
@@ -106,7 +108,7 @@ class Publishing:
             raise
 
     async def outcome(self, write: CheckedCommand, origin: Origin) -> CommandOutcome:
-        """Wait until this replica has applied the command, wherever it was forwarded to; raises `behind`."""
+        """Wait until this replica has applied the command, also in partitions it was forwarded to; raise `behind`."""
         topic = write.topic
         everywhere = range(topic.partitions if write.is_for_all else 0)
         others = [number for number in everywhere if number != origin.partition]
@@ -127,13 +129,13 @@ class Publishing:
         self._outcomes.end(write.topic.log, token)
 
     async def close(self) -> None:
-        """Write what is not written yet."""
+        """Wait until waiting commands are written."""
         if self._writer is not None:
             await asyncio.to_thread(self._writer.close)
 
 
 class PendingCommand:
-    """A command on its way. Its outcome is kept until `end`, which must be called."""
+    """A command being written. Call `end`: until then, its outcome is kept."""
 
     def __init__(
         self, publishing: Publishing, write: CheckedCommand, persisted: "asyncio.Future[Origin]", token: int
@@ -148,7 +150,7 @@ class PendingCommand:
         return await self._persisted
 
     async def outcome(self) -> CommandOutcome:
-        """Wait for what became of it; raises the reason for which it was refused."""
+        """Wait for its outcome; raise if the materializer refused it."""
         outcome = await self._publishing.outcome(self.write, await self._persisted)
         if outcome.refusal is not None:
             raise SowlineError(
@@ -159,12 +161,12 @@ class PendingCommand:
         return outcome
 
     def end(self) -> None:
-        """Stop waiting for it."""
+        """Stop waiting for the outcome."""
         self._publishing.end(self.write, self._token)
 
 
 class _Writer:
-    """A producer, and the thread in which it reports."""
+    """A producer, and the thread that polls its delivery reports."""
 
     def __init__(self, kafka: KafkaConfig, bytes_max: int) -> None:
         limits = {
@@ -179,7 +181,7 @@ class _Writer:
         self._thread.start()
 
     def write(self, write: CheckedCommand) -> "asyncio.Future[Origin]":
-        """Write a command; the future has its partition and offset. Raises `busy` where too many wait."""
+        """Write a command; return a future of its partition and offset. Raise `busy` if too many wait."""
         persisted: asyncio.Future[Origin] = self._loop.create_future()
         persisted.add_done_callback(_looked_at)
 
@@ -206,7 +208,7 @@ class _Writer:
             self._producer.poll(POLL_SECONDS)
 
     def close(self) -> None:
-        """Write what is not written yet."""
+        """Wait until waiting commands are written, for `DELIVERY_MS_MAX` at most; then stop."""
         self._producer.flush(DELIVERY_MS_MAX / 1000)
         self._stop.set()
         self._thread.join(1)
@@ -222,6 +224,6 @@ def _settle(persisted: "asyncio.Future[Origin]", error: KafkaError | None, messa
 
 
 def _looked_at(persisted: "asyncio.Future[Origin]") -> None:
-    """Ignore an error that no client waits for any more."""
+    """Mark the error as retrieved: no client may wait for it any more."""
     if not persisted.cancelled():
         persisted.exception()

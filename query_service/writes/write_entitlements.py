@@ -1,4 +1,8 @@
-"""Entitlements to write: a write that is not allowed is refused before it reaches the log."""
+"""Enforces the entitlements to write: refuses a write that is not allowed before it reaches the log.
+
+The record must match the entitlement before and after the write. The record before is the one that this replica
+holds; it may lack a write that another client has just made.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -15,9 +19,9 @@ from sowline.protocol.command import DELTA, DELTA_PUBLISH, SOW_DELETE
 
 
 def entitled_to_delete(topic: TopicState, fields: Mapping[str, Any], rights: Rights) -> Mapping[str, Any]:
-    """Return the headers of a command; a delete by filter is only of records that may be read, and written.
+    """Return the headers of a command; restrict a delete by filter to records that the user may read and write.
 
-    Raises `not entitled` where nothing may be read: how many it deletes tells what there is.
+    Raise `not entitled` if the user may not read the topic: the number of deleted records would reveal its content.
     """
     if not fields.get("filter"):
         return fields
@@ -29,7 +33,7 @@ def entitled_to_delete(topic: TopicState, fields: Mapping[str, Any], rights: Rig
 
 
 def check_write(topic: TopicState, write: CheckedCommand, fields: Mapping[str, Any], rights: Rights) -> None:
-    """Raise `not entitled` unless what a command names may be written, as it is and as it will be."""
+    """Raise `not entitled` unless the user may write the records of a command, as they are now and after it."""
     name = topic.definition.name
     allowed = rights.write.of(name).filter
     if write.command == DELTA:
@@ -54,7 +58,7 @@ def check_write(topic: TopicState, write: CheckedCommand, fields: Mapping[str, A
 
 
 def _check_delta(name: str, allowed: Filter, rights: Rights) -> None:
-    """Raise `not entitled` unless all of a topic may be written, and read: a delta asks what there is."""
+    """Raise `not entitled` unless the user may write and read all of a topic: a delta can test its content."""
     if allowed != ALL:
         raise _refused(
             allowed,
@@ -69,7 +73,7 @@ def _check_delta(name: str, allowed: Filter, rights: Rights) -> None:
 
 
 def _named(topic: TopicState, write: CheckedCommand, fields: Mapping[str, Any]) -> Iterable[bytes]:
-    """The SOW keys that a command names."""
+    """Return the SOW keys that a command names."""
     if write.key is None:
         return [key.encode() for key in fields.get("keys") or ()]
     return [topic.definition.key_rule.sow_key(write.key.decode())]
