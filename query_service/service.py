@@ -22,6 +22,7 @@ from query_service.live.dispatcher import Dispatcher
 from query_service.query.selection import QueryLimits
 from query_service.server.app import Server
 from query_service.topics.follower import Batches, TopicFollower
+from query_service.topics.log_ends import LogEnds
 from query_service.topics.state import ServedTopics
 from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
@@ -66,6 +67,14 @@ class QueryService:
             self._state.loaded,
             self._state.failed,
             settings.group + WORKERS,
+        )
+        self._log_ends = LogEnds(
+            settings.kafka_client,
+            topics.topics,
+            self._state.held,
+            self._state.unapplied,
+            self._state.take_log_ends,
+            self._state.take_hole,
         )
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
         self._tls = tls_of(settings)
@@ -136,7 +145,7 @@ class QueryService:
     async def _following(self, stop: threading.Event) -> AsyncIterator["asyncio.Task[bool]"]:
         """Follow the changes, as soon as Kafka answers; lends what begins that, which may raise `bad topic`."""
         follower = self._follower
-        self._state.lags = follower.behind.lags
+        self._state.unread_changes = follower.behind.lags
         beginning = asyncio.create_task(self._begin(follower, stop))
         try:
             yield beginning
@@ -146,11 +155,13 @@ class QueryService:
             await self._publishing.close()
             if not _has_failed(beginning) and beginning.result():
                 await asyncio.to_thread(follower.stop)
+                await asyncio.to_thread(self._log_ends.stop)
 
     async def _begin(self, follower: TopicFollower, stop: threading.Event) -> bool:
         is_there = await asyncio.to_thread(await_topics, self._settings.kafka_client, self._topics, stop)
         if is_there:
             follower.start()
+            self._log_ends.start()
         return is_there
 
     def _take(self, batches: Batches) -> None:
@@ -247,16 +258,33 @@ class QueryService:
         behind = GaugeMetricFamily(
             "sowline_replica_behind_changes", "Changes that the replica has not yet applied", labels=["topic"]
         )
+        lag_records = GaugeMetricFamily(
+            "sowline_lag_records",
+            "Records of the log that queries do not see yet",
+            labels=["topic", "partition"],
+        )
+        lag_seconds = GaugeMetricFamily(
+            "sowline_lag_seconds",
+            "Time since the newest moment at which the log's end is known to be applied here",
+            labels=["topic", "partition"],
+        )
         newest = GaugeMetricFamily(
             "sowline_replica_newest_timestamp_seconds",
             "The log time of the newest change that the replica has, in seconds since 1970",
             labels=["topic"],
         )
         for name, topic in self._state.topics.items():
-            if (lag := self._state.lag(topic)) is not None:
-                behind.add_metric([name], lag)
+            if (changes := self._state.changes_behind(topic)) is not None:
+                behind.add_metric([name], changes)
+            for number, lag in enumerate(topic.lags()):
+                if lag.records is not None:
+                    lag_records.add_metric([name, str(number)], lag.records)
+                if lag.seconds is not None:
+                    lag_seconds.add_metric([name, str(number)], lag.seconds)
             if topic.changed_time:
                 newest.add_metric([name], topic.changed_time / 1000)
+        yield lag_records
+        yield lag_seconds
         yield behind
         yield newest
         yield self._state.delays.family(

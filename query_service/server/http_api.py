@@ -20,6 +20,7 @@ from query_service.query.read_request import one_topic, read_request_of
 from query_service.query.record_reads import read_record
 from query_service.query.timeline_read import timeline_request_of
 from query_service.refusal import refused
+from query_service.replica.log_end import Lag
 from query_service.server.address import Address, read_address
 from query_service.server.clients import Clients
 from query_service.server.worker_thread import FILTER_CHAR_BYTES, bytes_to_read, in_worker_thread
@@ -94,7 +95,8 @@ class HttpApi:
             "bookmark": topic.bookmark(topic.positions),
             "loading": topic.loading,
             "changes": topic.changes_applied,
-            "lag": self._state.lag(topic),
+            **_lag_fields(topic),
+            "changes_behind": self._state.changes_behind(topic),
             "newest_seconds": _seconds_since(topic.changed_time),
             "subscriptions": self._context.dispatcher.live_in(definition.name),
         }
@@ -228,6 +230,29 @@ def _readable_fields(read: Entitlements, topic: str) -> str | None:
     """Return the select list of the fields that may be read in a topic; None if all or none may."""
     select = read.of(topic).select if topic in read else None
     return None if select is None else select.text
+
+
+def _lag_fields(topic: TopicState) -> dict[str, Any]:
+    """Return how far the topic is behind its log, and each of its partitions, as JSON has it."""
+    lags, positions = topic.lags(), topic.positions
+    of_all = Lag.of(lags)
+    return {
+        "lag": of_all.records,
+        "lag_seconds": _rounded(of_all.seconds),
+        "lags": [
+            {
+                "partition": number,
+                "position": str(positions[number]),
+                "lag": lag.records,
+                "lag_seconds": _rounded(lag.seconds),
+            }
+            for number, lag in enumerate(lags)
+        ],
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
 
 
 def _seconds_since(moment: int) -> float | None:

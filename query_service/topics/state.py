@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from query_service.index.budget import Memory
 from query_service.index.rows import Rows
 from query_service.replica.history import Former, Histories, PartitionHistory, joined, time_text
+from query_service.replica.log_end import Lag, LogEnd
 from query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, PartitionReplica
 from query_service.replica.timeline import Timeline, Timelines
 from query_service.topics.follower import Batches, ChangesPartition
+from query_service.topics.log_ends import LogEndSample, LogPartition
 from query_service.topics.topic_indexes import Indexes
 from sowline.config.topics import TopicDefinition, Topics
 from sowline.errors import SowlineError
@@ -80,6 +82,8 @@ class TopicState:
             for number in range(definition.partitions)
         ]
 
+        self.log_ends = [LogEnd() for _ in self.partitions]
+
     def _history(self, histories: Histories) -> PartitionHistory | None:
         if self.definition.history is None:
             return None
@@ -118,6 +122,19 @@ class TopicState:
     def timelines(self) -> list[Timeline]:
         """The timelines of its partitions; none if the topic has no documents."""
         return [partition.timeline for partition in self.partitions if partition.timeline is not None]
+
+    def lags(self) -> list[Lag]:
+        """Return how far each partition is behind the end of its log; not known while it is loaded."""
+        now = time.monotonic()
+        return [
+            Lag() if partition.loading else log_end.lag(partition.held, now)
+            for partition, log_end in zip(self.partitions, self.log_ends, strict=True)
+        ]
+
+    @property
+    def lag(self) -> Lag:
+        """How far the topic is behind its log: the sum of the partitions' records, and their longest time."""
+        return Lag.of(self.lags())
 
     def past(self, at: int) -> Past:
         """Return the state at a time, in ms since 1970, rounded down to the topic's granularity.
@@ -178,8 +195,10 @@ class ServedTopics:
         }
         self._making: set[asyncio.Task[None]] = set()
         self._by_changes = {topic.definition.changes: topic for topic in self.topics.values()}
+        self._by_log = {topic.definition.log: topic for topic in self.topics.values()}
         self._moved = asyncio.Event()
-        self.lags: Mapping[ChangesPartition, int] = {}
+        self._sampled = asyncio.Event()
+        self.unread_changes: Mapping[ChangesPartition, int] = {}
         """By partition, the events in Kafka that are not applied here yet; the follower keeps it up to date."""
         self.delays = Latencies()
         """Delays from the log append of a batch's oldest change until the listener was called."""
@@ -190,15 +209,44 @@ class ServedTopics:
         """Set the listener, which is called with every batch of changes at the instant it is applied."""
         self._on_changes = on_changes
 
-    def lag(self, topic: TopicState) -> int | None:
+    def changes_behind(self, topic: TopicState) -> int | None:
         """Return how many events of the changes topic are not applied here yet; None while that is unknown."""
         name = topic.definition.changes
         known = [
-            self.lags[name, number]
+            self.unread_changes[name, number]
             for number, _ in enumerate(topic.partitions)
-            if (name, number) in self.lags
+            if (name, number) in self.unread_changes
         ]
         return sum(known) if len(known) == len(topic.partitions) else None
+
+    def held(self) -> dict[LogPartition, Position]:
+        """Return the position of each partition that is loaded, by log and number. Any thread may call this."""
+        return {
+            (log_name, partition.number): partition.held
+            for log_name, topic in self._by_log.items()
+            for partition in topic.partitions
+            if not partition.loading
+        }
+
+    def unapplied(self) -> dict[LogPartition, range]:
+        """Return the offsets of each log between what is applied and its newest sampled end; as `held` does."""
+        return {
+            (log_name, number): self._by_log[log_name].log_ends[number].unapplied(position)
+            for (log_name, number), position in self.held().items()
+        }
+
+    def take_log_ends(self, sample: LogEndSample) -> None:
+        """Take where the logs end: what the lag is measured from."""
+        for (log_name, number), position in sample.held.items():
+            log_end = self._by_log[log_name].log_ends[number]
+            log_end.note(sample.at, sample.ends[log_name, number], sample.topic_ids[log_name], position)
+        self._sampled.set()
+        self._sampled = asyncio.Event()
+
+    def take_hole(self, partition: LogPartition, offsets: range) -> None:
+        """Note offsets of a log that hold no record: they are no lag."""
+        log_name, number = partition
+        self._by_log[log_name].log_ends[number].note_hole(offsets.start, offsets.stop)
 
     @property
     def changes_applied(self) -> int:

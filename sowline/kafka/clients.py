@@ -192,6 +192,26 @@ def read_range(
                 return
 
 
+def holds_records(
+    kafka: KafkaConfig, topic: str, partition: int, offsets: range, seconds: float
+) -> bool | None:
+    """Tell whether any of these offsets holds a record; None if Kafka has not answered within the time.
+
+    Offsets without one are markers of transactions, or records that were aborted or compacted away.
+    """
+    ended: list[int] = []
+    deadline = time.monotonic() + seconds
+    with consuming(kafka, REPORT_ENDS) as consumer:
+        consumer.assign([TopicPartition(topic, partition, offsets.start)])
+        while time.monotonic() < deadline:
+            messages = poll_batch(consumer, 1, 0.1, lambda topic, partition, offset: ended.append(offset))
+            if messages:
+                return (messages[0].offset() or 0) in offsets
+            if ended:
+                return False
+    return None
+
+
 NEAR_OFFSETS = 100
 """Messages at most this far apart are read together, with the messages between them."""
 

@@ -111,11 +111,11 @@ def test_the_past_goes_back_as_far_as_all_partitions_do() -> None:
 def test_how_far_behind_kafka_a_topic_is() -> None:
     """The sum over its partitions, once that is known of all of them."""
     server = Server(partitions=2)
-    assert server.state.lag(server.topic) is None
-    server.state.lags = {("orders.changes", 0): 3}
-    assert server.state.lag(server.topic) is None
-    server.state.lags = {("orders.changes", 0): 3, ("orders.changes", 1): 4}
-    assert server.state.lag(server.topic) == 7
+    assert server.state.changes_behind(server.topic) is None
+    server.state.unread_changes = {("orders.changes", 0): 3}
+    assert server.state.changes_behind(server.topic) is None
+    server.state.unread_changes = {("orders.changes", 0): 3, ("orders.changes", 1): 4}
+    assert server.state.changes_behind(server.topic) == 7
 
 
 def test_when_the_newest_change_was() -> None:

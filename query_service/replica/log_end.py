@@ -1,0 +1,107 @@
+"""How far a replica is behind its log: compares sampled end offsets of the log with the position applied. Pure.
+
+The measure is end to end. It contains what the materializer has not applied yet, and what the replica has not. Open
+this module to find out what `lag` and `lag_seconds` mean, and when they are not known.
+"""
+
+from collections import deque
+from typing import NamedTuple
+
+from sowline.model.position import Position
+
+SAMPLES_MAX = 256
+"""Samples that a partition keeps while it is behind; beyond that, every second one is dropped."""
+
+
+class Lag(NamedTuple):
+    """How far behind the log's end a replica is. None is for not known, never for 0.
+
+    - `records`: the offsets between the position applied and the newest sampled end.
+    - `seconds`: the time since the newest moment at which the log's end is known to be applied here.
+    """
+
+    records: int | None = None
+    seconds: float | None = None
+
+    @classmethod
+    def of(cls, lags: "list[Lag]") -> "Lag":
+        """Return the lag of partitions together: the sum of their records, and the longest time."""
+        records = [lag.records for lag in lags if lag.records is not None]
+        seconds = [lag.seconds for lag in lags if lag.seconds is not None]
+        return cls(
+            sum(records) if len(records) == len(lags) else None,
+            max(seconds, default=0.0) if len(seconds) == len(lags) else None,
+        )
+
+
+class LogEnd:
+    """The sampled ends of one log partition. Times are seconds of one monotonic clock."""
+
+    def __init__(self) -> None:
+        self._log_id: str | None = None
+        self._era_min = 0
+        self._end: int | None = None
+        self._samples: deque[tuple[float, int]] = deque()
+        self._applied_at: float | None = None
+        self._hole = range(0)
+
+    def note(self, at: float, end: int, log_id: str, held: Position) -> None:
+        """Take a sample: the log ended before offset `end` at the time `at` or later.
+
+        `held` is the position that the replica had at that time, and `log_id` Kafka's id of the log's topic.
+        """
+        # Offsets of another topic mean nothing for this state: `applied up to 5,000, log replaced, end at 3` is not a
+        # lag of 0. The materializer begins an era as soon as it has noticed (test_a_replaced_log_is_not_known).
+        if self._log_id not in (None, log_id):
+            self._era_min = held.era + 1
+            self._forget()
+        self._log_id = log_id
+        # The log is shorter than what was applied of it: a broker lost its end, or the log was replaced before the
+        # first sample. How much of its present content is applied can't be seen from offsets.
+        if end <= held.offset:
+            self._forget()
+            return
+        self._end = end
+        # Equal ends share one entry with the newest time: an idle log needs no memory.
+        if self._samples and self._samples[-1][1] == end:
+            self._samples.pop()
+        self._samples.append((at, end))
+        if len(self._samples) > SAMPLES_MAX:
+            self._thin()
+
+    def _thin(self) -> None:
+        """Drop every second sample but the newest: the time since can only be reported as longer than it is."""
+        kept = list(self._samples)
+        self._samples = deque([*kept[:-1:2], kept[-1]])
+
+    def _forget(self) -> None:
+        self._end = self._applied_at = None
+        self._samples.clear()
+        self._hole = range(0)
+
+    def note_hole(self, start: int, end: int) -> None:
+        """Note that the offsets from `start` up to, not including, `end` hold no record."""
+        # An aborted transaction behind a committed one continues the hole that is known.
+        continues = bool(self._hole) and self._hole.stop == start
+        self._hole = range(self._hole.start if continues else start, end)
+
+    def unapplied(self, held: Position) -> range:
+        """Return the offsets between the position and the newest end; empty if there are none, or if unknown."""
+        end = self._end if held.era >= self._era_min else None
+        return range(0) if end is None else range(self._next(held), max(self._next(held), end))
+
+    def _next(self, held: Position) -> int:
+        # Markers of transactions take offsets and hold no record. Without this a log that ends with one would never
+        # be applied to its end (test_offsets_without_records_are_no_lag).
+        offset = held.offset + 1
+        return self._hole.stop if offset in self._hole else offset
+
+    def lag(self, held: Position, now: float) -> Lag:
+        """Return how far a replica at this position is behind."""
+        if self._end is None or held.era < self._era_min:
+            return Lag()
+        offset = self._next(held)
+        while self._samples and self._samples[0][1] <= offset:
+            self._applied_at = self._samples.popleft()[0]
+        seconds = None if self._applied_at is None else max(0.0, now - self._applied_at)
+        return Lag(max(0, self._end - offset), seconds)

@@ -1,0 +1,152 @@
+"""Samples where the logs end, in a thread of its own, so that a query service knows how far it is behind.
+
+`query_service.replica.log_end` makes the lag of the samples.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import structlog
+from confluent_kafka import KafkaException
+
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster, ClusterAnswer, is_away
+from sowline.kafka.clients import holds_records
+from sowline.model.position import Position
+
+log = structlog.get_logger()
+
+SAMPLE_SECONDS = 0.5
+"""Between two samples, unless one is requested earlier: also what a reported lag may be too long by."""
+
+ANSWER_SECONDS_MAX = 10.0
+READ_SECONDS_MAX = 2.0
+POLL_SECONDS = 0.01
+
+HOLE_OFFSETS_MAX = 1000
+"""The log's last offsets are read, to find out whether they hold records, only if they are so few."""
+
+LogPartition = tuple[str, int]
+
+
+class LogEndSample(NamedTuple):
+    """Where the logs ended at a time, or later; `at` is in seconds of the monotonic clock.
+
+    `held` are the positions of the replicas at that time.
+    """
+
+    at: float
+    ends: Mapping[LogPartition, int]
+    topic_ids: Mapping[str, str]
+    held: Mapping[LogPartition, Position]
+
+
+class LogEnds:
+    """Samples the ends of the logs twice a second.
+
+    `held` returns the replicas' positions, and `unapplied` the offsets between those and the sampled ends. `take` is
+    called with each sample, and `take_hole` with each range of offsets without records, both in the event loop.
+    """
+
+    def __init__(
+        self,
+        kafka: KafkaConfig,
+        topics: Sequence[TopicDefinition],
+        held: Callable[[], Mapping[LogPartition, Position]],
+        unapplied: Callable[[], Mapping[LogPartition, range]],
+        take: Callable[[LogEndSample], None],
+        take_hole: Callable[[LogPartition, range], None],
+    ) -> None:
+        self._kafka = kafka
+        self._partitions = [(topic.log, number) for topic in topics for number in range(topic.partitions)]
+        self._held = held
+        self._unapplied = unapplied
+        self._take = take
+        self._take_hole = take_hole
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._run, name="log ends", daemon=True)
+        self._refused = ""
+        self._before: Mapping[LogPartition, range] = {}
+        self._with_records: dict[LogPartition, int] = {}
+        """By partition: the first offset that is not applied, where it is known that records follow."""
+
+    def start(self) -> None:
+        """Begin to sample; call it in the event loop that is to get the samples."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop, and wait for the thread."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(ANSWER_SECONDS_MAX)
+
+    def sample_soon(self) -> None:
+        """Take the next sample now."""
+        self._wake.set()
+
+    def _run(self) -> None:
+        cluster = Cluster(self._kafka)
+        while not self._stop.is_set():
+            self._wake.clear()
+            try:
+                self._sample(cluster)
+                self._look_for_holes()
+                self._refused = ""
+            except (KafkaException, SowlineError) as error:
+                self._note_refusal(error)
+            self._wake.wait(SAMPLE_SECONDS)
+
+    def _note_refusal(self, error: Exception) -> None:
+        """Log once why Kafka does not report the ends. Queries are still answered; the lag is then not known."""
+        if isinstance(error, KafkaException) and is_away(error):
+            return
+        if str(error) != self._refused:
+            self._refused = str(error)
+            log.warning("the lag behind the log is not known", why=str(error))
+
+    def _sample(self, cluster: Cluster) -> None:
+        # The positions and the time come before the request: the ends in its answer are at least as new. The other
+        # order could call a record applied that was appended after the positions were read.
+        held, at = self._held(), time.monotonic()
+        answer = cluster.ask(self._partitions)
+        if self._is_answered(answer):
+            sample = LogEndSample(at, answer.ends(), answer.topic_ids(), held)
+            self._call(self._take, sample)
+
+    def _is_answered(self, answer: ClusterAnswer) -> bool:
+        deadline = time.monotonic() + ANSWER_SECONDS_MAX
+        while not answer.is_answered and time.monotonic() < deadline and not self._stop.is_set():
+            time.sleep(POLL_SECONDS)
+        return answer.is_answered
+
+    def _look_for_holes(self) -> None:
+        """Read the last offsets of logs that seem to be behind and have not moved since the last sample."""
+        unapplied = self._unapplied()
+        for partition, offsets in unapplied.items():
+            has_moved = self._before.get(partition, range(0)).start != offsets.start
+            if not offsets or has_moved or len(offsets) > HOLE_OFFSETS_MAX:
+                continue
+            if self._with_records.get(partition) == offsets.start:
+                continue
+            has_records = holds_records(self._kafka, *partition, offsets, READ_SECONDS_MAX)
+            if has_records:
+                self._with_records[partition] = offsets.start
+            elif has_records is False:
+                self._call(self._take_hole, partition, offsets)
+        self._before = unapplied
+
+    def _call(self, function: Callable[..., None], *arguments: object) -> None:
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # the loop has ended: nothing is served any more
+            self._stop.set()
