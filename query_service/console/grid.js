@@ -7,12 +7,14 @@ import { Mistake, count, plural, rate } from "./text.js";
 import { Sheet, loadEngine } from "./sheet.js";
 import { WriteDialog } from "./write.js";
 import { go, readRoute } from "./route.js";
+import { lateness, usePolled } from "./topics.js";
 
 const LIMIT = 100_000;
 const CONFLATIONS = ["none", "auto", "100ms", "250ms", "1s", "5s"];
 const CONFLATION = "250ms";
 const TABLE_ROWS = 100;
 const RATE_MS = 1000;
+const LAG_MS = 1000;
 
 const STATES = {
   beginning: ["muted", "asking"],
@@ -148,9 +150,18 @@ function Ask({ topic, route, refused }) {
   `;
 }
 
+// What the chip says: the state of the feed and, where that is live, how far the service is behind the log.
+function stateOf(feed, refused, served) {
+  const state = feed?.state ?? (refused ? "failed" : "beginning");
+  if (state !== "live" || !served) return STATES[state];
+  const late = served.lag === null ? "lag unknown" : lateness(served);
+  return late ? ["warn", late] : STATES.live;
+}
+
 function Standing({ feed, refused, sheet, limit, topic }) {
   const now = useRate(feed);
-  const [tone, word] = STATES[feed?.state ?? (refused ? "failed" : "beginning")];
+  const [answer] = usePolled("v1/topics", LAG_MS);
+  const [tone, word] = stateOf(feed, refused, answer?.body.topics.find(({ name }) => name === topic.name));
   const rows = feed?.records.size ?? 0;
   const missing = feed && topic.sow ? Math.max(0, feed.matches - limit) : 0;
   const bookmark = feed ? feed.bookmark.toString() : "";

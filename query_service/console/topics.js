@@ -6,7 +6,7 @@ import { writeRoute } from "./route.js";
 
 const EVERY_MS = 1000;
 const SECONDS_SHOWN = 60;
-const LAG_LATE = 10_000;
+const LATE_SECONDS = 3;
 
 // Repeats the request while the page is visible; returns the newest answer and its time.
 export function usePolled(path, everyMs) {
@@ -74,9 +74,17 @@ function Spark({ values = [], label }) {
   `;
 }
 
-function State({ topic, lag }) {
+// How far a topic is behind the end of its log, in words; null if it is not behind, or not known.
+export function lateness({ lag, lag_seconds: seconds }) {
+  if (seconds === null) return lag ? `${plural(lag, "record")} behind` : null;
+  return seconds > LATE_SECONDS ? `${seconds < 120 ? `${seconds.toFixed(1)} s` : span(seconds)} behind` : null;
+}
+
+export function State({ topic }) {
   if (topic.loading) return html`<span class="chip warn">loading</span>`;
-  if (lag > LAG_LATE) return html`<span class="chip warn">behind</span>`;
+  if (topic.lag === null) return html`<span class="chip warn">lag unknown</span>`;
+  const late = lateness(topic);
+  if (late) return html`<span class="chip warn">${late}</span>`;
   return html`<span class="chip ok">${topic.sow ? "live" : "messages"}</span>`;
 }
 
@@ -88,11 +96,11 @@ function Row({ topic, rates = [] }) {
     <tr>
       <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
         ${topic.documents && html`<span class="tag">documents</span>`}</th>
-      <td data-label="State"><${State} topic=${topic} lag=${topic.lag} /></td>
+      <td data-label="State"><${State} topic=${topic} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
       <td class="number" data-label="Changes a second">${rate(now)}<${Spark} values=${rates} label="changes a second in the last minute, now ${rate(now)}" /></td>
       <td class="number" data-label="Newest change">${span(topic.newest_seconds)}</td>
-      <td class="number" data-label="Lag">${count(topic.lag)}</td>
+      <td class="number" data-label="Lag">${topic.lag === null ? "unknown" : count(topic.lag)}</td>
       <td class="number" data-label="Subscriptions">${count(topic.subscriptions)}</td>
       <td class="number" data-label="Indexes">
         ${indexes.length === 0
@@ -124,7 +132,7 @@ export function Topics() {
               <th scope="col">Topic</th><th scope="col">State</th><th scope="col" class="number">Records</th>
               <th scope="col" class="number">Changes/s</th>
               <th scope="col" class="number" title="How long ago the newest change was made">Newest change</th>
-              <th scope="col" class="number" title="Changes that Kafka has and this service has not applied yet">Lag</th>
+              <th scope="col" class="number" title="Records of the log that are not in the answers yet">Lag</th>
               <th scope="col" class="number" title="Live subscriptions">Subscriptions</th><th scope="col" class="number">Indexes</th>
             </tr></thead>
             <tbody>${topics.map((topic) => html`<${Row} key=${topic.name} topic=${topic} rates=${rates.get(topic.name)} />`)}</tbody>

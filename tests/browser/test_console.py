@@ -1,6 +1,8 @@
 """The web console in a real browser, over real services and a real Kafka."""
 
 import json
+import re
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -274,6 +276,26 @@ def test_messages_of_a_topic_without_a_sow(console: Console, served: Served, fli
     publisher.publish(served["news"].name, {"text": "gate change"})
     publisher.flush()
     expect(console.cells("gate change")).to_have_count(1)
+
+
+def test_a_topic_that_is_behind_says_so(console: Console, flights: ServedTopic, served: Served) -> None:
+    """While the materializer stands still, neither the grid nor the list of topics says `live`."""
+    late = re.compile(r"^\d+(\.\d)? s behind$")
+    console.grid(flights.name)
+    served.materializer.signal(signal.SIGSTOP)
+    try:
+        served.system.write(flights.name, flight("DL", 4, "late"))
+        expect(console.page.locator(".standing .chip")).to_have_text(late)
+        expect(console.page.locator(".standing .chip")).to_have_class(re.compile(r"\bwarn\b"))
+        console.go("topics")
+        row = console.page.get_by_role("row", name=flights.name)
+        expect(row.locator("[data-label=State]")).to_have_text(late)
+        expect(row.locator("[data-label=Lag]")).to_have_text("1")
+    finally:
+        served.materializer.signal(signal.SIGCONT)
+    expect(row.locator("[data-label=State]")).to_have_text("live")
+    console.grid(flights.name)
+    console.rows(4)
 
 
 def test_topics_and_connections(console: Console, flights: ServedTopic, served: Served) -> None:

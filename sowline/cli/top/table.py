@@ -50,26 +50,35 @@ class Looks:
 
 @dataclass(frozen=True)
 class TopicRow:
-    """A topic; rates are per second, None where they, or the lag, are not known."""
+    """A topic; rates are per second. Rates and lags that are not known are None.
+
+    `lag` are the log records that queries do not see yet, and `lag_seconds` the time since they saw the log's end. Of
+    several query services the one furthest behind counts.
+    """
 
     topic: str
     records: int
     log_rate: float | None
     change_rate: float | None
     lag: int | None
+    lag_seconds: float | None
     subscriptions: int
     loading: bool
 
 
 @dataclass(frozen=True)
 class PartitionRow:
-    """A partition of a log: where the furthest query service stands, the materializer that has it, what waits."""
+    """A partition of a log: the position of the furthest query service, the materializer that owns it, and the lag.
+
+    The lag is that of the query service furthest behind, or of the owner if no query service was looked at.
+    """
 
     log: str
     partition: int
     position: str | None
     owner: str | None
     lag: int | None
+    lag_seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +118,7 @@ def table(before: Looks | None, now: Looks, sort: str = "topic") -> TopTable:
     old = {look.url: look for look in before.services} if before is not None else {}
     pairs = [(old.get(look.url, Look(look.url)), look) for look in now.services]
     partitions = _partitions(now.services)
-    topics = sorted(_topics(pairs, partitions, seconds), key=lambda row: row.topic)
+    topics = sorted(_topics(pairs, seconds), key=lambda row: row.topic)
     if sort != "topic":
         topics.sort(key=_SORTED[sort], reverse=True)
     return TopTable(tuple(topics), tuple(partitions), tuple(_service(*pair, seconds) for pair in pairs))
@@ -155,45 +164,59 @@ def _changes(look: Look, topic: str) -> float | None:
     return None if about is None else about["changes"]
 
 
-def _topics(
-    pairs: list[tuple[Look, Look]], partitions: list[PartitionRow], seconds: float
-) -> Iterable[TopicRow]:
-    served = {one["name"]: one["log"] for _, look in pairs for one in look.topics or ()}
-    for name, log in served.items():
+def _worst(values: Iterable[float | None]) -> float | None:
+    """Return the largest; None if one is not known, or there are none."""
+    known = list(values)
+    return None if None in known else max((value for value in known if value is not None), default=None)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _topics(pairs: list[tuple[Look, Look]], seconds: float) -> Iterable[TopicRow]:
+    served = dict.fromkeys(one["name"] for _, look in pairs for one in look.topics or ())
+    for name in served:
         abouts = [about for _, look in pairs if (about := _about(look, name)) is not None]
-        lags = [row.lag for row in partitions if row.log == log and row.lag is not None]
         changes = [_rate(_changes(old, name), _changes(new, name), seconds) for old, new in pairs]
         yield TopicRow(
             name,
             max(about["records"] for about in abouts),
             _most(_rate(_applied(old, name), _applied(new, name), seconds) for old, new in pairs),
             _most(changes),
-            sum(lags) if lags else None,
+            _whole(_worst(about["lag"] for about in abouts)),
+            _worst(about["lag_seconds"] for about in abouts),
             sum(about["subscriptions"] for about in abouts),
             any(about["loading"] for about in abouts),
         )
 
 
 def _partitions(looks: Iterable[Look]) -> list[PartitionRow]:
-    """Return the partitions that anybody knows of, by log and number."""
+    """Return all partitions that a service reports, by log and number."""
     positions: dict[tuple[str, int], Any] = {}
     owners: dict[tuple[str, int], tuple[str, int]] = {}
+    lags: dict[tuple[str, int], list[tuple[int | None, float | None]]] = {}
     for look in looks:
         for about in look.topics or ():
+            for one in about["lags"]:
+                partition = about["log"], one["partition"]
+                lags.setdefault(partition, []).append((one["lag"], one["lag_seconds"]))
             for number, position in _positions(about).items():
                 partition = about["log"], number
                 positions[partition] = max(positions.get(partition, position), position)
         for labels, behind in (look.numbers or {}).get("sowline_behind_records", {}).items():
             where = dict(labels)
             owners[where["topic"], int(where["partition"])] = look.url, int(behind)
-    return [
-        PartitionRow(
-            *partition,
-            str(positions[partition]) if partition in positions else None,
-            *owners.get(partition, (None, None)),
-        )
-        for partition in sorted({*positions, *owners})
-    ]
+    rows = []
+    for partition in sorted({*positions, *owners}):
+        owner, waits = owners.get(partition, (None, None))
+        lag, lag_seconds = waits, None
+        if partition in lags:
+            lag = _whole(_worst(records for records, _ in lags[partition]))
+            lag_seconds = _worst(seconds for _, seconds in lags[partition])
+        position = str(positions[partition]) if partition in positions else None
+        rows.append(PartitionRow(*partition, position, owner, lag, lag_seconds))
+    return rows
 
 
 _MEMORY: Final = {
@@ -270,12 +293,19 @@ def _body(shown: TopTable) -> list[str]:
             _number(row.log_rate),
             _number(row.change_rate),
             _number(row.lag),
+            _seconds(row.lag_seconds),
             f"{row.subscriptions:,}",
         )
         for row in shown.topics
     ]
     partitions = [
-        (f"{row.log} [{row.partition}]", row.position or "-", _number(row.lag), row.owner or "-")
+        (
+            f"{row.log} [{row.partition}]",
+            row.position or "-",
+            _number(row.lag),
+            _seconds(row.lag_seconds),
+            row.owner or "-",
+        )
         for row in shown.partitions
     ]
     services = [
@@ -283,9 +313,11 @@ def _body(shown: TopTable) -> list[str]:
         for row in shown.services
     ]
     return [
-        *_columns(("TOPIC", "RECORDS", "LOG/S", "CHANGES/S", "LAG", "SUBSCRIPTIONS"), topics, "<>>>>>"),
+        *_columns(
+            ("TOPIC", "RECORDS", "LOG/S", "CHANGES/S", "LAG", "LAG S", "SUBSCRIPTIONS"), topics, "<>>>>>>"
+        ),
         "",
-        *_columns(("PARTITION", "POSITION", "LAG", "OWNER"), partitions, "<>><"),
+        *_columns(("PARTITION", "POSITION", "LAG", "LAG S", "OWNER"), partitions, "<>>><"),
         "",
         *_columns(("SERVICE", "KIND", "BEHIND", "DELAY MS", "STATE"), services, "<<>><"),
     ]
@@ -303,6 +335,10 @@ def _columns(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], sides: str
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.0f}"
+
+
+def _seconds(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:,.1f}"
 
 
 def _milliseconds(seconds: float | None) -> str:

@@ -33,7 +33,12 @@ ORDERS = {"name": "orders", "log": "log", "records": 1000, "loading": False, "su
 
 def query(url: str, position: int, changes: int, sent: int = 0, took: float = 0, **about: Any) -> Look:
     """Return a look at a query service that stands at a position in both partitions of a topic."""
-    topic = {**ORDERS, "bookmark": f"log:0@{position},1@{position}.2", "changes": changes, **about}
+    lags = [
+        {"partition": number, "position": "", "lag": lag, "lag_seconds": seconds}
+        for number, (lag, seconds) in enumerate(((position // 10, 0.5), (3, 2.25)))
+    ]
+    lag = {"lag": position // 10 + 3, "lag_seconds": 2.25, "lags": lags}
+    topic = {**ORDERS, **lag, "bookmark": f"log:0@{position},1@{position}.2", "changes": changes, **about}
     return Look(url, None, "", read_metrics(METRICS.format(sent=sent, took=took)), (topic,))
 
 
@@ -54,12 +59,12 @@ NOW = Looks(
 
 
 def test_topics_of_several_services() -> None:
-    """Of replicas the furthest counts, subscriptions add up, and what waits is what the owners say."""
+    """Records and rates are those of the furthest replica, lags of the one furthest behind; subscriptions add up."""
     shown = table(BEFORE, NOW)
-    assert shown.topics == (TopicRow("orders", 1000, 100.0, 15.0, 7, 6, False),)
+    assert shown.topics == (TopicRow("orders", 1000, 100.0, 15.0, 22, 2.25, 6, False),)
     assert shown.partitions == (
-        PartitionRow("log", 0, "199", "m1", 4),
-        PartitionRow("log", 1, "199.2", "m2", 3),
+        PartitionRow("log", 0, "199", "m1", 19, 0.5),
+        PartitionRow("log", 1, "199.2", "m2", 3, 2.25),
     )
     memory = {"indexes": 2 << 20, "histories": 100, "timelines": 0}
     assert shown.services == (
@@ -81,11 +86,26 @@ def test_topics_of_several_services() -> None:
     ],
 )
 def test_unknown_rates(before: Look | None, now: Look) -> None:
-    """At first, after a restart, and of a service that has just come there are none; nor is there a lag."""
+    """No rates are known at first, after a restart, and of a service that has just started."""
     shown = table(None if before is None else Looks(1.0, (before,)), Looks(2.0, (now,)))
     (topic,) = shown.topics
-    assert (topic.log_rate, topic.change_rate, topic.lag, shown.services[0].message_rate) == (None,) * 4
+    assert (topic.log_rate, topic.change_rate, shown.services[0].message_rate) == (None,) * 3
     assert shown.partitions[0].owner is None
+
+
+def test_an_unknown_lag_is_not_zero() -> None:
+    """If one of two replicas does not know how far it is behind, the topic's lag is not known."""
+    unknown = {"partition": 0, "position": "", "lag": None, "lag_seconds": None}
+    loading = query("q2", 1, 1, lag=None, lag_seconds=None, lags=[unknown, unknown | {"partition": 1}])
+    shown = table(None, Looks(2.0, (query("q1", 199, 80), loading)))
+    assert [(row.lag, row.lag_seconds) for row in (*shown.topics, *shown.partitions)] == [(None, None)] * 3
+    assert "orders    1,000      -          -    -      -              6" in lines(shown, 200)
+
+
+def test_without_a_query_service_the_lag_is_that_of_the_owner() -> None:
+    """Then nothing is known but what the materializers have to apply."""
+    shown = table(None, Looks(2.0, (materializer("m1", 0, 9),)))
+    assert shown.partitions == (PartitionRow("log", 0, None, "m1", 9, None),)
 
 
 def test_services_that_say_what_is_wrong() -> None:
@@ -112,6 +132,7 @@ def test_a_topic_that_is_empty_or_loads() -> None:
 def test_the_order_of_topics(sort: str) -> None:
     """By name from a to z, by numbers from the largest; an unknown number counts as none."""
     few = {**ORDERS, "name": "a", "log": "a", "records": 1, "changes": 1, "bookmark": "epoch"}
+    few |= {"lag": None, "lag_seconds": None, "lags": []}
     look = replace(NOW.services[0], topics=(few, *(NOW.services[0].topics or ())))
     shown = table(BEFORE, replace(NOW, services=(look, *NOW.services[1:])), sort)
     assert [row.topic for row in shown.topics] == (["a", "orders"] if sort == "topic" else ["orders", "a"])
@@ -123,10 +144,10 @@ def test_the_text_is_aligned_and_cut() -> None:
     assert text[0] == "sessions 4   messages/s 10   by lag"
     assert text[1] == "memory   indexes 4.0 MiB   histories 0.0 MiB   timelines 0.0 MiB"
     assert text[3:5] == [
-        "TOPIC   RECORDS  LOG/S  CHANGES/S  LAG  SUBSCRIPTIONS",
-        "orders    1,000    100         15    7              6",
+        "TOPIC   RECORDS  LOG/S  CHANGES/S  LAG  LAG S  SUBSCRIPTIONS",
+        "orders    1,000    100         15   22    2.2              6",
     ]
-    assert "log [1]       199.2    3  m2" in text
+    assert "log [1]       199.2    3    2.2  m2" in text
     assert "q1       query service      11        50  ready" in text
     assert max(map(len, lines(table(BEFORE, NOW), 20))) == 20
 
