@@ -265,13 +265,8 @@ class QueryService:
         )
         lag_seconds = GaugeMetricFamily(
             "sowline_lag_seconds",
-            "Time since the newest moment at which the log's end is known to be applied here",
+            "Time since the service was last known to have applied the log up to its end",
             labels=["topic", "partition"],
-        )
-        newest = GaugeMetricFamily(
-            "sowline_replica_newest_timestamp_seconds",
-            "The log time of the newest change that the replica has, in seconds since 1970",
-            labels=["topic"],
         )
         for name, topic in self._state.topics.items():
             if (changes := self._state.changes_behind(topic)) is not None:
@@ -281,12 +276,9 @@ class QueryService:
                     lag_records.add_metric([name, str(number)], lag.records)
                 if lag.seconds is not None:
                     lag_seconds.add_metric([name, str(number)], lag.seconds)
-            if topic.changed_time:
-                newest.add_metric([name], topic.changed_time / 1000)
         yield lag_records
         yield lag_seconds
         yield behind
-        yield newest
         yield self._state.delays.family(
             "sowline_append_to_delivery_seconds",
             "From a change's append to the log until it was put into clients' outboxes",
