@@ -11,12 +11,12 @@ from query_service.writes.publishing import Publishing
 from sowline.config.kafka_options import KafkaConfig
 
 SCANS_AT_ONCE = 4
-"""Scans of a whole partition of a changes topic: each has a client of Kafka, and so descriptors, while it lasts."""
+"""Concurrent scans of whole partitions of changes topics: each uses a Kafka client, and so file descriptors."""
 
 
 @dataclass(slots=True)
 class ServiceContext:
-    """The state, its listeners, the Kafka to read from and to write to, and the limits of a query."""
+    """The state, the dispatcher, the Kafka configuration, and the limits of a query."""
 
     state: ServedTopics
     dispatcher: Dispatcher

@@ -20,21 +20,21 @@ Spend = Callable[[float], None]
 _DONE = object()
 
 CHUNK = 1000
-"""Records in a step, at most."""
+"""The largest number of records in a step."""
 
 STEP_SECONDS = 0.02
-"""Of work, before others get a turn; one record may take longer."""
+"""Seconds of work before other tasks run; a single record may take longer."""
 
 
 TURN_SECONDS = 0.002
-"""For work of one client, before others run, if there may be many such clients."""
+"""Seconds of work for one client before other tasks run, if many clients may have such work."""
 
 
 class Turns:
     """Tasks with much work take turns: in each turn of the event loop, one of them continues.
 
-    If each of many gave way by itself, a turn of the loop would be as long as a step of all of them, and everybody
-    else would wait for that.
+    If each of many tasks only yielded after its step, a turn of the loop would take as long as a step of all of them.
+    Every other task would wait that long.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Turns:
         self._is_called = False
 
     async def wait(self) -> None:
-        """Wait for the next turn, behind the tasks that already wait."""
+        """Wait for the next turn, after the tasks that already wait."""
         loop = asyncio.get_running_loop()
         turn = loop.create_future()
         self._waiting.append(turn)
@@ -81,7 +81,7 @@ def uncounted(seconds: float) -> None:
 
 
 async def in_steps(steps: Iterator[None], spend: Spend = uncounted) -> None:
-    """Do all of the work; others get turns between its steps. `spend` is called with how long each step took."""
+    """Do all steps of some work; other tasks run in between. Call `spend` with the seconds of each step."""
     while True:
         began = time.monotonic()
         is_done = next(steps, _DONE) is _DONE
@@ -92,7 +92,7 @@ async def in_steps(steps: Iterator[None], spend: Spend = uncounted) -> None:
 
 
 async def in_turns(work: Iterable[T], spend: Spend = uncounted) -> list[T]:
-    """Take all that an iterable yields, at a pace that gives others turns."""
+    """Return all items of an iterable, taken in steps; other tasks run in between."""
     done: list[T] = []
     await in_steps(_paced(iter(work), done), spend)
     return done

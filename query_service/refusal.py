@@ -1,4 +1,4 @@
-"""How HTTP requests are refused: the reason and the sentence as JSON, and the status that fits."""
+"""Builds HTTP error responses: the status, and the reason and message as JSON."""
 
 import math
 
@@ -23,14 +23,14 @@ _STATUSES = {
 
 
 def unforeseen(what: str, error: Exception) -> SowlineError:
-    """Return what a client is sent of a defect: not the error's text, which may quote what it may not see."""
+    """Return the error that a client gets for a defect, without the text, which may quote data it may not see."""
     return SowlineError(
         "internal", f"{what}: {type(error).__name__}; the log of the query service has the details"
     )
 
 
 def refused(error: SowlineError, status: int | None = None, retry_seconds: float = 0.0) -> Response:
-    """Return the answer that an error is; it may say how a logon is brought, or when to come back."""
+    """Return the response for an error, with headers that say how to log on or when to retry."""
     status = status or _STATUSES.get(error.reason, 400)
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if retry_seconds:

@@ -1,4 +1,4 @@
-"""The query service as a process: the follower thread, the replicas' loop and the server in it."""
+"""The process of the query service: the follower thread, and the event loop with the replicas and the server."""
 
 import asyncio
 import contextlib
@@ -143,7 +143,10 @@ class QueryService:
 
     @contextlib.asynccontextmanager
     async def _following(self, stop: threading.Event) -> AsyncIterator["asyncio.Task[bool]"]:
-        """Follow the changes, as soon as Kafka answers; lends what begins that, which may raise `bad topic`."""
+        """Follow the changes during the block; yield the task that starts this once Kafka answers.
+
+        The task may raise `bad topic`.
+        """
         follower = self._follower
         self._state.unread_changes = follower.behind.lags
         beginning = asyncio.create_task(self._begin(follower, stop))
@@ -169,18 +172,18 @@ class QueryService:
         self._publishing.take(batches)
 
     def not_started(self) -> str | None:
-        """Say which topics are still being loaded."""
+        """Return which topics are still being loaded; None if all are loaded."""
         loading = self._state.loading
         if not loading:
             return None
         return self._kafka_health.lost() or self._follower.waiting() or f"loading {', '.join(loading)}"
 
     def not_ready(self) -> str | None:
-        """Say why no client should come here."""
+        """Return why no client should use this service; None if it is ready."""
         return self._state.broken
 
     def not_alive(self) -> str | None:
-        """Say why only a restart can help."""
+        """Return why only a restart can help; None if the service works."""
         return self._state.broken
 
     def metrics(self) -> Iterable[Metric]:

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Callable
 
 WAIT_SECONDS_MIN = 0.001
-"""The loop can't wait for less."""
+"""The shortest time that the event loop can wait."""
 
 WAIT_SECONDS_MAX = 0.05
 
 
 class FrameBatching:
-    """Wakes the writers of outboxes that begin to fill.
+    """Wakes, in rounds, the writers of outboxes that have received their first message.
 
-    After a quiet time that is at once. As a frame costs nearly the same for one message as for many, the next round
-    begins half as long behind the last as that one took: a third of the loop's time is left for what fills outboxes.
+    After an idle time a round starts at once. A frame with many messages costs little more than a frame with one. So
+    the next round waits half as long as the last one took, which leaves a third of the loop's time to other tasks.
     """
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class FrameBatching:
         self._not_before = 0.0
 
     def add(self, wake: Callable[[], None]) -> None:
-        """Call this in the next round."""
+        """Call `wake` in the next round."""
         self._due.append(wake)
         if not self._is_called:
             self._call()
@@ -40,7 +40,7 @@ class FrameBatching:
         loop.call_soon(self._end, began)
 
     def _end(self, began: float) -> None:
-        """End the round, behind the writers' turn: how long was that?"""
+        """End the round after the writers have run, and set the time of the next one."""
         now = asyncio.get_running_loop().time()
         wait = min((now - began) / 2, WAIT_SECONDS_MAX)
         self._not_before = now + wait if wait >= WAIT_SECONDS_MIN else now

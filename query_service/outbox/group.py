@@ -1,4 +1,4 @@
-"""The messages of one group: its begin, its records in batches, its end; and the acknowledgements around it."""
+"""Sends groups: `group_begin`, records in batches, `group_end`, and the acknowledgements of the command."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Literal, Protocol
@@ -17,19 +17,19 @@ class QueryAnswer(Protocol):
 
     @property
     def bookmark(self) -> str:
-        """The instant."""
+        """The bookmark of its instant."""
 
     def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
         """Yield records of one topic at a time."""
 
 
 Mark = Literal["reset", "replace"] | None
-"""The kind of a group for a client that already holds records: all records, or those that it lacks. None: it holds
-none."""
+"""The kind of a group: for a client that holds records, `reset` has all records, `replace` those that it lacks.
+None is for a client that holds none."""
 
 
 async def send_group(outbox: Outbox, request: Request, query: QueryAnswer, mark: Mark = None) -> None:
-    """Send what a query finds as one group, when it is its turn, at the pace at which the client takes it."""
+    """Send the records of a query as one group, after the groups before it, as fast as the client reads."""
     async with outbox.group():
         _begin(outbox, request, query.bookmark, mark)
         async for topic, records in query.records():
@@ -39,7 +39,7 @@ async def send_group(outbox: Outbox, request: Request, query: QueryAnswer, mark:
 
 
 async def send_timeline(outbox: Outbox, request: Request, timeline: TimelineAnswer) -> None:
-    """Send a timeline as one group, when it is its turn, at the pace at which the client takes it."""
+    """Send a timeline as one group, after the groups before it, as fast as the client reads."""
     query_id, topic = request.id_of_query, request.topic
     async with outbox.group():
         _begin(outbox, request, timeline.bookmark, None)
@@ -55,7 +55,7 @@ async def send_timeline(outbox: Outbox, request: Request, timeline: TimelineAnsw
 def put_group(
     outbox: Outbox, request: Request, bookmark: str, records: Sequence[bytes], result: Result, mark: Mark
 ) -> None:
-    """Send one group at once; it must be its turn."""
+    """Send one group at once; call it within `outbox.group()`."""
     _begin(outbox, request, bookmark, mark)
     _put_batches(outbox, request, request.topic, records)
     _end(outbox, request, bookmark, result)
@@ -88,7 +88,7 @@ def acknowledge(
 ) -> None:
     """Acknowledge that a query is complete, with its counts, if requested.
 
-    Unless `is_completed` more is to come before the command is. Without a `result` there is nothing to count.
+    If not `is_completed`, leave out the `completed` acknowledgement; without a `result`, leave out `stats`.
     """
     if is_completed:
         acknowledge_completed(outbox, request, bookmark)
@@ -97,7 +97,7 @@ def acknowledge(
 
 
 def _names_of(request: Request) -> tuple[str, str]:
-    """Return the names of what a request is: its acknowledgements never pass messages of those."""
+    """Return the subscription and query ids of a request: its acknowledgements must not overtake their messages."""
     return request.id_of_subscription, request.id_of_query
 
 

@@ -11,15 +11,15 @@ FRAME_MESSAGES_MAX = 200
 FRAME_BYTES = 128 * 1024
 
 WAITING_SHARES_MAX = 2
-"""How often `bytes_max` may wait for the end of a group before no more commands are read from the client."""
+"""No more commands are read while more than this many times `bytes_max` waits for the end of a group."""
 
 
 BACKLOG_BYTES_MIN = FRAME_BYTES
-"""Bytes that may wait for each client, for any number of clients."""
+"""Bytes that may wait for each client, however many clients there are."""
 
 
 class Backlogs:
-    """Bytes that all outboxes may hold together, shared equally among the connected clients."""
+    """The memory limit of all outboxes together, shared equally among the connected clients."""
 
     def __init__(self, bytes_max: int) -> None:
         self.outboxes = 0
@@ -32,10 +32,10 @@ class Backlogs:
 
 
 class Outbox:
-    """Messages in the order they go out. Above `bytes_max` it is full: live messages are no longer put here.
+    """The messages for one client, in the order in which they are sent.
 
-    With `backlogs`, `bytes_max` is less where its share of those is. Groups take turns: between the begin and the end
-    of one, only acknowledgements and heartbeats are sent.
+    Above `bytes_max` it is full, and its subscriptions stop being live. The share of `backlogs` may lower that limit.
+    Only one group is open at a time; until it ends, only acknowledgements and heartbeats are sent in between.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Outbox:
         self._drained = asyncio.Event()
         self._drained.set()
         self._group = asyncio.Lock()
-        """Held by the group whose turn it is."""
+        """Held by the group that is being sent."""
         self._between_groups = asyncio.Event()
         self._between_groups.set()
 
@@ -72,20 +72,20 @@ class Outbox:
     def put(self, message: bytes, of: Iterable[str] = ()) -> None:
         """Put an acknowledgement or a heartbeat; `of` are the subscriptions or queries that it is about.
 
-        It passes an open group, unless something of those waits for the end of that.
+        It does not wait for the end of an open group, unless another message of these waits.
         """
         was_empty = not self._messages
         self._order.put(message, of)
         self._note(was_empty=was_empty)
 
     def put_behind(self, message: bytes, of: Iterable[str]) -> None:
-        """Put a message of these subscriptions, or an answer to these queries: behind an open group."""
+        """Put a message of these subscriptions, or an answer to these queries, after a group that is open."""
         was_empty = not self._messages
         self._order.put_behind(message, of)
         self._note(was_empty=was_empty)
 
     def put_in_group(self, message: bytes) -> None:
-        """Put a message of the group whose turn it is."""
+        """Put a message of the group that is being sent."""
         was_empty = not self._messages
         self._order.put_in_group(message)
         self._between_groups.clear()
@@ -93,10 +93,10 @@ class Outbox:
 
     @contextlib.asynccontextmanager
     async def group(self) -> AsyncIterator[None]:
-        """Wait for the turn to send a group, and end it: what waits for that is sent then.
+        """Wait until no other group is being sent, and end the group after the block.
 
-        The caller puts its messages with `put_in_group`. The failure of a group that breaks off comes directly behind
-        what was sent of it.
+        The caller puts its messages with `put_in_group`. If the block fails, the error message follows directly after
+        the messages of the group.
         """
         await self._group.acquire()
         try:
@@ -115,14 +115,14 @@ class Outbox:
         self._group.release()
 
     def _note(self, *, was_empty: bool) -> None:
-        """Wake the writer if the first message has arrived, and note whether there is space left."""
+        """Wake the writer after the first message, and note whether the outbox is filled."""
         if was_empty and self._messages:
             self._frame_batching.add(self._filled.set)
         if self._order.ready_bytes > self.bytes_max:
             self._drained.clear()
 
     async def take(self) -> list[bytes]:
-        """Wait for messages and return what goes into the next frame."""
+        """Wait for messages, and return those for the next frame."""
         await self._filled.wait()
         taken: list[bytes] = []
         size = 0
@@ -140,8 +140,9 @@ class Outbox:
         await self._drained.wait()
 
     async def wait_turn(self) -> None:
-        """Wait until it is half empty, if it was filled, and no group is open: for senders outside of a group."""
+        """Wait, before a message outside of a group, until a filled outbox is half empty and no group is open."""
         await self._drained.wait()
+        # Again after each wait: the next group may have started, or the outbox may be filled again.
         while self._order.is_open:
             await self._between_groups.wait()
             await self._drained.wait()

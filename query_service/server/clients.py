@@ -1,4 +1,4 @@
-"""The connected clients, for `GET /v1/clients`: each with its requests, and how far it is behind."""
+"""The connected clients for `GET /v1/clients`: each with its requests, and how far it is behind."""
 
 import asyncio
 import itertools
@@ -14,10 +14,10 @@ from query_service.subscriptions.progress import SubscriptionStatus
 
 CLIENTS_LISTED_MAX = 500
 SUBSCRIPTIONS_LISTED_MAX = 50
-"""Per client; the same number of queries."""
+"""The number of subscriptions listed per client, and of queries."""
 
 TEXT_CHARS_MAX = 500
-"""Characters of a filter or of options."""
+"""The number of characters listed of a filter or of options."""
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Connected:
     agent: str
     session: Session
     since: float = field(default_factory=time.time)
-    """In seconds since 1970."""
+    """When it connected, in seconds since 1970."""
 
 
 class Clients:
@@ -41,7 +41,7 @@ class Clients:
 
     @contextmanager
     def with_(self, address: str, agent: str, session: Session) -> Iterator[None]:
-        """List a client as long as it is connected; `agent` is the name that its program gives itself."""
+        """List a client for the time of the block; `agent` is the name that its program sends."""
         number = next(self._numbers)
         self._connected[number] = Connected(number, address, agent[:TEXT_CHARS_MAX], session)
         try:
@@ -50,7 +50,7 @@ class Clients:
             del self._connected[number]
 
     async def listed(self) -> dict[str, Any]:
-        """Return how many there are, and the details of the oldest; others in the event loop get turns."""
+        """Return the number of clients, and the details of the oldest; other tasks run in between."""
         clients = []
         for one in list(itertools.islice(self._connected.values(), CLIENTS_LISTED_MAX)):
             clients.append(_describe(one))

@@ -18,14 +18,14 @@ from sowline.protocol.server_message import failure
 log = structlog.get_logger()
 
 QUERIES_MAX = 100
-"""Queries of one client that run at a time, and checksums that one subscription computes at a time."""
+"""The largest number of concurrent queries of one client, and of concurrent checksums of one subscription."""
 
 Run = Callable[[], Coroutine[Any, Any, None]]
-"""The work of a command: called when its task begins, so not at all if the task was cancelled before."""
+"""The work of a command. It is called when its task starts, and never if the task is cancelled before."""
 
 
 class CommandRunner:
-    """Runs what commands start in tasks of their own."""
+    """Runs the work of commands in separate tasks."""
 
     def __init__(self, context: ServiceContext, outbox: Outbox, login: LoginSession) -> None:
         self.context = context
@@ -38,7 +38,7 @@ class CommandRunner:
         return self._login.identity.rights
 
     def start(self, request: Request, run: Run, ack_type: str, **fields: Any) -> asyncio.Task[None]:
-        """Run what a command has started; a failure is acknowledged with that `ack_type`."""
+        """Start the work of a command; acknowledge a failure with this `ack_type`."""
         return asyncio.get_running_loop().create_task(self._guarded(request, run, ack_type, **fields))
 
     async def _guarded(self, request: Request, run: Run, ack_type: str, **fields: Any) -> None:
@@ -56,5 +56,5 @@ class CommandRunner:
 
 
 def too_many_in_flight(most: str) -> SowlineError:
-    """Return the error for a command that exceeds how many of its kind a connection may have in flight."""
+    """Return the error for a command that exceeds the limit of its kind on a connection."""
     return SowlineError("busy", f"this connection already has {most} in flight; wait for one to finish")

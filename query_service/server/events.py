@@ -40,13 +40,13 @@ def failure_of(text: bytes) -> SowlineError | None:
 
 
 class BookmarkTracker:
-    """A bookmark over all partitions, as text, which the bookmarks of messages move on."""
+    """A bookmark of all partitions, as text; the bookmarks of messages update it."""
 
     def __init__(self) -> None:
         self._logs: dict[str, dict[str, str]] = {}
 
     def lay(self, bookmark: str) -> None:
-        """Move the partitions that a bookmark names."""
+        """Update the partitions that a bookmark names."""
         for section in bookmark.split(";"):
             log, _, parts = section.rpartition(":")
             held = self._logs.setdefault(log, {})
@@ -64,8 +64,8 @@ class BookmarkTracker:
 class Events:
     """Turns the messages of one subscription into events.
 
-    `begins_now`: it has nothing to replay and no group, so a client can come back to where it began.
-    `has_end`: once it is completed, it is over.
+    `begins_now`: it has no replay and no group, so a client can resume at its start. `has_end`: it is over when it is
+    completed.
     """
 
     def __init__(self, *, begins_now: bool, has_end: bool) -> None:
@@ -95,7 +95,7 @@ class Events:
         return _event(name, text, id or None)
 
     def failure(self, error: SowlineError) -> bytes:
-        """Return the last event: why no more follow. An empty id makes the client forget its bookmark."""
+        """Return the last event, which has the error. An empty id makes the client forget its bookmark."""
         self.is_over = True
         text = message(FAILURE, reason=error.reason, message=error.message)
         return _event(FAILURE, text, "" if error.reason in GONE else None)

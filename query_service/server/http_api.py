@@ -52,7 +52,7 @@ TRUTHS = {"true": True, "false": False}
 
 
 class HttpApi:
-    """Answers requests over HTTP, each by itself: there is no session."""
+    """Answers HTTP requests independently of each other: there is no session."""
 
     def __init__(self, settings: Settings, context: ServiceContext, clients: Clients, rates: Rates) -> None:
         self._settings = settings
@@ -108,7 +108,7 @@ class HttpApi:
         return JSONResponse(await self._clients.listed())
 
     async def sow(self, request: HttpRequest) -> Response:
-        """Stream the records that match as NDJSON, one a line; the header Sowline-Bookmark names the instant."""
+        """Stream the records that match as NDJSON; the header Sowline-Bookmark has the bookmark of the instant."""
         try:
             query = await self._query(request)
             await query.begin()
@@ -143,7 +143,7 @@ class HttpApi:
             return refused(error)
 
     def _read_record(self, address: Address, request: HttpRequest) -> Response:
-        """Answer with the record; the header Sowline-Bookmark names the instant."""
+        """Answer with the record; the header Sowline-Bookmark has the bookmark of the instant."""
         _parameters(request, ())
         rights = _rights(request)
         topic = one_topic(self._state, address.topic, rights.read)
@@ -163,7 +163,7 @@ class HttpApi:
         return Response(timeline.answer, media_type="application/json")
 
     async def write(self, command: str, request: HttpRequest) -> Response:
-        """Write commands, as a step of the trace that the request is part of, if it is."""
+        """Write commands; if the request is part of a trace, add a span to it."""
         parent = read_traceparent(request.headers.get(TRACEPARENT))
         if parent is None:
             return await self._written(command, request, {})
@@ -221,13 +221,13 @@ class HttpApi:
 
 
 def _rights(request: HttpRequest) -> Rights:
-    """Return what the user may do."""
+    """Return the rights of the user."""
     rights: Rights = request.state.identity.rights
     return rights
 
 
 def _readable_fields(read: Entitlements, topic: str) -> str | None:
-    """Return the select list of the fields that may be read in a topic; None if all or none may."""
+    """Return the select list of the fields that the user may read in a topic; None for all or none."""
     select = read.of(topic).select if topic in read else None
     return None if select is None else select.text
 
@@ -256,12 +256,12 @@ def _rounded(seconds: float | None) -> float | None:
 
 
 def _seconds_since(moment: int) -> float | None:
-    """Return the seconds since a time in ms since 1970, by this machine's clock; None if it is 0, for never."""
+    """Return the seconds since a time, given in ms since 1970; None for 0, which means never."""
     return max(0.0, time.time() - moment / 1000) if moment else None
 
 
 def _parameters(request: HttpRequest, accepted: Sequence[str]) -> dict[str, str]:
-    """Return the query parameters; raises `bad request` for unknown ones."""
+    """Return the query parameters; raise `bad request` for unknown ones."""
     given = dict(request.query_params)
     if unknown := given.keys() - set(accepted):
         raise SowlineError(
@@ -271,7 +271,7 @@ def _parameters(request: HttpRequest, accepted: Sequence[str]) -> dict[str, str]
 
 
 def _timeline_request(address: Address, request: HttpRequest) -> Request:
-    """Return what a GET asks of a timeline; raises `bad request` for parameters that it does not have."""
+    """Return the timeline request of a GET; raise `bad request` for unknown parameters."""
     given: dict[str, Any] = dict(_parameters(request, TIMELINE_PARAMETERS))
     limit = given.get("limit", "")
     if limit.isascii() and limit.isdecimal():
@@ -283,11 +283,11 @@ def _timeline_request(address: Address, request: HttpRequest) -> Request:
 
 
 _OWN_PARAMETERS = {SOW_DELETE: SELECTORS, DELTA: (KEY,)}
-"""Parameters of one command only."""
+"""By command, the parameters that only this command takes."""
 
 
 def _is_lines(request: HttpRequest) -> bool:
-    """Whether a body is many records, one a line."""
+    """Whether a body has many records, one per line."""
     return request.headers.get("content-type", "").partition(";")[0].strip() == NDJSON
 
 
@@ -304,7 +304,7 @@ def _posted(
     is_lines: bool,
     rights: Rights,
 ) -> list[RequestedCommand]:
-    """Return the commands of a body: a record, or one a line; deltas for one document, or one a line."""
+    """Return the commands of a body: one record, or one per line; deltas for one document, or one per line."""
     if command != DELTA:
         records = _lines_of(body) if is_lines else [body] if body.strip() else []
         return posted_writes(state, topic, command, given, records, rights, are_lines=is_lines)
@@ -314,7 +314,7 @@ def _posted(
 
 
 async def _fields(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
-    """Read a query's fields from the URL and the JSON body; raises `bad request` for unknown ones."""
+    """Read the fields of a query from the URL and the JSON body; raise `bad request` for unknown ones."""
     fields: dict[str, Any] = {
         name: int(text) if name in NUMBERS and text.isascii() and text.isdecimal() else text
         for name, text in request.query_params.items()
@@ -336,7 +336,7 @@ async def _fields(request: HttpRequest, bytes_max: int) -> dict[str, Any]:
 
 
 async def _body(request: HttpRequest, bytes_max: int) -> bytes:
-    """Read the body; raises `too large` only at its end: a client reads no answer while it is still sending."""
+    """Read the body. Raise `too large` only at its end: a client that is still sending reads no answer."""
     body, size = bytearray(), 0
     try:
         async for chunk in request.stream():

@@ -25,7 +25,7 @@ from sowline.protocol.server_message import failure, message
 
 
 class QueryCommands:
-    """The queries of one session that run."""
+    """The running queries of one session."""
 
     def __init__(self, runner: CommandRunner) -> None:
         self._runner = runner
@@ -38,11 +38,11 @@ class QueryCommands:
         return len(self._running)
 
     def requests(self) -> Iterator[Request]:
-        """Yield what the running queries ask for; the oldest first."""
+        """Yield the requests of the running queries, the oldest first."""
         return (request for request, _ in self._running.values())
 
     def sow(self, request: Request, checked: ReadRequest) -> None:
-        """Start a query; without a bookmark it answers as of now."""
+        """Start a query; without a bookmark it is of the current records."""
         self._check_limit()
         query = query_at(self._context, request, checked)
         if not request.bookmark:
@@ -57,7 +57,7 @@ class QueryCommands:
         acknowledge(self._outbox, request, query.bookmark, query.result)
 
     def explain(self, request: Request, checked: ReadRequest) -> None:
-        """Start to find out which access path a query would take."""
+        """Start to determine the access path of a query."""
         self._check_limit()
         query = query_at(self._context, request, checked)
         self._start(request, partial(self._run_explain, request, query))
@@ -87,14 +87,14 @@ class QueryCommands:
         acknowledge_completed(self._outbox, request, timeline.bookmark)
 
     def abort(self, query_id: str, aborted: SowlineError) -> None:
-        """End a query, if it runs: `aborted` is what its client is sent."""
+        """End a query if it runs; its client gets `aborted`."""
         request, task = self._running.pop(query_id, (None, None))
         if request is not None and task is not None:
             task.cancel()
             self._outbox.put(failure(request.command_id, aborted, "completed"))
 
     def close(self) -> None:
-        """End all of them."""
+        """End all queries."""
         for _, task in list(self._running.values()):
             task.cancel()
 

@@ -1,4 +1,4 @@
-"""One client's session: takes its commands, and hands each to what handles its kind."""
+"""One client's session: reads its commands, and passes each to its handler."""
 
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -58,7 +58,7 @@ class Session:
             "sow_and_delta_subscribe": subscriptions.subscribe,
         }
 
-    # what others may know of it
+    # status
 
     @property
     def identity(self) -> Identity:
@@ -67,7 +67,7 @@ class Session:
 
     @property
     def user(self) -> str | None:
-        """The name of the user, empty where no logon is needed; None until a user has logged on."""
+        """The name of the user, empty if no logon is needed; None until a user has logged on."""
         return self._login.user
 
     @property
@@ -76,7 +76,7 @@ class Session:
         return len(self._subscriptions)
 
     def subscription_statuses(self) -> Iterator[SubscriptionStatus]:
-        """Yield the status of each subscription; the oldest first."""
+        """Yield the status of each subscription, the oldest first."""
         return self._subscriptions.statuses()
 
     @property
@@ -85,15 +85,15 @@ class Session:
         return len(self._queries)
 
     def queries(self) -> Iterator[Request]:
-        """Yield what the running queries ask for; the oldest first."""
+        """Yield the requests of the running queries, the oldest first."""
         return self._queries.requests()
 
-    # taking frames
+    # frames
 
     async def receive(self, frame: bytes) -> int:
-        """Take one frame and return how many requests it held; a mistake in it is answered, and harms nothing.
+        """Handle the requests of one frame, and return their number; an invalid frame gets an error as the answer.
 
-        If its requests take long, others get turns between them.
+        If the requests take long, other tasks run in between.
         """
         began = time.monotonic()
         requests = self._requests(frame)
@@ -113,7 +113,7 @@ class Session:
             return []
 
     def receive_one(self, text: bytes) -> Waiting:
-        """Take one request; returns what must have been done before the next is taken, if anything."""
+        """Handle one request; return the work, if any, that must be done before the next one."""
         try:
             request = read_request(text)
         except SowlineError as error:
@@ -168,7 +168,7 @@ class Session:
         return None
 
     async def _read_large(self, request: Request) -> None:
-        """Check a large request in the worker thread; those of other clients get turns meanwhile."""
+        """Check a large request in the worker thread, while requests of other clients are handled."""
         try:
             size, state, rights = bytes_to_read(request), self._context.state, self.identity.rights
             checked = await in_worker_thread(size, read_request_of, state, request, rights)
@@ -177,7 +177,7 @@ class Session:
             self.outbox.put(failure(request.command_id, error))
 
     async def send_progress(self) -> None:
-        """Send the bookmarks of subscriptions that were sent no message for a while; call it again and again."""
+        """Send the bookmarks of idle subscriptions; call it at regular intervals."""
         await self._subscriptions.send_progress()
 
     def close(self) -> None:

@@ -94,7 +94,7 @@ class SubscriptionCommands:
         return len(self._entries)
 
     def statuses(self) -> Iterator[SubscriptionStatus]:
-        """Yield the status of each subscription; the oldest first."""
+        """Yield the status of each subscription, the oldest first."""
         return (entry.subscription.subscription_status() for entry in self._entries.values())
 
     # begin
@@ -116,7 +116,7 @@ class SubscriptionCommands:
         task.add_done_callback(lambda done: self._done(sub_id, task))
 
     async def _serve(self, sub_id: str, subscription: ServedSubscription) -> None:
-        """Serve a subscription; forget it at its end, before its last message is sent."""
+        """Serve a subscription; remove it at its end, before its last message is sent."""
         last = await subscription.run()
         entry = self._entries.get(sub_id)
         if last is not None and entry is not None and entry.subscription is subscription:
@@ -143,7 +143,7 @@ class SubscriptionCommands:
     def _new(
         self, request: Request, checked: ReadRequest, replaced: ServedSubscription | None
     ) -> ServedSubscription:
-        """Return a new subscription; the one that it replaces is stopped by that."""
+        """Return a new subscription; this stops the subscription that it replaces."""
         topics, selection = checked
         check_documents(selection.options, topics)
         bookmark_range = bookmark_range_of(request, topics)
@@ -165,7 +165,7 @@ class SubscriptionCommands:
     # end
 
     def unsubscribe(self, request: Request) -> None:
-        """End the subscriptions, and the query, that a request names."""
+        """End the subscriptions and the query that a request names."""
         if not request.sub_id and not request.query_id:
             raise SowlineError(
                 "invalid subid", "expected a sub_id (one, several with commas, or all) or a query_id"
@@ -178,7 +178,7 @@ class SubscriptionCommands:
         acknowledge_done(self._outbox, request, ended)
 
     def _abort(self, query_id: str) -> None:
-        """End a query; a subscription whose snapshot it is ends with it."""
+        """End a query; if it is the snapshot of a subscription, end that too."""
         aborted = SowlineError("query aborted", f"query {query_id!r} was ended by unsubscribe")
         self._queries.abort(query_id, aborted)
         for sub_id, entry in list(self._entries.items()):
@@ -187,7 +187,7 @@ class SubscriptionCommands:
                 self._outbox.put(failure(entry.request.command_id, aborted, sub_id=sub_id), (sub_id,))
 
     def close(self) -> None:
-        """End all of them."""
+        """End all subscriptions."""
         for sub_id in list(self._entries):
             self._end(sub_id)
 
@@ -200,12 +200,12 @@ class SubscriptionCommands:
                 task.cancel()
 
     def _done(self, sub_id: str, task: asyncio.Task[None]) -> None:
-        """Forget a subscription whose task has ended; another one may have its sub_id by now."""
+        """Remove a subscription whose task has ended, unless another one has its sub_id by now."""
         entry = self._entries.get(sub_id)
         if entry is not None and entry.task is task:
             self._end(sub_id)
 
-    # in between
+    # while it runs
 
     def pause(self, request: Request) -> None:
         """Pause the subscriptions that a request names."""
@@ -222,7 +222,7 @@ class SubscriptionCommands:
         acknowledge_done(self._outbox, request, resumed)
 
     def heartbeat(self, request: Request) -> None:
-        """Start to compute a checksum of what the client of a subscription should hold."""
+        """Start to compute the checksum of the records that a subscription's client should hold."""
         entry = self._entries.get(request.sub_id)
         if entry is None:
             raise SowlineError(
@@ -239,9 +239,9 @@ class SubscriptionCommands:
         acknowledge_done(self._outbox, request, (request.sub_id,))
 
     async def send_progress(self) -> None:
-        """Send the bookmarks of those subscriptions that were sent no message for a while; call it again and again.
+        """Send the bookmarks of idle subscriptions; call it at regular intervals.
 
-        A client whose outbox is full is sent them later.
+        If the client's outbox is full, send nothing this time.
         """
         if self._outbox.full:
             return
@@ -260,7 +260,7 @@ class SubscriptionCommands:
         due.clear()
 
     def _existing(self, text: str) -> list[str]:
-        """Return the sub_ids that a command names; raises `invalid subid` where one of them does not exist."""
+        """Return the sub_ids that a command names; raise `invalid subid` if one of them does not exist."""
         names = self._split_sub_ids(text)
         unknown = [name for name in names if name not in self._entries]
         if unknown or not text:

@@ -31,7 +31,7 @@ class WebSocketApi:
         self._rates = rates
 
     async def endpoint(self, socket: WebSocket) -> None:
-        """Serve a client until it leaves or has to."""
+        """Serve a client until it leaves or must disconnect."""
         if self._sessions.is_full:
             await socket.send_denial_response(refused(self._sessions.refusal(), 503))
             return
@@ -68,7 +68,7 @@ class WebSocketApi:
     async def _read_until_the_end(
         self, socket: WebSocket, session: Session, login: LoginSession
     ) -> SowlineError | None:
-        """Read commands until the client leaves; return the reason if it must leave."""
+        """Read commands until the client leaves; return the reason if it must disconnect."""
         if self._sessions.authenticator.is_open:
             await self._read(socket, session)
             return None
@@ -85,7 +85,7 @@ class WebSocketApi:
         return ending.result()
 
     async def _read(self, socket: WebSocket, session: Session) -> None:
-        """Read commands: no faster than the client may send them, and than it takes its messages."""
+        """Read commands, no faster than the rate limit allows and the client reads its messages."""
         without_user = f"\0{id(session)}"
         with contextlib.suppress(WebSocketDisconnect):
             while True:
@@ -101,14 +101,14 @@ class WebSocketApi:
 
 
 async def _write(socket: WebSocket, outbox: Outbox) -> None:
-    """Send what the outbox holds, many messages a frame, at the pace at which the client takes it."""
+    """Send the messages of the outbox, many in a frame, as fast as the client reads."""
     with contextlib.suppress(WebSocketDisconnect, RuntimeError):
         while True:
             await socket.send_text(join_frame(await outbox.take()).decode())
 
 
 async def _send_away(socket: WebSocket, why: SowlineError) -> None:
-    """Close a connection and say why; do not wait for a client that does not read its messages."""
+    """Close a connection with a reason; do not wait for a client that does not read."""
     with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
         async with asyncio.timeout(GOODBYE_SECONDS_MAX):
             await socket.close(POLICY, f"{why.reason}: {why.message}"[:REASON_CHARS_MAX])

@@ -1,6 +1,6 @@
-"""Work that would keep the event loop from its other clients: done in a thread, one piece after the other.
+"""The worker thread: runs work that would block the event loop, one piece after the other.
 
-More threads would do no more of it, and each of them would make the event loop wait for its turn.
+More threads would not be faster, because they share one interpreter lock, and the event loop would wait for each.
 """
 
 import asyncio
@@ -11,13 +11,13 @@ from typing import ParamSpec, TypeVar
 from sowline.protocol.request import Request
 
 THREAD_BYTES_MIN = 16 * 1024
-"""Smaller work takes less time than handing it to a thread."""
+"""Work on fewer bytes takes less time than passing it to a thread."""
 
 FILTER_CHAR_BYTES = 16
-"""A character of a filter, or of what computes, takes as long as so many bytes of a body."""
+"""A character of a filter, a condition or options takes as long as this many bytes of a body."""
 
 SOW_KEY_BYTES = 64
-"""A SOW key takes as long as so many bytes of a body."""
+"""A SOW key takes as long as this many bytes of a body."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -26,14 +26,14 @@ _thread = ThreadPoolExecutor(1, "checks")
 
 
 def bytes_to_read(request: Request) -> int:
-    """Return how long it takes to check a request, as the bytes of a body that take as long."""
+    """Return the time to check a request, in bytes of a body that take as long."""
     texts = (request.filter, request.condition, request.options)
     keys = SOW_KEY_BYTES * len(request.sow_keys)
     return len(request.data) + keys + FILTER_CHAR_BYTES * sum(map(len, texts))
 
 
 async def in_worker_thread(size: int, work: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
-    """Return what the work on so many bytes returns; of a few, it is done at once."""
+    """Return the result of work on `size` bytes; do it at once if they are few, otherwise in the thread."""
     if size < THREAD_BYTES_MIN:
         return work(*given, **named)
     return await asyncio.wrap_future(_thread.submit(work, *given, **named))

@@ -18,7 +18,7 @@ from sowline.protocol.request import Request
 from sowline.protocol.server_message import ack, failure
 
 WRITES_MAX = 10_000
-"""Commands of one client whose outcome is not known yet."""
+"""The largest number of commands of one client whose outcome is unknown."""
 
 
 class WriteCommands:
@@ -33,7 +33,7 @@ class WriteCommands:
         """Their tasks, and whether Kafka has taken or refused each."""
 
     def write(self, request: Request) -> Coroutine[Any, Any, None] | None:
-        """Send a command to Kafka; returns what must have been done before the next is taken, if anything."""
+        """Send a command to Kafka; return the work, if any, that must be done before the next command."""
         if len(self._pending) >= WRITES_MAX:
             raise too_many_in_flight(f"{WRITES_MAX} commands")
         if bytes_to_read(request) >= THREAD_BYTES_MIN:
@@ -42,7 +42,7 @@ class WriteCommands:
         return None
 
     async def _write_large(self, request: Request) -> None:
-        """Check a large command in the worker thread; those of other clients get turns meanwhile."""
+        """Check a large command in the worker thread, while requests of other clients are handled."""
         try:
             size, rights = bytes_to_read(request), self._runner.rights
             self._send(request, await in_worker_thread(size, _commands_of, self._state, request, rights))
@@ -66,7 +66,7 @@ class WriteCommands:
         self._pending.pop(task).set()
 
     async def _follow_up(self, request: Request, pending: PendingCommands, settled: asyncio.Event) -> None:
-        """Report the outcome of commands that were written; a refusal even if no acknowledgement was requested."""
+        """Report the outcome of written commands; report a refusal even if no acknowledgement was requested."""
         bookmark = await pending.persisted()
         settled.set()
         if "persisted" in request.acks:
@@ -80,7 +80,7 @@ class WriteCommands:
             self._outbox.put(ack("stats", request.command_id, **summary.stats))
 
     def flush(self, request: Request) -> None:
-        """Wait for what became of the commands that are pending now."""
+        """Wait for the outcomes of the commands that are pending now."""
         earlier, settled = dict(self._pending), asyncio.Event()
         self._start(request, partial(self._run_flush, request, earlier, settled), settled)
 
@@ -96,7 +96,7 @@ class WriteCommands:
         acknowledge_done(self._outbox, request)
 
     def close(self) -> None:
-        """Wait for none of them any longer."""
+        """Stop waiting for the outcomes."""
         for task in tuple(self._pending):
             task.cancel()
 

@@ -12,10 +12,10 @@ from sowline.model.path import Document, Path
 
 
 class GroupChange(NamedTuple):
-    """One group's step from one result to the next.
+    """The change of one group's result.
 
-    `body` is the result now, `previous` the one before: None where there is no such group (any more, or yet).
-    They are equal where the group was updated without a difference in its result.
+    `body` is the new result, None if the group no longer exists. `previous` is the result before, None if the group
+    did not exist. Both are equal if a record of the group changed, but the result did not.
     """
 
     sow_key: bytes
@@ -24,44 +24,43 @@ class GroupChange(NamedTuple):
 
 
 class Groups:
-    """The groups of the records that are in: those that match the filter, if there is one.
+    """The groups of the records that were added: those that match the filter, if there is one.
 
-    The result is a function of those records and the order of their last changes, and of nothing else that
-    happened before. What a record brought to its group isn't remembered but read again from `before`: it has
-    to be the document that the last change of that record gave as `now`. Both are of the same log, so they
-    are; and a document costs far more memory than the results. Only where the projection has a field that is
-    neither grouped by nor aggregated, such fields and the order are kept for each record.
+    The results depend only on these records and the order of their last changes. To save memory, the groups do not
+    keep the values of each record; they read them again from `before` when the record changes. So `before` must be
+    the document that was `now` in the record's last change. If the projection has fields that are neither grouped by
+    nor aggregated, these fields and the order are kept for each record.
     """
 
     def __init__(
         self, topic: str, grouping: Sequence[Path], projection: Projection, *, groups_max: int
     ) -> None:
-        """Groups without a record. `groups_max` is how many there may be at a time."""
+        """Make groups without records; there may be `groups_max` at a time."""
         self._domain = f"{topic} by {','.join(map(str, grouping))}\0".encode()
         self._layout = Layout(grouping, projection)
         self._groups_max = groups_max
         self._groups: dict[bytes, GroupState] = {}
         self._by_sow_key: dict[bytes, GroupState] = {}
         self._orders: dict[bytes, Order] = {}
-        """When each record last changed, where the projection asks for the latest."""
+        """When each record last changed, if the projection shows fields of the latest record."""
 
     def __len__(self) -> int:
         return len(self._groups)
 
     @property
     def tells_latest(self) -> bool:
-        """Whether results hold fields of the record that changed last."""
+        """Whether results have fields of the record that changed last."""
         return self._layout.tells_latest
 
     @property
     def members(self) -> int:
-        """The number of records that are in."""
+        """The number of records in the groups."""
         return sum(group.records for group in self._groups.values())
 
     def load(self, records: Iterable[tuple[bytes, Document, Order]]) -> None:
-        """Let in records that are new, each with its SOW key, document and order, and report nothing.
+        """Add new records, each with its SOW key, document and order.
 
-        Raises `too many groups`; what came before the record that is one too many is in.
+        Raise `too many groups`; the records before the first one too many are then added.
         """
         for sow_key, document, order in records:
             reading = self._layout.read(document)
@@ -71,10 +70,10 @@ class Groups:
     def change(
         self, sow_key: bytes, before: Document | None, now: Document | None, order: Order
     ) -> list[GroupChange]:
-        """Take in a change of the record: what becomes of its group, or of the two if it moves, the old first.
+        """Apply a change of a record; return the change of its group, or of both groups if it moves, the old first.
 
-        None stands for a record that isn't in. An update that makes no difference is an update of its group.
-        Raises `too many groups`, and then has changed nothing.
+        None means that the record is not in the groups, before or after. Every update returns a change, even if the
+        result stays the same. Raise `too many groups`, without any effect.
         """
         left = None if before is None else self._layout.read(before)
         entered = None if now is None else self._layout.read(now)
@@ -88,12 +87,12 @@ class Groups:
         return changes
 
     def records(self) -> Iterator[tuple[bytes, bytes]]:
-        """The SOW key and the result of every group, in the order of their SOW keys."""
+        """Yield the SOW key and the result of each group, in the order of the SOW keys."""
         for group in sorted(self._groups.values(), key=lambda group: group.sow_key):
             yield group.sow_key, self._body(group)
 
     def body(self, sow_key: bytes) -> bytes | None:
-        """The result of the group with that SOW key; None if there is no such group."""
+        """Return the result of the group with this SOW key; None if there is no such group."""
         group = self._by_sow_key.get(sow_key)
         return None if group is None else self._body(group)
 
@@ -133,7 +132,7 @@ class Groups:
         return GroupChange(group.sow_key, self._body(group), previous)
 
     def _add(self, sow_key: bytes, entered: GroupInput, order: Order) -> GroupState:
-        """Add a record to its group, which begins to be if it has to."""
+        """Add a record to its group; make the group if it does not exist."""
         group = self._groups.get(entered.key)
         if group is None:
             key = hashed(self._domain, entered.key.decode())
@@ -149,9 +148,10 @@ class Groups:
         return group
 
     def _check_room(self, left: GroupInput | None, entered: GroupInput) -> None:
-        """Raise if the record would begin one group too many; the one that it leaves may end with that."""
+        """Raise if the record would make one group too many."""
         if entered.key in self._groups:
             return
+        # A group that loses its last record makes room for the new one.
         ends = left is not None and self._group_of(left).records == 1
         if len(self._groups) - ends >= self._groups_max:
             raise SowlineError(

@@ -1,4 +1,4 @@
-"""The records of a group by the order of their last changes, for the fields that the latest one tells."""
+"""The records of a group in the order of their last changes, for fields that show the latest record."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,14 +20,14 @@ class Latest:
         self._values = SortedDict()
 
     def add(self, order: Order, sow_key: bytes, values: Sequence[Value]) -> None:
-        """Let a record in."""
+        """Add a record."""
         self._values[order, sow_key] = values
 
     def remove(self, order: Order, sow_key: bytes) -> None:
-        """Let a record go that is in with that order."""
+        """Remove a record that was added with this order."""
         del self._values[order, sow_key]
 
     def values(self) -> Sequence[Value]:
-        """The fields of the record that changed last; there is one."""
+        """Return the fields of the record that changed last; there must be one."""
         values: Sequence[Value] = self._values.peekitem(-1)[1]
         return values

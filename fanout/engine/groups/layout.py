@@ -23,7 +23,7 @@ Evaluate = Callable[[Document], Value]
 
 
 class GroupInput(NamedTuple):
-    """What a record brings to its group: the group's key text, the aggregates' arguments, the other fields."""
+    """The inputs from a record: the key text of its group, the arguments of the aggregates, and the other fields."""
 
     key: bytes
     arguments: list[Scalar]
@@ -40,18 +40,18 @@ class GroupState:
     ) -> None:
         self.sow_key = sow_key
         self.slots = slots
-        """The values grouped by, in their slots."""
+        """The values of the grouping fields, in their slots."""
         self.states = states
         self.latest = latest
-        """Where the projection has a field that the latest record tells."""
+        """The latest record, if the projection shows fields of it."""
         self.records = 0
         self.body: bytes | None = None
-        """The projection, where it has been written since the last change."""
+        """The projection, if it was computed since the last change."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """An aggregate's result: which state it is read from, how, and the slot it goes to."""
+    """An aggregate's result: the state that it is read from, the function that reads it, and its slot."""
 
     slot: str
     state: int
@@ -77,7 +77,7 @@ class _Slots:
 
 
 class Layout:
-    """How the groups of one grouping and projection are made."""
+    """The layout of groups for one grouping and projection."""
 
     def __init__(self, grouping: Sequence[Path], projection: Projection) -> None:
         slots = _Slots(grouping)
@@ -102,15 +102,15 @@ class Layout:
             self._results.append(_Result(slot, state, read))
         self._arguments = [compile_tree(tree) for tree in arguments]
         self.states = list(states)
-        """For each state of a group: how to make it, and the number of its argument."""
+        """For each state of a group, the function that makes it, and the number of its argument."""
 
     @property
     def tells_latest(self) -> bool:
-        """Whether results hold fields of the record that changed last."""
+        """Whether results have fields of the record that changed last."""
         return bool(self._others)
 
     def read(self, document: Document) -> GroupInput:
-        """What the record brings to its group."""
+        """Return the inputs from a record."""
         return GroupInput(
             orjson.dumps([_grouped(read(document)) for read in self._grouping]),
             [first(evaluate(document)) for evaluate in self._arguments],
@@ -118,13 +118,13 @@ class Layout:
         )
 
     def new_group(self, key: bytes, sow_key: bytes) -> GroupState:
-        """A group without records yet."""
+        """Return a new group without records."""
         values = dict(zip(self._group_slots, orjson.loads(key), strict=True))
         states = [new_state() for new_state, _ in self.states]
         return GroupState(sow_key, values, states, Latest() if self._others else None)
 
     def body(self, group: GroupState) -> bytes:
-        """The projection of the group. What has no value, or none that JSON can write, is null."""
+        """Return the projection of a group as JSON; a value that is absent, or that JSON can't represent, is null."""
         slots: Document = dict(group.slots)
         for result in self._results:
             slots[result.slot] = result.read(group.states[result.state])
@@ -144,7 +144,7 @@ def _literals(nodes: Sequence[Node]) -> list[Any]:
 
 
 def _grouped(value: Value) -> Scalar:
-    """The value in its one form for grouping: 1.0 is 1, as they are equal."""
+    """Return the canonical form of a value for grouping: 1.0 becomes 1, because they are equal."""
     scalar = first(value)
     if isinstance(scalar, float) and scalar.is_integer() and INT64_MIN <= scalar <= UINT64_MAX:
         return int(scalar)

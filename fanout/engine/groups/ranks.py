@@ -1,4 +1,4 @@
-"""Values in order, and values that are equal: what MIN, MAX, ANY, UNIQUE and the two of distinct values ask."""
+"""Values in order, and equal values, for MIN, MAX, ANY, UNIQUE, and the two aggregates of distinct values."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,7 +14,7 @@ CUT: Final = "…"
 """Stands at the end of a GROUP_CONCAT that would be longer."""
 
 Rank = tuple[int, Number, int, str]
-"""A value's rank in the order of MIN and MAX; it tells the value, too."""
+"""A value's rank in the order of MIN and MAX. The value can be read from it."""
 
 _INTEGER, _DOUBLE, _BOOLEAN, _TEXT = range(4)
 

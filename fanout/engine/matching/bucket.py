@@ -1,4 +1,4 @@
-"""The filters that one value leads to, and which of them are TRUE of a document."""
+"""A bucket: the filters that one value leads to. Finds those that match a document."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,17 +13,17 @@ from sowline.filter import UNKNOWN, Metadata
 from sowline.model.path import Document, Path, Value, reader
 
 PACKED_MIN = 8
-"""Fewer filters are tried one by one sooner than arrays are compared."""
+"""With fewer filters, evaluating each is faster than comparing arrays."""
 
 COLUMNS_MAX = 16
-"""Of each kind. Demands on rarer paths are left to the filters, so that memory grows with the filters alone."""
+"""The number of columns of each kind. The filters check rarer paths themselves, which limits the memory."""
 
 
 class Bucket(Generic[T]):
-    """A set of entries: most of them packed into columns, those added since then tried one by one.
+    """A set of entries. Most are packed into columns; those added since then are evaluated one by one.
 
-    They are packed again once as many tries were made of loose and removed entries as packing costs: neither a
-    thousand additions in a row nor a document after each of them costs more than twice the least possible.
+    The set is packed again when loose and removed entries have cost as many evaluations as packing costs. So neither
+    a thousand additions in a row, nor a document after each of them, costs more than twice the minimum.
     """
 
     __slots__ = ("_loose", "_packed", "_tries")
@@ -37,11 +37,11 @@ class Bucket(Generic[T]):
         return len(self._loose) + (len(self._packed) if self._packed is not None else 0)
 
     def add(self, entry: Entry[T]) -> None:
-        """Put an entry in."""
+        """Add an entry."""
         self._loose[entry] = None
 
     def remove(self, entry: Entry[T]) -> None:
-        """Take an entry out that is in."""
+        """Remove an entry, which must be there."""
         if entry in self._loose:
             del self._loose[entry]
         else:
@@ -69,7 +69,7 @@ class Bucket(Generic[T]):
 
 
 class Packed(Generic[T]):
-    """Entries as rows of columns. None is added any more; removed ones stay as empty rows."""
+    """Entries as rows of columns. None is added later; removed ones stay as empty rows."""
 
     def __init__(self, entries: Sequence[Entry[T]]) -> None:
         ranged, texted = _frequent(e.ranges for e in entries), _frequent(e.texts for e in entries)
@@ -113,18 +113,18 @@ class Packed(Generic[T]):
 
 
 def _asked(entries: Iterable[Entry[T]], document: Document, about: Metadata) -> list[Entry[T]]:
-    """Those that match, by asking each filter."""
+    """Return the entries that match, by evaluating each filter."""
     if about is UNKNOWN:
         return [entry for entry in entries if entry.filter.matches(document)]
     return [entry for entry in entries if entry.filter.matches_about(document, about)]
 
 
 def _frequent(demands: Iterable[Iterable[Path]]) -> set[Path]:
-    """The paths that are worth a column."""
+    """Return the paths that get a column."""
     counted = Counter(path for paths in demands for path in paths)
     return {path for path, count in counted.most_common(COLUMNS_MAX) if count >= PACKED_MIN}
 
 
 def _is_covered(entry: Entry[T], ranged: set[Path], texted: set[Path]) -> bool:
-    """Tell whether an entry has no demand but those of the columns."""
+    """Return whether the columns check everything that an entry demands."""
     return entry.whole and entry.ranges.keys() <= ranged and entry.texts.keys() <= texted

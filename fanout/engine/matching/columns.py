@@ -1,4 +1,4 @@
-"""What many filters demand of one field, as columns: one comparison of whole arrays judges them all."""
+"""The demands of many filters on one field, as columns: one comparison of arrays checks them all."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -23,7 +23,7 @@ class DemandColumn(Protocol):
     """The rows that have a demand."""
 
     def judge(self, value: Value) -> Mask | None:
-        """The rows that the value satisfies; None where only the filters themselves can tell."""
+        """Return the rows whose demand the value meets; None if only the filters can decide."""
 
 
 class RangeColumn:

@@ -14,8 +14,8 @@ T = TypeVar("T")
 class Entry(Generic[T]):
     """A filter with all items that have it, each with its number in the order of adding.
 
-    It lies in the buckets of `key`, an equality, or in none. What is left to ask there of a document are the
-    `ranges` of plain numbers and the `texts`, one per path; with `whole` there is nothing else to ask.
+    It is in the buckets of the equality `key`, or in none. There, a document must also match the `ranges` of numbers
+    and the `texts`, one per path. If it is `whole`, these are the whole filter.
     """
 
     filter: Filter
@@ -27,7 +27,7 @@ class Entry(Generic[T]):
 
 
 def make_entry(filter: Filter, terms: Terms, key: Equality | None) -> Entry[T]:
-    """The entry of a filter that is found by one of its equalities: the others become texts and points."""
+    """Return the entry of a filter that is found by the equality `key`; the others become texts and points."""
     ranges, texts, whole = dict(terms.ranges), dict[Path, str](), terms.whole
     for equality in terms.equalities:
         if equality is key:

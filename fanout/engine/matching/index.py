@@ -1,4 +1,4 @@
-"""Items by their filters: which items have a filter that is TRUE of a document."""
+"""An index of items by their filters: finds the items whose filter matches a document."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -13,10 +13,10 @@ from sowline.model.path import Document, Path, reader
 
 
 class SubscriptionIndex(Generic[T]):
-    """Items, each with a filter. Items are hashable; equal filters are kept, and tried, once.
+    """Items, each with a filter. Items are hashable. Equal filters are kept and evaluated once.
 
-    It is pure and has no lock: one thread, such as an event loop, owns it. Memory grows with the filters
-    only, by about a kilobyte each. Indexes made with the same `numbers` share one order of adding.
+    It is pure and has no lock: only one thread, such as an event loop, may use it. Each filter takes about a
+    kilobyte. Indexes made with the same `numbers` share one order of adding.
     """
 
     def __init__(self, numbers: Iterator[int] | None = None) -> None:
@@ -32,11 +32,11 @@ class SubscriptionIndex(Generic[T]):
 
     @property
     def needs_about(self) -> bool:
-        """Whether some filter asks for facts of the record that are not in its document."""
+        """Whether some filter uses metadata of the record."""
         return self._needing_about > 0
 
     def add(self, item: T, filter: Filter) -> None:
-        """Put an item in; raises ValueError if it is in."""
+        """Add an item; raise ValueError if it was added before."""
         if item in self._entry_of:
             raise ValueError(f"expected an item that is not in the index, got {item!r}; remove it first")
         entry = self._entries.get(filter.text)
@@ -46,7 +46,7 @@ class SubscriptionIndex(Generic[T]):
         self._entry_of[item] = entry
 
     def remove(self, item: T) -> None:
-        """Take an item out, if it is in."""
+        """Remove an item, if it is there."""
         entry = self._entry_of.pop(item, None)
         if entry is None:
             return
@@ -56,13 +56,13 @@ class SubscriptionIndex(Generic[T]):
             self._leave(entry)
 
     def matching(self, document: Document, about: Metadata = UNKNOWN) -> list[T]:
-        """The items whose filter is TRUE of the record, in the order in which they were added."""
+        """Return the items whose filter matches the record, in the order in which they were added."""
         found = [pair for entry in self.true_of(document, about) for pair in entry.items.items()]
         found.sort(key=itemgetter(1))
         return [item for item, _ in found]
 
     def true_of(self, document: Document, about: Metadata) -> list[Entry[T]]:
-        """The filters that are TRUE of the record, each once, in no order, with their items."""
+        """Return the filters that match the record, each once, in no order, with their items."""
         found = self._others.true_of(document, about)
         for table in self._tables.values():
             found += table.true_of(document, about)
@@ -90,7 +90,7 @@ class SubscriptionIndex(Generic[T]):
             del self._tables[entry.key.path]
 
     def _best_key(self, terms: Terms) -> Equality | None:
-        """The equality that leads to the emptiest buckets: no value that most filters want fills up."""
+        """Return the equality with the smallest buckets, so that values common to most filters do not fill one."""
         return min(terms.equalities, key=self._crowd, default=None)
 
     def _crowd(self, equality: Equality) -> tuple[int, int]:
@@ -109,7 +109,7 @@ class _Table(Generic[T]):
         return len(self._buckets)
 
     def crowd(self, equality: Equality) -> int:
-        """The size of the fullest bucket that the equality would lie in."""
+        """Return the size of the largest bucket of an equality."""
         return max(len(self._buckets.get(key, ())) for key in equality.keys)
 
     def add(self, entry: Entry[T], equality: Equality) -> None:
@@ -133,5 +133,5 @@ class _Table(Generic[T]):
             return []
         if len(buckets) == 1:
             return buckets[0].true_of(document, about)
-        # An array, or a text that is also wanted as a number, can lead to a filter on several ways.
+        # An array has several values, and a text may also spell a number, so one filter may be found several times.
         return list(dict.fromkeys(entry for bucket in buckets for entry in bucket.true_of(document, about)))

@@ -1,4 +1,4 @@
-"""What a change means to each of many subscriptions, without asking each."""
+"""Computes the deliveries of a change to many subscriptions, without evaluating each filter."""
 
 from collections.abc import Collection, Iterable
 from itertools import count
@@ -12,10 +12,10 @@ from sowline.filter import UNKNOWN
 
 
 class LiveSubscriptions(Generic[T]):
-    """Items, each with a subscription; a change's deliveries are those of `Subscription.on_change` of all.
+    """Items, each with a subscription. The deliveries equal those of `Subscription.on_change` for each of them.
 
-    Those that don't look back are kept apart: of them only the new record is asked, unless a write is redundant and
-    some want to hear nothing of such.
+    Subscriptions that do not look back are kept apart. For them only the new record is matched, unless a write is
+    redundant and some subscriptions leave out such writes.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class LiveSubscriptions(Generic[T]):
         return len(self._home)
 
     def add(self, item: T, subscription: Subscription) -> None:
-        """Put an item in; raises ValueError if it is in."""
+        """Add an item; raise ValueError if it was added before."""
         if item in self._home:
             raise ValueError(f"expected an item that has no subscription yet, got {item!r}; remove it first")
         delta_only = self._with_delta if subscription.delta else self._plain
@@ -41,14 +41,14 @@ class LiveSubscriptions(Generic[T]):
             self._no_redundant.add(item)
 
     def remove(self, item: T) -> None:
-        """Take an item out, if it is in."""
+        """Remove an item, if it is there."""
         home = self._home.pop(item, None)
         if home is not None:
             home.remove(item)
             self._no_redundant.discard(item)
 
     def on_change(self, seen: ChangeView) -> list[tuple[T, Delivery]]:
-        """The items that the change means something to, in the order of adding; equal deliveries are one."""
+        """Return the deliveries of a change, in the order of the items; equal deliveries are one object."""
         found: list[tuple[int, T, Delivery]] = []
         silent: Collection[T] = self._no_redundant if seen.change.is_redundant else ()
         if len(self._plain) and seen.now is not None:
@@ -68,7 +68,10 @@ class LiveSubscriptions(Generic[T]):
         return [(item, delivery) for _, item, delivery in found]
 
     def _plainly(self, seen: ChangeView, silent: Collection[T]) -> list[tuple[int, T, Delivery]]:
-        """What those get that don't look back; of what stays in focus nothing goes to the `silent`."""
+        """Return the deliveries to subscriptions that do not look back.
+
+        `silent` ones get none for a record that stays in focus.
+        """
         now, delivery = _matching_now(self._plain, seen), entered(seen.change)
         if not silent:
             return _addressed(now, delivery)
