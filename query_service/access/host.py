@@ -9,7 +9,7 @@ _PORT_MAX = 65535
 
 
 class Host(NamedTuple):
-    """A name in lower case, or an address without brackets; the port is None where the header has none."""
+    """A name in lower case, or an address without brackets; the port is None if the header has none."""
 
     name: str
     port: int | None

@@ -62,9 +62,9 @@ class Keys:
         return found
 
     async def keep_fresh(self) -> None:
-        """Begin to fetch the keys again if they are old: what one of them has signed is in use.
+        """Start to fetch the keys again if they are old.
 
-        If nothing asked for them for long, wait for that: a key may have been withdrawn meanwhile.
+        If they were unused for long, wait for the fetch: a key may have been withdrawn in the meantime.
         """
         now = time.monotonic()
         if self._fetched is None or now - self._fetched <= FRESH_SECONDS:
@@ -80,7 +80,7 @@ class Keys:
         ]
 
     async def look_again(self) -> None:
-        """Wait for keys that are being fetched; begin with that unless it was tried a moment ago."""
+        """Fetch the keys, unless that was tried a moment ago; wait for a fetch in progress."""
         self._begin_now_and_then()
         if self._fetching is not None:
             await asyncio.shield(self._fetching)
@@ -96,7 +96,7 @@ class Keys:
         self._fetching = None
 
     async def _fetch(self) -> None:
-        """Fetch the current keys from their source; keep the previous ones if it has none."""
+        """Fetch the current keys from their source; keep the previous ones if that fails."""
         source = self._rules.jwks
         try:
             text = await self._download() if "://" in source else await asyncio.to_thread(_read, Path(source))

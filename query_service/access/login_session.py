@@ -57,8 +57,8 @@ class LoginSession:
     async def log_on(self, token: str) -> Identity:
         """Accept a token of a new user, or a renewed one of the same user.
 
-        Raises `logon required`, `auth failure` and `auth unavailable`, `busy` where the user has too many
-        connections, and `rights changed` where a connection would have to become another one.
+        Raise `logon required`, `auth failure` or `auth unavailable`; `busy` if the user has too many connections; and
+        `rights changed` if the token is of another user or has other rights.
         """
         if self._logins is None:
             return self.identity

@@ -1,4 +1,4 @@
-"""The access file: which users may connect, by which proof, and with which roles. Pure but for reading it."""
+"""The access file: which users may connect, with which proof, and with which roles. Pure, except for reading it."""
 
 import re
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from sowline.config.yaml_file import YamlFile
 from sowline.errors import SowlineError
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
-"""Signatures by a key pair: what verifies them is no secret."""
+"""Algorithms with a key pair: the key that verifies a signature is public."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -35,7 +35,7 @@ def _several(given: Any) -> Any:
 
 
 def _source(text: str) -> str:
-    """Accept an https URL or a path; http only on this machine: changed keys let a client pass for any user."""
+    """Accept an https URL or a path; http only on this machine, because with forged keys a client can be any user."""
     url = urlsplit(text)
     if "@" in url.netloc:
         raise ValueError("expected a URL without a name and a password: keys are public")
@@ -103,7 +103,8 @@ class Access(_Section):
         return self
 
     def proof_of_token(self, sha256: str) -> Proof | None:
-        """Return what the token with this hash proves, if there is one; all are compared, however it ends."""
+        """Return the proof of the token with this hash, if there is one."""
+        # Compare with all tokens, so that the time does not reveal which of them exist.
         found = None
         for token in self.tokens:
             if compare_digest(token.sha256, sha256):
@@ -111,7 +112,7 @@ class Access(_Section):
         return None if found is None else Proof("token", found.user, found.roles, found.sha256)
 
     def identity(self, proof: Proof) -> Identity:
-        """Return the user of this proof; raises `logon required` and `auth failure`."""
+        """Return the user of a proof; raise `logon required` or `auth failure`."""
         if proof.kind == "nothing":
             return self._anonymous(proof)
         if not self._stands(proof):
@@ -129,7 +130,7 @@ class Access(_Section):
         return self._with(proof, "", self.anonymous)
 
     def _stands(self, proof: Proof) -> bool:
-        """Tell whether the entry for a proof is still in the file, unchanged."""
+        """Return whether the file still has the entry for a proof, unchanged."""
         if proof.kind == "token":
             return self.proof_of_token(proof.source) == proof
         if proof.kind == "jwt":
@@ -149,5 +150,5 @@ def _rights(held: tuple[tuple[str, Role], ...]) -> Rights:
 
 
 def parse_access(text: str, name: str = "access.yaml") -> Access:
-    """Read the text of an access file; raises `bad configuration` with the line of everything that is wrong."""
+    """Read the text of an access file; raise `bad configuration` with the line of each mistake."""
     return YamlFile(text, name).read(Access)

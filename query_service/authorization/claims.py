@@ -27,11 +27,11 @@ UNSIGNED = ("unknown key", "wrong signature", "wrong key")
 
 
 class NotProved(Exception):
-    """A token that is not accepted; the text is the cause, in two words from a short list."""
+    """A token is not accepted; the text is the cause, two words from a short list."""
 
 
 class SignatureHeader(NamedTuple):
-    """The signature's parameters in a token's header; it is not verified yet."""
+    """The signature's parameters in a token's header, which is not verified yet."""
 
     algorithm: str
     key_id: str
@@ -50,7 +50,7 @@ def signed_by(token: str, rules: Jwt) -> SignatureHeader:
 
 
 def proof_of(token: str, rules: Jwt, algorithm: str, keys: Iterable[Any]) -> Proof:
-    """Return what a token proves that one of the keys has signed; raises NotProved."""
+    """Return the proof of a token, which one of the keys must have signed; raise NotProved."""
     why = "unknown key"
     for key in keys:
         try:
@@ -81,7 +81,7 @@ def _proof(claims: Mapping[str, Any], rules: Jwt) -> Proof:
 
 
 def claim(claims: Mapping[str, Any], name: str) -> Any:
-    """Return a claim by its name, or by its dotted path within others, or None."""
+    """Return a claim by its name, or by a dotted path; None if there is none."""
     if name in claims:
         return claims[name]
     found: Any = claims
@@ -91,6 +91,6 @@ def claim(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def _roles(given: Any) -> tuple[str, ...]:
-    """Return the roles that a claim lists, or has as one text with blanks between; other values name none."""
+    """Return the roles in a claim: a list, or a text with blanks in between; other values have none."""
     listed = given.split() if isinstance(given, str) else given if isinstance(given, list) else ()
     return tuple(role for role in listed if isinstance(role, str))

@@ -12,7 +12,7 @@ Kind = Literal["nothing", "token", "jwt", "certificate"]
 class Proof:
     """The proof of a client: its kind, the user, the roles in it, and its expiry in seconds since 1970.
 
-    `source` tells what vouches for it: the SHA-256 of a token, the issuer of a JWT.
+    `source` is the SHA-256 of a token, or the issuer of a JWT.
     """
 
     kind: Kind
@@ -24,7 +24,7 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A user as the access file has it; `user` is empty where no logon is needed."""
+    """A user with the rights in the access file; `user` is empty if no logon is needed."""
 
     user: str
     roles: tuple[str, ...]
@@ -32,7 +32,7 @@ class Identity:
     proof: Proof
 
     def may_become(self, other: "Identity") -> bool:
-        """Tell whether a connection may continue with the other identity: the same user with the same rights."""
+        """Return whether a connection may continue with another identity: the same user with the same rights."""
         return (self.user, self.rights.digest) == (other.user, other.rights.digest)
 
 

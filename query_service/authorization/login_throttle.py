@@ -1,15 +1,15 @@
-"""Who fails to log on again and again, from one address, is answered later each time. Pure."""
+"""Slows down repeated failures to log on: each further failure from an address is answered later. Pure."""
 
 from collections import OrderedDict
 from typing import NamedTuple
 
 FREE = 3
-"""So many failures are answered at once."""
+"""The number of failures that are answered at once."""
 
 FIRST_SECONDS = 0.1
 SECONDS_MAX = 5.0
 FORGET_SECONDS = 60.0
-"""After so long without a failure an address starts again at zero."""
+"""Seconds without a failure after which the count of an address starts again at zero."""
 
 ADDRESSES_MAX = 10_000
 
@@ -26,7 +26,7 @@ class LoginThrottle:
         self._failures: OrderedDict[str, _Failures] = OrderedDict()
 
     def failed(self, address: str, now: float) -> float:
-        """Note a failure; return after how many seconds to answer it. A client that succeeds is not slowed."""
+        """Count a failure; return the seconds to wait before answering. A client that succeeds does not wait."""
         before = self._failures.pop(address, None)
         count = before.times + 1 if before is not None and now - before.last < FORGET_SECONDS else 1
         self._failures[address] = _Failures(count, now)

@@ -1,4 +1,4 @@
-"""The names of topics in requests and entitlements: one, or with a leading `^` all that match a pattern."""
+"""Topics as requests and entitlements name them: one name, or a pattern with a leading `^`."""
 
 from collections.abc import Callable, Collection
 
@@ -6,25 +6,25 @@ from sowline.errors import SowlineError
 from sowline.filter.regex import PatternError, Regex
 
 TOPIC_CHARS_MAX = 4096
-"""Of what a request names its topics by."""
+"""The largest number of characters of a topic name or pattern in a request."""
 
 EXCERPT_CHARS_MAX = 200
 
 
 def is_pattern(text: str) -> bool:
-    """Whether the text names topics by a pattern."""
+    """Whether the text is a pattern."""
     return text.startswith("^")
 
 
 def names(text: str) -> Callable[[str], bool]:
-    """Return what tells whether a topic of that name is meant; raises `bad regex topic`."""
+    """Return a function that tells whether the text names a topic; raise `bad regex topic`."""
     return _regex(text).is_whole if is_pattern(text) else text.__eq__
 
 
 def meant(text: str, topics: Collection[str]) -> list[str]:
-    """Return those of the topics that the text names.
+    """Return the topics that the text names.
 
-    Raises `bad regex topic`, also for a pattern that would take too long for so many topics.
+    Raise `bad regex topic`, also for a pattern that would take too long to match all topics.
     """
     if not is_pattern(text):
         return [text] if text in topics else []
@@ -35,7 +35,7 @@ def meant(text: str, topics: Collection[str]) -> list[str]:
 
 
 def excerpt(text: str) -> str:
-    """Return the text, or its begin: an error repeats no more of it."""
+    """Return the text for an error message, cut if it is long."""
     return text if len(text) <= EXCERPT_CHARS_MAX else text[: EXCERPT_CHARS_MAX - 3] + "..."
 
 

@@ -1,5 +1,5 @@
-"""Indexes of a topic's records, all derived: columns of one path's values, filters over them, hash indexes.
+"""Indexes of a topic's records: columns with the values of one path, filters over columns, and hash indexes.
 
-A record stands in a row, 0 to n - 1; rows are reused. Every index may answer with more rows than match, or
-name rows it can't decide: the filter's closure always has the last word. One thread at a time.
+Each record has a row, 0 to n - 1; rows are reused. An index may return more rows than match, or rows that it can't
+decide: the filter always decides about these. For use by one thread at a time.
 """

@@ -23,7 +23,7 @@ NO_ROWS: RowNumbers = np.empty(0, np.int64)
 
 @dataclass(slots=True)
 class AccessPath:
-    """Rows known to match, and rows of which a filter must still be asked; no row is in two of them."""
+    """Rows that are known to match, and rows that a filter must still check; each row is in one of these only."""
 
     name: str
     decided: RowNumbers = field(default_factory=lambda: NO_ROWS)
@@ -31,14 +31,14 @@ class AccessPath:
     index: str = ""
     """The fields of the index that was used."""
     indexed: tuple[Node, ...] = ()
-    """The conjuncts of the filter that the index has answered."""
+    """The conjuncts of the filter that the index has decided."""
     keys: tuple[bytes, ...] | None = None
-    """The SOW keys of the only records that can match, where the access path is by these."""
+    """The SOW keys of the only records that can match, if the access path is by keys."""
     note: str = ""
     """Why there was no better access path."""
 
     def without(self, rows: RowNumbers, end: int) -> "AccessPath":
-        """Return the access path to all but these of `end` rows."""
+        """Return the access path without these rows; there are `end` rows."""
         others = np.ones(end, np.bool_)
         others[rows] = False
         return replace(

@@ -1,4 +1,4 @@
-"""The memory that the indexes of all topics may take: the least recently used memo index goes first."""
+"""The memory limit of the indexes of all topics. Above it, the least recently used memo index is dropped first."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -6,7 +6,7 @@ from typing import Protocol
 from sowline.model.path import Path
 
 INDEXES_MAX = 500
-"""Memo indexes of all topics: each costs something whenever records change."""
+"""The largest number of memo indexes of all topics: each takes time when records change."""
 
 
 class Holder(Protocol):
@@ -14,41 +14,41 @@ class Holder(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """The memory that all of them take."""
+        """The memory of all indexes, in bytes."""
 
     def bytes_of(self, path: Path) -> int:
-        """The memory that one memo index takes."""
+        """Return the memory of one memo index, in bytes."""
 
     def drop(self, path: Path, *, was_alone: bool) -> None:
-        """Forget a memo index; `was_alone` tells that all others had gone before it, and in vain."""
+        """Drop a memo index; `was_alone`: it does not fit even after all others were dropped."""
 
 
 class Memory:
-    """Knows which memo index was used when. With a limit of 0 there are none."""
+    """Keeps the memo indexes within the limit, in the order of their last use. With a limit of 0 there are none."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
         self._holders: list[Holder] = []
         self._used: dict[tuple[Holder, Path], None] = {}
-        """Oldest first."""
+        """The memo indexes, the least recently used first."""
 
     def add(self, holder: Holder) -> None:
-        """Count what a topic's indexes take."""
+        """Add the indexes of a topic."""
         self._holders.append(holder)
 
     @property
     def nbytes(self) -> int:
-        """An estimate of what all indexes take."""
+        """The estimated memory of all indexes, in bytes."""
         return sum(holder.nbytes for holder in self._holders)
 
     def use(self, holder: Holder, paths: Iterable[Path]) -> None:
-        """Note that memo indexes, which are there, are used now."""
+        """Note that existing memo indexes are used now."""
         for path in paths:
             self._used.pop((holder, path), None)
             self._used[holder, path] = None
 
     def make_room(self) -> None:
-        """Keep within the limit after memo indexes were made, or have grown."""
+        """Drop memo indexes until the rest is within the limit."""
         over = self.nbytes - self._bytes_max
         while self._used and (over > 0 or len(self._used) > INDEXES_MAX):
             holder, path = oldest = next(iter(self._used))

@@ -1,8 +1,8 @@
-"""A hash index: from the values of some fields to the rows that have them, for filters that ask for strings.
+"""A hash index: maps the values of some fields to rows, for filters that compare these fields with strings.
 
-A row is posted under each of its fields' own values. A filter's string equals that string, and any number
-that it spells (`'05'` equals 5), so each string is looked up as both. Rows where a field is an array are
-candidates always; rows where a field is NULL never are, for NULL equals nothing.
+A row is found under the values of its fields. A string in a filter equals the same string and the number that it
+spells (`'05'` equals 5), so it is looked up as both. Rows in which a field is an array are always candidates. Rows in
+which a field is NULL never are, because NULL equals nothing.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from sowline.filter.tree import And, Comparison, Field, In, Literal, Node
 from sowline.model.path import Path, value_of
 
 COMBINATIONS_MAX = 10_000
-"""A filter that asks for more combinations of values is not answered."""
+"""The index does not answer a filter with more combinations of values."""
 
 BYTES_PER_ROW = 16
 BYTES_PER_KEY = 130
@@ -27,16 +27,16 @@ _UNPOSTED = None
 _ODD = ()
 
 Key = Any
-"""The values of a row's fields as a tuple; `_ODD` where one of them is an array; None for no key."""
+"""The values of a row's fields as a tuple; `_ODD` if one of them is an array; None for no key."""
 
 
 class HashIndex:
-    """Rows by the values of some fields. It finds a superset: the filter decides in the end."""
+    """Rows by the values of some fields. It finds a superset of the matches, which the filter then checks."""
 
     __slots__ = ("_keys", "_odd", "_postings", "_shared", "paths")
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        """Of different paths, at least one."""
+        """Make an empty index of these fields: at least one, all different."""
         self.paths = tuple(paths)
         self._postings: dict[Key, int | set[int]] = {}
         self._odd: set[int] = set()
@@ -59,7 +59,7 @@ class HashIndex:
         self._keys[row] = key
 
     def clear(self, row: int) -> None:
-        """The row holds nothing any more."""
+        """Remove a row."""
         key = self._keys[row] if row < len(self._keys) else _UNPOSTED
         if key is _UNPOSTED:
             return
@@ -70,9 +70,9 @@ class HashIndex:
             self._withdraw(key, row)
 
     def lookup(self, tree: Node) -> list[int] | None:
-        """The rows that may match, each once; `None` if the filter doesn't ask for strings in all the fields.
+        """Return the rows that may match, each once; None if the filter does not compare all fields with strings.
 
-        It asks so by conjuncts `field = 'string'` and `field IN ('string', …)`, and maybe by others.
+        It must have a conjunct `field = 'string'` or `field IN ('string', …)` for each field.
         """
         asked = strings_by_path(tree)
         if any(path not in asked for path in self.paths):
@@ -91,7 +91,7 @@ class HashIndex:
 
     @property
     def nbytes(self) -> int:
-        """An estimate of the memory it takes, without the strings themselves."""
+        """The estimated memory in bytes, without the strings."""
         shared = BYTES_PER_SHARED * (self._shared + len(self._odd))
         return BYTES_PER_ROW * len(self._keys) + BYTES_PER_KEY * len(self._postings) + shared
 

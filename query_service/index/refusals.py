@@ -1,4 +1,4 @@
-"""Memo indexes that did not fit in memory: queries do without them for a while, and do not wait for them. Pure."""
+"""Memo indexes that did not fit into memory: for a while, queries run without them and do not wait. Pure."""
 
 from collections.abc import Set
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sowline.model.path import Path
 
 PATIENCE = 100
-"""So many queries do without a memo index before it is tried again."""
+"""The number of queries that run without a memo index before it is tried again."""
 
 PATHS_MAX = 10_000
 """Beyond this number, all refusals are dropped, and refused indexes are tried again."""
@@ -15,7 +15,7 @@ PATHS_MAX = 10_000
 @dataclass(slots=True)
 class _Refusal:
     wanted: frozenset[Path] | None
-    """The memo indexes that do not fit together; None where this one does not fit alone."""
+    """The memo indexes that do not fit together; None if this one does not fit alone."""
     queries_left: int = PATIENCE
 
 
@@ -30,31 +30,31 @@ class Refusals:
         return path in self._refused
 
     def applies(self, path: Path, wanted: Set[Path]) -> bool:
-        """Tell whether a query that wants these memo indexes has to do without this one of them."""
+        """Return whether a query that wants these memo indexes must run without this one."""
         refusal = self._refused.get(path)
         return refusal is not None and refusal.wanted in (None, wanted)
 
     def wait(self, wanted: frozenset[Path]) -> None:
-        """Note that a query waits for all of these: what goes before it is used counts as refused."""
+        """Note that a query waits for these memo indexes; one that is dropped before the query uses it is refused."""
         if len(self._awaited) > PATHS_MAX:
             self._awaited.clear()
         self._awaited |= dict.fromkeys(wanted, wanted)
 
     def dropped(self, path: Path) -> None:
-        """Note that a memo index was dropped for another."""
+        """Note that a memo index was dropped to make room for another."""
         if path in self._awaited:
             self._refuse(path, self._awaited.pop(path))
 
     def too_large(self, path: Path) -> None:
-        """Note that a memo index does not fit, whatever else is dropped."""
+        """Note that a memo index does not fit, even alone."""
         self._refuse(path, None)
 
     def made(self, path: Path) -> None:
-        """Note that a memo index is there."""
+        """Note that a memo index was made."""
         self._refused.pop(path, None)
 
     def answered(self, wanted: Set[Path]) -> None:
-        """Note that a query that wanted these waits no longer."""
+        """Note that a query that wanted these memo indexes has its access path."""
         for path in wanted:
             self._awaited.pop(path, None)
             if refusal := self._refused.get(path):

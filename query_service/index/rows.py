@@ -1,6 +1,6 @@
-"""A topic's records, each in a numbered row, so that indexes can be columns over the rows. Pure.
+"""The records of a topic, each in a numbered row, so that indexes can be columns over the rows. Pure.
 
-A row keeps its number as long as its record lives; a number that has become free is given to a later record.
+A record keeps its row as long as it exists; a free row is used for a later record.
 """
 
 from array import array
@@ -23,14 +23,14 @@ RowNumbers = NDArray[np.int64]
 
 UNKNOWN_OFFSET = -2
 UNKNOWN_TIME = -1
-"""They stand where it is not known when a record had changed last: so it may be of one that is past."""
+"""These mean that it is unknown when a record last changed, which is possible for past records."""
 
 GATHER_SHARE = 8
-"""Above one in so many of all rows, it is quicker to copy whole columns than to gather the rows asked for."""
+"""To get more than one in this many rows, copying whole columns is faster than gathering the rows."""
 
 
 class Rare(NamedTuple):
-    """The facts that not every record has: the correlation of its last update, and a document's metadata."""
+    """Values that not every record has: the correlation of its last update, and a document's metadata."""
 
     correlation: str | None = None
     known: DocumentMetadata | None = None
@@ -48,11 +48,11 @@ class Rows:
         self.keys: list[bytes | None] = []
         self.bodies: list[bytes | None] = []
         self.rare: dict[int, Rare] = {}
-        """The facts that not every record has, by row."""
+        """By row, the values that not every record has."""
         self.deleted: dict[bytes, DocumentMetadata] = {}
-        """The metadata of documents that are not records now, by SOW key."""
+        """By SOW key, the metadata of deleted documents."""
         self.changed: set[int] | None = None
-        """Rows that indexes may not have seen as they are now; a set as soon as there are indexes."""
+        """Rows that changed since they were indexed; None until there are indexes."""
         self._partitions = array("H")
         self._eras = array("q")
         self._offsets = array("q")
@@ -114,7 +114,7 @@ class Rows:
         return len(self.keys) - 1
 
     def remove(self, key: bytes, known: DocumentMetadata | None = None) -> None:
-        """Take the record out, if it is in; of a document something stays `known`."""
+        """Remove the record, if it exists; of a document keep the metadata `known`."""
         if known is not None:
             self.deleted[key] = known
         elif self.deleted:
@@ -162,7 +162,7 @@ class Rows:
         return np.delete(rows, self._free) if self._free else rows
 
     def capture(self, rows: RowNumbers) -> "Captured":
-        """The records in those rows, in ascending order, as they are at this instant: they stay so."""
+        """Capture the records in these rows, in ascending order; later changes do not affect the captured records."""
         chosen = slice(None) if len(rows) == self.end else rows
         return Captured(
             rows=rows,
@@ -180,13 +180,13 @@ class Rows:
 
 
 def digest_of(key: bytes) -> int:
-    """The 8-byte BLAKE2b of a SOW key; a group's hash is the XOR of its records' digests."""
+    """Return the 8-byte BLAKE2b of a SOW key; a group's hash is the XOR of its records' digests."""
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "big")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Captured:
-    """Records of one instant; column by column, in the order of `rows`."""
+    """Records of one instant, in columns, in the order of `rows`."""
 
     rows: RowNumbers
     keys: list[bytes]
@@ -206,15 +206,15 @@ class Captured:
         return len(self.keys)
 
     def position(self, at: int) -> Position:
-        """The position of the last change of one of the records; before all others if it is not known."""
+        """Return the position of a record's last change; if unknown, one before all others."""
         return Position(int(self.eras[at]), int(self.offsets[at]), int(self.nths[at]))
 
     def rare_of(self, at: int) -> Rare:
-        """The facts about one record that not every record has."""
+        """Return the values of a record that not every record has."""
         return self.rare.get(int(self.rows[at]), NOTHING_RARE)
 
     def facts(self, at: int, topic: Metadata) -> Metadata:
-        """The facts about one record, apart from its body and from those of its topic."""
+        """Return the metadata of a record; `topic` is that of its topic."""
         read_at, time, rare = float(self.read_at[at]), int(self.times[at]), self.rare_of(at)
         known = rare.known
         return Metadata(
@@ -231,7 +231,7 @@ class Captured:
         )
 
     def locations(self, chosen: RowNumbers) -> list[bytes | None]:
-        """The position of the last change of each chosen record, as `partition@position`; None if not known."""
+        """Return the position of each chosen record's last change, as `partition@position`; None if unknown."""
         offsets = self.offsets[chosen]
         unknown = offsets == UNKNOWN_OFFSET
         if not (self.eras[chosen].any() or self.nths[chosen].any() or unknown.any()):
@@ -245,14 +245,14 @@ class Captured:
         ]
 
     def hash(self, chosen: RowNumbers) -> int:
-        """The XOR of the digests of the chosen records' SOW keys."""
+        """Return the XOR of the digests of the chosen records' SOW keys."""
         if self.digests is None:
             return reduce(xor, (digest_of(self.keys[at]) for at in chosen.tolist()), 0)
         return int(np.bitwise_xor.reduce(self.digests[chosen]))
 
 
 def _gathered(column: list[Any], rows: RowNumbers) -> list[Any]:
-    """The column's values in those rows; many rows must be in ascending order."""
+    """Return the column's values in these rows; several rows must be in ascending order."""
     if len(rows) == len(column):
         return column[:]
     if len(rows) * GATHER_SHARE > len(column):
