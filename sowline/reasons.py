@@ -135,8 +135,8 @@ REASONS = (
     ),
     Reason(
         "bookmark_expired",
-        "the changes after orders:0@17 are no longer kept one by one, or are too many to undo; begin without a"
-        " bookmark, or choose with bookmark_not_found=now, epoch or reset where to begin instead",
+        "the changes after orders:0@17 are no longer kept one by one, or are too many to undo; start without a"
+        " bookmark, or choose with bookmark_not_found=now, epoch or reset where to start instead",
         "The changes after the bookmark are no longer kept one by one, or a page, groups or a query would have"
         " to go back over more than 20,000 changes.",
         "Start without a bookmark, or set `bookmark_not_found`: [expired"

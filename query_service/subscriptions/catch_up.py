@@ -27,15 +27,15 @@ from sowline.protocol.changes_loader import Verdict, verdict
 BATCH_MAX = 1000
 
 PORTION_BYTES_MIN = 256 << 10
-"""Bytes of changes to read at once for a client from the changes topic; more for a fast client."""
+"""Bytes of changes to read from the changes topic at once for a client; more for a fast client."""
 
 PORTION_BYTES_MAX = 1 << 20
 SLOW_SECONDS = 0.2
 READ_MAX = 100
-"""Messages between two checks of the size."""
+"""Messages to read between two checks of the size."""
 
 PREFETCH = {"queued.max.messages.kbytes": "1024"}
-"""Bytes fetched ahead for one client."""
+"""Consumer settings that limit the bytes fetched ahead for one client."""
 
 T = TypeVar("T")
 
@@ -47,19 +47,19 @@ class BookmarkExpired(SowlineError):
         bookmark = format_position(topic.definition.log, partition, position._replace(nth=0))
         super().__init__(
             "bookmark_expired",
-            f"the changes after {bookmark} are no longer kept one by one, or are too many to undo; begin"
-            " without a bookmark, or choose with bookmark_not_found=now, epoch or reset where to begin instead",
+            f"the changes after {bookmark} are no longer kept one by one, or are too many to undo; start"
+            " without a bookmark, or choose with bookmark_not_found=now, epoch or reset where to start instead",
         )
 
 
 class Portion:
-    """Bytes to read at once for a client: while the client reads them, no consumer is open for it."""
+    """The number of bytes to read at once for a client. While the client reads them, no consumer is open for it."""
 
     def __init__(self) -> None:
         self.bytes_max = PORTION_BYTES_MIN
 
     def note(self, seconds: float) -> None:
-        """Note the seconds until the client had read a whole portion."""
+        """Adapt to the seconds that the client took to read a portion."""
         if seconds > SLOW_SECONDS:
             self.bytes_max = PORTION_BYTES_MIN
         else:
@@ -67,7 +67,7 @@ class Portion:
 
 
 class ChangesAfter:
-    """The changes of a `topic` after some positions. `positions` moves on as they are handed out."""
+    """The changes of a `topic` after some positions. The caller advances `positions`."""
 
     def __init__(self, kafka: KafkaConfig, topic: TopicState, positions: Positions) -> None:
         self._kafka = kafka
@@ -75,19 +75,19 @@ class ChangesAfter:
         self.positions = positions
 
     def behind(self) -> list[int]:
-        """The partitions with more changes."""
+        """Return the partitions in which the replica is ahead of the positions."""
         partitions = enumerate(self.topic.partitions)
         return [number for number, partition in partitions if self.positions[number] < partition.held]
 
     async def check(self) -> None:
-        """Raise `BookmarkExpired` if the next change is no longer to be had."""
+        """Raise `BookmarkExpired` if the next change of a partition is no longer available."""
         for number in self.behind():
             partition = self.topic.partitions[number]
             if partition.recent(self.positions[number], 1) is None:
                 await self._first_kept(number, partition)
 
     async def first(self, number: int) -> Change | None:
-        """Return the next change of a partition, if there is one; raises `BookmarkExpired` if it is gone."""
+        """Return the next change of a partition, None if there is none; raise `BookmarkExpired` if it is gone."""
         partition = self.topic.partitions[number]
         recent = partition.recent(self.positions[number], 1)
         if recent is None:
@@ -117,9 +117,9 @@ class ChangesAfter:
         await asyncio.sleep(0)
 
     async def _changes_topic(self, number: int, partition: PartitionReplica) -> AsyncIterator[list[Event]]:
-        """Read what was written after the position, as far as the replica has applied it.
+        """Yield the events after the position, as far as the replica has applied them.
 
-        Raises `BookmarkExpired` where the last of that is not there.
+        Raise `BookmarkExpired` if the last of these events is missing.
         """
         last, wanted = self.positions[number], partition.held
         # Read no further than the replica has applied. A subscription ahead of its replica would get the same changes
@@ -145,13 +145,13 @@ class ChangesAfter:
     def _portion(
         self, number: int, start: int, end: int, bytes_max: int
     ) -> AsyncIterator[tuple[list[Event], int]]:
-        """Read the next portion, once; reading has ended when it is returned."""
+        """Yield the next portion once; its consumer is closed by then."""
         changes = self.topic.definition.changes
         batches = read_range({**self._kafka, **PREFETCH}, changes, number, start, end, READ_MAX)
         return _in_thread(_first_of(batches, end, bytes_max))
 
     def _following(self, number: int, events: list[Event]) -> Iterator[Change]:
-        """Yield the new changes among the events; raises `BookmarkExpired` at a gap."""
+        """Yield the new changes among the events; raise `BookmarkExpired` at a gap."""
         held = self.positions[number]
         for event in events:
             judged = verdict(event, held)
@@ -170,8 +170,10 @@ async def changes_since(
 ) -> list[list[tuple[int, Change]]]:
     """Return all changes after the positions in each topic, with their partitions, up to the instant of the return.
 
-    Raises `BookmarkExpired` if they are gone, or more than `limit`.
+    Raise `BookmarkExpired` if they are gone, or more than `limit`.
     """
+    # Repeat until no partition is behind: while one is read, others move on. The last check and the return are one
+    # instant, so the caller knows every change up to now.
     followed: list[tuple[ChangesAfter, list[tuple[int, Change]]]] = [
         (ChangesAfter(kafka, topic, dict(positions)), []) for topic, positions in begins
     ]
@@ -188,21 +190,20 @@ async def changes_since(
 
 
 class CatchUp:
-    """Brings one subscription to its topic's position, at the pace of its client."""
+    """Brings one subscription to its topic's position, as fast as its client reads."""
 
     def __init__(self, kafka: KafkaConfig, live: LiveSubscription) -> None:
         self._live = live
         self._after = ChangesAfter(kafka, live.topic, live.positions)
 
     async def check(self) -> None:
-        """Raise `BookmarkExpired` if the next change is no longer to be had, before anything is delivered."""
+        """Raise `BookmarkExpired` if the next change is no longer available; deliver nothing."""
         await self._after.check()
 
     async def run(self, dispatcher: Dispatcher) -> None:
-        """Deliver the missing changes; at the instant when none is missing, make the subscription live.
-
-        Not before the client has room, though: it would be live for one change, and for the next, without end.
-        """
+        """Deliver the missing changes; at the instant when none is missing, make the subscription live."""
+        # Wait for room first. With a full outbox the subscription would be live for one change, fall behind, catch up
+        # with one, and so on (test_a_client_without_room_is_waited_for).
         outbox = self._live.outbox
         await outbox.wait_turn()
         while behind := self._after.behind():
@@ -234,7 +235,7 @@ def change_views(live: LiveSubscription, number: int, change: Change) -> tuple[C
 
 
 def deliver_one(live: LiveSubscription, number: int, seen: ChangeView, delivery: Delivery | None) -> None:
-    """Deliver a change to a subscription, and move its position behind the change."""
+    """Deliver a change to a subscription, and set its position to that of the change."""
     if delivery is not None:
         deliver(live.topic, number, seen, [(live, delivery)])
     live.positions[number] = seen.change.position
@@ -245,7 +246,7 @@ def deliver_one(live: LiveSubscription, number: int, seen: ChangeView, delivery:
 def events_between(
     kafka: KafkaConfig, topic: TopicState, number: int, start: int, end: int
 ) -> AsyncIterator[list[Event]]:
-    """Read a partition's events in the changes topic between two offsets, the second not included."""
+    """Yield a partition's events in the changes topic from offset `start` up to, not including, `end`."""
     batches = read_range(kafka, topic.definition.changes, number, start, end, BATCH_MAX)
     return _in_thread(map(_events, batches))
 
@@ -253,7 +254,7 @@ def events_between(
 def _first_of(
     batches: Generator[list[Message], None, None], end: int, bytes_max: int
 ) -> Iterator[tuple[list[Event], int]]:
-    """Yield once: the first events, up to about this many bytes, and the offset of the next event."""
+    """Yield once: the first events, about `bytes_max` bytes of them, and the offset after the last one."""
     found: list[Event] = []
     size = 0
     for messages in batches:

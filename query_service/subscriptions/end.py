@@ -1,4 +1,4 @@
-"""The end of a subscription: a bookmark, or a time. Every change up to there is sent, and none after it."""
+"""The end of a subscription: a bookmark or a time. Every change up to it is sent, and none after it."""
 
 import asyncio
 import time
@@ -35,18 +35,18 @@ class End(Protocol):
         """Whether the replica has everything of a partition that is before the end."""
 
     def final_position(self, number: int, position: Position) -> Position:
-        """Return where a subscription stands at the end that was sent all before `position`."""
+        """Return the last position of a subscription that was sent everything up to `position`."""
 
     async def settle(self) -> None:
-        """Find out what has to be waited for."""
+        """Determine the positions that the replica must reach."""
 
 
 Ends = dict[str, End]
-"""By log."""
+"""By log, the end in its topic."""
 
 
 class EndAt:
-    """An end at a position; unless it `takes` that, the change there is after the end."""
+    """An end at a position; `takes`: the change at that position is still sent."""
 
     def __init__(self, topic: TopicState, positions: Positions, *, takes: bool = True) -> None:
         self._topic = topic
@@ -67,11 +67,11 @@ class EndAt:
         return min(position, self.positions[number]) if self.is_inclusive else position
 
     async def settle(self) -> None:
-        """All is known."""
+        """Do nothing: the positions are known."""
 
 
 class EndTime:
-    """An end at a time, maybe one to come: of the last change that is not after it."""
+    """An end at a time, which may be in the future: the last change at or before it."""
 
     def __init__(self, context: ServiceContext, topic: TopicState, last_ms: int) -> None:
         self._context = context
@@ -85,6 +85,8 @@ class EndTime:
 
     def is_reached(self, number: int) -> bool:
         """Whether the replica has everything of a partition that is before the end."""
+        # None until the time has passed: the log may still get records with an earlier time
+        # (test_an_end_to_come_is_waited_for).
         wanted = self._wanted
         return wanted is not None and (
             number not in wanted or self._topic.partitions[number].held >= wanted[number]
@@ -95,7 +97,7 @@ class EndTime:
         return position
 
     async def settle(self) -> None:
-        """Once the time has passed, ask the log which of its records precede it."""
+        """After the time has passed, ask Kafka for the last record before it; retry until Kafka answers."""
         await asyncio.sleep(max(0.0, self._last_ms / 1000 + GRACE_SECONDS - time.time()))
         topic, kafka = self._topic, self._context.kafka
         retrying = AsyncRetrying(
@@ -120,7 +122,7 @@ class EndTime:
 def ends_of(
     context: ServiceContext, topics: list[TopicState], bookmark_range: BookmarkRange, now: PositionsByLog
 ) -> Ends | None:
-    """Return the end of a subscription in each topic; None if it has none. `now` is where the topics stand."""
+    """Return the end of a subscription in each topic; None if it has none. `now` are the topics' positions."""
     end = bookmark_range.end
     if end is None:
         return None
@@ -137,7 +139,7 @@ def ends_of(
 
 
 def known_end(ends: Ends | None) -> PositionsByLog | None:
-    """Return the bookmark at which a subscription ends, if that is known."""
+    """Return the positions at which a subscription ends, if they are known."""
     positions = {
         log: end.positions for log, end in (ends or {}).items() if isinstance(end, EndAt) and end.is_inclusive
     }

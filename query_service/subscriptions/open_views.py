@@ -1,4 +1,4 @@
-"""The live views that one subscription keeps open: its own, and for a while that of the one it replaces."""
+"""The live views that one subscription keeps open: its view, and, for a while, that of the replaced subscription."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ from query_service.topics.state import TopicState
 
 
 class OpenViews:
-    """Enters the view of a selection, which other subscriptions may share; the last to leave a view closes it."""
+    """Opens the view of a selection, or shares one that is open. The last subscription that leaves closes it."""
 
     def __init__(
         self, context: ServiceContext, topic: TopicState, selection: Selection, *, is_page: bool
@@ -24,7 +24,7 @@ class OpenViews:
         self._is_page = is_page
         self._open: dict[ViewName, LiveView] = {}
         self.view: LiveView | None = None
-        """The view that was entered."""
+        """The view that the subscription has entered."""
 
     @property
     def _name(self) -> ViewName:
@@ -33,19 +33,21 @@ class OpenViews:
         return filter, ",".join(map(str, options.grouping)), options.projection, order, str(self._is_page)
 
     def take_from(self, replaced: "OpenViews") -> None:
-        """Keep open what the replaced subscription did, until this one has entered its view."""
+        """Take over the open views of the replaced subscription, until this one has entered its view."""
         self._open = replaced.give_away()
 
     def give_away(self) -> dict[ViewName, LiveView]:
-        """Return what is kept open; from now on the caller keeps it so."""
+        """Return the open views; from now on the caller keeps them open."""
         given, self._open = self._open, {}
         return given
 
     async def enter(self) -> LiveView:
-        """Return the view, and keep it open, and no other."""
+        """Enter the view, leave all others, and return it."""
         view = await self._find()
         if self._open.get(self._name) is not view:
             view.users += 1
+        # Leave other views only now: the new view may be one of them, and would be closed and filled again
+        # (test_a_page_instead_of_a_page).
         others = [name for name, open in self._open.items() if open is not view]
         self._open = self._open | {self._name: view}
         for name in others:
@@ -70,12 +72,14 @@ class OpenViews:
                 view.filling.cancel()
 
     async def _find(self) -> LiveView:
-        """Return the view, if another subscription has it open; else make it as of an instant, and fill it."""
+        """Return the view if it is open; otherwise make it at an instant, and start to fill it."""
         dispatcher, topic = self._context.dispatcher, self._topic
         if (view := dispatcher.view(topic.definition.name, self._name)) is not None:
             return view
         query = Query([topic], Selection(self._selection.filter), self._context.limits)
         await query.begin()
+        # Another subscription may have made the view during the wait. Nothing is awaited between here and `add_view`:
+        # the view must get every change after the query's instant.
         if (view := dispatcher.view(topic.definition.name, self._name)) is not None:
             return view
         made = self._new_view()

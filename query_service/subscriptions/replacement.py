@@ -1,6 +1,4 @@
-"""Replaces a subscription in place: the records that its client holds, and the messages that turn them into the new
-group.
-"""
+"""Replaces a subscription: finds the records that its client holds, and what differs from the new selection."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
@@ -28,9 +26,10 @@ from sowline.protocol.request import Request
 def check_page_restated(before: Request, now: Request) -> None:
     """Raise unless a request that replaces a page restates its `top_n`, `skip_n` and, if it had one, `order_by`.
 
-    An option left out would silently mean another page. Raises `invalid top_n`, `invalid skip_n` or
-    `invalid order by`.
+    Raise `invalid top_n`, `invalid skip_n` or `invalid order by`.
     """
+    # A client that changes the filter and leaves out `order_by` would silently get another page
+    # (test_a_page_is_restated).
     if before.skip_n is None:
         return
     for name in ("top_n", "skip_n", "order_by"):
@@ -45,9 +44,9 @@ def check_page_restated(before: Request, now: Request) -> None:
 
 @dataclass(frozen=True, slots=True)
 class HeldRecords:
-    """The records that the client of a subscription holds: those that match, at its position in each log.
+    """The records that the client of a subscription holds: those that match at its positions.
 
-    Unless `is_complete` it was sent those of them only that changed since it began.
+    If not `is_complete`, it was sent only those that changed since its start.
     """
 
     topics: list[TopicState]
@@ -57,12 +56,12 @@ class HeldRecords:
 
     @property
     def is_certain(self) -> bool:
-        """Whether they are known: not for a snapshot with a limit, nor for a filter that depends on the moment."""
+        """Whether the records are known; not for a snapshot with a limit, or a filter that depends on the time."""
         return self.selection.top_n is None and is_sent_before(self.selection.filter)
 
 
 class Leaving(NamedTuple):
-    """A record that the client holds, and does not ask for any more."""
+    """A record that the client holds and that the new selection does not contain."""
 
     topic: str
     sow_key: bytes
@@ -70,9 +69,9 @@ class Leaving(NamedTuple):
 
 
 class ReplacementQuery(Query):
-    """The records of one instant that a client asks for and does not hold; `leaving` are the others.
+    """The records of one instant that the new selection contains and the client does not hold.
 
-    `evaluate` it, then use it as any other query.
+    `leaving` are the records of the reverse. Call `evaluate`, then use it like any other query.
     """
 
     def __init__(
@@ -96,13 +95,13 @@ class ReplacementQuery(Query):
 
     @property
     def bookmark_before(self) -> str:
-        """The bookmark of what the client holds."""
+        """The bookmark of the records that the client holds."""
         return format_bookmark(self._held.positions)
 
     async def evaluate(self) -> None:
-        """Take the instant, and find out what differs at it.
+        """Take the instant, and compare both selections at it.
 
-        Raises `BookmarkExpired` where it is unknown what the client holds.
+        Raise `BookmarkExpired` if the changes since the client's bookmark are no longer available.
         """
         changes = await self._begin_together()
         changed = {
@@ -124,7 +123,7 @@ class ReplacementQuery(Query):
             self._changed_leave(topic, changed[topic.definition.name])
 
     async def _begin_together(self) -> list[list[tuple[int, Change]]]:
-        """Take one instant for both queries; return what has changed since the client's bookmark."""
+        """Take one instant for both queries; return the changes since the client's bookmark."""
         held = self._held
         positions = [(topic, held.positions[topic.definition.log]) for topic in held.topics]
         while True:
@@ -150,6 +149,9 @@ class ReplacementQuery(Query):
         now = live_filter(self._selection) if topic in self._topics else None
         for key, first in changed.first.items():
             last = changed.last[key]
+            # The body before the first change decides whether the client held the record; the body after the last
+            # one, whether it leaves. What it was in between does not matter
+            # (test_what_has_changed_meanwhile_is_sent).
             if not ChangeView(first, topic.metadata).matched_before(before):
                 continue
             if now is None or not ChangeView(last, topic.metadata).matches_now(now):
@@ -163,6 +165,7 @@ class ReplacementQuery(Query):
 
     async def matches_in(self, topic_slice: TopicSlice) -> AsyncIterator[RowNumbers]:
         """Yield the records that match and that the client does not hold."""
+        # If the new subscription shows other fields, the client's bodies are useless to it: send all records.
         rows = self._matching[topic_slice.name]
         if self._held.selection.options.shows_like(self._selection.options):
             rows = np.setdiff1d(rows, self._held_rows.get(topic_slice.name, NO_ROWS))
@@ -171,7 +174,7 @@ class ReplacementQuery(Query):
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """The records of a topic that have changed: their first change and their last one, and where they are now."""
+    """The changed records of a topic: the first and the last change of each, and their current rows."""
 
     first: dict[bytes, Change]
     last: dict[bytes, Change]
@@ -179,7 +182,7 @@ class _Changed:
 
     @classmethod
     def of(cls, topic: TopicState, changes: list[tuple[int, Change]]) -> "_Changed":
-        """Take it at the instant of the last change."""
+        """Collect the changed records, at the instant of the last change."""
         first: dict[bytes, Change] = {}
         for _, change in changes:
             first.setdefault(change.sow_key, change)
@@ -188,6 +191,6 @@ class _Changed:
 
 
 async def _rows(positions: AsyncIterator[RowNumbers], topic_slice: TopicSlice) -> RowNumbers:
-    """The rows, in order, of all these indices."""
+    """Return the rows of all these indices, in ascending order."""
     found = [some async for some in positions]
     return np.sort(topic_slice.captured.rows[np.concatenate(found)]) if found else NO_ROWS

@@ -1,4 +1,4 @@
-"""Replaying changes to a subscription one by one, in the order of their time: up to an end, or at a rate."""
+"""Replays changes to a subscription one by one, in the order of their time: up to an end, or at a rate."""
 
 import asyncio
 import time
@@ -14,11 +14,11 @@ from sowline.protocol.change import Change
 from sowline.protocol.options import ReplayRate
 
 BURST_SECONDS = 0.1
-"""So much of a rate that was not used may be made up for at once."""
+"""Seconds of unused rate that may be used at once."""
 
 
 class Throttle:
-    """When the next message may go."""
+    """Limits the rate of messages."""
 
     def __init__(self, rate: ReplayRate, clock: Callable[[], float] = time.monotonic) -> None:
         self._rate = rate
@@ -27,7 +27,7 @@ class Throttle:
         self._first: tuple[float, int] | None = None
 
     def seconds(self, size: int, log_time: int) -> float:
-        """Return how long to wait before a message of so many bytes, of a change of that time in ms; count it."""
+        """Return the seconds to wait before a message with this size and log time in ms; count the message."""
         now = self._clock()
         if self._rate.unit == "times":
             began, first = self._first = self._first or (now, log_time)
@@ -53,12 +53,12 @@ class _Source:
 
     @property
     def is_behind(self) -> bool:
-        """Whether the replica has more of it."""
+        """Whether the replica has more changes of the partition."""
         held = self.live.topic.partitions[self.number].held
         return not self.is_over and self.live.positions[self.number] < held
 
     async def fill(self) -> bool:
-        """Get the next change, if there is one; tell whether there is."""
+        """Get the next change; return whether there is one."""
         while not self._waiting and (self._batches is not None or self.is_behind):
             if self._batches is None:
                 self._batches = self._after.of(self.number)
@@ -84,23 +84,23 @@ class _Source:
         self._batches = None
 
     def settle(self) -> None:
-        """If there is nothing to send now, check whether more can come."""
+        """If nothing waits to be sent, check whether the end is reached."""
         if self._end is not None and not self.is_over and self._end.is_reached(self.number):
             self._stop()
 
     @property
     def next(self) -> Change | None:
-        """The change that comes next, if it is there."""
+        """The next change, if it is available."""
         return self._waiting[0] if self._waiting else None
 
     def take(self) -> None:
-        """Go past the change that comes next."""
+        """Remove the next change, which was sent."""
         self._waiting.popleft()
         self._look_for_end()
 
 
 class Replay:
-    """Sends a subscription, over one topic or several, its changes. `run` returns at the end, if there is one."""
+    """Sends the changes of a subscription to one or several topics. `run` returns at the end, if there is one."""
 
     def __init__(
         self,
@@ -139,6 +139,8 @@ class Replay:
 
     async def _send_changes(self) -> None:
         while True:
+            # Clear before looking. A change that is applied while `fill` waits sets the event again; cleared
+            # afterwards, it would not be noticed until the next change.
             self._news.clear()
             ready = [source for source in self._sources if await source.fill()]
             if ready:
@@ -154,7 +156,7 @@ class Replay:
                 await self._news.wait()
 
     async def _send_next(self, ready: list[_Source]) -> None:
-        """Send what comes first, and what more of that partition comes before the others."""
+        """Send the earliest change, and the changes of its partition that precede those of other partitions."""
         # One partition continues only while its next change is not later than the next change of the others. Sent
         # batch by batch, the changes of several partitions would be out of the order of their time
         # (test_changes_come_in_the_order_of_their_time).

@@ -1,4 +1,4 @@
-"""The live subscriptions of one subscription, one for each of its topics."""
+"""The topics of one subscription: a live subscription for each of them."""
 
 import time
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ class SubscribedTopics:
 
     @property
     def first(self) -> LiveSubscription:
-        """That of the first topic."""
+        """The live subscription to the first topic."""
         return self._live[0]
 
     @property
@@ -44,22 +44,22 @@ class SubscribedTopics:
 
     @property
     def sent(self) -> PositionsByLog:
-        """Up to where the client is sent everything, by log."""
+        """By log, the positions up to which the client was sent everything."""
         return {live.log: live.sent for live in self._live}
 
     @property
     def applied(self) -> PositionsByLog:
-        """The positions of the replicas, by log."""
+        """By log, the positions of the replicas."""
         return {live.log: live.topic.positions for live in self._live}
 
     @property
     def positions(self) -> PositionsByLog:
-        """Their positions, by log."""
+        """By log, the positions of the subscription."""
         return {live.log: dict(live.positions) for live in self._live}
 
     @property
     def is_live(self) -> bool:
-        """Whether all of them are live."""
+        """Whether it is live in all topics."""
         return all(live.live.is_set() for live in self._live)
 
     @property
@@ -69,12 +69,12 @@ class SubscribedTopics:
 
     @property
     def behind_seconds(self) -> float:
-        """Seconds since all of them were live; 0 if they are now."""
+        """Seconds since it was last live in all topics; 0 if it is now."""
         level_at = [live.level_at for live in self._live if not live.live.is_set()]
         return time.monotonic() - min(level_at) if level_at else 0.0
 
     def look(self, *, is_paced: bool) -> bool:
-        """Tell whether a message was sent since the last look, or one of them is still catching up."""
+        """Return whether a message was sent since the last check, or a topic is still catching up."""
         was_sent = False
         for live in self._live:
             was_sent |= live.was_sent or not (live.live.is_set() or is_paced)
@@ -82,27 +82,27 @@ class SubscribedTopics:
         return was_sent
 
     def move_to(self, positions: PositionsByLog) -> None:
-        """Let each continue from its position."""
+        """Continue from these positions."""
         for live in self._live:
             live.stand_at(positions[live.log])
 
     def leave(self, dispatcher: Dispatcher) -> None:
-        """Let none of them be live any longer."""
+        """End live delivery in all topics."""
         for live in self._live:
             dispatcher.remove(live)
 
     def flush(self) -> None:
-        """Send what conflation holds back."""
+        """Send the messages that conflation holds back."""
         for live in self._live:
             if live.conflated is not None:
                 live.conflated.flush()
 
     def fall_behind(self) -> None:
-        """Let each catch up from what its client was sent."""
+        """Catch up in all topics, from the positions up to which the client was sent everything."""
         for live in self._live:
             live.fall_behind()
 
     async def wait_live(self) -> None:
-        """Wait until each has been live."""
+        """Wait until it has been live in each topic; it may no longer be in an earlier one."""
         for live in self._live:
             await live.live.wait()

@@ -1,4 +1,4 @@
-"""The checksum of a view: how many records a client should hold at a bookmark, and the hash of their SOW keys."""
+"""The checksum of a view: the number of records that a client should hold at a bookmark, and their hash."""
 
 from query_service.context import ServiceContext
 from query_service.outbox.outbox import Outbox
@@ -12,9 +12,9 @@ from sowline.protocol.server_message import message
 async def send_records_checksum(
     context: ServiceContext, outbox: Outbox, request: Request, live: SubscribedTopics, selection: Selection
 ) -> None:
-    """Send the checksum of the records that match, in order with the messages; raises `query too long`.
+    """Send the checksum of the records that match, in order with the messages; raise `query too long`.
 
-    Meanwhile the subscription is sent nothing else.
+    The subscription gets no other messages until then.
     """
     query = Query(live.topics, Selection(selection.filter, sow_keys=selection.sow_keys), context.limits)
     while True:
@@ -22,6 +22,8 @@ async def send_records_checksum(
         await query.prepare()
         if live.is_live and query.begin_now():
             break
+    # In the instant of the query: what was held back goes out, and live delivery ends. The client must have exactly
+    # the changes up to the bookmark when it compares (test_a_view_can_be_proved).
     live.flush()
     live.leave(context.dispatcher)
     try:
@@ -31,7 +33,7 @@ async def send_records_checksum(
 
 
 async def view_checksum_of(query: Query) -> tuple[int, int]:
-    """Return how many records a query finds that has begun, and their hash; raises `query too long`."""
+    """Return the number of records that a started query finds, and their hash; raise `query too long`."""
     records = hash = 0
     async for topic_slice, rows in query.matches():
         records += len(rows)
@@ -40,7 +42,7 @@ async def view_checksum_of(query: Query) -> tuple[int, int]:
 
 
 def put_view_checksum(outbox: Outbox, request: Request, bookmark: str, records: int, hash: int) -> None:
-    """Answer the request of a subscription with what its client should hold at this bookmark."""
+    """Put the checksum of what the client of a subscription should hold at this bookmark."""
     outbox.put_behind(
         message(
             "progress",
