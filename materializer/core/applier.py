@@ -36,7 +36,11 @@ from sowline.protocol.command import (
 
 
 class Applier:
-    """Applies log records to the records of one partition and collects the step that they make.
+    """Applies log records to the State of the World of one partition and collects the resulting step. For each log
+    record it drops a copy that was seen before, executes the command, and turns a refusal into a dead letter. A write
+    finds its record, is forwarded if its key belongs to another partition, and is dropped if it is a repeat. The
+    outcomes without a change are `repeat`, `foreign`, `forwarded`, `noop`, `deleted 0`, `applied` (of a define) and
+    `dead`.
 
     What changes from one log record to the next is the `BatchState`; deduplication, forwards, deletes and the writer
     of records or documents share it.
@@ -126,7 +130,9 @@ class Applier:
             self._documents.fold(target, delta)
 
     def _target(self, text: str, record: LogRecord, command: Command) -> Target | None:
-        """Return the record that a write is for; None where the write is a repeat, or is forwarded to its owner."""
+        """Return the record that a write is for; None if the write is a repeat, or is forwarded to the partition of
+        its key.
+        """
         key = self._key_rule.sow_key(text)
         current = self._records.get(key)
         if current is None:
@@ -143,7 +149,7 @@ class Applier:
         return Target(key, text, current, record, command)
 
     def _pass_on(self, record: LogRecord, command: Command) -> None:
-        """Make a change of a message in a topic without a SOW. Its partition and offset serve as its key."""
+        """Turn a message in a topic without a SOW into a change. Its partition and offset serve as its key."""
         if record.value is None or command.command not in (PUBLISH, DELTA_PUBLISH):
             raise SowlineError(
                 "no sow",

@@ -1,4 +1,6 @@
-"""Deduplication: commands that a record, or copies that the partition, has seen before. Pure."""
+"""Deduplication: finds commands that their record has already seen, and forwarded copies that the partition has
+already seen. Pure.
+"""
 
 from materializer.core.batch_state import BatchState
 from materializer.core.record import Record
@@ -29,7 +31,9 @@ class Deduplication:
         return numbers
 
     def numbers_since(self) -> int:
-        """Return the log time from which on numbers count. A longer window brings back no number that left it."""
+        """Return the log time from which publishers' numbers count. Numbers that have left the window do not return
+        if the window becomes longer.
+        """
         state = self._state
         return max(state.time - state.limits.repeat_window, state.numbers_since)
 

@@ -1,7 +1,12 @@
-"""Which of the records that are due an `expire` command is appended for, and when. Pure: its clock is its caller's.
+"""When a partition's owner appends `expire` commands, and for which records. Pure: its caller has the clock.
 
-Only the log's time decides whether a record goes; this decides when it is worth asking. The worker's clock may differ
-from the log's. It learns by how much from the commands that come back too early.
+An owner does not remove a record that is due. It appends a command to the log, which names the update that set the
+due time (`guard`). When the command is applied, the record is removed if that is still its last update, and if the
+log's time has reached the due time. So every replay of the log removes the same records, and an update that came
+first wins.
+
+The worker's clock may differ from the log's. The schedule learns by how much from commands that the log dates before
+their records were due.
 """
 
 from collections.abc import Iterable
@@ -33,7 +38,7 @@ class ExpirySchedule:
         self._asked = 0
 
     def log_time(self, now: int) -> int:
-        """Return the log's time at `now` (ms of the own clock), as far as is known."""
+        """Return the log's time at `now` (ms of this worker's clock), as far as it is known."""
         return max(0, now - self._ahead_ms)
 
     def next_portion(self, due: Iterable[Due], now: int) -> list[Due]:
@@ -53,7 +58,7 @@ class ExpirySchedule:
         return portion
 
     def applied(self, key_text: str, guard: Position, append_time: int, now: int) -> None:
-        """Take in that a command was applied; one that came before its time tells how far the own clock is ahead."""
+        """Note that a command was applied. One that came too early shows how far this worker's clock is ahead."""
         due = self._in_flight.pop((key_text, guard), None)
         # The command was appended before the record was due, so the record stays: our clock is ahead of the log's.
         # Without this, the worker would send the same command in a loop while the clocks differ
@@ -62,5 +67,5 @@ class ExpirySchedule:
             self._ahead_ms = now - append_time
 
     def saw(self, append_time: int, now: int) -> None:
-        """Take in a record of the log: by no more than it is old can the own clock be ahead."""
+        """Take in a record of the log. This worker's clock can be ahead by at most the record's age."""
         self._ahead_ms = min(self._ahead_ms, now - append_time)

@@ -1,12 +1,13 @@
-"""Fencing: events of other owners that are newer than an owner's state, and the base of an era.
+"""Fencing: an owner whose state is not the newest must stop and open its partition again.
 
-A worker that stalls, and is no owner any more when it wakes up, finds such events. Its state is not the newest, so it
-can repair nothing: it must open the partition again to learn the current state.
+A worker stalls, another worker becomes the owner and writes newer events, and the first worker wakes up. It still
+writes what its Kafka client has queued. Followers drop these events, and the current owner repairs their keys. When
+the stalled worker then finds events that are newer than its own state, it raises `Fenced` and repairs nothing.
 
-A previous owner may also write pending events when an era begins. Followers take that, in order, while they are in
-the old era: up to the new era's first event in the changes partition, and nothing after it. So the base of an era is
-what the changes hold up to that event. An owner with another state must not continue. It opens the partition again,
-and the era's first event makes it load the changes.
+A previous owner may also write queued events while an era begins. An era's first event in the changes partition, a
+change or a progress event of that era, separates the two. Followers take older events before it and none after it. So
+the base of the era is what the changes topic holds up to that event. An owner with another state raises `Fenced`.
+When it opens the partition again, it finds that its state does not lead to that event, and loads the changes.
 """
 
 from collections.abc import Iterable

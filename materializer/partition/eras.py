@@ -13,7 +13,7 @@ from sowline.errors import SowlineError
 from sowline.protocol.change import PROGRESS_KEY
 
 LOOK_BACK_OFFSETS = 100
-"""Records whose times are compared where those of a log seem to be later than the state."""
+"""How many of a log's last records are checked if the log's times seem to be later than the state."""
 
 
 class Eras:

@@ -39,9 +39,9 @@ from sowline.protocol.changes_loader import (
 class Recovery:
     """Opens one partition's store from the first source that has its state.
 
-    A `copy` is the local store, if it is open and checked already: then that isn't done again. `ask` returns what
-    Kafka holds by now, `first_since` the offset of the log's first record from a log time (ms) on: without it a log
-    that was cut and written again beyond the state's position is not recognized.
+    A `copy` is the local store if it is already open and checked; it is not checked again. `ask` returns what Kafka
+    holds by now, `first_since` the offset of the log's first record from a log time (ms) on: without it a log that
+    was cut and written again beyond the state's position is not recognized.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Recovery:
     def after_reset(
         self, opened: OpenedPartition, changes_end: int, written_by_others: frozenset[bytes] = frozenset()
     ) -> OpenedPartition:
-        """Return the partition without its records, whose ends Kafka has by now; the next era may follow.
+        """Return the partition without its records. Kafka already has their deletions. The next era may follow.
 
         `written_by_others` are the keys that another process wrote between these ends. Closes the store of `opened`.
         """

@@ -30,7 +30,7 @@ from sowline.protocol.changes_loader import Phase
 log = structlog.get_logger()
 
 BEGINNING = 0
-"""The offset from which changes are loaded, or the first that is left."""
+"""Where to load changes from: the first offset that Kafka still has."""
 
 
 class ReadEvent(NamedTuple):
@@ -45,8 +45,8 @@ class WarmCopy:
 
     Its `Standby` hands it the changes from `reads_from` on, in order.
 
-    A `store` that is given is open, and was checked when it was opened. What raises leaves a copy that can only be
-    closed: `StoreDamaged`, `StoreInUse`, or whatever is wrong with an event.
+    A `store` that is given is open, and was checked when it was opened. After an error (`StoreDamaged`, `StoreInUse`,
+    or an invalid event) a copy can only be closed.
     """
 
     def __init__(

@@ -14,7 +14,9 @@ from sowline.protocol.command import LogRecord
 
 
 class BatchProcessor:
-    """Applies batches in two steps: what the pure core makes of one goes to Kafka, then it is committed."""
+    """Applies batches in three steps: the pure core computes the changes, Kafka acknowledges them, the stores commit.
+    If writing fails, the error ends the worker before it commits, and the batch is applied again.
+    """
 
     def __init__(
         self, owned: OwnedPartitions, emitter: Emitter, repair: Repair, counts: Counts, log_end: LogEnd
@@ -96,6 +98,6 @@ def now_ms() -> int:
 
 
 def as_log_record(message: Message) -> LogRecord:
-    """Return a Kafka message of a log as the core takes it."""
+    """Convert a Kafka message of a log to the core's type."""
     key, headers = message.key(), message.headers()
     return LogRecord(message.offset(), message.timestamp()[1], key, message.value(), headers)  # type: ignore[arg-type]

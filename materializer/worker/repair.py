@@ -1,4 +1,10 @@
-"""Repair of the changes partitions into which stale owners wrote: their keys are written again."""
+"""Repair of changes partitions into which a stale owner wrote: the current owner writes the newest events again.
+
+A stale owner writes an old event of key K behind the newest one. Followers ignore it, but compaction keeps the last
+event of each key: a reader that loads after compaction would show the old record. The current owner finds such keys
+after each of its batches, and every few seconds in partitions without traffic. It then writes their newest events
+again, before it applies more of the log.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -130,13 +136,15 @@ class Repair:
                 self.repair(partition_id, partition, self._log_end(partition_id))
 
     def look(self) -> None:
-        """Look, now and then, for stale-owner writes to partitions for which no batch comes."""
+        """Look, every few seconds, for stale-owner writes to partitions without traffic. A partition with traffic
+        finds them by the offsets of its own events.
+        """
         ends = self._monitor.look(self._known_ends, time.monotonic())
         for partition_id, partition in self._owned.partitions.items() if ends else ():
             start = partition.checkpoint.changes_end
             end = ends.get((partition.definition.changes, partition_id[1]), start)
-            # Nobody of ours writes to a partition without traffic, so no jump in our offsets would ever show what a
-            # stale owner wrote there (simulation: mistake `idle owner does not look`).
+            # This worker writes nothing to a partition without traffic, so no jump in the offsets of its events would
+            # show what a stale owner wrote there (simulation: mistake `idle owner does not look`).
             if end > start:
                 found = EmittedRange(start, end, ())
                 keys = self.stale_owner_keys(partition_id, found, partition.checkpoint.position)

@@ -1,4 +1,8 @@
-"""The thread that reads the changes topics and hands the events, in batches, to the event loop of the replicas."""
+"""The thread that reads the changes topics and hands the events, in batches, to the event loop of the replicas.
+
+The replicas decide what to do with an event (`query_service.replica.partition_replica`). They find gaps, too: a gap
+ends the service, because a replica without the missing changes would answer wrongly.
+"""
 
 import asyncio
 import threading

@@ -62,8 +62,8 @@ class Stream:
 
     A subscription can be replaced (`replace`). Where the connection is lost before the server has answered, it
     goes on as it was and is replaced then; where it is lost before the new group was given to the caller, the
-    new one begins with a group that is whole. So does the stream where it is lost within a group that voids what
-    the caller held: nothing of that is to go on from.
+    new one begins with a group that is whole. The stream does the same if the connection is lost within a group that
+    replaces everything the caller holds: there is no position to continue from.
     """
 
     def __init__(self, id: str, ask: Ask) -> None:

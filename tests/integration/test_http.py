@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 import urllib.error
 import urllib.request
 import uuid
