@@ -1,4 +1,4 @@
-"""From values as documents hold them to what a column keeps of each: a kind, a number, a string's code."""
+"""Converts values of documents to cells of a column: a kind, a number, and the code of a string."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ NO_ROW, NULL, INTEGER, DOUBLE, BOOLEAN, TEXT, HARD = range(7)
 """The kinds. HARD is what a column can't hold exactly: arrays, integers beyond 2^53. NO_ROW must be 0."""
 
 INTEGER_MAX = 2**53
-"""Up to here doubles hold every integer."""
+"""Up to here a double holds every integer."""
 
 
 class Absence(Enum):
-    """What stands in a row that holds no record."""
+    """The value of a row without a record."""
 
     ABSENT = "absent"
 
@@ -42,12 +42,12 @@ _TEXTUAL = {str, type(None), Absence}
 _NUMERIC = {int, float, bool, type(None), Absence}
 
 Cell = tuple[int, float, int]
-"""Kind, number (NaN where there is none), code (0 where there is no string)."""
+"""Kind, number (NaN if there is none), and code (0 if there is no string)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The cells of many rows; `numbers` or `codes` are None where no row has one."""
+    """The cells of many rows; `numbers` or `codes` are None if no row has one."""
 
     kinds: NDArray[np.uint8] | int
     numbers: NDArray[np.float64] | None
@@ -55,7 +55,7 @@ class Cells:
 
 
 def cell_of(value: object, dictionary: Dictionary) -> Cell:
-    """The cell of one value; its string, if new, enters the dictionary."""
+    """Return the cell of one value; add a new string to the dictionary."""
     match value:
         case str():
             return (TEXT, nan, dictionary.codes[value]) if value else (NULL, nan, 0)
@@ -71,7 +71,7 @@ def cell_of(value: object, dictionary: Dictionary) -> Cell:
 
 
 def cells_of(values: Sequence[Any], dictionary: Dictionary) -> Cells:
-    """The cells of many values: fast where all are strings or all are numbers (or missing)."""
+    """Return the cells of many values; fast if all are strings, or all are numbers (or missing)."""
     types = set(map(type, values))
     if types <= _TEXTUAL:
         return _texts(values, types, dictionary)

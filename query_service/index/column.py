@@ -1,4 +1,4 @@
-"""A column: one path's value in every row, in arrays that filters are evaluated over at once."""
+"""A column: the value of one path in every row, in arrays over which filters are evaluated."""
 
 from collections.abc import Sequence
 from math import nan
@@ -17,15 +17,15 @@ Rows = slice | NDArray[np.intp]
 
 CAPACITY_MIN = 1024
 SPARE_TEXTS = 1024
-"""A dictionary of fewer strings is never rebuilt."""
+"""A dictionary with fewer strings is never rebuilt."""
 
 
 class Column:
     """The kind of each row's value, its number, and its string's code (see `cells`).
 
-    Rows never put, or cleared, hold nothing. The arrays for numbers and for codes exist once a row needs
-    them, and codes are as narrow as the dictionary allows. Strings that no row holds any more are forgotten
-    before they are the greater part.
+    Rows that were never put, or were cleared, are empty. The arrays for numbers and codes are made when a row needs
+    them, and codes are as narrow as the dictionary allows. The dictionary is rebuilt before most of its strings are
+    unused.
     """
 
     __slots__ = (
@@ -45,20 +45,20 @@ class Column:
         self.verdicts = Verdicts(self.dictionary)
         self.kinds: NDArray[np.uint8] = np.zeros(CAPACITY_MIN, np.uint8)
         self.numbers: NDArray[np.float64] | None = None
-        """NaN if there is none; finite everywhere else. TRUE is 1, FALSE is 0."""
+        """The number in each row; NaN if there is none, otherwise finite. TRUE is 1, FALSE is 0."""
         self.codes: NDArray[Any] | None = None
-        """0 if there is no string."""
+        """The code of the string in each row; 0 if there is none."""
         self.may_have_hard = False
         self._rebuild_at = SPARE_TEXTS
 
     @property
     def nbytes(self) -> int:
-        """An estimate of the memory it takes, its strings and remembered verdicts included."""
+        """The estimated memory in bytes, with strings and cached verdicts."""
         arrays = sum(array.nbytes for array in (self.kinds, self.numbers, self.codes) if array is not None)
         return arrays + self.dictionary.nbytes + self.verdicts.nbytes
 
     def reserve(self, rows: int) -> None:
-        """Have space for rows 0 to `rows - 1`; new ones hold nothing."""
+        """Make space for rows 0 to `rows - 1`; new rows are empty."""
         capacity = len(self.kinds)
         if rows <= capacity:
             return
@@ -70,7 +70,7 @@ class Column:
             self.codes = np.concatenate((self.codes, np.zeros(more, self.codes.dtype)))
 
     def put(self, row: int, value: object) -> None:
-        """Set one row's value, as it stands in the document or as a path's reader gives it."""
+        """Set the value of one row, as in the document or as a path's reader returns it."""
         self.reserve(row + 1)
         kind, number, code = cell_of(value, self.dictionary)
         self.kinds[row] = kind
@@ -82,7 +82,7 @@ class Column:
         self._forget_texts()
 
     def put_rows(self, rows: Rows, values: Sequence[Any]) -> None:
-        """Set many rows; `ABSENT` among the values clears. Of a row named twice the last value counts."""
+        """Set many rows; the value `ABSENT` clears a row. If a row is named twice, the last value counts."""
         if not len(values):
             return
         self.reserve(rows.stop if isinstance(rows, slice) else int(rows.max()) + 1)
@@ -96,13 +96,13 @@ class Column:
         self._forget_texts()
 
     def put_many(self, start: int, documents: Sequence[Document | None]) -> None:
-        """Set rows from `start` on, one for each document; `None` is a row without one."""
+        """Set rows from `start` on, one for each document; None clears a row."""
         read = reader(self.path)
         values = [ABSENT if document is None else read(document) for document in documents]
         self.put_rows(slice(start, start + len(values)), values)
 
     def clear(self, row: int) -> None:
-        """The row holds nothing any more."""
+        """Clear a row."""
         if row < len(self.kinds):
             self.kinds[row] = NO_ROW
             if self.numbers is not None:
@@ -116,7 +116,7 @@ class Column:
         return self.numbers
 
     def _all_codes(self) -> NDArray[Any]:
-        """The codes, in a type that holds all of the dictionary's."""
+        """Return the codes, in a type that can hold all codes of the dictionary."""
         needed = np.min_scalar_type(len(self.dictionary) - 1)
         if self.codes is None:
             self.codes = np.zeros(len(self.kinds), needed)

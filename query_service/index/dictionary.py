@@ -1,4 +1,4 @@
-"""The distinct strings of a column, numbered from 1 in the order of arrival. Code 0 is "no string"."""
+"""The distinct strings of a column, numbered from 1 in the order in which they were added. Code 0 is no string."""
 
 import sys
 from bisect import bisect
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BYTES_PER_ENTRY = 100
-"""Bytes of a string besides itself: an entry in the hash table and one in the list."""
+"""Bytes of an entry in addition to the string: in the hash table and in the list."""
 
 FEW = 64
 
@@ -34,12 +34,12 @@ class _Codes(dict[Any, int]):
 
 
 class Dictionary:
-    """Strings and their codes. Grows as `codes[text]` is asked for; `rebuild` forgets what is in no row."""
+    """Strings and their codes. Looking up `codes[text]` adds a new string; `rebuild` removes unused ones."""
 
     __slots__ = ("_missing", "_ranks", "_sorted", "codes", "generation")
 
     def __init__(self, missing: Iterable[object]) -> None:
-        """`missing`: what counts as no string where strings are asked for by the batch."""
+        """Make an empty dictionary; in batches of values, `missing` counts as no string."""
         self._missing = ("", *missing)
         self.codes = _Codes(self._missing)
         self.generation = 0
@@ -57,11 +57,11 @@ class Dictionary:
         return self.codes.texts
 
     def code_of(self, text: str) -> int:
-        """The string's code, 0 if it isn't here; never adds it."""
+        """Return the code of a string, 0 if it is not here; add nothing."""
         return self.codes.get(text, 0)
 
     def rebuild(self, texts: Iterable[str]) -> None:
-        """Hold just these distinct strings, coded 1, 2, … in this order."""
+        """Replace the content with these distinct strings, coded 1, 2, … in this order."""
         self.codes = _Codes(self._missing)
         for text in texts:
             self.codes[text]
@@ -89,7 +89,7 @@ class Dictionary:
 
     @property
     def nbytes(self) -> int:
-        """An estimate of the memory it takes."""
+        """The estimated memory in bytes."""
         return (
             self.codes.bytes_of_texts + BYTES_PER_ENTRY * len(self) + self._ranks.nbytes + self._sorted.nbytes
         )

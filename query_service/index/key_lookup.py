@@ -1,4 +1,4 @@
-"""Key lookup: a filter that asks for strings in all key fields names its records' SOW keys. Pure."""
+"""Key lookup: finds the SOW keys of a filter that compares all key fields with strings. Pure."""
 
 from itertools import product
 from math import isfinite, prod
@@ -12,7 +12,7 @@ from sowline.model.path import Path
 
 
 def sow_keys_of(tree: Node, definition: TopicDefinition) -> list[bytes] | None:
-    """The SOW keys of all records that the filter may match; None if it doesn't ask so for key fields."""
+    """Return the SOW keys of all records that the filter may match; None if it does not determine the key fields."""
     asked = strings_by_path(tree)
     # A key field may have a name that is no path by itself, such as `/a$b`; a filter asks for `[/a$b]`.
     paths = [Path(steps) for steps in definition.key_paths]
@@ -28,7 +28,7 @@ def sow_keys_of(tree: Node, definition: TopicDefinition) -> list[bytes] | None:
 
 
 def _texts(strings: frozenset[str]) -> list[str]:
-    """The key texts of all values that equal one of the strings: the string, and the integer or boolean it spells."""
+    """Return the key texts of all values that equal a string: the string, and the integer or boolean it spells."""
     texts = dict.fromkeys(strings)
     for value in spellings(strings):
         if not isinstance(value, str) and isfinite(value) and value == int(value):

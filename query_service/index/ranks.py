@@ -1,4 +1,4 @@
-"""Orders over columns: a number for each row that sorts as its value does, and the rows that come first.
+"""Sorts by columns: a number for each row that sorts like its value, and the rows that come first.
 
 The order of values is `order_by`'s: NULL, then numbers (TRUE is 1, FALSE 0), then strings by code point.
 """
@@ -83,7 +83,7 @@ class Sorting:
     descending: tuple[bool, ...] = ()
 
     def can_tell(self, rows: NDArray[np.intp]) -> bool:
-        """Whether the ranks of these rows are valid."""
+        """Return whether the ranks of these rows are valid."""
         return not any(term.hard is not None and term.hard[rows].any() for term in self.ranks)
 
     def first(self, rows: NDArray[np.intp], count: int) -> NDArray[np.intp]:
@@ -91,6 +91,6 @@ class Sorting:
         return top(rows, [term.values for term in self.ranks], self.descending, count)
 
     def of(self, rows: NDArray[np.intp]) -> list[Numbers]:
-        """For each term numbers of these rows that rise as the order goes."""
+        """Return, for each term, numbers of these rows that ascend in the requested order."""
         terms = zip(self.ranks, self.descending, strict=True)
         return [-term.values[rows] if falls else term.values[rows] for term, falls in terms]

@@ -1,4 +1,4 @@
-"""From bodies to the values of a few paths, without parsing the rest of each body."""
+"""Reads the values of a few paths from bodies, without parsing the rest of each body."""
 
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
@@ -18,7 +18,7 @@ Values = list[list[Any]]
 _NULL = msgspec.Raw(b"null")
 
 _PLAIN = None | bool | Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float | str
-"""Integers that both parsers read alike; one of them makes a double of a larger integer."""
+"""The largest integer that both parsers read alike; one of them makes a double of a larger one."""
 
 
 def reader_of(paths: Sequence[Path]) -> Callable[[Sequence[bytes | None]], Values]:

@@ -1,4 +1,4 @@
-"""Filters evaluated over columns: all rows at once, in blocks that stay in the processor's cache.
+"""Evaluates filters over columns: all rows at once, in blocks that fit into the processor's cache.
 
 A filter's top-level conjuncts are of two kinds. This module evaluates those that compare fields with constants. The
 filter's closure evaluates the others, and each row whose value a column can't hold.
@@ -56,7 +56,7 @@ class Matches:
 
 
 def split(tree: Node) -> tuple[list[Node], Node | None]:
-    """The conjuncts that `evaluate` takes, and the conjunction of the others."""
+    """Return the conjuncts that `evaluate` can use, and the conjunction of the others."""
     simple = folded(tree)
     terms = simple.terms if isinstance(simple, And) else (simple,)
     taken = [term for term in terms if _is_vectorisable(term) and paths_of(term)]
@@ -80,14 +80,14 @@ def _is_vectorisable(node: Node) -> bool:
 
 
 def needed_paths(terms: Iterable[Node]) -> frozenset[Path]:
-    """The paths whose columns `evaluate` needs."""
+    """Return the paths whose columns `evaluate` needs."""
     return frozenset[Path]().union(*map(paths_of, terms))
 
 
 def prepare(terms: Iterable[Node], columns: Mapping[Path, Column]) -> Iterator[None]:
-    """Judge strings that the terms were never asked of, some milliseconds of work at each step.
+    """Evaluate the terms for strings that are new to them, some milliseconds of work in each step.
 
-    `evaluate` does what is left of it at once. Rows may change between the steps.
+    `evaluate` does the rest at once. Rows may change between the steps.
     """
     for term in terms:
         for node, path in _predicates(term):
@@ -95,12 +95,12 @@ def prepare(terms: Iterable[Node], columns: Mapping[Path, Column]) -> Iterator[N
 
 
 def evaluate(terms: Sequence[Node], columns: Mapping[Path, Column], rows: int) -> Matches:
-    """The rows from 0 to `rows - 1` match all the terms; `terms` are of `split`, and at least one.
+    """Return which of the rows 0 to `rows - 1` match all terms, which come from `split`; at least one is needed.
 
-    Rows that hold no record never match, and are never undecided.
+    Rows without a record never match, and are never undecided.
     """
     if not terms:
-        raise ValueError("expected at least one term, got none: what has no terms matches every row")
+        raise ValueError("expected at least one term, got none: a filter without terms matches every row")
     columns = {path: columns[path] for path in needed_paths(terms)}
     for column in columns.values():
         column.reserve(rows)
@@ -145,14 +145,14 @@ def _hold_or_may(
 
 
 def _undecided_test(term: Node, columns: Mapping[Path, Column]) -> RowTest | None:
-    """The rows of which some predicate of the term can't be decided."""
+    """Return the rows for which a predicate of the term can't be decided."""
     tests = [undecided_test(node, columns[path]) for node, path in _predicates(term)]
     known = [test for test in tests if test is not None]
     return any_of(known) if known else None
 
 
 def _predicates(node: Node) -> Iterator[tuple[Node, Path]]:
-    """The predicates that a condition is made of, and the path of each."""
+    """Return the predicates of a condition, each with its path."""
     if isinstance(node, Not | And | Or):
         for operand in children(node):
             yield from _predicates(operand)
@@ -176,6 +176,6 @@ def _row_test(node: Node, columns: Mapping[Path, Column], *, wanted: bool) -> Ro
 
 
 def _constant_test(columns: Mapping[Path, Column], holds: bool) -> RowTest:
-    """All rows that hold a record, or none: any column can tell."""
+    """Return all rows that have a record, or none of them, according to any column."""
     kinds = next(iter(columns.values())).kinds
     return (lambda rows: kinds[rows] != NO_ROW) if holds else nowhere

@@ -1,4 +1,4 @@
-"""Remembered answers of predicates for a column's distinct strings: each string is judged once per predicate."""
+"""Cached results of predicates for the distinct strings of a column: each predicate evaluates a string once."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -12,7 +12,7 @@ from sowline.filter.predicates import Judge
 BYTES_MAX = 8 << 20
 
 CHARS_PER_TEXT = 100
-"""The cost of judging a text in addition to its characters."""
+"""The cost of evaluating a text in addition to its characters."""
 
 _UNKNOWN = -1
 
@@ -33,7 +33,7 @@ class Verdicts:
         self._tables: OrderedDict[Hashable, Table] = OrderedDict()
 
     def table(self, predicate: Hashable, judge: Judge) -> Table:
-        """The predicate's verdict on every string of the dictionary; only those new to it are judged."""
+        """Return a predicate's result for each string of the dictionary; evaluate only new strings."""
         return self._extended(predicate, judge, None)
 
     def judge_some(self, predicate: Hashable, judge: Judge, chars_max: int) -> bool:
@@ -57,7 +57,7 @@ class Verdicts:
 
     @property
     def nbytes(self) -> int:
-        """The memory of all tables."""
+        """The memory of all tables, in bytes."""
         return sum(table.nbytes for table in self._tables.values())
 
 

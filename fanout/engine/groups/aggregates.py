@@ -1,4 +1,4 @@
-"""The aggregates: what a multiset of values comes to, kept while values come and go.
+"""The aggregates: results over a multiset of values, kept up to date as values are added and removed.
 
 A result depends on the values alone, never on their order. After any number of changes, the live result equals a
 newly computed one to the last bit. Sums are therefore exact until the last step, and the choice of one value among
@@ -19,20 +19,20 @@ DELIMITER: Final = ","
 
 
 class AggregateState(Protocol):
-    """What is kept of the values of one argument in one group.
+    """The state of an aggregate for the values of one argument in one group.
 
     A NULL never changes it. Two values that are equal and of one type are the same value, -0.0 and 0.0 too.
     """
 
     def add(self, value: Scalar) -> None:
-        """Take a value in."""
+        """Add a value."""
 
     def remove(self, value: Scalar) -> None:
-        """Take out a value that is in."""
+        """Remove a value that was added."""
 
 
 class Aggregate(NamedTuple):
-    """An aggregate: a new state for it, and how to read its result from the state."""
+    """An aggregate: a function that makes a state, and one that reads the result from it."""
 
     state: Callable[[], AggregateState]
     result: Callable[[Any], Scalar]
@@ -56,7 +56,7 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = MappingProxyType(
 
 
 def aggregate(name: str, delimiter: str = DELIMITER) -> Aggregate:
-    """The aggregate of that name; the delimiter is that of GROUP_CONCAT."""
+    """Return the aggregate with this name; `delimiter` is that of GROUP_CONCAT."""
     if name == "GROUP_CONCAT":
         return Aggregate(Texts, methodcaller("joined", delimiter))
     return AGGREGATES[name]

@@ -11,7 +11,7 @@ from sowline.model.path import Scalar
 
 CONCAT_CHARS_MAX: Final = 64 * 1024
 CUT: Final = "…"
-"""Stands at the end of a GROUP_CONCAT that would be longer."""
+"""The end of a GROUP_CONCAT that was cut."""
 
 Rank = tuple[int, Number, int, str]
 """A value's rank in the order of MIN and MAX. The value can be read from it."""
@@ -20,7 +20,7 @@ _INTEGER, _DOUBLE, _BOOLEAN, _TEXT = range(4)
 
 
 class OrderedValues:
-    """The values in order; NaN has no rank in it."""
+    """The values in order, without NaN, which has no rank."""
 
     __slots__ = ("_counts", "order")
 
@@ -30,25 +30,25 @@ class OrderedValues:
         """The rank of each value, each once."""
 
     def add(self, value: Scalar) -> None:
-        """Take a value in."""
+        """Add a value."""
         if value is not None and value == value:
             ranking = rank(value)
             if _counted(self._counts, ranking):
                 self.order.add(ranking)
 
     def remove(self, value: Scalar) -> None:
-        """Take a value out."""
+        """Remove a value that was added."""
         if value is not None and value == value:
             ranking = rank(value)
             if _discounted(self._counts, ranking):
                 self.order.remove(ranking)
 
     def smallest(self) -> Scalar:
-        """The first value; of none, NULL."""
+        """Return the first value; NULL without values."""
         return ranked(self.order[0]) if self.order else None
 
     def largest(self) -> Scalar:
-        """The last value; of none, NULL."""
+        """Return the last value; NULL without values."""
         return ranked(self.order[-1]) if self.order else None
 
 
@@ -61,15 +61,15 @@ class Texts:
         self._ranks = OrderedValues()
 
     def add(self, value: Scalar) -> None:
-        """Take a value in."""
+        """Add a value."""
         self._ranks.add(_text(value))
 
     def remove(self, value: Scalar) -> None:
-        """Take a value out."""
+        """Remove a value that was added."""
         self._ranks.remove(_text(value))
 
     def joined(self, delimiter: str) -> str | None:
-        """The texts with the delimiter between them, cut at `CONCAT_CHARS_MAX`; of no value, NULL."""
+        """Return the texts joined by the delimiter, cut at `CONCAT_CHARS_MAX`; NULL without values."""
         texts: list[str] = []
         chars_left = CONCAT_CHARS_MAX + len(delimiter)
         for *_, text in self._ranks.order:
@@ -84,8 +84,9 @@ class Texts:
 class Distinct:
     """Return the number of different values.
 
-    Equality is the language's, and 1 equals '1' and '01', which differ. So the strings that spell a number
-    stand for it, each for itself; if none does, the number stands once, be it 1, 1.0 or TRUE.
+    In the filter language, 1 equals '1' and '01', but these two differ. So if strings spell a number, each of them
+    counts once, and the number itself does not. If no string does, the number counts once, whether it is 1, 1.0 or
+    TRUE.
     """
 
     __slots__ = ("_counts", "_spellings", "count")
@@ -94,10 +95,10 @@ class Distinct:
         self.count = 0
         self._counts: dict[Rank, int] = {}
         self._spellings: dict[Number, int] = {}
-        """How many strings spell a number."""
+        """By number, the count of different strings that spell it."""
 
     def add(self, value: Scalar) -> None:
-        """Take a value in."""
+        """Add a value."""
         if value is not None and value == value:
             ranking = rank(value)
             if ranking in self._counts:
@@ -106,7 +107,7 @@ class Distinct:
                 self._change(ranking, _counted)
 
     def remove(self, value: Scalar) -> None:
-        """Take a value out."""
+        """Remove a value that was added."""
         if value is not None and value == value:
             ranking = rank(value)
             if self._counts[ranking] > 1:
@@ -115,7 +116,7 @@ class Distinct:
                 self._change(ranking, _discounted)
 
     def _change(self, ranking: Rank, change: Callable[[dict[Any, int], Any], bool]) -> None:
-        """Let a value appear or disappear."""
+        """Count a value that is new, or was the last of its kind."""
         is_other, number, kind, _ = ranking
         before = 0 if is_other else self._standing_for(number)
         change(self._counts, ranking)
@@ -127,21 +128,21 @@ class Distinct:
         self.count += self._standing_for(number) - before
 
     def _standing_for(self, number: Number) -> int:
-        """How many values stand for a number and what spells it."""
+        """Return how many values count for a number and the strings that spell it."""
         return self._spellings.get(number) or any(
             (0, number, kind, "") in self._counts for kind in (_INTEGER, _DOUBLE, _BOOLEAN)
         )
 
     def unique(self) -> Scalar:
-        """The first value in order if all are equal; else, and of none, NULL."""
+        """Return the first value in order if all are equal; otherwise, or without values, NULL."""
         return ranked(min(self._counts)) if self.count == 1 else None
 
 
 def rank(value: Scalar) -> Rank:
-    """The rank of a value: numbers and strings that spell numbers by their number, then all other strings by code
-    point.
+    """Return the rank of a value, which is not NULL or NaN.
 
-    Of equal numbers integers stand first, then doubles, booleans and strings. The value is not NULL or NaN.
+    Numbers, and strings that spell numbers, come first, by number; then all other strings, by code point. Of equal
+    numbers, integers come first, then doubles, booleans and strings.
     """
     if isinstance(value, str):
         number = parse_number(value)
@@ -153,24 +154,24 @@ def rank(value: Scalar) -> Rank:
 
 
 def _text(value: Scalar) -> str | None:
-    """The value's text; NULL and NaN have none."""
+    """Return the value's text; None for NULL and NaN."""
     return None if value is None or value != value else to_text(ranked(rank(value)))
 
 
 def ranked(ranking: Rank) -> Scalar:
-    """The value that stands there."""
+    """Return the value with this rank."""
     _, number, kind, text = ranking
     return text if kind == _TEXT else bool(number) if kind == _BOOLEAN else number
 
 
 def _counted(counts: dict[Any, int], key: Any) -> bool:
-    """Count one more of it; return whether it is the first."""
+    """Count one more; return whether it is the first."""
     count = counts[key] = counts.get(key, 0) + 1
     return count == 1
 
 
 def _discounted(counts: dict[Any, int], key: Any) -> bool:
-    """Count one less of it; return whether it was the last."""
+    """Count one less; return whether it was the last."""
     if counts[key] > 1:
         counts[key] -= 1
         return False

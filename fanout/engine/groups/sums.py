@@ -1,4 +1,4 @@
-"""Sums that are exact until the last step, so that no order of coming and going leaves a trace in them."""
+"""Sums that are exact until the last step, so that the result does not depend on the order of changes."""
 
 from math import inf, isfinite, isnan, isqrt, nan
 from typing import Final
@@ -8,14 +8,14 @@ from sowline.filter.numbers import Number, narrow
 from sowline.model.path import Scalar
 
 SCALE_BITS: Final = 1074
-"""Every finite double is a whole multiple of 2 to the power of minus this."""
+"""Every finite double is an integer multiple of 2 to the power of minus this."""
 
 ROOT_BITS: Final = 60
-"""How many bits of a square root are computed, about: a double's 53, and some that tell how to round."""
+"""Approximate number of bits to compute of a square root: the 53 of a double, and some more to round by."""
 
 
 class Count:
-    """How many values there are, NULLs aside."""
+    """The number of values, without NULLs."""
 
     __slots__ = ("count",)
 
@@ -23,18 +23,18 @@ class Count:
         self.count = 0
 
     def add(self, value: Scalar) -> None:
-        """Take a value in."""
+        """Add a value."""
         if value is not None:
             self.count += 1
 
     def remove(self, value: Scalar) -> None:
-        """Take a value out."""
+        """Remove a value that was added."""
         if value is not None:
             self.count -= 1
 
 
 class Sums:
-    """The exact sum: of integers as an integer, of doubles as a whole multiple of 2⁻¹⁰⁷⁴."""
+    """The exact sum: of integers as an integer, of doubles as an integer multiple of 2⁻¹⁰⁷⁴."""
 
     __slots__ = (
         "_count",
@@ -49,17 +49,17 @@ class Sums:
     def __init__(self) -> None:
         self._count = 0
         self._doubles = 0
-        """How many of the values make the sum a double: all but integers and booleans."""
+        """The number of values that make the sum a double: all but integers and booleans."""
         self._integers = self._scaled = 0
         self._nans = self._positive_infinities = self._negative_infinities = 0
 
     def add(self, value: Scalar) -> None:
-        """Take a value in."""
+        """Add a value."""
         if value is not None:
             self._take(value, 1)
 
     def remove(self, value: Scalar) -> None:
-        """Take a value out."""
+        """Remove a value that was added."""
         if value is not None:
             self._take(value, -1)
 
@@ -82,13 +82,16 @@ class Sums:
             self._negative_infinities += times
 
     def sum(self) -> Number | None:
-        """An integer if all values are and 64 bits hold it, else the nearest double; of no value, NULL."""
+        """Return the sum, NULL without values.
+
+        It is an integer if all values are integers or booleans and it fits 64 bits, otherwise the nearest double.
+        """
         if not self._count:
             return None
         return self._over(1) if self._doubles else narrow(self._integers)
 
     def average(self) -> float | None:
-        """The double nearest to the mean; of no value, NULL."""
+        """Return the double nearest to the mean; NULL without values."""
         return self._over(self._count) if self._count else None
 
     def _over(self, divisor: int) -> float:
@@ -102,7 +105,7 @@ class Sums:
 
 
 class Squares:
-    """The exact sums of the values and of their squares, from which the deviations follow."""
+    """The exact sums of the values and of their squares, for the standard deviations."""
 
     __slots__ = ("_count", "_not_finite", "_squares", "_values")
 
@@ -111,12 +114,12 @@ class Squares:
         self._values = self._squares = 0
 
     def add(self, value: Scalar) -> None:
-        """Take a value in."""
+        """Add a value."""
         if value is not None:
             self._take(value, 1)
 
     def remove(self, value: Scalar) -> None:
-        """Take a value out."""
+        """Remove a value that was added."""
         if value is not None:
             self._take(value, -1)
 
@@ -132,11 +135,11 @@ class Squares:
         self._squares += (significand * significand << 2 * shift) * times
 
     def of_population(self) -> float | None:
-        """STDDEV_POP; of no value, NULL."""
+        """Return STDDEV_POP; NULL without values."""
         return self._deviation(self._count) if self._count else None
 
     def of_sample(self) -> float | None:
-        """STDDEV_SAMP; of fewer than two values, NULL."""
+        """Return STDDEV_SAMP; NULL with fewer than two values."""
         return self._deviation(self._count - 1) if self._count > 1 else None
 
     def _deviation(self, divisor: int) -> float:
@@ -147,13 +150,13 @@ class Squares:
 
 
 def _binary(number: Number) -> tuple[int, int]:
-    """A finite number as an integer and the bits to shift it left to count it in units of 2⁻¹⁰⁷⁴."""
+    """Return a finite number as an integer, and the bits to shift it left to get units of 2⁻¹⁰⁷⁴."""
     numerator, denominator = number.as_integer_ratio()
     return numerator, SCALE_BITS + 1 - denominator.bit_length()
 
 
 def _ratio(numerator: int, denominator: int) -> float:
-    """The nearest double, infinite if need be."""
+    """Return the nearest double, or infinity."""
     try:
         return numerator / denominator
     except OverflowError:
@@ -161,7 +164,7 @@ def _ratio(numerator: int, denominator: int) -> float:
 
 
 def _root_of_ratio(numerator: int, denominator: int) -> float:
-    """The double nearest to the square root.
+    """Return the double nearest to the square root.
 
     The integer root has more bits than a double; setting its last one where something is left over makes the
     final rounding go as it would for the true root.

@@ -17,7 +17,7 @@ UNKNOWN = -2
 
 
 class DemandColumn(Protocol):
-    """One demand per row; None is a row without any."""
+    """One demand per row; None for a row without a demand."""
 
     bound: Mask
     """The rows that have a demand."""
@@ -37,7 +37,7 @@ class RangeColumn:
         self._endless: Mask = np.isposinf(self._high)
 
     def judge(self, value: Value) -> Mask | None:
-        """Numbers that doubles hold exactly are compared; arrays and larger integers are for the filters."""
+        """Compare numbers that doubles hold exactly; leave arrays and larger integers to the filters."""
         if isinstance(value, str):
             spelled = parse_number(value)
             if spelled is None:
@@ -52,7 +52,7 @@ class RangeColumn:
 
 
 class TextColumn:
-    """Texts to be equal to."""
+    """Texts that the value must equal."""
 
     def __init__(self, texts: Sequence[str | None]) -> None:
         self.bound = np.array([text is not None for text in texts], np.bool_)

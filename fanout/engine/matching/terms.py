@@ -1,4 +1,4 @@
-"""What a filter demands of single fields: the terms of its outermost AND that an index can work with."""
+"""Reads the demands of a filter on single fields: the terms of its outermost AND that an index can use."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ from sowline.filter.tree import And, Between, Comparison, Field, In, Literal, No
 from sowline.model.path import Path, Scalar, Value
 
 EXACT_INTEGER_MAX = 2**53
-"""Up to here every integer is a double, so that comparing doubles is comparing the numbers."""
+"""Up to here a double holds every integer, so that comparing doubles compares the numbers."""
 
 KEYS_MAX = 1000
-"""A longer list of literals is not taken apart: its memory would be many times that of the filter."""
+"""The longest list of literals that is indexed: a longer one would take many times the memory of the filter."""
 
 Key = str | Number | tuple[Number]
 """Where literal and value meet: a text; a number; or `(n,)`, a value's text and a literal number."""
 
 Range = tuple[float, float]
-"""The least and the greatest double that satisfy; empty where the first is above the second."""
+"""The least and the greatest double that match; empty if the first is above the second."""
 
 ANY_NUMBER: Range = (-inf, inf)
 
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """`field = literal` or `field IN (literals)`: TRUE exactly of values that have one of the keys."""
+    """`field = literal` or `field IN (literals)`: TRUE for exactly the values that have one of the keys."""
 
     path: Path
     keys: frozenset[Key]
@@ -37,7 +37,7 @@ class Equality:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """A filter's terms; `whole` tells that there are no others. Of plain numbers, `ranges` are exact."""
+    """A filter's terms; `whole`: there are no others. For plain numbers, `ranges` are exact."""
 
     equalities: tuple[Equality, ...]
     ranges: dict[Path, Range]
@@ -45,8 +45,9 @@ class Terms:
 
 
 def terms_of(filter: Filter) -> Terms:
-    """Read a filter's tree."""
-    # To fold is to work out what no document decides; facts of the record outside its document are not that.
+    """Return the terms of a filter."""
+    # Folding computes what does not depend on the document. Metadata of the record is not in the document, but
+    # differs from record to record, so a filter that uses it is not folded.
     tree = filter.tree if filter.needs_about else folded(filter.tree)
     equalities: list[Equality] = []
     ranges: dict[Path, Range] = {}
@@ -65,19 +66,19 @@ def terms_of(filter: Filter) -> Terms:
 
 
 def keys_of(value: Value) -> Iterable[Key]:
-    """The keys under which literals that equal the value, or one of an array's elements, are found."""
+    """Return the keys of literals that equal the value, or one of an array's elements."""
     if isinstance(value, list):
         return dict.fromkeys(key for element in value for key in _scalar_keys(element))
     return _scalar_keys(value)
 
 
 def common(one: Range, other: Range) -> Range:
-    """The numbers in both ranges."""
+    """Return the range of the numbers in both ranges."""
     return max(one[0], other[0]), min(one[1], other[1])
 
 
 def point(literal: Number) -> Range | None:
-    """The range of one number; None if doubles can't tell it from its neighbors."""
+    """Return the range of one number; None if doubles can't distinguish it from its neighbors."""
     return (float(literal), float(literal)) if _is_exact(literal) else None
 
 
@@ -106,7 +107,7 @@ def _equality(term: Node) -> Equality | None:
 
 
 def _useful(literals: Iterable[Scalar]) -> Iterator[str | Number]:
-    """Those that something can be equal to: not NULL, not NaN."""
+    """Return the literals that a value can equal: not NULL, not NaN."""
     for literal in literals:
         if literal is not None and (isinstance(literal, str) or not isnan(literal)):
             yield literal
