@@ -110,8 +110,8 @@ class Runner:
             self._consumer.close()
 
     def _on_end(self, topic: str, number: int, offset: int) -> None:
-        # The end may be beyond the last event: transaction markers take offsets. Without this a fanout that has
-        # everything would be reported as behind.
+        # There may be no events at the last offsets before the end. Without this, a fanout that has everything would
+        # be reported as behind.
         following = self._partitions.get(number)
         if following is not None:
             following.next_offset = max(offset, following.next_offset)

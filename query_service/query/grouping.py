@@ -116,7 +116,7 @@ class GroupedQuery:
 async def groups_in_order(
     groups: list[tuple[bytes, bytes]], selection: Selection, spend: Spend
 ) -> list[tuple[bytes, bytes]]:
-    """Return the groups that are asked for, in the order that is asked for; they come by SOW key."""
+    """Return the requested groups in the requested order; the given groups are in the order of SOW keys."""
     order = selection.order
     if order.terms:
         keys = ((order.key(orjson.loads(body), key), (key, body)) for key, body in groups)

@@ -20,7 +20,7 @@ from query_service.topics.state import Past, TopicState
 from sowline.filter import ALL, Filter
 
 STEP = 2000
-"""Records looked at before others get a turn."""
+"""Records to check before other tasks run."""
 
 AT_ONCE = 20_000
 """The number of former states up to which they are compared with the records in one step."""

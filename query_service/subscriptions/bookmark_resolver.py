@@ -243,8 +243,8 @@ def log_offsets_at(kafka: KafkaConfig, log: str, partitions: int, first_ms: int)
 async def wait_applied(context: ServiceContext, topic: TopicState, positions: dict[int, LogOffsets]) -> None:
     """Wait until the replica has applied the log up to these offsets; raise `behind` after a time limit."""
     state = context.state
-    # The offset before may have no record: transaction markers take offsets, and compaction leaves holes. A replica
-    # never reaches such an offset. Usually there is a record, so the log is read only after a second.
+    # The offset before may have no record: transaction markers take offsets, too. A replica never reaches such an
+    # offset. Usually there is a record, so the log is read only after a second.
     if await state.wait_until_reached(topic, _lasts(topic, positions), SOON_SECONDS):
         return
     await wait_for_replica(state, topic, await last_records(context, topic, positions))

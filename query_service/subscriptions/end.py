@@ -63,7 +63,7 @@ class EndAt:
         return self._topic.partitions[number].held >= self.positions[number]
 
     def final_position(self, number: int, position: Position) -> Position:
-        """Return where a subscription stands at the end that was sent all before `position`."""
+        """Return the last position of a subscription that was sent everything up to `position`."""
         return min(position, self.positions[number]) if self.is_inclusive else position
 
     async def settle(self) -> None:
@@ -93,7 +93,7 @@ class EndTime:
         )
 
     def final_position(self, number: int, position: Position) -> Position:
-        """Return where a subscription stands at the end that was sent all before `position`."""
+        """Return the last position of a subscription that was sent everything up to `position`."""
         return position
 
     async def settle(self) -> None:
