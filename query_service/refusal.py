@@ -17,6 +17,7 @@ _STATUSES = {
     "busy": 429,
     "not ready": 503,
     "behind": 503,
+    "stale": 503,
     "not written": 503,
     "auth unavailable": 503,
 }

@@ -76,6 +76,7 @@ class QueryService:
             self._state.take_log_ends,
             self._state.take_hole,
         )
+        self._state.sample_soon = self._log_ends.sample_soon
         self._kafka_health = KafkaHealth(settings.kafka_client, topics.topics[0].log)
         self._tls = tls_of(settings)
         self._proxies = read_proxies(settings.trusted_proxies)

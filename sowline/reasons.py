@@ -134,6 +134,14 @@ REASONS = (
         " materializer runs, and how far it is behind: [runbooks](runbooks.md).",
     ),
     Reason(
+        "stale",
+        "expected a state of at most 0.5 s behind the log, but it is 12.340 s behind; retry later, or allow more",
+        "The service's state is further behind the log than the read allows with `max_staleness`, or how far is not"
+        " known.",
+        "Retry, allow more, or omit `max_staleness`. If it lasts, find out what is behind: [SowlineAnswersOld]"
+        "(runbooks.md#sowlineanswersold).",
+    ),
+    Reason(
         "bookmark_expired",
         "the changes after orders:0@17 are no longer kept one by one, or are too many to undo; start without a"
         " bookmark, or choose with bookmark_not_found=now, epoch or reset where to start instead",

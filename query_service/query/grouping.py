@@ -99,6 +99,7 @@ class GroupedQuery:
         groups = await groups_in_order(groups, self._selection, self._query.work)
         found = self._query.result
         self.result.topic_matches, self.result.matches = found.topic_matches, found.matches
+        self.result.lag_seconds = found.lag_seconds
         no_sowkey = self._selection.options.no_sowkey
         for start in range(0, len(groups), CHUNK):
             chunk = groups[start : start + CHUNK]

@@ -9,6 +9,7 @@ import numpy as np
 
 from query_service.cooperative import CHUNK, StepSize
 from query_service.index.rows import UNKNOWN_TIME, RowNumbers
+from query_service.query.freshness import lag_seconds
 from query_service.query.ordering import Found, in_order
 from query_service.query.past import as_they_were, slice_at
 from query_service.query.selection import QueryLimits, Result, Selection
@@ -58,8 +59,10 @@ class Query:
         if not self.topic_slices and self.is_prepared:
             began = time.monotonic()
             self.positions = {topic.definition.log: topic.positions for topic in self._topics}
+            self.result.lag_seconds = lag_seconds(self._topics)
             if self._at is not None:
                 self._take_past(self._at)
+                self.result.lag_seconds = None
             self.topic_slices = [self._slice_of(topic) for topic in self._topics]
             self.result.topic_matches = self._compared()
             self.work(time.monotonic() - began)

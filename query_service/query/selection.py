@@ -71,6 +71,8 @@ class Result:
     returned: int = 0
     bytes: int = 0
     hash: int = 0
+    lag_seconds: float | None = None
+    """How far the query's instant was behind the log; None if that is not known, or the query is of the past."""
 
     def count(self, records: int, size: int, hash: int) -> None:
         """Add records that are returned."""
@@ -79,11 +81,19 @@ class Result:
         self.hash ^= hash
 
     @property
-    def stats(self) -> dict[str, int]:
-        """The counts of a `stats` acknowledgement."""
+    def counts(self) -> dict[str, int]:
+        """The numbers of records, as a `stats` acknowledgement names them."""
         return {
             "topic_matches": self.topic_matches,
             "matches": self.matches,
             "records_returned": self.returned,
             "records_deleted": 0,
+        }
+
+    @property
+    def stats(self) -> dict[str, int | float | None]:
+        """The fields of a `stats` acknowledgement: the counts, and the lag."""
+        return {
+            **self.counts,
+            "lag_seconds": None if self.lag_seconds is None else round(self.lag_seconds, 3),
         }

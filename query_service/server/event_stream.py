@@ -44,9 +44,11 @@ PARAMETERS = (
     "options",
     "order_by",
     "sow_keys",
+    "at_least",
+    "max_staleness",
     *NUMBERS,
 )
-PASSING = ("not ready", "behind", "busy", "bookmark_expired", "history expired")
+PASSING = ("not ready", "behind", "stale", "busy", "bookmark_expired", "history expired")
 """Errors that a client which reconnects gets as an event. After an error status, a browser would give up."""
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection": "close"}

@@ -14,9 +14,10 @@ from query_service.access.middleware import payer_of
 from query_service.access.rate_limits import Rates
 from query_service.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
 from query_service.context import ServiceContext
+from query_service.query.freshness import lag_seconds, wait_until_fresh
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
-from query_service.query.read_request import one_topic, read_request_of
+from query_service.query.read_request import one_topic, read_request_of, topics_of
 from query_service.query.record_reads import read_record
 from query_service.query.timeline_read import timeline_request_of
 from query_service.refusal import refused
@@ -45,9 +46,20 @@ from sowline.protocol.traceparent import TRACEPARENT, read_traceparent
 from sowline.runtime.tracing import begin
 
 NDJSON = "application/x-ndjson"
-SOW_FIELDS = ("bookmark", "filter", "condition", "options", "order_by", "top_n", "skip_n", "sow_keys")
+FRESHNESS = ("at_least", "max_staleness")
+SOW_FIELDS = (
+    "bookmark",
+    "filter",
+    "condition",
+    "options",
+    "order_by",
+    "top_n",
+    "skip_n",
+    "sow_keys",
+    *FRESHNESS,
+)
 NUMBERS = ("top_n", "skip_n")
-TIMELINE_PARAMETERS = ("bookmark", "up_to", "limit", "reversed")
+TIMELINE_PARAMETERS = ("bookmark", "up_to", "limit", "reversed", *FRESHNESS)
 TRUTHS = {"true": True, "false": False}
 
 
@@ -116,7 +128,7 @@ class HttpApi:
             first = await anext(lines, b"")
         except SowlineError as error:
             return refused(error)
-        headers = {"Sowline-Bookmark": query.bookmark}
+        headers = _instant_headers(query.bookmark, query.result.lag_seconds)
         body = _with_first(first, lines)
         return StreamingResponse(body, media_type=NDJSON, headers=headers)
 
@@ -138,16 +150,19 @@ class HttpApi:
                 return await self._timeline(address, request)
             if address.what:
                 raise HTTPException(404)
-            return self._read_record(address, request)
+            return await self._read_record(address, request)
         except SowlineError as error:
             return refused(error)
 
-    def _read_record(self, address: Address, request: HttpRequest) -> Response:
+    async def _read_record(self, address: Address, request: HttpRequest) -> Response:
         """Answer with the record; the header Sowline-Bookmark has the bookmark of the instant."""
-        _parameters(request, ())
+        demanded = _parameters(request, FRESHNESS)
         rights = _rights(request)
         topic = one_topic(self._state, address.topic, rights.read)
-        headers = {"Sowline-Bookmark": topic.bookmark(topic.positions)}
+        if demanded:
+            fields = {"command": "sow", "topic": address.topic, **demanded}
+            await wait_until_fresh(self._state, [topic], read_request(orjson.dumps(fields)))
+        headers = _instant_headers(topic.bookmark(topic.positions), lag_seconds([topic]))
         return Response(
             read_record(topic, address.key, rights.read.of(address.topic)),
             media_type="application/json",
@@ -156,7 +171,10 @@ class HttpApi:
 
     async def _timeline(self, address: Address, request: HttpRequest) -> Response:
         """Answer with the timeline of a document."""
-        wanted = timeline_request_of(self._state, _timeline_request(address, request), _rights(request))
+        asked, rights = _timeline_request(address, request), _rights(request)
+        if asked.demands_fresh:
+            await wait_until_fresh(self._state, topics_of(self._state, asked.topic, rights.read), asked)
+        wanted = timeline_request_of(self._state, asked, rights)
         await check_newest(self._context, wanted.topic, wanted.awaited)
         await wait_for_replica(self._state, wanted.topic, wanted.awaited)
         timeline = await self._context.timelines.read(wanted)
@@ -214,6 +232,8 @@ class HttpApi:
         fields = await _fields(request, self._settings.frame_bytes_max)
         sow = read_request(orjson.dumps({"command": "sow", "topic": request.path_params["topic"]} | fields))
         rights = _rights(request)
+        if sow.demands_fresh:
+            await wait_until_fresh(self._state, topics_of(self._state, sow.topic, rights.read), sow)
         checked = await in_worker_thread(bytes_to_read(sow), read_request_of, self._state, sow, rights)
         query = query_at(self._context, sow, checked)
         await wait_for_past(self._context, sow, rights)
@@ -249,6 +269,12 @@ def _lag_fields(topic: TopicState) -> dict[str, Any]:
             for number, lag in enumerate(lags)
         ],
     }
+
+
+def _instant_headers(bookmark: str, seconds: float | None) -> dict[str, str]:
+    """Return the headers that name the instant of an answer and, if it is known, how far it is behind the log."""
+    lag = {} if seconds is None else {"Sowline-Lag-Seconds": f"{seconds:.3f}"}
+    return {"Sowline-Bookmark": bookmark, **lag}
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -10,7 +10,8 @@ from query_service.context import ServiceContext
 from query_service.cooperative import TURN_SECONDS
 from query_service.outbox.group import acknowledge_done
 from query_service.outbox.outbox import Outbox
-from query_service.query.read_request import ReadRequest, read_request_of
+from query_service.query.freshness import wait_until_fresh
+from query_service.query.read_request import ReadRequest, read_request_of, topics_of
 from query_service.server.command_runner import CommandRunner
 from query_service.server.query_commands import QueryCommands
 from query_service.server.subscription_commands import SubscriptionCommands
@@ -125,9 +126,7 @@ class Session:
             if request.command == "logon":
                 return self._log_on(request)
             self._login.ask()
-            if request.command in self._read_handlers:
-                return self._read(request)
-            return self._handlers[request.command](request)
+            return self._when_fresh(request) if request.demands_fresh else self._begin_read(request)
         except SowlineError as error:
             self.outbox.put(failure(request.command_id, error))
             return None
@@ -159,6 +158,23 @@ class Session:
             return
         self.outbox.put(message("heartbeat", command_id=request.command_id))
         acknowledge_done(self.outbox, request)
+
+    async def _when_fresh(self, request: Request) -> None:
+        """Start a read once the state is as fresh as it demands; later commands of this client wait meanwhile."""
+        try:
+            topics = topics_of(self._context.state, request.topic, self.identity.rights.read)
+            await wait_until_fresh(self._context.state, topics, request)
+            waiting = self._begin_read(request)
+        except SowlineError as error:
+            self.outbox.put(failure(request.command_id, error))
+            return
+        if waiting is not None:
+            await waiting
+
+    def _begin_read(self, request: Request) -> Waiting:
+        if request.command in self._read_handlers:
+            return self._read(request)
+        return self._handlers[request.command](request)
 
     def _read(self, request: Request) -> Waiting:
         if bytes_to_read(request) >= THREAD_BYTES_MIN:

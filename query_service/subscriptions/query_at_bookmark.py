@@ -99,6 +99,7 @@ class BookmarkQuery(Query):
         # `begin_now` has set the positions of its instant. The records that are returned are those at the bookmark
         # (test_what_is_found_at_a_position_is_what_was_found_there).
         self.positions = {log: dict(positions) for log, positions in begin.items()}
+        self.result.lag_seconds = None
 
 
 def past_of_changes(topic: TopicState, positions: Positions, changes: Sequence[tuple[int, Change]]) -> Past:

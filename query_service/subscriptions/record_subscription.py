@@ -10,6 +10,7 @@ from query_service.live.subscription import LiveSubscription
 from query_service.outbox.change_message import put_payload
 from query_service.outbox.group import Mark, acknowledge, acknowledge_processed, send_group
 from query_service.outbox.outbox import Outbox
+from query_service.query.freshness import lag_seconds
 from query_service.query.query import Query
 from query_service.query.read_request import PositionsByLog, no_sow, past_of, subscription_of
 from query_service.query.selection import Result, Selection
@@ -357,7 +358,10 @@ class RecordSubscription:
         if self._begins_now and self._ends is None and "completed" in self._request.acks:
             self._outbox.put(self._completed(), (self._sub_id,))
         if self._owes_stats:
-            self._outbox.put(ack("stats", self._request.command_id, **Result().stats), (self._sub_id,))
+            self._outbox.put(
+                ack("stats", self._request.command_id, **Result(lag_seconds=lag_seconds(self._topics)).stats),
+                (self._sub_id,),
+            )
         self._owes_stats = False
 
     # the changes after the start

@@ -14,6 +14,7 @@ from query_service.live.view import LiveView, ShownRecord, Viewer, no_longer_sho
 from query_service.outbox.change_message import put_payload
 from query_service.outbox.group import Mark, acknowledge, acknowledge_processed, put_group, send_group
 from query_service.outbox.outbox import Outbox
+from query_service.query.freshness import lag_seconds
 from query_service.query.grouping import GroupedQuery, hash_of
 from query_service.query.query import Query
 from query_service.query.read_request import PositionsByLog, past_of
@@ -288,7 +289,7 @@ class ViewSubscription:
     def _put_group(self, view: LiveView, shown: dict[bytes, ShownRecord], mark: Mark) -> None:
         bookmark = self.topic.bookmark(self.topic.positions)
         records = self._records(shown)
-        result = Result(len(self.topic.rows), view.matches)
+        result = Result(len(self.topic.rows), view.matches, lag_seconds=lag_seconds([self.topic]))
         result.count(len(records), sum(map(len, records)), hash_of(shown))
         put_group(self._outbox, self.request, bookmark, records, result, mark)
         acknowledge(self._outbox, self.request, bookmark, result)

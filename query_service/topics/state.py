@@ -200,6 +200,8 @@ class ServedTopics:
         self._sampled = asyncio.Event()
         self.unread_changes: Mapping[ChangesPartition, int] = {}
         """By partition, the events in Kafka that are not applied here yet; the follower keeps it up to date."""
+        self.sample_soon: Callable[[], None] = lambda: None
+        """Requests a sample of the logs' ends before it is due."""
         self.delays = Latencies()
         """Delays from the log append of a batch's oldest change until the listener was called."""
         self.broken: str | None = None
@@ -242,6 +244,16 @@ class ServedTopics:
             log_end.note(sample.at, sample.ends[log_name, number], sample.topic_ids[log_name], position)
         self._sampled.set()
         self._sampled = asyncio.Event()
+
+    async def next_news(self, seconds_max: float) -> None:
+        """Request a sample of the logs' ends; wait for a sample or for changes, at most for this time."""
+        self.sample_soon()
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._sampled, self._moved)]
+        try:
+            await asyncio.wait(waits, timeout=seconds_max, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     def take_hole(self, partition: LogPartition, offsets: range) -> None:
         """Note offsets of a log that hold no record: they are no lag."""

@@ -45,10 +45,25 @@ def _selecting(command: Command) -> Command:
             "--key", "sow_keys", multiple=True, help="Only the record with this SOW key; repeatable."
         ),
     )
-    command = through_connection(command)
+    command = _fresh(through_connection(command))
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _fresh(command: Command) -> Command:
+    """Add the options of a read that demands a fresh state."""
+    at_least = click.option(
+        "--at-least",
+        default="",
+        help="Wait until the service has applied this bookmark; `behind` if it does not.",
+    )
+    max_staleness = click.option(
+        "--max-staleness",
+        default="",
+        help="Refuse to answer (`stale`) from a state further behind the log than this, e.g. 500ms.",
+    )
+    return at_least(max_staleness(command))
 
 
 def _reading(command: Command) -> Command:
@@ -197,6 +212,7 @@ def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
 @click.option("--oldest-first", is_flag=True, help="The oldest first instead of the newest.")
 @_bookmark
 @_up_to
+@_fresh
 @through_connection
 def timeline(topic: str, key: str, connection: dict[str, Any], oldest_first: bool, **given: Any) -> None:
     """Print the writes to the document of TOPIC whose key text is KEY, the newest first, a line of JSON each."""

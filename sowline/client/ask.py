@@ -28,7 +28,14 @@ class Selecting(TypedDict, total=False):
     sow_keys: Sequence[str]
 
 
-class Reading(Selecting, total=False):
+class Fresh(TypedDict, total=False):
+    """How fresh the state must be that a read answers from: a bookmark, and a duration such as `500ms`."""
+
+    at_least: str
+    max_staleness: str
+
+
+class Reading(Selecting, Fresh, total=False):
     """The parameters of a query or subscription besides its topic; docs/client.md describes each."""
 
     bookmark: Given
@@ -51,6 +58,8 @@ class Ask:
     skip_n: int | None = None
     sow_keys: Sequence[str] = ()
     condition: str = ""
+    at_least: str = ""
+    max_staleness: str = ""
 
     @property
     def is_view(self) -> bool:
@@ -75,14 +84,19 @@ class Ask:
     def afresh(self, end: str) -> "Ask":
         """Return what to ask for to get the group as it is now, and what follows, with the same end."""
         command = f"sow_and_{self.command.removeprefix('sow_and_')}"
-        return replace(self, command=command, bookmark="", up_to=end or self.up_to)
+        return replace(self._once_begun, command=command, bookmark="", up_to=end or self.up_to)
 
     def going_on(self, bookmark: str, end: str) -> "Ask":
         """Return what to ask for after a place, with the same end; `end` says where that is, if that is known."""
         given = None if end else split_range(bookmark_text(self.bookmark))
         if given is not None:
             bookmark = range_text(bookmark, given)
-        return replace(self, bookmark=bookmark, up_to=end or self.up_to)
+        return replace(self._once_begun, bookmark=bookmark, up_to=end or self.up_to)
+
+    @property
+    def _once_begun(self) -> "Ask":
+        """Without demands on freshness: they are for the begin, and must not end a stream that reconnects."""
+        return replace(self, at_least="", max_staleness="")
 
     def request(self, id: str) -> dict[str, Any]:
         """Return the command in the form that is sent."""
@@ -100,6 +114,8 @@ class Ask:
             "top_n": self.top_n,
             "skip_n": self.skip_n,
             "sow_keys": list(self.sow_keys),
+            "at_least": self.at_least,
+            "max_staleness": self.max_staleness,
             "ack_type": "processed,completed",
         }
         return {name: value for name, value in fields.items() if value not in ("", None, [])}

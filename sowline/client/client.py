@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
-from sowline.client.ask import Ask, Reading
+from sowline.client.ask import Ask, Fresh, Reading
 from sowline.client.async_client import AsyncClient
 from sowline.client.local_view import LocalView
 from sowline.client.publisher import Body, KeyedWriteOptions, Tagging, WriteOptions
@@ -161,13 +161,13 @@ class Client:
         """Return the access path that a query would take in each topic, and how many records it would examine."""
         return self._run(self._client.explain, topic, **reading)
 
-    def record(self, topic: str, key: str) -> dict[str, Any]:
+    def record(self, topic: str, key: str, **fresh: Unpack[Fresh]) -> dict[str, Any]:
         """Return one record by its key text; of a topic with documents also one that is deleted or was never written.
 
         A document comes with its intrinsics, such as `~version` and `~deleted`. Raises `no record` where there is
         none.
         """
-        return self._run(self._client.record, topic, key)
+        return self._run(self._client.record, topic, key, **fresh)
 
     def timeline(
         self,
@@ -178,6 +178,7 @@ class Client:
         reversed: bool = True,
         bookmark: Given = "",
         up_to: Given = "",
+        **fresh: Unpack[Fresh],
     ) -> dict[str, Any]:
         """Return the writes to the document with this key text, newest first; not `reversed`, oldest first."""
         return self._run(
@@ -188,6 +189,7 @@ class Client:
             reversed=reversed,
             bookmark=bookmark,
             up_to=up_to,
+            **fresh,
         )
 
     def _open(self, ask: Ask) -> Messages:

@@ -5,7 +5,7 @@ from typing import Any, Unpack
 
 import orjson
 
-from sowline.client.ask import Ask, Reading, Selecting
+from sowline.client.ask import Ask, Fresh, Reading, Selecting
 from sowline.client.http_api import HttpClient
 from sowline.client.local_view import AsyncLocalView
 from sowline.client.open_streams import OpenStreams
@@ -14,7 +14,18 @@ from sowline.client.stream import Stream
 from sowline.model.bookmark_range import Given, bookmark_text
 from sowline.protocol.client_message import Message
 
-EXPLAINED = ("bookmark", "filter", "condition", "options", "order_by", "top_n", "skip_n", "sow_keys")
+EXPLAINED = (
+    "bookmark",
+    "filter",
+    "condition",
+    "options",
+    "order_by",
+    "top_n",
+    "skip_n",
+    "sow_keys",
+    "at_least",
+    "max_staleness",
+)
 
 
 class Subscribing:
@@ -117,13 +128,13 @@ class RecordReading:
         asked = {name: fields[name] for name in EXPLAINED if name in fields}
         return await self._http.post(topic, "explain", {}, orjson.dumps(asked))
 
-    async def record(self, topic: str, key: str) -> dict[str, Any]:
+    async def record(self, topic: str, key: str, **fresh: Unpack[Fresh]) -> dict[str, Any]:
         """Return one record by its key text; of a topic with documents also one that is deleted or was never written.
 
         A document comes with its intrinsics, such as `~version` and `~deleted`. Raises `no record` where there is
         none.
         """
-        return await self._http.get_record(topic, key)
+        return await self._http.get_record(topic, key, "", _texts(fresh))
 
     async def timeline(
         self,
@@ -134,6 +145,7 @@ class RecordReading:
         reversed: bool = True,
         bookmark: Given = "",
         up_to: Given = "",
+        **fresh: Unpack[Fresh],
     ) -> dict[str, Any]:
         """Return the writes to the document with this key text, newest first; not `reversed`, oldest first."""
         given = {
@@ -142,9 +154,15 @@ class RecordReading:
             "bookmark": bookmark_text(bookmark),
             "up_to": bookmark_text(up_to),
         }
-        asked = {name: text for name, text in given.items() if text}
+        asked = {name: text for name, text in given.items() if text} | _texts(fresh)
         return await self._http.get_record(topic, key, "/timeline", asked)
 
     async def topics(self) -> dict[str, Any]:
         """Return what the service answers about its topics, and where its Kafka is."""
         return await self._http.topics()
+
+
+def _texts(fresh: Fresh) -> dict[str, str]:
+    """Return the demands on freshness as parameters of a URL."""
+    texts = {"at_least": fresh.get("at_least", ""), "max_staleness": fresh.get("max_staleness", "")}
+    return {name: text for name, text in texts.items() if text}

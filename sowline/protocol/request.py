@@ -12,6 +12,7 @@ from sowline.errors import SowlineError
 from sowline.expressions.order import Order, parse_order
 from sowline.model.body import why_not_json
 from sowline.model.bookmark_range import BookmarkRange, parse_bookmark_range
+from sowline.model.duration import parse_duration_ms
 from sowline.protocol.acks import check_acks
 from sowline.protocol.command import split_keys
 from sowline.protocol.options import Options, parse_options
@@ -49,6 +50,9 @@ SUBSCRIBES = ("subscribe", "sow_and_subscribe", "delta_subscribe", "sow_and_delt
 READS = ("sow", *SUBSCRIBES, "explain")
 """The commands that request records or changes, and `explain`."""
 
+FRESH = (*READS, "timeline")
+"""The commands that may demand a fresh state."""
+
 KEYED = ("publish", "delta_publish", "delta", "sow_delete")
 """The commands that may name one record by its SOW key."""
 
@@ -73,6 +77,8 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     batch_size: int = 1
     bookmark: str | tuple[str, ...] = ""
     up_to: str = ""
+    at_least: str = ""
+    max_staleness: str = ""
     ack_type: str = ""
     order_by: str = ""
     top_n: int | None = None
@@ -111,6 +117,19 @@ class Request(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=T
     def bookmark_range(self) -> BookmarkRange:
         """The start and end of the subscription; raise `invalid bookmark`."""
         return parse_bookmark_range(self.bookmark, self.up_to)
+
+    @property
+    def demands_fresh(self) -> bool:
+        """Whether a read must wait until the service's state is fresh enough."""
+        return bool(self.at_least or self.max_staleness)
+
+    @property
+    def staleness_seconds_max(self) -> float:
+        """The `max_staleness` in seconds; raise `bad request` if it is no duration."""
+        try:
+            return parse_duration_ms(self.max_staleness) / 1000
+        except ValueError as error:
+            raise SowlineError("bad request", f"max_staleness: {error}") from error
 
     @property
     def has_snapshot(self) -> bool:
@@ -205,6 +224,13 @@ def read_request(text: bytes) -> Request:
             "bad request",
             f"expected a sow_key only on {', '.join(KEYED)}, got one on {request.command}; use sow_keys",
         )
+    if request.demands_fresh and request.command not in FRESH:
+        raise SowlineError(
+            "bad request",
+            f"expected at_least and max_staleness only on {', '.join(FRESH)}, got one on {request.command}",
+        )
+    if request.max_staleness:
+        _ = request.staleness_seconds_max
     _check_page(request)
     if len(request.sow_keys) > SOW_KEYS_MAX:
         raise SowlineError(

@@ -4,10 +4,14 @@ import json
 import signal
 import uuid
 from collections.abc import Iterator
+from urllib.parse import urlencode
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Producer
 
+from sowline.client.client import Client
+from sowline.errors import SowlineError
 from tests.integration.services import System, http_text, system, wait_for
 from tests.integration.wire import Json
 
@@ -53,6 +57,43 @@ def test_lag_is_end_to_end(lagging: System) -> None:
     caught_up = wait_for(lambda: (found := about(query.url))["lag"] == 0 and found, "no lag again")
     assert caught_up["records"] == 200
     wait_for(lambda: about(query.url)["lag_seconds"] < behind["lag_seconds"] + 1, "a recent end")
+
+
+def test_reads_demand_a_fresh_state(lagging: System) -> None:
+    """Through each API: refused while nothing is applied, answered once the bookmark is, with the lag named."""
+    name = lagging.topics.topics[0].name
+    materializer = lagging.service("materializer", session_timeout_ms=60_000).start().wait_ready()
+    query = lagging.service("query_service").start().wait_ready()
+    lagging.write(name, {"id": 1})
+    wait_for(lambda: about(query.url)["lag"] == 0 and about(query.url)["records"] == 1, "no lag")
+    with Client(query.url) as client:
+        assert [one.data for one in client.sow(name, max_staleness="10s") if one.command == "sow"] == [
+            {"id": 1}
+        ]
+        materializer.signal(signal.SIGSTOP)
+        lagging.write(name, {"id": 1, "new": True})
+        wait_for(lambda: (about(query.url)["lag_seconds"] or 0) > 2, "a state two seconds old")
+        with pytest.raises(
+            SowlineError, match=r"at most 1 s behind the log, but it is [2-9]\.\d{3} s behind"
+        ) as refused:
+            client.record(name, "1", max_staleness="1s")
+        assert refused.value.reason == "stale"
+        assert client.record(name, "1", max_staleness="10m") == {"id": 1}
+        ends = lagging.cluster.ends(name, range(2))
+        bookmark = f"{name}:" + ",".join(f"{number}@{end - 1}" for number, end in ends.items() if end)
+        materializer.signal(signal.SIGCONT)
+        assert client.record(name, "1", at_least=bookmark) == {"id": 1, "new": True}
+        messages = client.sow_and_subscribe(name, at_least=bookmark, max_staleness="30s")
+        assert [next(messages).data for _ in range(2)] == [{}, {"id": 1, "new": True}]
+    status, headers = sow_headers(query.url, name, max_staleness="30s")
+    assert status == 200
+    assert 0 <= float(headers["sowline-lag-seconds"]) < 30
+
+
+def sow_headers(url: str, topic: str, **given: str) -> tuple[int, dict[str, str]]:
+    """Return status and headers of a query over HTTP."""
+    with urlopen(f"{url}/v1/topics/{topic}/sow?{urlencode(given)}", b"", timeout=60) as answer:
+        return answer.status, {name.lower(): text for name, text in answer.headers.items()}
 
 
 def test_offsets_without_records_are_no_lag(lagging: System) -> None:

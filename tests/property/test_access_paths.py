@@ -197,7 +197,7 @@ async def check(world: World, question: Question) -> None:
     models = [world.snapshot()[number] for number in question.topics]
     written = [record async for _, records in query.records() for record in records]
     got = Answer(
-        written if select.is_ordered else sorted(written), dict(query.result.stats), query.result.hash
+        written if select.is_ordered else sorted(written), dict(query.result.counts), query.result.hash
     )
     assert got == expected(topics, select, models)
     await check_explained(Query(topics, select, LIMITS), select)

@@ -302,7 +302,7 @@ class Answer(NamedTuple):
         found = [orjson.loads(record) async for _, records in query.records() for record in records]
         if not (asked.order or asked.page or asked.grouped):
             found.sort(key=lambda record: str(record["sow_key"]))
-        return cls(found, query.result.stats, query.result.hash)
+        return cls(found, query.result.counts, query.result.hash)
 
 
 async def expected(world: World, asked: Asked, at: int, *, exact: bool) -> Answer:

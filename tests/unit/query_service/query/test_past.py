@@ -73,7 +73,7 @@ async def test_counts_are_those_of_then() -> None:
     server = served({"id": 1, "n": 1}, {"id": 2, "n": 2}, {"id": 1, "n": 5}, {"id": 3, "n": 3})
     asked = query(server, FIRST + 1, "/n < 3", top_n=0)
     assert (await records(asked), asked.bookmark) == ([], "orders:0@1")
-    assert asked.result.stats == {
+    assert asked.result.counts == {
         "topic_matches": 2,
         "matches": 2,
         "records_returned": 0,

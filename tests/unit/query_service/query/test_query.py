@@ -54,7 +54,7 @@ async def test_the_hash_is_that_of_the_keys_returned() -> None:
     assert await found(asked) == [4, 3]
     hashes = [blake2b(sow_key(DOMAIN, str(n)), digest_size=8).digest() for n in (3, 4)]
     assert asked.result.hash == int.from_bytes(hashes[0], "big") ^ int.from_bytes(hashes[1], "big")
-    assert asked.result.stats == {
+    assert asked.result.counts == {
         "topic_matches": 5,
         "matches": 3,
         "records_returned": 2,

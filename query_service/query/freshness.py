@@ -1,0 +1,71 @@
+"""Reads that demand a fresh state: `at_least` a bookmark, or within `max_staleness` of the log's end.
+
+A read waits here before it takes its instant. Open this module to find out how long, and when it is refused.
+"""
+
+import time
+from collections.abc import Sequence
+
+from query_service.replica.log_end import Lag
+from query_service.topics.state import ServedTopics, TopicState
+from sowline.errors import SowlineError
+from sowline.model.bookmark import parse_bookmark
+from sowline.protocol.request import Request
+
+AT_LEAST_SECONDS_MAX = 10.0
+"""How long a read waits for the bookmark that it demands."""
+
+FRESH_SECONDS_MAX = 1.0
+"""How long a read waits for a state that is fresh enough."""
+
+
+async def wait_until_fresh(state: ServedTopics, topics: Sequence[TopicState], request: Request) -> None:
+    """Wait until the replica is as fresh as a read demands.
+
+    Raise `behind` if it does not reach `at_least` within 10 seconds, `stale` if its lag is not within `max_staleness`
+    within a second, and `invalid bookmark` if `at_least` is no bookmark of positions in these topics.
+    """
+    if request.at_least:
+        await _wait_for_bookmark(state, topics, request.at_least)
+    if request.max_staleness:
+        await _wait_for_lag(state, topics, request.staleness_seconds_max)
+
+
+async def _wait_for_bookmark(state: ServedTopics, topics: Sequence[TopicState], text: str) -> None:
+    wanted = parse_bookmark(text)
+    by_log = {topic.definition.log: topic for topic in topics}
+    for log, positions in wanted.items():
+        if log not in by_log:
+            raise SowlineError(
+                "invalid bookmark", f"expected at_least of {', '.join(by_log)}, got a bookmark of {log}"
+            )
+        if beyond := [number for number in positions if number >= len(by_log[log].partitions)]:
+            raise SowlineError("invalid bookmark", f"{log} has no partition {beyond[0]}")
+    deadline = time.monotonic() + AT_LEAST_SECONDS_MAX
+    for log, positions in wanted.items():
+        topic = by_log[log]
+        if not await state.wait_until_reached(topic, positions, deadline - time.monotonic()):
+            raise SowlineError(
+                "behind",
+                f"this replica is at {topic.bookmark(topic.positions)}, before {text}, which the read demands; retry"
+                " later",
+            )
+
+
+async def _wait_for_lag(state: ServedTopics, topics: Sequence[TopicState], seconds_max: float) -> None:
+    deadline = time.monotonic() + FRESH_SECONDS_MAX
+    while (seconds := lag_seconds(topics)) is None or seconds > seconds_max:
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
+            found = "is not known how old" if seconds is None else f"is {seconds:.3f} s"
+            raise SowlineError(
+                "stale",
+                f"expected a state of at most {seconds_max:g} s behind the log, but it {found}"
+                f"{'' if seconds is None else ' behind'}; retry later, or allow more",
+            )
+        await state.next_news(remaining)
+
+
+def lag_seconds(topics: Sequence[TopicState]) -> float | None:
+    """Return how far topics are behind their logs, the one furthest behind; None if that is not known of one."""
+    return Lag.of([lag for topic in topics for lag in topic.lags()]).seconds

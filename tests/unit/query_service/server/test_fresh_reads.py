@@ -1,0 +1,158 @@
+"""Reads that demand a fresh state: they wait, and are refused where it does not get fresh enough."""
+
+import asyncio
+import time
+
+import pytest
+
+from query_service.query import freshness
+from query_service.topics.log_ends import LogEndSample
+from sowline.model.position import Position
+from tests.unit.query_service.sessions import Client, Server
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test waits for seconds."""
+    monkeypatch.setattr(freshness, "AT_LEAST_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(freshness, "FRESH_SECONDS_MAX", 0.2)
+
+
+def served() -> tuple[Server, Client]:
+    """Return a server that has applied the log up to offset 0, and a client of it."""
+    server = Server().loaded()
+    server.put({"id": 1})
+    return server, server.connect()
+
+
+def sample(server: Server, end: int, seconds_ago: float = 0.0) -> None:
+    """Let the log end before this offset."""
+    held = server.state.held()
+    server.state.take_log_ends(
+        LogEndSample(time.monotonic() - seconds_ago, {("orders", 0): end}, {"orders": "id"}, held)
+    )
+
+
+async def test_a_read_waits_for_the_bookmark_that_it_demands() -> None:
+    """It sees the change that the bookmark names, and commands after it wait with it."""
+    server, client = served()
+    reading = asyncio.create_task(
+        client.session.receive(
+            b'[{"command":"sow","command_id":"1","topic":"orders","at_least":"orders:0@1"},'
+            b'{"command":"heartbeat","command_id":"2"}]'
+        )
+    )
+    await asyncio.sleep(0.02)
+    assert await client.read() == []
+    server.put({"id": 2})
+    await reading
+    messages = await client.read()
+    assert [one["command"] for one in messages] == ["group_begin", "sow", "sow", "group_end", "heartbeat"]
+    assert messages[0]["bookmark"] == "orders:0@1"
+
+
+@pytest.mark.parametrize("command", ["sow", "subscribe", "sow_and_subscribe", "explain"])
+async def test_a_bookmark_that_does_not_come_in_time(command: str) -> None:
+    """The read is refused, says where the replica is, and never begins."""
+    _, client = served()
+    await client.session.receive(
+        b'{"command":"%b","command_id":"1","topic":"orders","at_least":"orders:0@5"}' % command.encode()
+    )
+    (failure,) = await client.read()
+    assert failure["reason"] == "behind"
+    assert "this replica is at orders:0@0, before orders:0@5" in failure["message"]
+
+
+@pytest.mark.parametrize(
+    ("bookmark", "message"),
+    [
+        ("others:0@1", "expected at_least of orders, got a bookmark of others"),
+        ("orders:7@1", "orders has no partition 7"),
+        ("20261121T120000Z", "expected"),
+        ("now", "expected"),
+    ],
+)
+async def test_at_least_is_a_bookmark_of_positions(bookmark: str, message: str) -> None:
+    """A time or another topic's bookmark is no floor for this one."""
+    _, client = served()
+    client.ask("sow", at_least=bookmark)
+    (failure,) = await client.read()
+    assert failure["reason"] == "invalid bookmark"
+    assert message in failure["message"]
+
+
+async def test_a_state_that_is_fresh_enough_is_read_at_once() -> None:
+    """And `stats` says how fresh it was."""
+    server, client = served()
+    sample(server, 1, seconds_ago=0.1)
+    await client.session.receive(
+        b'{"command":"sow","command_id":"1","topic":"orders","max_staleness":"10s","ack_type":"stats"}'
+    )
+    stats = (await client.read())[-1]
+    assert stats["ack_type"] == "stats"
+    assert 0.1 <= stats["lag_seconds"] < 10
+
+
+async def test_a_read_requests_a_newer_sample() -> None:
+    """The state may be fresh though the last sample is old."""
+    server, client = served()
+    sample(server, 1, seconds_ago=60)
+    requested = []
+
+    def sample_soon() -> None:
+        requested.append(1)
+        asyncio.get_running_loop().call_soon(sample, server, 1)
+
+    server.state.sample_soon = sample_soon
+    await client.session.receive(b'{"command":"sow","command_id":"1","topic":"orders","max_staleness":"5s"}')
+    assert [one["command"] for one in await client.read()] == ["group_begin", "sow", "group_end"]
+    assert requested == [1]
+
+
+@pytest.mark.parametrize(("end", "found"), [(9, "is 60"), (None, "is not known how old")])
+async def test_a_state_that_is_too_old_is_refused_with_its_age(end: int | None, found: str) -> None:
+    """Unknown is too old, too."""
+    server, client = served()
+    if end is not None:
+        sample(server, 1, seconds_ago=60)
+        server.state.topics["orders"].lags()
+        sample(server, end)
+    await client.session.receive(
+        b'{"command":"sow","command_id":"1","topic":"orders","max_staleness":"500ms"}'
+    )
+    (failure,) = await client.read()
+    assert failure["reason"] == "stale"
+    assert "at most 0.5 s behind the log" in failure["message"]
+    assert found in failure["message"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"command": "sow", "max_staleness": "soon"}, "max_staleness: expected a duration such as 250ms"),
+        (
+            {"command": "publish", "data": {"id": 1}, "at_least": "orders:0@1"},
+            "at_least and max_staleness only on",
+        ),
+        ({"command": "heartbeat", "max_staleness": "1s"}, "at_least and max_staleness only on"),
+    ],
+)
+async def test_wrong_demands_are_refused(fields: dict[str, object], message: str) -> None:
+    """With what is expected."""
+    _, client = served()
+    command = str(fields.pop("command"))
+    client.ask(command, **fields)
+    (failure,) = await client.read()
+    assert failure["reason"] == "bad request"
+    assert message in failure["message"]
+
+
+def test_a_lag_is_that_of_all_topics() -> None:
+    """The topic furthest behind decides; one that is not known makes the whole unknown."""
+    server, _ = served()
+    assert freshness.lag_seconds([server.topic]) is None
+    sample(server, 1, seconds_ago=5)
+    assert 5 <= (freshness.lag_seconds([server.topic]) or 0) < 60
+    assert server.topic.lag.records == 0
+    assert server.state.unapplied() == {("orders", 0): range(1, 1)}
+    assert server.state.held() == {("orders", 0): Position(0, 0)}
