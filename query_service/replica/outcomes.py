@@ -9,9 +9,10 @@ the owner of the key, whose changes name the origin too; if there are none, the 
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from query_service.replica.partition_replica import EventAtOffset
+from sowline.model.bookmark import Positions
+from sowline.model.position import Position
 from sowline.protocol.change import Change, Progress
 from sowline.protocol.command import Origin
 
@@ -21,11 +22,17 @@ _DELETED = "deleted "
 _FORWARDED = "forwarded "
 
 
-class CommandOutcome(NamedTuple):
-    """The outcome of a command, as in the changes topic, and the number of records that it deleted."""
+@dataclass(frozen=True, slots=True)
+class CommandOutcome:
+    """The outcome of a command, as in the changes topic, and the number of records that it deleted.
+
+    `effect` has the position at which each partition that the command concerns has processed it. A replica at these
+    positions shows the command's effect.
+    """
 
     outcome: str
     deleted: int = 0
+    effect: Positions = field(default_factory=dict, compare=False)
 
     @property
     def refusal(self) -> str | None:
@@ -39,9 +46,10 @@ class _Command:
 
     number: int
     outcome: str | None = None
+    position: Position | None = None
     emitted_elsewhere: str | None = None
     deleted_elsewhere: int = 0
-    done_elsewhere: set[int] = field(default_factory=set)
+    done_elsewhere: dict[int, Position] = field(default_factory=dict)
 
 
 class _Log:
@@ -53,8 +61,9 @@ class _Log:
         self._tokens = 0
         self._numbers = 0
         self._commands: OrderedDict[Origin, _Command] = OrderedDict()
-        self._reached: dict[tuple[int, int], int] = {}
-        """By partition and partition of origin, the highest offset of a forwarded command that is processed."""
+        self._reached: dict[tuple[int, int], tuple[int, Position]] = {}
+        """By partition and partition of origin: the highest offset of a forwarded command that is processed, and the
+        position in the partition at which it was."""
 
     def begin(self) -> int:
         """Let a client wait for a command whose outcome is not reported yet."""
@@ -83,10 +92,11 @@ class _Log:
             command = self._command(change.origin)
             command.deleted_elsewhere += change.body is None
             if change.last:
-                command.done_elsewhere.add(partition)
+                command.done_elsewhere[partition] = change.position
                 command.emitted_elsewhere = change.outcome or APPLIED
         elif change.last:
-            self._command(Origin(partition, change.position.offset)).outcome = change.outcome or APPLIED
+            command = self._command(Origin(partition, change.position.offset))
+            command.outcome, command.position = change.outcome or APPLIED, change.position
 
     def note_progress(self, partition: int, progress: Progress) -> None:
         """Note the outcomes in a progress event: of the partition's own commands without a change, and of forwarded
@@ -94,30 +104,42 @@ class _Log:
         """
         for offset, outcome in progress.outcomes.items():
             command = self._command(Origin(partition, int(offset)))
-            command.outcome = command.outcome or outcome
+            if command.outcome is None:
+                command.outcome, command.position = outcome, Position(progress.position.era, int(offset))
         for origin, reached in progress.origins.items():
-            self._reached[partition, origin] = max(reached, self._reached.get((partition, origin), -1))
+            known = self._reached.get((partition, origin))
+            if known is None or reached > known[0]:
+                self._reached[partition, origin] = reached, progress.position
 
     def outcome(self, origin: Origin, others: Iterable[int]) -> CommandOutcome | None:
         """Return the outcome of a command; None until it is known in its partition and in the `others`."""
         command = self._commands.get(origin)
-        if command is None or command.outcome is None:
+        if command is None or command.outcome is None or command.position is None:
             return None
+        effect = {origin.partition: command.position}
         if command.outcome.startswith(_FORWARDED):
             owner = int(command.outcome.removeprefix(_FORWARDED))
-            if not self._is_done_in(owner, origin, command):
+            if (done := self._done_at(owner, origin, command)) is None:
                 return None
-            return CommandOutcome(command.emitted_elsewhere or command.outcome, command.deleted_elsewhere)
+            effect[owner] = done
+            return CommandOutcome(
+                command.emitted_elsewhere or command.outcome, command.deleted_elsewhere, effect
+            )
         if not command.outcome.startswith(_DELETED):
-            return CommandOutcome(command.outcome)
-        if not all(self._is_done_in(other, origin, command) for other in others):
-            return None
+            return CommandOutcome(command.outcome, 0, effect)
+        for other in others:
+            if (done := self._done_at(other, origin, command)) is None:
+                return None
+            effect[other] = done
         here = int(command.outcome.removeprefix(_DELETED))
-        return CommandOutcome(command.outcome, here + command.deleted_elsewhere)
+        return CommandOutcome(command.outcome, here + command.deleted_elsewhere, effect)
 
-    def _is_done_in(self, partition: int, origin: Origin, command: _Command) -> bool:
-        reached = self._reached.get((partition, origin.partition), -1)
-        return reached >= origin.offset or partition in command.done_elsewhere
+    def _done_at(self, partition: int, origin: Origin, command: _Command) -> Position | None:
+        """Return where a partition has processed a command that was forwarded to it; None if it has not."""
+        if partition in command.done_elsewhere:
+            return command.done_elsewhere[partition]
+        reached, position = self._reached.get((partition, origin.partition), (-1, None))
+        return position if reached >= origin.offset else None
 
 
 class Outcomes:

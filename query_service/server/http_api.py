@@ -219,7 +219,11 @@ class HttpApi:
             answer: dict[str, Any] = {"commands": len(writings), "bookmark": await pending.persisted()}
             if ack == "processed":
                 summary = await pending.summary()
-                answer |= {"outcomes": summary.outcomes, "records_deleted": summary.deleted}
+                answer |= {
+                    "outcomes": summary.outcomes,
+                    "records_deleted": summary.deleted,
+                    "effect": summary.effect,
+                }
                 if command == DELTA:
                     answer["each"] = summary.each
         except SowlineError as error:

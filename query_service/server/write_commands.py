@@ -74,8 +74,8 @@ class WriteCommands:
         summary = await pending.summary()
         for kind in ("processed", "completed"):
             if kind in request.acks:
-                outcome = ", ".join(summary.outcomes)
-                self._outbox.put(ack(kind, request.command_id, bookmark=bookmark, outcome=outcome))
+                fields = {"outcome": ", ".join(summary.outcomes), "effect": summary.effect}
+                self._outbox.put(ack(kind, request.command_id, bookmark=bookmark, **fields))
         if "stats" in request.acks:
             self._outbox.put(ack("stats", request.command_id, **summary.stats))
 

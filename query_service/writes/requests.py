@@ -16,7 +16,7 @@ from query_service.writes.publishing import CheckedCommand, PendingCommand, Publ
 from query_service.writes.write_entitlements import check_write, entitled_to_delete
 from sowline.errors import SowlineError
 from sowline.filter import ALL, compile_filter, require_deterministic
-from sowline.model.bookmark import format_bookmark
+from sowline.model.bookmark import Positions, format_bookmark
 from sowline.model.position import Position
 from sowline.protocol.command import SOW_DELETE, split_keys
 from sowline.protocol.request import Request
@@ -235,6 +235,8 @@ class WriteSummary:
     """The outcome of each command."""
     deleted: int
     records: int
+    effect: str
+    """The bookmark of the effect: a replica that has reached it shows what the commands did."""
 
     @property
     def outcomes(self) -> Mapping[str, int]:
@@ -310,7 +312,18 @@ class PendingCommands:
             await _turn(number)
         each = [outcome.outcome for outcome in outcomes]
         deleted = [outcome.deleted for outcome in outcomes]
-        return WriteSummary(each, sum(deleted), compared(self._writings, deleted))
+        effect = _effect_of(self._writings, outcomes)
+        return WriteSummary(each, sum(deleted), compared(self._writings, deleted), effect)
+
+
+def _effect_of(writings: Sequence[RequestedCommand], outcomes: Sequence[CommandOutcome]) -> str:
+    """Return the bookmark from which the effects of all commands are visible."""
+    positions_by_log: dict[str, Positions] = {}
+    for writing, outcome in zip(writings, outcomes, strict=True):
+        positions = positions_by_log.setdefault(writing.topic.definition.log, {})
+        for partition, position in outcome.effect.items():
+            positions[partition] = max(position, positions.get(partition, position))
+    return format_bookmark(positions_by_log)
 
 
 def compared(writings: Sequence[RequestedCommand], deleted: Sequence[int]) -> int:

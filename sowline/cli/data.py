@@ -94,6 +94,12 @@ _expiration = click.option(
     type=click.FloatRange(0),
     help="The records' lifetime in seconds, 0 for none; without it, the topic's.",
 )
+_wait = click.option(
+    "--wait",
+    "-w",
+    is_flag=True,
+    help="Wait until queries see the records; print the outcomes, and the bookmark from which they are visible.",
+)
 _tags = click.option(
     "--tag", "tags", multiple=True, help="A tag of the write, on a topic of documents; repeatable."
 )
@@ -127,7 +133,7 @@ def _through_kafka(command: Command) -> Command:
 def _writing(command: Command) -> Command:
     command = _through_kafka(command)
     arguments = (topic_argument, click.argument("data", nargs=-1))
-    for option in reversed((*arguments, _expiration, _tags)):
+    for option in reversed((*arguments, _expiration, _tags, _wait)):
         command = option(command)
     return command
 
@@ -223,17 +229,21 @@ def timeline(topic: str, key: str, connection: dict[str, Any], oldest_first: boo
 @click.command()
 @_writing
 @_keyed
-def publish(topic: str, data: tuple[str, ...], connection: dict[str, Any], **writing: Any) -> None:
+def publish(
+    topic: str, data: tuple[str, ...], wait: bool, connection: dict[str, Any], **writing: Any
+) -> None:
     """Insert or replace records of TOPIC: each DATA is one as JSON, or each line of standard input."""
-    _write(topic, data, connection, Client.publish, writing)
+    (_write_and_wait if wait else _write)(topic, data, connection, Client.publish, writing)
 
 
 @click.command("delta-publish")
 @_writing
 @_keyed
-def delta_publish(topic: str, data: tuple[str, ...], connection: dict[str, Any], **writing: Any) -> None:
+def delta_publish(
+    topic: str, data: tuple[str, ...], wait: bool, connection: dict[str, Any], **writing: Any
+) -> None:
     """Merge fields into records of TOPIC: each DATA is one delta as JSON, or each line of standard input."""
-    _write(topic, data, connection, Client.delta_publish, writing)
+    (_write_and_wait if wait else _write)(topic, data, connection, Client.delta_publish, writing)
 
 
 @click.command()
@@ -280,7 +290,7 @@ def _write(
     topic: str,
     data: tuple[str, ...],
     connection: dict[str, Any],
-    write: Callable[..., None],
+    write: Callable[..., str | None],
     writing: dict[str, Any],
 ) -> None:
     keyed, key = writing.pop("keyed"), writing.pop("key")
@@ -301,6 +311,31 @@ def _write(
                 write(client, topic, line, key=key, **writing)
             except SowlineError as error:
                 raise SowlineError(error.reason, f"record {number}: {error.message}") from error
+
+
+def _write_and_wait(
+    topic: str,
+    data: tuple[str, ...],
+    connection: dict[str, Any],
+    write: Callable[..., str | None],
+    writing: dict[str, Any],
+) -> None:
+    """Have the service write records, and print what became of them once queries see all."""
+    keyed, key = writing.pop("keyed"), writing.pop("key")
+    if keyed and key is not None:
+        raise SowlineError("bad request", "expected --key or --keyed, got both")
+    with Client(**connection) as client:
+        if key is not None:
+            records = list(data or _input())
+            if len(records) != 1:
+                raise SowlineError("bad request", "expected one record with a --key; use --keyed for several")
+            effect = write(client, topic, records[0], key=key, wait=True, **writing)
+            _print_all([{"commands": 1, "effect": effect}])
+            return
+        lines = (line for line in data or _input() if not keyed or _of_keyed(line) is not None)
+        is_delta = write is Client.delta_publish
+        written = client.publish_all(topic, lines, delta=is_delta, **writing)
+        _print_all([written._asdict()])
 
 
 def _of_keyed(line: str) -> tuple[str, str] | None:

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
@@ -13,6 +13,7 @@ from sowline.client.local_view import LocalView
 from sowline.client.publisher import Body, KeyedWriteOptions, Tagging, WriteOptions
 from sowline.client.record_view import Callbacks, OnInsert, OnRemove, OnUpdate
 from sowline.client.stream import Stream
+from sowline.client.writing import Written
 from sowline.config.credentials import Token
 from sowline.errors import SowlineError
 from sowline.model.bookmark_range import Given
@@ -209,13 +210,39 @@ class Client:
         """Return the service's description of its topics, and the address of its Kafka."""
         return self._run(self._client.topics)
 
-    def publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
-        """Insert the record, or replace it whole; `flush` waits until Kafka has it."""
-        self._run(self._client.publish, topic, data, **writing)
+    def publish(
+        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[KeyedWriteOptions]
+    ) -> str | None:
+        """Insert the record, or replace it whole; `flush` waits until Kafka has it.
 
-    def delta_publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
-        """Merge the fields into the record that the key fields in `data`, or the `key`, name."""
-        self._run(self._client.delta_publish, topic, data, **writing)
+        With `wait` it goes to the service, after what was published before. Once the record is visible there, the
+        bookmark of its effect is returned: reads with that as `at_least` see the record, at any service. A refused
+        record raises its reason.
+        """
+        return self._run(self._client.publish, topic, data, wait=wait, **writing)
+
+    def delta_publish(
+        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[KeyedWriteOptions]
+    ) -> str | None:
+        """Merge the fields into the record that the key fields in `data`, or the `key`, name; `wait` as `publish`."""
+        return self._run(self._client.delta_publish, topic, data, wait=wait, **writing)
+
+    def publish_all(
+        self, topic: str, records: Iterable[Body], *, delta: bool = False, **writing: Unpack[WriteOptions]
+    ) -> Written:
+        """Have the service write the records, or `delta` publishes, in order; wait until all are visible there.
+
+        The first record that is refused raises its reason; those before it are written.
+        """
+        return self._run(self._client.publish_all, topic, records, delta=delta, **writing)
+
+    @property
+    def effect(self) -> str:
+        """The bookmark of the effects of all writes that this client has waited for; empty if there are none.
+
+        A read with it as `at_least` sees these writes, from any client and at any service.
+        """
+        return self._client.effect
 
     def delta(
         self, topic: str, key: str, delta: str, *, wait: bool = False, **writing: Unpack[WriteOptions]

@@ -1,8 +1,10 @@
 """The writing methods of the asynchronous client: straight to Kafka, or through the service where it must answer."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple, Unpack
 from urllib.parse import quote
 
 import orjson
@@ -19,6 +21,7 @@ from sowline.client.publisher import (
 )
 from sowline.config.kafka_options import kafka_config
 from sowline.config.topics import Topics
+from sowline.model.bookmark import EPOCH, Positions, format_bookmark, parse_bookmark
 from sowline.protocol.command import joined_keys, joined_tags
 
 KEYS_BYTES_MAX = 24 * 1024
@@ -29,6 +32,19 @@ KEY_OVERHEAD = 9
 NDJSON = "application/x-ndjson"
 POSTED = ("correlation", "expiration")
 """Metadata that goes with a delta as a parameter of its request."""
+
+
+LINES_MAX = 1000
+LINES_BYTES_MAX = 1 << 20
+"""What one request of `publish_all` holds; one larger record goes alone."""
+
+
+class Written(NamedTuple):
+    """What became of commands that were waited for; `effect` is the bookmark from which all of it is visible."""
+
+    commands: int
+    outcomes: dict[str, int]
+    effect: str
 
 
 class Writing:
@@ -43,14 +59,84 @@ class Writing:
         self._kafka_options = kafka_options
         self._publisher_id = publisher
         self._publisher: Publisher | None = None
+        self._effects: dict[str, Positions] = {}
 
-    async def publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
-        """Insert the record, or replace it whole; `flush` waits until Kafka has it."""
+    async def publish(
+        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[KeyedWriteOptions]
+    ) -> str | None:
+        """Insert the record, or replace it whole; `flush` waits until Kafka has it.
+
+        With `wait` it goes to the service, after what was published before. Once the record is visible there, the
+        bookmark of its effect is returned: reads with that as `at_least` see the record, at any service. A refused
+        record raises its reason.
+        """
+        if wait:
+            return await self._post_record(topic, "publish", data, writing)
         (await self.publisher()).publish(topic, data, **writing)
+        return None
 
-    async def delta_publish(self, topic: str, data: Body, **writing: Unpack[KeyedWriteOptions]) -> None:
-        """Merge the fields into the record that the key fields in `data`, or the `key`, name."""
+    async def delta_publish(
+        self, topic: str, data: Body, *, wait: bool = False, **writing: Unpack[KeyedWriteOptions]
+    ) -> str | None:
+        """Merge the fields into the record that the key fields in `data`, or the `key`, name; `wait` as `publish`."""
+        if wait:
+            return await self._post_record(topic, "delta_publish", data, writing)
         (await self.publisher()).delta_publish(topic, data, **writing)
+        return None
+
+    @property
+    def effect(self) -> str:
+        """The bookmark of the effects of all writes that this client has waited for; empty if there are none.
+
+        A read with it as `at_least` sees these writes, from any client and at any service.
+        """
+        return format_bookmark(self._effects) if self._effects else ""
+
+    async def publish_all(
+        self, topic: str, records: Iterable[Body], *, delta: bool = False, **writing: Unpack[WriteOptions]
+    ) -> Written:
+        """Have the service write the records, or `delta` publishes, in order; wait until all are visible there.
+
+        The first record that is refused raises its reason; those before it are written.
+        """
+        await self.flush()
+        outcomes: Counter[str] = Counter()
+        effects: dict[str, Positions] = {}
+        commands = 0
+        command = "delta_publish" if delta else "publish"
+        for bodies in _in_requests(map(encode, records)):
+            answer = await self._post(topic, command, bodies, writing, NDJSON)
+            commands += answer["commands"]
+            outcomes.update(answer["outcomes"])
+            _lay_over(effects, answer["effect"])
+        return Written(commands, dict(outcomes), format_bookmark(effects) if effects else "")
+
+    async def _post_record(self, topic: str, command: str, data: Body, writing: KeyedWriteOptions) -> str:
+        """Have the service write a record, and wait for its effect."""
+        await self.flush()
+        key = {"sow_key": writing.get("key") or ""}
+        answer = await self._post(topic, command, encode(data), writing, "", key)
+        return str(answer["effect"])
+
+    async def _post(
+        self,
+        topic: str,
+        command: str,
+        body: bytes,
+        writing: WriteOptions,
+        content_type: str,
+        key: Mapping[str, str] = MappingProxyType({}),
+    ) -> dict[str, Any]:
+        given = {name: str(value) for name, value in writing.items() if name in POSTED and value is not None}
+        named = {name: text for name, text in {**_tagged(writing), **key}.items() if text}
+        answer = await self._http.post(
+            topic, command, {**given, **named, "ack": "processed"}, body, content_type
+        )
+        self._note_effect(answer)
+        return answer
+
+    def _note_effect(self, answer: Mapping[str, Any]) -> None:
+        _lay_over(self._effects, answer["effect"])
 
     async def delta(
         self, topic: str, key: str, delta: str, *, wait: bool = False, **writing: Unpack[WriteOptions]
@@ -90,6 +176,7 @@ class Writing:
         answer = await self._http.post(
             topic, "delta", {**given, "ack": "processed"}, b"\n".join(lines), NDJSON
         )
+        self._note_effect(answer)
         return list(answer["each"])
 
     async def sow_delete(
@@ -109,8 +196,7 @@ class Writing:
         applied it; the topic may be a pattern.
         """
         await self.flush()
-        tags, change_id = joined_tags(tagging.get("tags", ())), tagging.get("change_id")
-        tagged = {"tags": tags or "", "change_id": change_id or ""}
+        tagged = _tagged(tagging)
         if keys is not None and not (filter or data or key):
             posts = [self._post_delete(topic, {"keys": part, **tagged}) for part in _portions(keys)]
             return sum([await post for post in posts])
@@ -120,6 +206,7 @@ class Writing:
     async def _post_delete(self, topic: str, given: Mapping[str, str], body: bytes | None = None) -> int:
         selectors = {name: text for name, text in given.items() if text}
         answer = await self._http.post(topic, "sow_delete", {**selectors, "ack": "processed"}, body)
+        self._note_effect(answer)
         return int(answer["records_deleted"])
 
     async def flush(self) -> None:
@@ -134,6 +221,35 @@ class Writing:
             config = kafka_config(self._kafka or answer["kafka"], self._kafka_options)
             self._publisher = Publisher(config, topics_of(answer), publisher=self._publisher_id)
         return self._publisher
+
+
+def _tagged(tagging: Tagging) -> dict[str, str]:
+    """Return tags and change id as parameters of a request; empty if there are none."""
+    return {"tags": joined_tags(tagging.get("tags", ())) or "", "change_id": tagging.get("change_id") or ""}
+
+
+def _lay_over(effects: dict[str, Positions], bookmark: str) -> None:
+    """Move the positions forward to those of a bookmark, where they are newer."""
+    for log, positions in parse_bookmark(bookmark).items() if bookmark != EPOCH else ():
+        known = effects.setdefault(log, {})
+        for partition, position in positions.items():
+            known[partition] = max(position, known.get(partition, position))
+
+
+def _in_requests(bodies: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the records as the bodies of requests, a record a line."""
+    lines: list[bytes] = []
+    size = 0
+    for body in bodies:
+        # A line break in JSON is always a blank between tokens.
+        body = body.replace(b"\n", b" ").replace(b"\r", b" ")
+        if lines and (len(lines) == LINES_MAX or size + len(body) > LINES_BYTES_MAX):
+            yield b"\n".join(lines)
+            lines, size = [], 0
+        lines.append(body)
+        size += len(body) + 1
+    if lines:
+        yield b"\n".join(lines)
 
 
 def _portions(keys: Sequence[str]) -> list[str]:

@@ -83,7 +83,10 @@ def test_a_delete_for_all_waits_for_all(outcomes: Outcomes) -> None:
     take(outcomes, 2, progress(4, {"4": "deleted 0"}, {0: 2}))
     assert outcomes.of("orders", command, (1, 2)) is None
     take(outcomes, 2, progress(5, {"5": "deleted 0"}, {0: 3}))
-    assert outcomes.of("orders", command, (1, 2)) == CommandOutcome("deleted 0", 2)
+    done = outcomes.of("orders", command, (1, 2))
+    assert done == CommandOutcome("deleted 0", 2)
+    assert done is not None
+    assert done.effect == {0: Position(0, 3), 1: Position(0, 9, 1), 2: Position(0, 5)}
 
 
 def test_a_refused_delete_does_not_wait(outcomes: Outcomes) -> None:
