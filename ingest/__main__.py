@@ -26,9 +26,9 @@ def main() -> None:
 @click.argument("file", type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print problems as a JSON list.")
 def validate(file: Path, as_json: bool) -> None:
-    """Say what is wrong in the FILE of a pipeline: its fields, its variables, its SQL.
+    """Check the FILE of a pipeline: its fields, its variables, its SQL.
 
-    Nothing is read or written. Exits with 1 if there is anything.
+    Nothing is read or written. Exits with 1 if there is a problem.
     """
     problems = []
     try:
@@ -47,10 +47,10 @@ def validate(file: Path, as_json: bool) -> None:
 @click.option("--rows-per-second", type=float, help="Maximum rows per second; overrides FILE.")
 @click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
 def run(file: Path, once: bool, rows_per_second: float | None, kafka: str | None) -> None:
-    """Run the pipeline of a FILE until stopped; killed, it goes on from its checkpoint when it is run again.
+    """Run the pipeline of a FILE until stopped; after a kill, run it again to continue from its checkpoint.
 
-    Prints one line of JSON once it runs, and one with the sums of all its runs when it ends. How far it is, it says
-    on standard error.
+    Prints a line of JSON when it runs, and one with the sums of all its runs when it ends. Reports progress on
+    standard error.
     """
     from ingest.run import run as run_pipeline
 

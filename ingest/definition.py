@@ -1,4 +1,4 @@
-"""The file of a pipeline: where its rows come from, what becomes of them, and as which commands they are written."""
+"""The file of a pipeline: the sources of its rows, their transforms, and the commands that they become."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,10 +20,10 @@ from sowline.config.yaml_file import Location, YamlFile, open_yaml_file
 from sowline.protocol.pipeline_row import SOURCE
 
 COMMANDS = ("publish", "delta_publish", "delta", "sow_delete")
-"""What a row may be written as."""
+"""The commands that a row can become."""
 
 ROWS = "rows"
-"""What a statement calls the rows of the step before it, where they are not those of several sources."""
+"""The name by which a statement refers to the rows of the previous step, unless there are several sources."""
 
 KEY_COLUMNS_MAX = 16
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -77,7 +77,7 @@ OwnColumn = Annotated[str, Field(min_length=1), AfterValidator(_column)]
 
 
 class Statement(NamedTuple):
-    """A text for Spark SQL, and where it stands in the file."""
+    """A text for Spark SQL, and its line in the file."""
 
     location: Location
     kind: Literal["expression", "query", "schema"]
@@ -89,7 +89,7 @@ class _PipelineModel(BaseModel):
 
 
 class _Read(_PipelineModel):
-    """What there is to say of rows that are read, wherever from. `ddl` is the field `schema`."""
+    """The fields that all kinds of sources share. `ddl` is the field `schema`."""
 
     format: Literal["json", "csv", "parquet", "debezium"]
     header: bool = False
@@ -168,7 +168,7 @@ class TransformStep(_PipelineModel):
 
 
 class Check(_PipelineModel):
-    """What must be true of a row; one of which it is not becomes a dead letter with the message."""
+    """A condition that each row must meet; a row that does not meet it becomes a dead letter with the message."""
 
     expect: Expression
     message: str = Field(default="", description="the expression if empty")
@@ -182,7 +182,7 @@ class Check(_PipelineModel):
 
 
 class Pipeline(_PipelineModel):
-    """Everything that the file of a pipeline declares."""
+    """The whole file of a pipeline."""
 
     name: Annotated[str, AfterValidator(_name)]
     topic: TopicName
@@ -303,12 +303,12 @@ def _of_step(location: Location, step: TransformStep) -> Iterator[Statement]:
 
 
 def open_pipeline(path: Path, environment: Mapping[str, str]) -> YamlFile:
-    """Return the file of a pipeline, its variables replaced; raises `bad configuration` where it is no YAML."""
+    """Return the file of a pipeline with its variables replaced; raise `bad configuration` for invalid YAML."""
     return open_yaml_file(path, "the file of a pipeline", environment)
 
 
 def load_pipeline(path: Path, environment: Mapping[str, str]) -> Pipeline:
-    """Read the file of a pipeline, but for the SQL in it; raises `bad configuration` with all that is wrong.
+    """Read the file of a pipeline, except for its SQL; raise `bad configuration` with every problem found.
 
     Each problem names the file, the line and the reason. `environment` has the values of `${NAME}`.
     """

@@ -1,4 +1,4 @@
-"""What a declared pipeline will do: where rows come from and go to, their columns."""
+"""What a declared pipeline will do: its sources, its target and its columns."""
 
 from pathlib import Path
 from typing import TypedDict
@@ -7,7 +7,7 @@ from ingest.job import Job
 
 
 class _Required(TypedDict):
-    """What there is to tell, but for the plan."""
+    """All of an explanation except for the plan."""
 
     pipeline: str
     publishers: list[str]
@@ -18,13 +18,13 @@ class _Required(TypedDict):
 
 
 class Explanation(_Required, total=False):
-    """What there is to tell of a pipeline: `rows` are the types of its columns by name, `plan` is Spark's."""
+    """The explanation of a pipeline: `rows` are the types of its columns by name, `plan` is Spark's plan."""
 
     plan: str
 
 
 def explain(file: Path, *, with_plan: bool = False) -> Explanation:
-    """Return it, with Spark's plan if wanted; nothing is read but what Spark asks before it starts."""
+    """Return the explanation, with Spark's plan if requested. Spark reads only what it needs for the plan."""
     job = Job(file)
     pipeline, frames = job.pipeline, job.frames()
     query = frames.rows()._jdf.queryExecution()
@@ -42,7 +42,7 @@ def explain(file: Path, *, with_plan: bool = False) -> Explanation:
 
 
 def text_of(explanation: Explanation) -> str:
-    """Return it as text for a person."""
+    """Return the explanation as text for a person."""
     lines = [
         f"pipeline   {explanation['pipeline']}",
         f"publisher  {', '.join(explanation['publishers'])}",

@@ -44,10 +44,7 @@ MESSAGE_CHARACTERS_MAX = 2000
 
 
 class Frames:
-    """Builds the frame of a pipeline.
-
-    Raises `bad configuration`, with the line, for what Spark can't make sense of.
-    """
+    """Builds the frame of a pipeline. Raises `bad configuration`, with the line, for a statement with an error."""
 
     def __init__(
         self, spark: SparkSession, pipeline: Pipeline, declaration: YamlFile, kafka: Mapping[str, str]
@@ -176,7 +173,7 @@ class Frames:
         )
 
     def _checked(self, rows: DataFrame) -> DataFrame:
-        """Add the message of the first check that a row fails, or null; a key without a value is one, too."""
+        """Add the message of the first check that a row fails, or null. A key without a value fails, too."""
         messages = [F.lit(None).cast("string")]
         for at, check in enumerate(self._pipeline.checks):
             passed = F.coalesce(F.expr(check.expect), F.lit(False))
@@ -237,7 +234,7 @@ def _number_of_row() -> Column:
 
 
 def _dead_headers(reason: Column, message: Column) -> Column:
-    """Return the headers of a dead letter: those that the row came with, its Kafka key, and what is wrong."""
+    """Return the headers of a dead letter: the headers of the row, its Kafka key, and the reason."""
     own = F.coalesce(F.col(SourceField.HEADERS.column), F.array().cast(HEADERS_TYPE))
     key = F.struct(F.lit("sow.original_key").alias("key"), F.col(SourceField.KEY.column).alias("value"))
     problem = F.array(

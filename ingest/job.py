@@ -18,10 +18,10 @@ from sowline.spark.sink import Log, start
 
 
 class Job:
-    """The pipeline of a file, in the Spark session of this process, which is made here.
+    """The pipeline of a file, in the Spark session of this process, which it creates.
 
-    `rows_per_second` takes the place of what the file says. Raises `bad configuration` with all that is wrong in
-    the file, before there is a session. Variables of the file and settings come from the environment.
+    `rows_per_second` overrides the value in the file. Raises `bad configuration` with every problem in the file,
+    before a session is created. Variables of the file and settings come from the environment.
     """
 
     def __init__(self, file: Path, *, rows_per_second: float | None = None) -> None:
@@ -37,7 +37,7 @@ class Job:
 
     @property
     def log(self) -> Log:
-        """Where the rows are written."""
+        """The Kafka topics that the rows are written to."""
         pipeline = self.pipeline
         return Log(
             pipeline.log_topic,
@@ -49,15 +49,15 @@ class Job:
         )
 
     def frames(self) -> Frames:
-        """Return the builder of its frame."""
+        """Return the builder of the pipeline's frame."""
         kafka = {f"kafka.{name}": value for name, value in self.pipeline.kafka_options.items()}
         kafka["kafka.bootstrap.servers"] = self._settings.kafka
         return Frames(self.spark, self.pipeline, self._declaration, kafka)
 
     def start(self, *, once: bool = False) -> StreamingQuery:
-        """Start it, and return the running query; with `once` it ends with the input there is.
+        """Start the pipeline and return the running query; with `once` it ends with the available input.
 
-        Raises `invalid topic` where one that it reads or writes is missing, and `no kafka`.
+        Raises `invalid topic` if a topic that it reads or writes is missing, and `no kafka`.
         """
         target = self.log
         with connected(self.spark, target.kafka, target.options) as broker:
@@ -67,20 +67,20 @@ class Job:
         return start(observed(self.frames().rows()), target, self.pipeline.checkpoint, once=once)
 
     def log_records(self) -> int:
-        """Return how many records the log has taken so far, from anyone."""
+        """Return the number of records that the log has taken so far, from all producers."""
         target = self.log
         with connected(self.spark, target.kafka, target.options) as broker:
             return sum(broker.ends(target.topic, broker.partitions(target.topic)).values())
 
     def rows_expected(self) -> int | None:
-        """Return how many rows there are in all, where the files say so themselves: those of Parquet do."""
+        """Return the number of rows of all files, if it is known without reading them: that of Parquet files is."""
         sources = list(self.pipeline.sources.values())
         if len(sources) > 1 or sources[0].format != "parquet":
             return None
         return self.spark.read.options(**sources[0].options).parquet(sources[0].directory).count()
 
     def _check_definition(self) -> None:
-        """Compare the file with the topic's definition, where there is a `topics.yaml` that has it."""
+        """Compare the file with the topic's definition, if there is a `topics.yaml` that defines the topic."""
         pipeline, config = self.pipeline, self._settings.config
         if not config.exists():
             return
@@ -104,7 +104,9 @@ class Job:
 
 
 def _can_be(pipeline: Pipeline, topic: TopicDefinition) -> bool:
-    """Whether columns can be the key's fields: by their number; and by name, where the columns are the body."""
+    """Whether the columns can be the key's fields: their number fits and, if the columns are the body, their names
+    do.
+    """
     if not topic.key_paths:  # the body has no key fields: any column will do
         return True
     if pipeline.body is not None:

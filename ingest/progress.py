@@ -1,4 +1,4 @@
-"""How far a pipeline has come: rows written and refused, over all its runs, and how fast."""
+"""The progress of a pipeline: rows written and refused over all its runs, and its speed."""
 
 import json
 import time
@@ -21,15 +21,15 @@ log = structlog.get_logger()
 
 
 def observed(rows: DataFrame) -> DataFrame:
-    """Return the rows, counted as they pass by."""
+    """Return the rows, counted as they pass."""
     return rows.observe(OBSERVED, F.count(F.lit(1)).alias("rows"), F.count_if(REFUSED).alias(REFUSED))
 
 
 class BatchProgress:
-    """Adds up what the micro-batches of a query did; the sums are kept with its checkpoint, as near as a crash lets.
+    """Adds up the counts of a query's micro-batches.
 
-    `log_records` tells how many records the log has taken; `rows_expected`, where it is known, is how many rows
-    there are in all.
+    The sums are stored with the query's checkpoint; a crash may lose the last ones. `log_records` returns the number
+    of records in the log. `rows_expected` is the number of rows in all, if it is known.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class BatchProgress:
         self._log_grew = 0
 
     def look(self, query: StreamingQuery, *, is_last: bool = False) -> None:
-        """Add up what is new, and tell of it some seconds after the line before, if anything was written."""
+        """Add the counts of new micro-batches. Log them every few seconds, if anything was written."""
         new = [one for one in query.recentProgress if one["batchId"] > self._batch]
         for progress in new:
             self._batch = progress["batchId"]

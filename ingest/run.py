@@ -1,4 +1,4 @@
-"""Running a declared pipeline until it ends or is told to."""
+"""Runs a declared pipeline until it ends or is stopped."""
 
 import os
 import re
@@ -18,9 +18,9 @@ from sowline.runtime.process import set_up_logs, stop_signal
 POLL_SECONDS = 0.5
 CHARACTERS_MAX = 2000
 GIVES_WAY = 19
-"""What the priority of a pipeline with a limit is lowered by: others have a core as soon as they want it."""
+"""How much the priority of a pipeline with a limit is lowered, so that other processes get a core at once."""
 _RAISED = re.compile(r"^(?:: )?[A-Za-z_][\w.]*(?:Error|Exception): ", re.MULTILINE)
-"""The line that says what was raised, of a trace of Python's or one that Java's is told in."""
+"""The line of a Python or Java stack trace that has the error."""
 
 OnRunning = Callable[[Mapping[str, Any]], None]
 
@@ -28,11 +28,11 @@ OnRunning = Callable[[Mapping[str, Any]], None]
 def run(
     file: Path, *, once: bool = False, rows_per_second: float | None = None, on_running: OnRunning
 ) -> dict[str, int]:
-    """Run a pipeline until told to stop, or with `once` until the input there is has been written.
+    """Run a pipeline until it is stopped, or with `once` until the available input is written.
 
-    `on_running` is told what runs, once it does. Returns the `rows` and `refused` of all its runs so far. A pipeline
-    with a limit has the machine's lowest priority. Raises SowlineError: `bad configuration`, `invalid topic`,
-    `no kafka`, `pipeline failed`.
+    `on_running` is called with what runs, as soon as it does. Return the `rows` and `refused` of all runs so far. A
+    pipeline with a limit has the lowest priority of the machine. Raises SowlineError: `bad configuration`, `invalid
+    topic`, `no kafka`, `pipeline failed`.
     """
     set_up_logs()
     if rows_per_second or load_pipeline(file, os.environ).rows_per_second:
@@ -44,7 +44,9 @@ def run(
 
 
 def _run(job: Job, once: bool, on_running: OnRunning) -> dict[str, int]:
-    stop = stop_signal()  # from here on; a session that is still starting just ends
+    stop = (
+        stop_signal()
+    )  # From here on, a signal stops the query. While a session is starting, a signal ends the process.
     expected = job.rows_expected() if once else None
     progress = BatchProgress(job.spark, job.pipeline.checkpoint, job.log_records, expected)
     query = job.start(once=once)
@@ -61,7 +63,7 @@ def _run(job: Job, once: bool, on_running: OnRunning) -> dict[str, int]:
 
 
 def cause(text: str) -> str:
-    """Return what a query failed with, without the traces of two languages."""
+    """Return the error of a query, without the stack traces of Python and Java."""
     head = text.partition("=== Streaming Query ===")[0]
     raised = list(_RAISED.finditer(head))
     rest = head[raised[-1].end() :] if raised else head

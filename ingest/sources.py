@@ -1,7 +1,7 @@
-"""Sources: rows that are the same under the same number whenever they are read.
+"""Sources: rows that have the same number whenever they are read.
 
-Each row has the columns of its schema and `_source`, with the partition, file and number of the row, and also its
-bytes as they came (`value`), its Kafka key (`key`) and headers. Rows that can't be read are told apart, with the
+Each row has the columns of its schema and `_source`, with the partition, file and number of the row. It also has its
+bytes as they came (`value`), its Kafka key (`key`) and headers. Rows that can't be read are separated, with the
 reason.
 """
 
@@ -16,17 +16,18 @@ from sowline.protocol.pipeline_row import HEADERS_TYPE, SOURCE, SourceField
 from sowline.spark.source import source_of_file, source_of_kafka
 
 FILE_BYTES_PER_BATCH = 32 * 1024 * 1024
-"""Bytes of files in one micro-batch, where nothing else is asked for."""
+"""Bytes of files in one micro-batch, by default."""
 OFFSETS_PER_BATCH = 1_000_000
-"""Kafka records in one micro-batch, likewise."""
+"""Kafka records in one micro-batch, by default."""
 LIMITED_SECONDS_PER_BATCH = 10
-"""Where rows are limited, a micro-batch has what may be written in so many seconds, if that is less."""
+"""With a rate limit, a micro-batch has at most the rows that may be written in this time."""
 ROW_BYTES = 32
 """Estimated bytes of a row in a file: Parquet takes less, lines of text take more."""
 
 BAD_ROW = "bad row"
 KAFKA = "_kafka"
-"""The column of Kafka records that statements may use: their key, topic, partition, offset, time and headers."""
+"""The column of a Kafka record's metadata that statements may use: key, topic, partition, offset, time and headers.
+"""
 OPERATION = "_op"
 """The column with the kind of a Debezium change event: c, r, u or d."""
 
@@ -37,16 +38,16 @@ Options = Mapping[str, str]
 
 
 class SourceRows(NamedTuple):
-    """The rows of a source; `refused` has `_source`, `reason` and `message` of those that can't be read."""
+    """The rows of a source; `refused` has `_source`, `reason` and `message` of the rows that can't be read."""
 
     rows: DataFrame
     refused: DataFrame | None = None
 
 
 def batch_limit(options: Options, rows_per_second: float | None, *, of_files: bool) -> Options:
-    """Return a source's options with how much a micro-batch takes, where they do not say so themselves.
+    """Return a source's options with a limit for a micro-batch, unless they have one.
 
-    What is in a micro-batch is shuffled and sorted at once, before its rows are written at their pace.
+    Spark shuffles and sorts a whole micro-batch before its rows are written at the limited rate.
     """
     if {"maxFilesPerTrigger", "maxBytesPerTrigger"} & set(options):
         return options
@@ -61,7 +62,7 @@ def batch_limit(options: Options, rows_per_second: float | None, *, of_files: bo
 def parquet_files(
     spark: SparkSession, name: str, directory: str, schema: str | None, options: Options
 ) -> SourceRows:
-    """Return the rows of Parquet files that appear in a directory; the files' own schema if none is given."""
+    """Return the rows of Parquet files that appear in a directory, with the files' own schema unless one is given."""
     fields = _fields(schema) if schema else spark.read.options(**options).parquet(directory).schema
     rows = spark.readStream.options(**options).schema(fields).parquet(directory)
     columns = [F.col(f"`{field}`") for field in fields.names]
@@ -83,8 +84,8 @@ def csv_files(
 ) -> SourceRows:
     """Return the rows of CSV files; with `header` the first line of each must name the columns of the schema.
 
-    A value with a line break in it is not supported. Of a file whose first line names other columns that line is
-    refused, and no other is read.
+    Values with line breaks are not supported. If the first line of a file names other columns, that line is refused
+    and the file is not read.
     """
     files = _files(spark, directory, options).withColumn("fits", F.lit(True))
     first = 0
@@ -112,7 +113,7 @@ def csv_files(
 def kafka_json(
     spark: SparkSession, name: str, kafka: Options, topic: str, schema: str, options: Options
 ) -> SourceRows:
-    """Return the JSON records of a Kafka topic. One without a value has a null in each column of the schema."""
+    """Return the JSON records of a Kafka topic. A record without a value has null in each column of the schema."""
     records = _records(spark, name, kafka, topic, options)
     return _readable(records.select("*", _json("text", schema, options)), f"JSON of {schema}")
 
@@ -120,10 +121,10 @@ def kafka_json(
 def debezium(
     spark: SparkSession, name: str, kafka: Options, topic: str, schema: str, options: Options
 ) -> SourceRows:
-    """Return the rows that the change events of a Kafka topic tell of, with `_op`: c, r, u or d.
+    """Return the rows in the Debezium change events of a Kafka topic, with `_op`: c, r, u or d.
 
-    The schema is that of the table's rows: of a row that is gone those columns are set that its event has. Envelopes
-    may come with their schema or without. Events without a value, which follow those of a deletion, are left out.
+    The schema is that of the table's rows. A deleted row has the columns that its event contains. Events may have
+    Debezium's schema envelope or not. The events without a value that follow a deletion are skipped.
     """
     envelope = f"before STRUCT<{schema}>, after STRUCT<{schema}>, op STRING"
     records = _records(spark, name, kafka, topic, options).where("text IS NOT NULL")
@@ -153,7 +154,7 @@ def debezium(
 
 
 def _files(spark: SparkSession, directory: str, options: Options) -> DataFrame:
-    """Return files of text as their `lines`: Spark gives the rows of text no number that stays the same."""
+    """Return files of text as their `lines`, because Spark does not number the rows of text stably."""
     names = ("maxFilesPerTrigger", "maxBytesPerTrigger", "cleanSource", "sourceArchiveDir", "latestFirst")
     more = ("pathGlobFilter", "recursiveFileLookup", "maxFileAge", "fileNameOnly", "encoding")
     own = {name: value for name, value in options.items() if name in (*names, *more)}
@@ -182,7 +183,7 @@ def _records(spark: SparkSession, name: str, kafka: Options, topic: str, options
 def _source_of(
     source: Column, value: Column, key: Column | None = None, headers: Column | None = None
 ) -> Column:
-    """Add to `_source` what a dead letter is made of."""
+    """Add to `_source` the parts of a dead letter."""
     key = F.lit(None) if key is None else key
     headers = F.lit(None) if headers is None else headers
     return (
@@ -195,7 +196,7 @@ def _source_of(
 
 def _json(text: str, schema: str, options: Options) -> Column:
     own = {"allowSingleQuotes": "false", **options, "columnNameOfCorruptRecord": _CORRUPT}
-    # Spark reads one value and leaves what comes after it: as the content of an array there must be just one.
+    # Spark reads one value and ignores what follows it. Read as the content of an array, there must be exactly one.
     is_one = F.json_array_length(F.concat(F.lit("["), F.col(text), F.lit("]"))) == 1
     parsed = F.from_json(text, f"{schema}, {_CORRUPT} STRING", own)
     return F.when(is_one & F.is_valid_utf8(F.col(text)), parsed).alias("fields")
@@ -209,7 +210,7 @@ def _names(line: Column, options: Options) -> Column:
 
 
 def _readable(rows: DataFrame, expected: str) -> SourceRows:
-    """Tell rows that could be read from others; `text` is null where there was nothing to read."""
+    """Separate the rows that could be read from the others; `text` is null if there was nothing to read."""
     unread = F.col("fields").isNull() | F.col(f"fields.{_CORRUPT}").isNotNull()
     if "text" in rows.columns:
         unread = F.col("text").isNotNull() & unread

@@ -1,6 +1,6 @@
-"""`sowline pipeline submit`: run the pipeline of a file on a cluster, with the `spark-submit` that PySpark has.
+"""`sowline pipeline submit`: run the pipeline of a file on a cluster, with PySpark's `spark-submit`.
 
-The driver is here, with Sowline; executors need Spark alone, and are sent the Kafka connector.
+The driver runs here, with Sowline. Executors need only Spark; the Kafka connector is sent to them.
 """
 
 import os
@@ -17,10 +17,10 @@ from sowline.runtime.jars import spark_connector_jars
 from sowline.runtime.java import find_java
 
 APPLICATION = Path(str(files("ingest").joinpath("__main__.py")))
-"""What `spark-submit` runs; its arguments are those of `sowline pipeline`."""
+"""The program that `spark-submit` runs; its arguments are those of `sowline pipeline`."""
 
 LOG_SETTINGS = Path(str(files("sowline").joinpath("spark", "log4j2.properties")))
-"""Settings for the logs of Spark's JVMs: they say what went wrong, and nothing else."""
+"""Settings for the logs of Spark's JVMs: they report errors only."""
 
 
 @click.command()
@@ -32,15 +32,15 @@ LOG_SETTINGS = Path(str(files("sowline").joinpath("spark", "log4j2.properties"))
 def submit(file: Path, spark_options: Sequence[str], **run_options: object) -> None:
     """Run the pipeline of a FILE on a cluster: `submit FILE -- --master spark://host:7077`.
 
-    What comes after `--` is given to spark-submit as it is. The rest is as with `run`, which this becomes.
+    Everything after `--` is passed to spark-submit. The other options are those of `run`.
     """
     command = submit_command(file, _arguments(run_options), spark_options)
-    # Python is where Sowline is; executors have no use for one.
+    # Only the driver needs Python, and Sowline is here.
     os.execve(command[0], command, {"PYSPARK_DRIVER_PYTHON": sys.executable, **os.environ})
 
 
 def submit_command(file: Path, run_options: Sequence[str], spark_options: Sequence[str]) -> list[str]:
-    """Return the call of `spark-submit`; where an option is there twice, it takes the last.
+    """Return the command line of `spark-submit`; of an option that is given twice, spark-submit takes the last.
 
     Raises SowlineError `no java`, `no pyspark` or `no jars`.
     """
@@ -55,7 +55,7 @@ def submit_command(file: Path, run_options: Sequence[str], spark_options: Sequen
 
 
 def _arguments(options: Mapping[str, object]) -> list[str]:
-    """Return options of the command line, those that were given, as they are written there."""
+    """Return the options of the command line that were given, in their written form."""
     arguments = []
     for name, value in options.items():
         if value is not None and value is not False:

@@ -1,7 +1,7 @@
-"""Spark's own parser on the SQL of a pipeline's file, without a Spark session.
+"""Checks the SQL of a pipeline's file with Spark's own parser, without a Spark session.
 
-The parser is in the JVM that a session would use. Where there is none yet, it is started here, and a session that
-this process makes later is in the same one.
+The parser runs in the JVM that a session would use. If there is none yet, it is started here; a session that this
+process creates later uses the same JVM.
 """
 
 import os
@@ -20,9 +20,9 @@ from sowline.protocol.pipeline_row import SOURCE
 from sowline.runtime.java import find_java
 
 SQL_CHARACTERS_MAX = 32_768
-"""Characters of one expression, query or schema."""
+"""The maximum length of one expression, query or schema, in characters."""
 SQL_LEVELS_MAX = 200
-"""Brackets in each other, those of types (`array<…>`) among them: Spark's parser needs ever longer for each."""
+"""The maximum nesting of brackets, including those of types (`array<…>`). Parsing time grows fast with each level."""
 
 _EXPECTED = {
     "expression": "a Spark SQL expression",
@@ -37,16 +37,18 @@ _TOKEN = re.compile(
     r"""|(?P<opening>[(\[])|\b(?:array|map|struct)\s*(?P<type><)|(?P<closing>[)\]>])""",
     re.DOTALL | re.IGNORECASE,
 )
-"""Brackets, and what may hold some that are none: texts, names and comments. Elsewhere `<` and `>` compare."""
+"""Brackets, and tokens that may contain brackets which are none: strings, names and comments. Elsewhere `<` and `>`
+are comparisons.
+"""
 _OPENING = {")": "(", "]": "[", ">": "<"}
 
 
 def checked_pipeline(
     path: Path, environment: Mapping[str, str], conf: Mapping[str, str] | None = None
 ) -> Pipeline:
-    """Read the file of a pipeline with the SQL in it; raises `bad configuration` with all that is wrong.
+    """Read the file of a pipeline and its SQL; raise `bad configuration` with every problem found.
 
-    The SQL is looked at once all else is right. `conf` is described at `spark_jvm`.
+    The SQL is checked once everything else is right. `conf` is described at `spark_jvm`.
     """
     declaration = open_pipeline(path, environment)
     pipeline = declaration.read(Pipeline)
@@ -58,7 +60,7 @@ def checked_pipeline(
 def syntax_problems(
     pipeline: Pipeline, declaration: YamlFile, conf: Mapping[str, str] | None = None
 ) -> list[Problem]:
-    """Return what Spark's parser has to say against the SQL of a pipeline, or what keeps that from being asked."""
+    """Return the errors that Spark's parser finds in the SQL of a pipeline, or the reason why it can't run."""
     statements = list(pipeline.statements())
     if beyond := _found(_beyond(statement, declaration) for statement in statements):
         return beyond
@@ -71,13 +73,12 @@ def _found(problems: Iterable[Problem | None]) -> list[Problem]:
 
 
 def spark_jvm(conf: Mapping[str, str] | None = None) -> Any:
-    """Return the JVM of this process as Py4J shows it, started where there is none.
+    """Return the JVM of this process as Py4J shows it; start one if there is none.
 
-    `conf` are Spark's settings. Those that count from the start of a JVM (`spark.driver.memory`, `spark.jars`, …)
-    must be given here, because a session made later finds it running. Without any it is for the parser alone, and
-    silent. Under `spark-submit` there is one already, with the settings of that.
-
-    Raises SowlineError `no java` or `no pyspark`.
+    `conf` has Spark's settings. Settings that take effect when a JVM starts (`spark.driver.memory`, `spark.jars`, …)
+    must be given here, because a session that is created later uses this JVM. Without settings the JVM is for the
+    parser only, and logs nothing. Under `spark-submit` a JVM with the settings of that command exists already. Raises
+    SowlineError `no java` or `no pyspark`.
     """
     if find_spec("pyspark") is None:
         raise SowlineError("no pyspark", "expected PySpark: install it with pip install 'sowline[spark]'")
@@ -115,7 +116,7 @@ def _launched(conf: Mapping[str, str], silent: bool) -> Any:
 
 
 def _beyond(statement: Statement, declaration: YamlFile) -> Problem | None:
-    """Return what the parser would take too long for, if it came to an end at all."""
+    """Return what the parser would take too long for, or never finish."""
     text = statement.text
     if len(text) > SQL_CHARACTERS_MAX:
         reason = f"expected SQL of at most {SQL_CHARACTERS_MAX} characters, got {len(text)}"
@@ -130,7 +131,7 @@ def _beyond(statement: Statement, declaration: YamlFile) -> Problem | None:
 
 
 def _too_deep(text: str) -> int | None:
-    """Return where the bracket is that is within too many others; None if there is none."""
+    """Return the position of the bracket that is nested too deep; None if there is none."""
     within: list[str] = []
     for token in _TOKEN.finditer(text):
         if token["closing"] and within and within[-1] == _OPENING[token["closing"]]:
@@ -151,7 +152,7 @@ def _problem(parser: Any, statement: Statement, declaration: YamlFile) -> Proble
         message = _unfit(parser, statement)
     except Py4JJavaError as error:
         line, message = _complaint(error.java_exception, statement.text)
-    except CapturedException as error:  # which it is once the process has had a session
+    except CapturedException as error:  # This is so once the process has created a session.
         line, message = _complaint(error._origin, statement.text)
     if message is None:
         return None
@@ -168,7 +169,7 @@ def _unfit(parser: Any, statement: Statement) -> str | None:
 
 
 def _unfit_expression(expression: Any) -> str | None:
-    """Return what is wrong with what a SELECT list may have, and a place for one value may not."""
+    """Return why an expression that a SELECT list accepts can't stand for one value."""
     kind = expression.getClass().getSimpleName()
     if kind in ("Alias", "MultiAlias"):
         return "got one with a name of its own after it"
@@ -187,7 +188,7 @@ def _unfit_columns(schema: Any) -> str | None:
 
 
 def _complaint(error: Any, text: str) -> tuple[int, str]:
-    """Return the line of the text, and the parser's sentence with the place, without its codes and the text."""
+    """Return the line of the text, and the parser's message with the position, without its codes and the text."""
     message = str(error.getMessage() or error.getClass().getSimpleName()).partition("\n== SQL")[0]
     message = " ".join(_LOCATION_SUFFIX.sub("", _CODE.sub("", message)).split()).removesuffix(".")
     message = message[:1].lower() + message[1:]

@@ -28,10 +28,10 @@ from sowline.version import __version__
 
 
 class CliGroup(click.Group):
-    """Says what went wrong and exits with 1: one sentence, or one for each problem of a file."""
+    """Prints errors and exits with 1: one sentence, or one for each problem of a file."""
 
     def invoke(self, context: click.Context) -> object:
-        """Run the command that the context is for."""
+        """Run the command of the context."""
         end_on_interrupt()
         try:
             return super().invoke(context)

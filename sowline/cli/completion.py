@@ -1,4 +1,4 @@
-"""What a shell may complete beside commands and options: the names of topics."""
+"""Shell completion of the names of topics."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from sowline.errors import SowlineError
 
 
 def complete_topic(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the topics that begin so: those of the query service, or of `topics.yaml` where none answers."""
+    """Return the topics with this prefix: those of the query service, or of `topics.yaml` if no service answers."""
     url = context.params.get("url") or os.environ.get("SOWLINE_URL") or USUAL_URL
     connection = connection_of(context.params)
     return sorted(name for name in _served(str(url), connection) or _defined() if name.startswith(incomplete))

@@ -1,4 +1,4 @@
-"""How a command comes in at a query service: its URL, a token, and for TLS a CA file and a client certificate."""
+"""The connection options of a command: a query service's URL, a token, and the TLS files."""
 
 import ssl
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ _FILE = click.Path(path_type=Path)
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """What a command brings along. The token is no part of what this prints as."""
+    """The credentials and TLS files of a command. The token is not shown when this is printed."""
 
     _token: str | None = None
     token_file: Path | None = None
@@ -34,11 +34,11 @@ class ConnectionOptions:
 
     @property
     def token(self) -> Token | None:
-        """The token, or who reads it from its file whenever one is needed."""
+        """The token, or a function that reads it from its file each time it is needed."""
         return self._token if self.token_file is None else self.read_token
 
     def read_token(self) -> str:
-        """Return the token as it is now, empty if there is none; raises `bad request` where it can't be one."""
+        """Return the current token, empty if there is none; raise `bad request` if it can't be a token."""
         if self.token_file is None:
             return checked_token(self._token) if self._token else ""
         try:
@@ -48,13 +48,13 @@ class ConnectionOptions:
             raise SowlineError("bad request", f"expected a token in {self.token_file}: {why}") from None
 
     def for_client(self, url: str) -> dict[str, Any]:
-        """Return what a client is made with."""
+        """Return the arguments of a client."""
         files = {"ca_file": self.ca_file, "cert_file": self.cert_file, "key_file": self.key_file}
         return {"url": url, "token": self.token, **files}
 
     @cached_property
     def tls(self) -> ssl.SSLContext:
-        """How services are known, and this command to them."""
+        """The TLS files: those that verify services, and those that identify this command."""
         return Credentials(None, self.ca_file, self.cert_file, self.key_file).tls()
 
 

@@ -119,7 +119,7 @@ _time = click.option(
 
 
 def _through_kafka(command: Command) -> Command:
-    """Add the options of a command that writes to Kafka, and pass them on as `connection`: a client's arguments."""
+    """Add the options of a command that writes to Kafka; pass them on as `connection`, the arguments of a client."""
 
     @wraps(command)
     def run(
@@ -139,7 +139,7 @@ def _writing(command: Command) -> Command:
 
 
 def _keyed(command: Command) -> Command:
-    """Add the options by which records get their keys, where publishers give them."""
+    """Add the options that give records their keys, for topics whose publishers give keys."""
     options = (
         click.option("--key", help="The record's SOW key, on a topic whose keys publishers give."),
         click.option(
@@ -206,7 +206,7 @@ def sow_and_subscribe(
 @_selecting
 @_time
 def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
-    """Print the access path of a query of TOPIC, and what it counts, as a line of JSON."""
+    """Print the access path and the counts of a query of TOPIC, as a line of JSON."""
     with _connected(connection) as client:
         _print_all([client.explain(topic, **reading)])
 
@@ -221,7 +221,7 @@ def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
 @_fresh
 @through_connection
 def timeline(topic: str, key: str, connection: dict[str, Any], oldest_first: bool, **given: Any) -> None:
-    """Print the writes to the document of TOPIC whose key text is KEY, the newest first, a line of JSON each."""
+    """Print the writes to the document of TOPIC with the key text KEY, newest first, a line of JSON each."""
     with _connected(connection) as client:
         _print_all(client.timeline(topic, key, reversed=not oldest_first, **given)["writes"])
 
@@ -320,7 +320,7 @@ def _write_and_wait(
     write: Callable[..., str | None],
     writing: dict[str, Any],
 ) -> None:
-    """Have the service write records, and print what became of them once queries see all."""
+    """Have the service write records; print their outcomes once queries see all of them."""
     keyed, key = writing.pop("keyed"), writing.pop("key")
     if keyed and key is not None:
         raise SowlineError("bad request", "expected --key or --keyed, got both")
@@ -339,7 +339,7 @@ def _write_and_wait(
 
 
 def _of_keyed(line: str) -> tuple[str, str] | None:
-    """Return the body and the SOW key of a line that has both; None of one that begins or ends a group."""
+    """Return the body and the SOW key of a line that has both; None for the begin or end of a group."""
     try:
         read = _read_keyed(line)
     except msgspec.DecodeError as error:
@@ -366,7 +366,7 @@ def _input() -> Iterator[str]:
 
 @contextmanager
 def _connected(connection: dict[str, Any]) -> Iterator[Client]:
-    """Lend a client for reading; Ctrl-C ends the command without a word, connected or not."""
+    """Lend a client for reading; Ctrl-C ends the command silently, connected or not."""
     try:
         with Client(**connection) as client:
             yield client
@@ -396,7 +396,7 @@ def _fields(message: Message) -> dict[str, Any]:
 
 
 def _print(messages: Iterable[Message], full: bool, commands: set[str], count: int | None = None) -> None:
-    """Print the messages of these commands, each as soon as it is there; records of a group wait for each other."""
+    """Print messages with these commands, each as it arrives; records of a group are printed many at a time."""
     output, left = Output(sys.stdout.fileno()), count
     try:
         for message in messages:

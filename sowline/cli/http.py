@@ -1,4 +1,4 @@
-"""What a command asks services over HTTP: one GET at a time, with a limit in time and in bytes."""
+"""HTTP requests of commands to services: one GET at a time, with limits of time and bytes."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -40,9 +40,9 @@ _PLAIN = ConnectionOptions()
 
 
 def get(url: str, connection: ConnectionOptions = _PLAIN) -> HttpAnswer:
-    """Ask a service; raises `not connected` if it does not answer, and `bad request` for a text that is no URL.
+    """Send a GET; raise `not connected` if the service does not answer, and `bad request` if the URL is invalid.
 
-    The token goes only to the API of records, and to nothing that an answer redirects to.
+    The token is sent only to the API of records, and never to an address of a redirect.
     """
     if not url.startswith(("http://", "https://")):
         raise SowlineError("bad request", f"expected a URL like http://127.0.0.1:8080, got {url!r}")
@@ -72,7 +72,7 @@ def _follow(client: httpx2.Client, request: httpx2.Request) -> HttpAnswer:
 
 
 def _body(response: httpx2.Response) -> bytes:
-    """Read a body, up to the limit: what comes after that is not read."""
+    """Read a body up to the limit, and ignore the rest."""
     body = bytearray()
     for chunk in response.iter_raw():
         body += chunk

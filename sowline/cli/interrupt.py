@@ -1,4 +1,4 @@
-"""Ctrl-C for the commands: it ends them also where their parent has left SIGINT ignored."""
+"""Lets Ctrl-C end the commands, also if their parent process ignores SIGINT."""
 
 import signal
 import threading
@@ -7,8 +7,8 @@ import threading
 def end_on_interrupt() -> None:
     """Let SIGINT raise `KeyboardInterrupt`, if it is ignored now. Does nothing outside of the main thread.
 
-    A shell without job control starts background commands with SIGINT ignored, and Python keeps that: a command
-    that documents Ctrl-C as its end would then run for ever.
+    A shell without job control starts background commands with SIGINT ignored, and Python keeps that. A command that
+    is documented to end with Ctrl-C would then never end.
     """
     if threading.current_thread() is not threading.main_thread():
         return

@@ -1,4 +1,4 @@
-"""Commands that operate on a topic's state: the materializer's, each with its own arguments."""
+"""Commands that operate on a topic's state. They run the materializer's programs, each with its own arguments."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Show the progress of long work on a terminal."""
+"""Shows the progress of long work on a terminal."""
 
 import sys
 import time
@@ -9,13 +9,13 @@ TELL_SECONDS = 1.0
 
 
 class ProgressLine:
-    """Says on standard error how far long work is, once a second, if that is a terminal."""
+    """Reports progress on standard error once a second, if that is a terminal."""
 
     def __init__(self) -> None:
         self._next = time.monotonic() + TELL_SECONDS
 
     def __call__(self, what: str, done: int, of: int | None = None) -> None:
-        """Take in how far it is, and of how much where that is known."""
+        """Note the progress and, if it is known, the total."""
         if time.monotonic() >= self._next and sys.stderr.isatty():
             self._next = time.monotonic() + TELL_SECONDS
             click.echo(f"{what}: {done:,}" + ("" if of is None else f" of {of:,}"), err=True)

@@ -1,4 +1,4 @@
-"""Commands that run services: one each, for production, or all of them on one machine."""
+"""Commands that run services: one service each, for production, or all of them on one machine."""
 
 import os
 import sys
@@ -51,7 +51,7 @@ fanout = _service("fanout", Program.FANOUT, "Run the fanouts: write configured s
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def pipeline(arguments: tuple[str, ...]) -> None:
-    """Run a pipeline that a file declares, or look at the file; `sowline pipeline --help` lists the ways."""
+    """Run a pipeline that a file declares, or inspect the file; `sowline pipeline --help` lists the commands."""
     os.execve(sys.executable, Program.PIPELINE.command(*arguments), os.environ)
 
 

@@ -1,4 +1,4 @@
-"""`sowline token`: a new token for somebody, and the line of the access file that knows it."""
+"""`sowline token`: creates a token for a user, and the line of the access file with its hash."""
 
 import json
 import secrets
@@ -13,9 +13,9 @@ BYTES = 32
 @click.argument("user")
 @click.option("--role", "roles", multiple=True, help="A role that comes with the token; repeatable.")
 def token(user: str, roles: tuple[str, ...]) -> None:
-    """Make a token for USER: prints it, and then the line for `tokens` of the access file, which holds its hash.
+    """Create a token for USER: print it, and then the line for `tokens` of the access file, with its hash.
 
-    The token is stored nowhere else: give it to its user only.
+    The token is stored nowhere else: give it only to its user.
     """
     made = f"sow_{secrets.token_urlsafe(BYTES)}"
     line = {"user": user, "sha256": sha256(made.encode()).hexdigest(), "roles": list(roles)}

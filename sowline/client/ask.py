@@ -16,7 +16,7 @@ from sowline.model.bookmark_range import (
 
 
 class Selecting(TypedDict, total=False):
-    """The options of a subscription besides its topic, also of one that replaces a running one."""
+    """The options of a subscription besides its topic; a replacement has them too."""
 
     filter: str
     condition: str
@@ -29,7 +29,7 @@ class Selecting(TypedDict, total=False):
 
 
 class Fresh(TypedDict, total=False):
-    """How fresh the state must be that a read answers from: a bookmark, and a duration such as `500ms`."""
+    """How fresh the answer of a read must be: at least a bookmark, and at most a duration such as `500ms` behind."""
 
     at_least: str
     max_staleness: str
@@ -63,12 +63,12 @@ class Ask:
 
     @property
     def is_view(self) -> bool:
-        """Whether it is a page of a sorted set, or groups, and not the changes of single records."""
+        """Whether it is a page or groups, and not the changes of single records."""
         return self.skip_n is not None or "projection=" in self.options
 
     @property
     def has_no_group(self) -> bool:
-        """Whether nothing but changes comes: from now on, or after a bookmark that the caller holds a view at."""
+        """Whether only changes follow: from now on, or after a bookmark at which the caller has the records."""
         return self.command != "sow" and (not self.command.startswith("sow") or self.bookmark_range.is_return)
 
     @property
@@ -78,16 +78,16 @@ class Ask:
 
     @property
     def has_end(self) -> bool:
-        """Whether a subscription is over at some place."""
+        """Whether a subscription has an end."""
         return self.command != "sow" and self.bookmark_range.end is not None
 
     def afresh(self, end: str) -> "Ask":
-        """Return what to ask for to get the group as it is now, and what follows, with the same end."""
+        """Return the request for the current group and the changes after it, with the same end."""
         command = f"sow_and_{self.command.removeprefix('sow_and_')}"
         return replace(self._once_begun, command=command, bookmark="", up_to=end or self.up_to)
 
     def going_on(self, bookmark: str, end: str) -> "Ask":
-        """Return what to ask for after a place, with the same end; `end` says where that is, if that is known."""
+        """Return the request that continues after a bookmark, with the same end; `end` is that end, if known."""
         given = None if end else split_range(bookmark_text(self.bookmark))
         if given is not None:
             bookmark = range_text(bookmark, given)
@@ -95,7 +95,9 @@ class Ask:
 
     @property
     def _once_begun(self) -> "Ask":
-        """Without demands on freshness: they are for the begin, and must not end a stream that reconnects."""
+        """The request without demands on freshness: they apply to the start, and must not end a stream that
+        reconnects.
+        """
         return replace(self, at_least="", max_staleness="")
 
     def request(self, id: str) -> dict[str, Any]:
@@ -121,6 +123,6 @@ class Ask:
         return {name: value for name, value in fields.items() if value not in ("", None, [])}
 
     def replacement_request(self, id: str, command_id: str) -> dict[str, Any]:
-        """Return the command that puts this in the place of the subscription of that id."""
+        """Return the command that replaces the subscription with this id by this request."""
         options = f"replace,{self.options}".rstrip(",")
         return self.request(command_id) | {"sub_id": id, "query_id": id, "options": options}

@@ -20,9 +20,9 @@ from sowline.errors import SowlineError
 class AsyncClient(Subscribing, RecordReading, Writing):
     """A client of a query service. Use it as an async context manager.
 
-    A lost connection is made again, and every subscription goes on from the last message that its caller
-    was given, without a gap and without a repeat. A subscription that lost its connection before its group
-    had ended begins the group again: a `group_begin` always says that the whole follows.
+    If the connection is lost, the client reconnects. Every subscription continues after the last message that its
+    caller received, without a gap or a repeat. If the connection was lost within a group, the group is sent again: a
+    `group_begin` always means that the whole group follows.
     """
 
     def __init__(

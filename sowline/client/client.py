@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Messages(Iterator[Message]):
-    """The messages of one query or subscription, as they come. Leaving them, or `close`, ends it."""
+    """The messages of one query or subscription, as they come. Leaving the iteration, or `close`, ends it."""
 
     def __init__(self, client: "Client", stream: Stream) -> None:
         self._client = client
@@ -42,7 +42,7 @@ class Messages(Iterator[Message]):
         return self._stream.bookmark
 
     def pause(self) -> None:
-        """Let the subscription stand still until it is resumed; what has come already still comes."""
+        """Let the service send nothing until it is resumed; messages that have arrived are still returned."""
         self._client._run(self._client._client.pause, self._stream)
 
     def resume(self) -> None:
@@ -116,7 +116,7 @@ class Client:
 
     @property
     def rights(self) -> str | None:
-        """A name for the rights of this client: equal names, equal rights. None where the service does not say."""
+        """A name for the rights of this client: equal names, equal rights. None if the service does not send one."""
         return self._client.rights
 
     def sow(self, topic: str, **reading: Unpack[Reading]) -> Messages:
@@ -152,8 +152,8 @@ class Client:
     ) -> LocalView:
         """Return a mapping of SOW keys to the records that match, which is always up to date.
 
-        It is one within `with`, which waits until all records are there. `records` and `bookmark` begin from a
-        saved copy. Without `delta`, records that change are sent whole.
+        Use it in a `with` block, which waits until all records have come. `records` and `bookmark` come from a saved
+        copy. Without `delta`, changed records are sent whole.
         """
         callbacks = Callbacks(on_insert, on_update, on_remove)
         return LocalView(self._run, self._client, topic, callbacks, records, delta=delta, **reading)
@@ -163,10 +163,10 @@ class Client:
         return self._run(self._client.explain, topic, **reading)
 
     def record(self, topic: str, key: str, **fresh: Unpack[Fresh]) -> dict[str, Any]:
-        """Return one record by its key text; of a topic with documents also one that is deleted or was never written.
+        """Return one record by its key text; for a topic with documents also one that is deleted or was never
+        written.
 
-        A document comes with its intrinsics, such as `~version` and `~deleted`. Raises `no record` where there is
-        none.
+        A document comes with its intrinsics, such as `~version` and `~deleted`. Raises `no record` if there is none.
         """
         return self._run(self._client.record, topic, key, **fresh)
 
@@ -181,7 +181,7 @@ class Client:
         up_to: Given = "",
         **fresh: Unpack[Fresh],
     ) -> dict[str, Any]:
-        """Return the writes to the document with this key text, newest first; not `reversed`, oldest first."""
+        """Return the writes to the document with this key text: newest first or, unless `reversed`, oldest first."""
         return self._run(
             self._client.timeline,
             topic,
@@ -202,7 +202,7 @@ class Client:
             while batch := self._run(stream.next_batch):
                 yield from batch
         finally:
-            # where the program ends, the loop's thread stands still already
+            # When the program ends, the loop's thread has already stopped.
             if not self._is_closed and not sys.is_finalizing():
                 self._run(self._client.end, stream)
 
@@ -249,8 +249,8 @@ class Client:
     ) -> str | None:
         """Apply a delta to the document with this key text.
 
-        With `wait` it goes to the service, behind what was published before, and what became of it is returned once
-        the service has applied it: `applied`, `noop` or `condition_false`.
+        With `wait` it goes to the service, after what was published before. Once the service has applied it, the
+        outcome is returned: `applied`, `noop` or `condition_false`.
         """
         return self._run(self._client.delta, topic, key, delta, wait=wait, **writing)
 
@@ -259,7 +259,7 @@ class Client:
     ) -> list[str]:
         """Apply each delta of a stream to a document, in order; all are checked before one is written.
 
-        With `wait` the outcome of each is returned, as by `delta`; without, nothing.
+        With `wait` the outcome of each is returned, as by `delta`; otherwise an empty list.
         """
         return self._run(self._client.deltas, topic, key, stream, wait=wait, **writing)
 
@@ -275,8 +275,8 @@ class Client:
     ) -> int:
         """Delete the records that a filter (`1=1`: every one), SOW keys, `data` or a `key` select.
 
-        What was published before comes before it. Returns how many records are gone, once the service has
-        applied it; the topic may be a pattern.
+        It takes effect after everything that was published before. Returns how many records were deleted, once the
+        service has applied it. The topic may be a pattern.
         """
         return self._run(
             self._client.sow_delete, topic, filter=filter, keys=keys, data=data, key=key, **tagging

@@ -121,7 +121,9 @@ class ServiceConnection:
         task.add_done_callback(self._sending.discard)
 
     async def send_later(self, request: Callable[[], Request | None]) -> None:
-        """Send a request after a pause, unless the connection is lost meanwhile: a new one asks by itself."""
+        """Send a request after a pause. If the connection is lost meanwhile, the new connection sends its own
+        requests.
+        """
         socket = self._socket
         await asyncio.sleep(REPEAT_SECONDS)
         is_same = socket is self._socket and self.is_open
@@ -143,7 +145,7 @@ class ServiceConnection:
             self._break(SowlineError("internal", f"the client could not go on: {error!r}"))
 
     def _break(self, error: SowlineError) -> None:
-        """End everything; each caller that begins something gets the error."""
+        """End everything; each caller that waits for an answer gets the error."""
         self._failure = error
         self._connected.set()
         self._carried.fail(error)
@@ -159,9 +161,10 @@ class ServiceConnection:
 
     @staticmethod
     async def _receive(socket: ClientConnection) -> bytes:
-        """Return the next frame. A silent service is sent a ping, and the connection ends if no pong comes.
+        """Return the next frame. If the service is silent, send a ping; the connection ends if no pong comes.
 
-        Only a reader that waits sends one: while a slow caller keeps us from reading, no pong could arrive.
+        Only a reader that waits sends a ping: while a slow caller keeps the client from reading, no pong could
+        arrive.
         """
         pong = None
         while True:
@@ -188,9 +191,9 @@ class ServiceConnection:
             await self.send(request)
 
     async def _connect_within(self, seconds: float | None) -> ClientConnection:
-        """Connect within so many seconds, or after any time; raises `not connected`, or the reason of a refusal.
+        """Connect within this time, or without a limit; raise `not connected`, or the reason of a refusal.
 
-        If a token is refused and there may be another, a connection that is made again tries a few times more.
+        If a token is refused and there may be a newer one, a reconnecting client tries a few times more.
         """
         refusals = itertools.count(
             1 if seconds is None and self._credentials.renews else len(BACK_OFF_SECONDS)
@@ -233,7 +236,7 @@ class ServiceConnection:
     # the logon
 
     def _note_logon(self, rights: str | None, expires_in: float | None) -> None:
-        """Note how long a logon is valid; a token that ends is renewed before that, if there may be another."""
+        """Note how long a logon is valid; renew its token before that, if there may be another."""
         self._rights = rights or self._rights
         if self._renewal is not None:
             self._renewal.cancel()
@@ -252,7 +255,7 @@ class ServiceConnection:
                 await self.send({"command": "logon", "command_id": LOGON, "token": token})
 
     async def _note_renewal(self, answer: Received) -> None:
-        """Go on with the token that was accepted; if it was not, come back with a new connection."""
+        """Continue with the token that was accepted; if it was not, reconnect."""
         if answer.status == "success":
             self._note_logon(answer.rights, answer.expires_in)
         elif self._socket is not None:

@@ -52,7 +52,7 @@ class HttpClient:
 
     @cached_property
     def _http(self) -> httpx2.AsyncClient:
-        """A client that keeps connections: to make one takes longer than most answers."""
+        """An HTTP client that keeps its connections, because creating one takes longer than most answers."""
         limits = httpx2.Limits(max_connections=None, keepalive_expiry=IDLE_SECONDS_MAX)
         return httpx2.AsyncClient(limits=limits, timeout=HTTP_SECONDS_MAX, verify=self._tls() or True)
 

@@ -50,7 +50,7 @@ class Run(Protocol):
 
 
 class _Following(RecordView):
-    """A view with its subscription; how that is waited for is left to those below."""
+    """A view with its subscription; the subclasses decide how to wait for it."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class _Following(RecordView):
         super().__init__(topic, held, parse_order(self._ask.order_by), callbacks)
 
     async def _subscribe(self) -> Stream:
-        """Subscribe; from a saved copy on, the view shows something at once."""
+        """Subscribe; a view with a saved copy shows its records at once."""
         if self._stream is not None:
             raise RuntimeError("a view can be entered only once; create a new view")
         self._stream = stream = await self._client.open(self._ask)
@@ -81,13 +81,13 @@ class _Following(RecordView):
         return stream
 
     async def _replace(self, changes: Selecting) -> int:
-        """Replace the subscription; return after how many replacements the view shows that."""
+        """Replace the subscription; return the number of replacements after which the view shows it."""
         stream = self._subscribed()
         await self._client.replace(stream, **_changed(stream.ask, changes))
         return stream.replacements
 
     async def _ask_for_proof(self) -> int:
-        """Ask what the view should hold; return how many answers there were before."""
+        """Request a checksum; return how many answers there were before."""
         answers = len(self._proofs)
         await self._client.prove(self._subscribed())
         return answers
@@ -154,12 +154,12 @@ class AsyncLocalView(_Following):
         await self._wait(lambda: bool(condition(self)), timeout)
 
     async def replace(self, **reading: Unpack[Selecting]) -> None:
-        """Show something else; see `LocalView.replace`."""
+        """Change what the view shows; see `LocalView.replace`."""
         replacements = await self._replace(reading)
         await self._wait(lambda: self._shows(replacements))
 
     async def verify(self, timeout: float | None = None) -> bool:
-        """Tell whether the view is correct; see `LocalView.verify`."""
+        """Return whether the view is correct; see `LocalView.verify`."""
         answers = await self._ask_for_proof()
         await self._wait(lambda: len(self._proofs) > answers, timeout)
         return self._outcome(answers)
@@ -196,8 +196,8 @@ class AsyncLocalView(_Following):
 class LocalView(_Following):
     """A live view for threads: `with client.local_view(…) as view`; see docs/client.md.
 
-    It is kept up to date, and callbacks are called, in a thread of its own. They may use the client; they can't
-    wait for the view.
+    A separate thread keeps it up to date and calls the callbacks. They may use the client; they can't wait for the
+    view.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class LocalView(_Following):
         self.close()
 
     def close(self) -> None:
-        """Unsubscribe; what the view shows stays readable. No callback is called any more after that."""
+        """Unsubscribe; the records of the view stay readable. No callback is called after that."""
         with contextlib.suppress(SowlineError):  # a client that is closed already has ended the view, too
             self._run(self._end)
         thread = self._thread
@@ -251,18 +251,18 @@ class LocalView(_Following):
         self._wait(lambda: bool(condition(self)), timeout)
 
     def replace(self, **reading: Unpack[Selecting]) -> None:
-        """Show something else; returns once the view does. Parameters that are not given stay as they are.
+        """Change what the view shows; return once it does. Parameters that are not given stay as they are.
 
-        Raises what the server refuses it for: then the view goes on as it was.
+        Raises the reason if the server refuses it: then the view continues as it was.
         """
         self._refuse_callbacks()
         replacements = self._run(self._replace, reading)
         self._wait(lambda: self._shows(replacements))
 
     def verify(self, timeout: float | None = None) -> bool:
-        """Tell whether the view is correct at one position, by the service's count and hash of the SOW keys.
+        """Return whether the view is correct at one position, by the service's count and hash of the SOW keys.
 
-        Raises what `wait_for` raises, and where the service can't tell, the reason.
+        Raises what `wait_for` raises, and the reason if the service can't compute the hash.
         """
         self._refuse_callbacks()
         answers = self._run(self._ask_for_proof)
@@ -294,7 +294,7 @@ class LocalView(_Following):
             self._come_to_end(stream)
         except CancelledError:
             self._fail(SowlineError("disconnected", "the client was closed"))
-        except BaseException as error:  # also of a callback that wants the program to end
+        except BaseException as error:  # This includes a callback that ends the program.
             self._break(error)
 
 

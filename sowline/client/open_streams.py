@@ -1,4 +1,4 @@
-"""The queries and subscriptions of a client that are open: each message goes to the streams it is for."""
+"""The open queries and subscriptions of a client: gives each message to the streams that it is for."""
 
 import itertools
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from sowline.protocol.client_message import Received
 
 
 class OpenStreams:
-    """Streams by their ids, over one connection. After a lost connection, each of them resumes over the next one."""
+    """Streams by their ids, over one connection. After a lost connection, each stream resumes over the next one."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, Stream] = {}
@@ -39,14 +39,14 @@ class OpenStreams:
         return stream
 
     async def replace(self, stream: Stream, **reading: Unpack[Selecting]) -> None:
-        """Let a subscription ask for something else; returns once the server has taken it."""
+        """Change the request of a subscription; return once the server has accepted it."""
         replacement = stream.replace(**reading)
         self._let_reader_go_on()
         await self._send_next(stream)
         await replacement.settled()
 
     async def pause(self, stream: Stream) -> None:
-        """Let a subscription send nothing until it is resumed."""
+        """Let the service send nothing to a subscription until it is resumed."""
         stream.is_paused = True
         await self._send_about(stream, PAUSE)
 
@@ -69,7 +69,7 @@ class OpenStreams:
                 await self.connection.send(stream.end_request())
 
     def _let_reader_go_on(self) -> None:
-        """Let the reader reach an answer that is owed, past callers that have much to read."""
+        """Let the reader reach an answer that is expected, although callers have many messages to read."""
         for stream in self.by_id.values():
             stream.let_reader_go_on()
 
@@ -86,7 +86,7 @@ class OpenStreams:
     # what the connection calls
 
     async def receive(self, received: Received) -> None:
-        """Give a message to the streams it is for; a request that was refused for now is sent again."""
+        """Give a message to the streams that it is for; send a request again that was refused temporarily."""
         for id in received.streams:
             stream = self.by_id.get(stream_id(id))
             if stream is None:

@@ -10,10 +10,10 @@ _POSITION = re.compile("@[^,;]*")
 
 
 class PositionTracker:
-    """A position for each partition, moved on by messages.
+    """A position for each partition, moved forward by messages.
 
-    Only when it is asked for are the bookmarks of the messages read: of those that name the same partitions the
-    last one counts.
+    The bookmarks of messages are parsed only when the position is requested. Of bookmarks with the same partitions
+    the last one counts.
     """
 
     def __init__(self, bookmark: str | None = None) -> None:
@@ -22,14 +22,14 @@ class PositionTracker:
 
     @property
     def bookmark(self) -> str:
-        """The place as text; `epoch` before everything."""
+        """The position as text; `epoch` before the first message."""
         positions = _positions(self._whole)
         for moved in self._moves.values():
             positions = lay_over(positions, _positions(moved))
         return format_bookmark(positions)
 
     def note(self, message: Message) -> None:
-        """Move behind a message. A group has a place once it has ended, a record of it has none."""
+        """Move to the position after a message. A group has a position at its end; a record in it has none."""
         if message.command in ("group_end", "progress") and message.bookmark is not None:
             self._whole = message.bookmark
             self._moves = {}
@@ -39,7 +39,7 @@ class PositionTracker:
             self._moves[partitions] = message.bookmark
 
     def copy(self) -> Self:
-        """Return a place that moves on by itself."""
+        """Return a copy that moves independently."""
         copied = type(self)(self._whole)
         copied._moves = dict(self._moves)
         return copied

@@ -41,7 +41,7 @@ class Tagging(TypedDict, total=False):
     """The metadata that may go with a write to a document."""
 
     tags: Sequence[str] | str
-    """A list, or one text with commas: conditions of subscribers can ask for them."""
+    """A list, or one text with commas. Conditions of subscribers can use them."""
     change_id: str | None
     """The writer's own id of the change: a UUID, or any text."""
 
@@ -50,9 +50,9 @@ class WriteOptions(Tagging, total=False):
     """The metadata that may go with the command that writes a record."""
 
     correlation: str | None
-    """Goes along to the subscribers."""
+    """A text for subscribers."""
     expiration: float | None
-    """The record's lifetime in seconds, 0 for none; without it the topic's counts."""
+    """The record's lifetime in seconds, 0 for none; without it, the topic's lifetime applies."""
 
 
 class KeyedWriteOptions(WriteOptions, total=False):
@@ -63,11 +63,11 @@ class KeyedWriteOptions(WriteOptions, total=False):
 
 
 class Publisher:
-    """Writes publishes, deltas and deletes to the logs of the topics it is given; safe from several threads.
+    """Writes publishes, deltas and deletes to the logs of its topics; safe to use from several threads.
 
-    Each command carries the publisher's id and a rising number, so that writing it twice has its effect
-    once. The id contains a fresh part for every publisher; one that is given must never be used by two at
-    a time, and `start` must then be above every number used before.
+    Each command carries the publisher's id and a rising number, so that a command that is written twice has its
+    effect once. By default each publisher has its own new id. An id that is given must never be used by two
+    publishers at a time, and `start` must be above every number used before.
     """
 
     def __init__(
@@ -122,9 +122,10 @@ class Publisher:
         correlation: str | None = None,
         **tagging: Unpack[Tagging],
     ) -> None:
-        """Delete records: all that match a filter (`1=1`: every one), those of SOW keys, or the one `data` names.
+        """Delete records: all that match a filter (`1=1`: every one), those with SOW keys, or the one that `data`
+        names.
 
-        On a topic whose keys publishers give, a `key` names the one, and `data` may stand beside it.
+        On a topic whose publishers give keys, a `key` names the record, and `data` is optional.
         """
         named = data is not None or key is not None
         if (filter is not None) + (keys is not None) + named != 1:
@@ -153,7 +154,7 @@ class Publisher:
         key: str | None,
         about: Mapping[str, Any],
     ) -> None:
-        """Write a command, of which the body and the key are checked already."""
+        """Write a command whose body and key have been checked."""
         is_tagged = check_tagging(about, definition)
         self._raise_failure()
         header_key = key if definition.has_sow and definition.key_rule.takes_header else None
@@ -244,10 +245,10 @@ def encode(data: Body) -> bytes:
 def checked_key(
     body: bytes | None, definition: TopicDefinition, correlation: str | None, key: str | None = None
 ) -> str | None:
-    """Return the key text of what a command names by its preprocessed body, or by the `key` that its publisher gives.
+    """Return the key text of a command, from its preprocessed body or from the `key` that its publisher gives.
 
-    None in a topic without a SOW, of a delete that names no single record, and where the key will be known only once
-    the command is on the log. Raises what the command is refused for.
+    None for a topic without a SOW, for a delete that names no single record, and if the key depends on the log.
+    Raises the reason why the command is refused.
     """
     document = {} if body is None else read_object(checked_size(body, definition))
     if not definition.has_sow:
@@ -263,7 +264,7 @@ def checked_key(
 
 
 def read_stream(stream: str, writing: WriteOptions) -> list[bytes]:
-    """Return the texts of a stream's deltas, checked; raises `bad request` where several have one id."""
+    """Return the checked texts of a stream's deltas; raise `bad request` if several would have the same change id."""
     deltas = check_deltas(stream)
     if len(deltas) > 1 and writing.get("change_id"):
         raise SowlineError("bad request", f"expected one delta with a change_id, got {len(deltas)}")
@@ -280,14 +281,14 @@ def checked_size(body: bytes, definition: TopicDefinition) -> bytes:
 
 
 def check_document(key: str, definition: TopicDefinition) -> None:
-    """Raise `no documents`, or what is wrong with the key text that names one."""
+    """Raise `no documents`, or the problem of the key text that names a document."""
     if not definition.documents:
         raise _no_documents(definition, "a delta")
     definition.key_rule.check(key)
 
 
 def check_tagging(about: Mapping[str, Any], definition: TopicDefinition) -> bool:
-    """Return whether there are tags or the id of a change; raises `no documents` where they are for what has none."""
+    """Return whether there are tags or a change id; raise `no documents` if the topic has no documents."""
     is_tagged = bool(about.get("tags") or about.get("change_id"))
     if is_tagged and not definition.documents:
         raise _no_documents(definition, "tags and change_id")

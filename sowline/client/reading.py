@@ -66,30 +66,32 @@ class Subscribing:
     ) -> AsyncLocalView:
         """Return a mapping of SOW keys to the records that match, which is always up to date.
 
-        It is one within `async with`, which waits until all records are there. `records` and `bookmark` begin
-        from a saved copy. Without `delta`, records that change are sent whole.
+        Use it in an `async with` block, which waits until all records have come. `records` and `bookmark` come from a
+        saved copy. Without `delta`, changed records are sent whole.
         """
         callbacks = Callbacks(on_insert, on_update, on_remove)
         return AsyncLocalView(self, topic, callbacks, records, delta=delta, **reading)
 
     async def open(self, ask: Ask) -> Stream:
-        """Start a query or subscription and return its stream once the server has taken it.
+        """Start a query or subscription; return its stream once the server has accepted it.
 
-        For callers that need the stream's bookmark or batches, or must know that it has begun; raises the reason
-        of a refusal.
+        For callers that need the stream's bookmark or batches, or must know that it has begun. Raises the reason of a
+        refusal.
         """
         return await self._streams.open(ask)
 
     async def replace(self, stream: Stream, **reading: Unpack[Selecting]) -> None:
-        """Change the request of a subscription from here on; parameters that are not given stay as they are.
+        """Change the request of a subscription; parameters that are not given stay as they are.
 
-        Returns once the server has taken it: the stream then gives what is left of the previous one, and goes on
-        with what differs. Raises the reason of a refusal; then the subscription goes on as it was.
+        Returns once the server has accepted it. The stream then gives the remaining messages of the previous request,
+        and continues with the difference. Raises the reason of a refusal: then the subscription continues as it was.
         """
         await self._streams.replace(stream, **reading)
 
     async def pause(self, stream: Stream) -> None:
-        """Let a subscription stand still until it is resumed; what has come already can still be read."""
+        """Let the service send nothing to a subscription until it is resumed; messages that have arrived can still be
+        read.
+        """
         await self._streams.pause(stream)
 
     async def resume(self, stream: Stream) -> None:
@@ -97,9 +99,9 @@ class Subscribing:
         await self._streams.unpause(stream)
 
     async def prove(self, stream: Stream) -> None:
-        """Ask the service what a subscriber should hold: a `progress` message comes, with records and hash.
+        """Request the checksum of what a subscriber should hold: a `progress` message comes, with records and hash.
 
-        If the service can't tell, the message has a reason, and the hash is an empty string.
+        If the service can't compute it, the message has a reason, and the hash is an empty string.
         """
         await self._streams.prove(stream)
 
@@ -118,7 +120,7 @@ class Subscribing:
 
 
 class RecordReading:
-    """Questions that have one answer each."""
+    """Requests with one answer each."""
 
     _http: HttpClient
 
@@ -129,10 +131,10 @@ class RecordReading:
         return await self._http.post(topic, "explain", {}, orjson.dumps(asked))
 
     async def record(self, topic: str, key: str, **fresh: Unpack[Fresh]) -> dict[str, Any]:
-        """Return one record by its key text; of a topic with documents also one that is deleted or was never written.
+        """Return one record by its key text; for a topic with documents also one that is deleted or was never
+        written.
 
-        A document comes with its intrinsics, such as `~version` and `~deleted`. Raises `no record` where there is
-        none.
+        A document comes with its intrinsics, such as `~version` and `~deleted`. Raises `no record` if there is none.
         """
         return await self._http.get_record(topic, key, "", _texts(fresh))
 
@@ -147,7 +149,7 @@ class RecordReading:
         up_to: Given = "",
         **fresh: Unpack[Fresh],
     ) -> dict[str, Any]:
-        """Return the writes to the document with this key text, newest first; not `reversed`, oldest first."""
+        """Return the writes to the document with this key text: newest first or, unless `reversed`, oldest first."""
         given = {
             "limit": str(limit),
             "reversed": "true" if reversed else "false",
@@ -158,11 +160,11 @@ class RecordReading:
         return await self._http.get_record(topic, key, "/timeline", asked)
 
     async def topics(self) -> dict[str, Any]:
-        """Return what the service answers about its topics, and where its Kafka is."""
+        """Return the service's description of its topics, and the address of its Kafka."""
         return await self._http.topics()
 
 
 def _texts(fresh: Fresh) -> dict[str, str]:
-    """Return the demands on freshness as parameters of a URL."""
+    """Return the demands on freshness as URL parameters."""
     texts = {"at_least": fresh.get("at_least", ""), "max_staleness": fresh.get("max_staleness", "")}
     return {name: text for name, text in texts.items() if text}

@@ -28,11 +28,11 @@ OnUpdate = Callable[[str, Record, Record], object]
 """Called with the SOW key, the record and the previous record."""
 
 OnRemove = Callable[[str, Record, str], object]
-"""Called with the SOW key, what the record was before, and why it is gone."""
+"""Called with the SOW key, the record's last body, and the reason why it is gone."""
 
 
 class Callbacks(NamedTuple):
-    """Whom to tell of each record that differs after a step."""
+    """The callbacks for each record that differs after a step."""
 
     on_insert: OnInsert | None = None
     on_update: OnUpdate | None = None
@@ -40,25 +40,25 @@ class Callbacks(NamedTuple):
 
 
 class Saved(NamedTuple):
-    """A copy of a view: the records as JSON text by SOW key, and the place at which this is what there is."""
+    """A copy of a view: the records as JSON text by SOW key, and the bookmark of their state."""
 
     bookmark: str
     records: dict[str, bytes]
 
 
 class Waiting(NamedTuple):
-    """Somebody who waits for something of a view."""
+    """A caller that waits for a condition on a view."""
 
     condition: Callable[[], bool]
     answer: Callable[[BaseException | None], object]
-    """Called once, with why it can't be waited for, or None once it is so."""
+    """Called once: with None when the condition holds, or with the error that ends the wait."""
 
 
 class RecordView(Mapping[str, Record]):
-    """The records that a subscription shows, by SOW key; each record that is handed out is the caller's own.
+    """The records that a subscription shows, by SOW key; each returned record belongs to the caller.
 
-    With an order it iterates in that order, else in the order in which the records came. Iterating, also over
-    `items()` and `values()`, goes over one instant, whatever happens meanwhile.
+    It iterates in the order of the subscription, if it has one, else in the order in which the records came. An
+    iteration, also over `items()` and `values()`, shows one instant, even if the view changes meanwhile.
     """
 
     def __init__(self, topic: str, records: RecordSet, order: Order, callbacks: Callbacks) -> None:
@@ -115,11 +115,11 @@ class RecordView(Mapping[str, Record]):
 
     @property
     def error(self) -> SowlineError | None:
-        """Why the view is kept up to date no longer; None while it is."""
+        """Why the view is no longer kept up to date; None while it is."""
         return self._error
 
     def saved(self) -> Saved:
-        """Return the bookmark and the bodies of one instant, to begin from later."""
+        """Return the bookmark and the bodies of one instant, to start from later."""
         with self._lock:
             return Saved(self.bookmark, dict(self._bodies_in_order()))
 
@@ -134,7 +134,9 @@ class RecordView(Mapping[str, Record]):
     # what keeps it up to date calls
 
     def _take(self, batch: list[Message], shown: ShownGroup | None) -> None:
-        """Take messages, and tell of each step that they complete; `shown` is where the last of them leads."""
+        """Apply messages, and call the callbacks for each step that they complete; `shown` is the bookmark after the
+        last.
+        """
         for number, message in enumerate(batch, 1):
             if message.command == "progress":
                 self._compare(message)
@@ -183,20 +185,20 @@ class RecordView(Mapping[str, Record]):
         self._shown = shown
 
     def _fail(self, error: SowlineError) -> None:
-        """Keep what there is, and tell all who wait that no more comes."""
+        """Keep the records, and report to all waiting callers that no more changes come."""
         with self._lock:
             self._error = self._error or error
             self._in_callbacks = False
             self._answer()
 
     def _begin_to_wait(self, waiting: Waiting) -> None:
-        """Answer once the condition holds after a step and all callbacks of that step have run; maybe at once."""
+        """Answer once the condition holds after a step and all callbacks of that step have run; perhaps at once."""
         with self._lock:
             if self._in_callbacks or not self._answered(waiting):
                 self._waiting.append(waiting)
 
     def _give_up(self, waiting: Waiting) -> None:
-        """Answer no more, if there was no answer yet."""
+        """Stop waiting, if there was no answer yet."""
         with self._lock:
             self._waiting = [one for one in self._waiting if one is not waiting]
 
@@ -204,20 +206,22 @@ class RecordView(Mapping[str, Record]):
         self._waiting = [one for one in self._waiting if not self._answered(one)]
 
     def _answered(self, waiting: Waiting) -> bool:
-        """Answer, if there is an answer."""
+        """Answer, if the wait is over."""
         error: BaseException | None = None
         try:
             if not waiting.condition():
                 error = self._error
                 if error is None:
                     return False
-        except BaseException as raised:  # it belongs to the caller that gave the condition, and to no other
+        except (
+            BaseException
+        ) as raised:  # The error belongs to the caller that gave the condition, and to no other.
             error = raised
         waiting.answer(error)
         return True
 
     def _tell(self, effect: Effect) -> None:
-        """Tell of a record; a callback that fails is logged, and changes nothing else."""
+        """Call a callback for a record; if it fails, the error is logged and nothing else changes."""
         key, before, now, reason = effect
         on_insert, on_update, on_remove = self._callbacks
         try:

@@ -36,12 +36,12 @@ class Effect(NamedTuple):
 
 
 class RecordSet:
-    """Bodies by SOW key, in the order in which they came, and the place at which this is what there is."""
+    """Bodies by SOW key, in the order in which they came, and the bookmark of their state."""
 
     def __init__(
         self, bodies: Mapping[str, bytes] | None = None, position: PositionTracker | None = None
     ) -> None:
-        """Begin with a copy of the bodies; raises `not an object` if one of them is no JSON object."""
+        """Start with a copy of the bodies; raise `not an object` if one of them is not a JSON object."""
         self.bodies: dict[str, bytes] = dict(bodies or {})
         for key, body in self.bodies.items():
             _check(key, body)
@@ -88,7 +88,7 @@ class RecordSet:
         return effects
 
     def _outcome(self, step: list[Message]) -> dict[str, bytes | None]:
-        """The bodies of all records that the step is about; None for those that are no longer held."""
+        """Return the bodies of all records that the step changes; None for those that are no longer held."""
         bodies: dict[str, bytes | None] = {}
         is_whole = False
         for message in step:

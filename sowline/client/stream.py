@@ -1,4 +1,4 @@
-"""One query or subscription as its caller sees it: an iterator of messages that knows its bookmark. No I/O."""
+"""One query or subscription from its caller's point of view: an iterator of messages with a bookmark. No I/O."""
 
 import asyncio
 from collections import deque
@@ -17,7 +17,7 @@ from sowline.protocol.client_message import Message, Received
 from sowline.protocol.options import Options, parse_options, with_pause
 
 PAUSE, RESUME, PROOF = "pause", "resume", "proof"
-"""The end of the ids of commands about a subscription."""
+"""The suffix of the ids of commands about a subscription."""
 
 WAITING_MAX = 10_000
 """Messages that wait for the caller before the client stops reading from its connection."""
@@ -39,7 +39,7 @@ class StreamReplacement:
         return replace(before, **changes)
 
     def settle(self, error: SowlineError | None = None) -> None:
-        """Tell those who wait how it went."""
+        """Report the outcome to the callers that wait."""
         self._error = error
         self._settled.set()
 
@@ -60,10 +60,13 @@ class ShownGroup(NamedTuple):
 class Stream:
     """Messages of one query or subscription, in order; `async for` over it, or `await next_batch()`.
 
-    A subscription can be replaced (`replace`). Where the connection is lost before the server has answered, it
-    goes on as it was and is replaced then; where it is lost before the new group was given to the caller, the
-    new one begins with a group that is whole. The stream does the same if the connection is lost within a group that
-    replaces everything the caller holds: there is no position to continue from.
+    If the connection is lost, a subscription resumes after the last message that its caller received. A query that
+    has given messages fails with `disconnected`; one that has given none is sent again.
+
+    A subscription can be replaced (`replace`). If the connection is lost before the server has answered, the old
+    subscription resumes and is replaced then. If it is lost before the caller received the new group, the new
+    subscription starts with a whole group. It also starts with a whole group if the connection is lost within a group
+    that replaces everything the caller holds, because there is no position to continue from.
     """
 
     def __init__(self, id: str, ask: Ask) -> None:
@@ -101,9 +104,9 @@ class Stream:
     # what the client's reader calls
 
     async def receive(self, received: Received, is_awaited: Callable[[], bool] = lambda: False) -> None:
-        """Take a message from the connection; waits while the caller has too many of them unread.
+        """Take a message from the connection; wait while the caller has too many unread messages.
 
-        Not if what comes behind them `is_awaited`, maybe by the same caller.
+        Do not wait if a message after it `is_awaited`, because the same caller may be waiting for it.
         """
         if self._error is not None:
             return
@@ -124,7 +127,7 @@ class Stream:
 
     @property
     def is_owed(self) -> bool:
-        """Whether an answer is still to come, for which its caller may wait before it reads from other streams."""
+        """Whether an answer is expected that its caller may await before it reads from other streams."""
         if self._error is not None or self._ended:
             return False
         return not self._is_answered or bool(self._replacements) or self.wants_proof
@@ -134,7 +137,7 @@ class Stream:
         self._reader_may_go_on.set()
 
     def _messages(self, received: Received) -> Iterator[Message]:
-        """The caller's part of a message, which may hold more fields for other subscriptions."""
+        """Return the caller's part of a message, which may have more fields for other subscriptions."""
         select = _select_of(self._ask.options) if len(received.sids) > 1 else None
         for message in received.messages():
             if message.command == "group_begin" and self._begins_afresh:
@@ -175,7 +178,7 @@ class Stream:
             self._ended = True
 
     def _replace(self, replacement: StreamReplacement) -> None:
-        """Go on as what the server has accepted. Messages that wait belong to the previous one."""
+        """Continue as the request that the server has accepted. Waiting messages belong to the previous one."""
         self._ask = replacement.ask(self._ask)
         self.is_paused = _options_of(self._ask.options).pause
         self.replacements += 1
@@ -209,7 +212,7 @@ class Stream:
         self._started.set()
 
     def is_to_ask_again(self, received: Received) -> bool:
-        """Tell whether the refusal is temporary: the service is loading, or behind our bookmark."""
+        """Return whether a refusal is temporary: the service is loading, or behind our bookmark."""
         passing = ("not ready", "behind") if self._whole else ("not ready",)
         return received.status == "failure" and received.reason in passing
 
@@ -221,7 +224,7 @@ class Stream:
         return self.going_on().request(self.id)
 
     def request_about(self, what: str) -> dict[str, Any]:
-        """Return the request that pauses or resumes, or that asks for a proof."""
+        """Return the request that pauses, resumes, or asks for a checksum."""
         command = "heartbeat" if what == PROOF else what
         return {"command": command, "command_id": f"{self.id}.{what}", "sub_id": self.id}
 
@@ -241,7 +244,7 @@ class Stream:
     def resumed(self, *, is_void: bool = False) -> Ask | None:
         """Drop the messages that the caller has not received, and return the request that resumes; None if none can.
 
-        Where what the caller holds `is_void`, because other records may be read now, a subscription begins afresh.
+        If what the caller holds `is_void`, because its rights have changed, a subscription starts again with a group.
         """
         if self._ended or self._error is not None:
             return None
@@ -261,7 +264,9 @@ class Stream:
         return self.going_on()
 
     def _drop_what_waits(self) -> None:
-        """Drop what the caller was not given, but for the rest of a step of which it was given a part."""
+        """Drop the messages that the caller has not received, except for the rest of a step that it has begun to
+        receive.
+        """
         kept: deque[Message] = deque()
         while self._in_step and self._waiting:
             kept.append(self._waiting.popleft())
@@ -298,7 +303,7 @@ class Stream:
             raise self._error
 
     def replace(self, **changes: Unpack[Selecting]) -> StreamReplacement:
-        """Note what to ask for instead; one after the other is sent, and settled."""
+        """Note the new request; replacements are sent and answered one after the other."""
         if unknown := changes.keys() - Selecting.__annotations__.keys():
             raise TypeError(f"replacing a subscription can't change {min(unknown)}; open a new subscription")
         if self._ask.command == "sow":
@@ -311,7 +316,7 @@ class Stream:
             replacement.settle(SowlineError("disconnected", "expected a subscription that has not ended"))
         else:
             self._replacements.append(replacement)
-            # The answer comes behind the messages that wait, and the caller who reads those may wait for it.
+            # The answer comes after the waiting messages, and the caller that reads those may be waiting for it.
             self._reader_may_go_on.set()
         return replacement
 
@@ -329,12 +334,12 @@ class Stream:
         return self
 
     async def __anext__(self) -> Message:
-        """Return the next message; raises what the server refused the stream for."""
+        """Return the next message; raise the reason if the server refused the stream."""
         await self._wait()
         return self._give(1)[0]
 
     async def next_batch(self, limit: int = 1000) -> list[Message]:
-        """Wait for messages and return those that are there, up to the next `group_end`.
+        """Wait for messages and return those that have arrived, up to the next `group_end`.
 
         An empty list is the end of the stream: of a query, of a subscription with an end, or after `close`.
         """
@@ -357,7 +362,7 @@ class Stream:
             await self._news.wait()
 
     def _pass_silent(self) -> None:
-        """Move on behind what the caller is not given."""
+        """Move past messages that the caller does not get."""
         while self._waiting and self._waiting[0].is_silent:
             self._position.note(self._waiting.popleft())
 
@@ -387,7 +392,7 @@ class Stream:
 
 
 def stream_id(command_id: str) -> str:
-    """Return the id of the stream that has sent the command."""
+    """Return the id of the stream that sent the command."""
     return command_id.partition(".")[0]
 
 
@@ -404,5 +409,5 @@ def _options_of(options: str) -> Options:
 
 
 def _selected(message: Message, select: Select) -> Message:
-    """The message with the selected fields alone. To take out a field that one does not hold does no harm."""
+    """Return the message with the selected fields only. Removing a field that is not held is harmless."""
     return msgspec.structs.replace(message, body=select.apply(message.body)) if message.body else message

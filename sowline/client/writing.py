@@ -1,4 +1,4 @@
-"""The writing methods of the asynchronous client: straight to Kafka, or through the service where it must answer."""
+"""The writing methods of the asynchronous client: straight to Kafka, or through the service to get an outcome."""
 
 import asyncio
 from collections import Counter
@@ -36,11 +36,11 @@ POSTED = ("correlation", "expiration")
 
 LINES_MAX = 1000
 LINES_BYTES_MAX = 1 << 20
-"""What one request of `publish_all` holds; one larger record goes alone."""
+"""The limits of one request of `publish_all`; a larger record is sent alone."""
 
 
 class Written(NamedTuple):
-    """What became of commands that were waited for; `effect` is the bookmark from which all of it is visible."""
+    """The outcomes of commands that a client waited for; `effect` is the bookmark from which all are visible."""
 
     commands: int
     outcomes: dict[str, int]
@@ -143,8 +143,8 @@ class Writing:
     ) -> str | None:
         """Apply a delta to the document with this key text.
 
-        With `wait` it goes to the service, behind what was published before, and what became of it is returned once
-        the service has applied it: `applied`, `noop` or `condition_false`.
+        With `wait` it goes to the service, after what was published before. Once the service has applied it, the
+        outcome is returned: `applied`, `noop` or `condition_false`.
         """
         if wait:
             [outcome] = await self._post_deltas(topic, key, [delta], writing)
@@ -157,7 +157,7 @@ class Writing:
     ) -> list[str]:
         """Apply each delta of a stream to a document, in order; all are checked before one is written.
 
-        With `wait` the outcome of each is returned, as by `delta`; without, nothing.
+        With `wait` the outcome of each is returned, as by `delta`; otherwise an empty list.
         """
         if wait:
             texts = [text.decode() for text in read_stream(stream, writing)]
@@ -168,7 +168,7 @@ class Writing:
     async def _post_deltas(
         self, topic: str, key: str, deltas: Sequence[str], writing: WriteOptions
     ) -> list[str]:
-        """Have the service write deltas to a document; return what became of each."""
+        """Have the service write deltas to a document; return the outcome of each."""
         await self.flush()
         given = {name: str(value) for name, value in writing.items() if name in POSTED and value is not None}
         own = {name: value for name, value in writing.items() if name not in POSTED and value}
@@ -191,9 +191,9 @@ class Writing:
     ) -> int:
         """Delete the records that a filter (`1=1`: every one), SOW keys or `data` select; exactly one of them.
 
-        On a topic whose keys publishers give, a `key` names the record, and `data` may come with it. What was
-        published before comes before it. Returns how many records are gone, once the service has
-        applied it; the topic may be a pattern.
+        On a topic whose publishers give keys, a `key` names the record, and `data` is optional. It takes effect after
+        everything that was published before. Returns how many records were deleted, once the service has applied it.
+        The topic may be a pattern.
         """
         await self.flush()
         tagged = _tagged(tagging)
@@ -215,7 +215,7 @@ class Writing:
             await asyncio.to_thread(self._publisher.flush)
 
     async def publisher(self) -> Publisher:
-        """Return the client's publisher, made from the service's answer about its topics at first use."""
+        """Return the client's publisher, created at first use from the service's description of its topics."""
         if self._publisher is None:
             answer = await self._http.topics()
             config = kafka_config(self._kafka or answer["kafka"], self._kafka_options)
@@ -241,7 +241,7 @@ def _in_requests(bodies: Iterable[bytes]) -> Iterator[bytes]:
     lines: list[bytes] = []
     size = 0
     for body in bodies:
-        # A line break in JSON is always a blank between tokens.
+        # A line break in JSON always separates tokens, like a blank.
         body = body.replace(b"\n", b" ").replace(b"\r", b" ")
         if lines and (len(lines) == LINES_MAX or size + len(body) > LINES_BYTES_MAX):
             yield b"\n".join(lines)
@@ -253,7 +253,7 @@ def _in_requests(bodies: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _portions(keys: Sequence[str]) -> list[str]:
-    """Return SOW keys as texts, none longer than fits a URL; no keys as one that is empty."""
+    """Return SOW keys as texts, none longer than fits into a URL; one empty text for no keys."""
     portions: list[list[str]] = [[]]
     size = 0
     for key in keys:
@@ -272,7 +272,7 @@ def topics_of(answer: dict[str, Any]) -> Topics:
 
 
 def _definition_of(topic: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what of a topic's definition decides how its commands are written."""
+    """Return the parts of a topic's definition that decide how its commands are written."""
     given = {name: topic[name] for name in ("name", "message_type", "log", "partitions", "record_bytes_max")}
     if not topic["key"]:
         return given | {"sow": False}

@@ -1,4 +1,4 @@
-"""What each form of the grammar becomes: the parser calls these bottom-up while it reads."""
+"""Builds the tree: the parser calls one method for each form of the grammar, bottom-up, while it reads."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ from sowline.emodb.values import Json
 
 
 class Misused(ValueError):
-    """A form of the grammar is used in a way that means nothing; `position` is where it begins."""
+    """A form of the grammar is used where it has no meaning; `position` is its start."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -37,19 +37,19 @@ class Misused(ValueError):
 
 
 class Removed:
-    """A set's item behind a `~`."""
+    """The item of a set after a `~`."""
 
     def __init__(self, delta: Delta) -> None:
         self.delta = delta
 
 
 def tree_builder() -> Transformer[Any, Any]:
-    """What a parser of the grammar is given as its transformer."""
+    """Return the transformer for a parser of the grammar."""
     return _EmodbTreeBuilder()
 
 
 def _placed(build: Callable[..., Any], at: Lexeme, *arguments: Any) -> Any:
-    """What `build` makes of the arguments; what is wrong with them is so where `at` stands."""
+    """Return the result of `build`; report an error in the arguments at the position of `at`."""
     try:
         return build(*arguments)
     except ValueError as error:
@@ -57,7 +57,7 @@ def _placed(build: Callable[..., Any], at: Lexeme, *arguments: Any) -> Any:
 
 
 def _pairs(parts: Sequence[Any]) -> list[tuple[str, Any]]:
-    """The entries of keys and what belongs to them, by turns; raises if a key comes twice."""
+    """Return pairs from a flat list of keys and values; raise if a key comes twice."""
     keys: list[Lexeme] = list(parts[::2])
     entries = {key.value: part for key, part in zip(keys, parts[1::2], strict=True)}
     if len(entries) < len(keys):

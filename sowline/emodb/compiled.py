@@ -12,16 +12,16 @@ from sowline.emodb.values import Json, Undefined
 
 CACHED_TEXTS_MAX = 512
 CACHED_TEXT_CHARS_MAX = 4096
-"""Longer texts are parsed again each time, so that the cache's memory has a limit."""
+"""Longer texts are not cached, so that the cache's memory is limited."""
 
 Node = TypeVar("Node", bound=tree.Delta | tree.Condition)
 
 
 class Canonical(Generic[Node]):
-    """What a delta and a condition have in common: a tree, and its one text, which says whether two are equal.
+    """What a delta and a condition share: a tree, and its canonical text, which decides equality.
 
-    `source` is a text in which all that the tree has of words and escapes stands as well, if there is one: it saves
-    the way to the canonical text.
+    `source`, if given, is a text with all words and escapes of the tree: it is cheaper to search than the canonical
+    text.
     """
 
     __slots__ = ("_text", "source", "tree")
@@ -41,13 +41,14 @@ class Canonical(Generic[Node]):
     @property
     def needs_about(self) -> bool:
         """Whether the answer may depend on intrinsics."""
-        # A string that holds one of these is taken for a condition: that costs a little, and is never wrong.
+        # A string that contains one of these is taken for a test of intrinsics. That costs little, and is never
+        # wrong.
         text = self.text if self.source is None else self.source
         return "intrinsic" in text or "partition" in text
 
     @property
     def may_hold_escapes(self) -> bool:
-        """Whether characters may have been written as escapes: half of a surrogate pair comes in no other way."""
+        """Whether the text may contain escapes. Half of a surrogate pair can only be written as one."""
         return self.source is None or "\\u" in self.source
 
     def __str__(self) -> str:
@@ -72,38 +73,38 @@ class Delta(Canonical[tree.Delta]):
     __slots__ = ()
 
     def apply(self, value: Json | Undefined, about: Intrinsics = UNKNOWN) -> Json | Undefined:
-        """What it makes of a value or of UNDEFINED: UNDEFINED where it deletes. Never raises.
+        """Return the new value for a value or UNDEFINED; UNDEFINED if the delta deletes. Never raises.
 
-        The value stays as it is, though the result shares parts with it and with the delta: change neither.
+        The value is not changed, but the result shares parts with it and with the delta: change neither.
         """
         return apply(self.tree, value, about)
 
 
 class Condition(Canonical[tree.Condition]):
-    """What may hold of a value. Immutable; equal to every condition of the same canonical text.
+    """A condition on a value. Immutable; equal to every condition with the same canonical text.
 
-    `matches(value)` knows nothing but the value; `matches_about(value, about)` the document's intrinsics too. Both
-    take UNDEFINED, never raise, and are safe to call from several threads.
+    `matches(value)` knows only the value; `matches_about(value, about)` also knows the document's intrinsics. Both
+    accept UNDEFINED, never raise, and are safe to call from several threads.
     """
 
     __slots__ = ()
 
     def matches(self, value: Json | Undefined) -> bool:
-        """Whether it holds of a value of which no intrinsics are known: they are null, `~deleted` false."""
+        """Whether the condition holds for a value without intrinsics: they are null, and `~deleted` is false."""
         return holds(self.tree, value, UNKNOWN)
 
     def matches_about(self, value: Json | Undefined, about: Intrinsics) -> bool:
-        """Whether it holds of a value of a document with these intrinsics."""
+        """Whether the condition holds for the value of a document with these intrinsics."""
         return holds(self.tree, value, about)
 
 
 def parse_delta(text: str) -> Delta:
-    """The delta that the text spells. Raises `DocumentError` with reason `bad delta`."""
+    """Parse a delta; raise `DocumentError` with reason `bad delta`."""
     return _cached_delta(text) if len(text) <= CACHED_TEXT_CHARS_MAX else Delta(read_delta(text), text)
 
 
 def compile_condition(text: str) -> Condition:
-    """The condition that the text spells. Raises `DocumentError` with reason `bad condition`."""
+    """Parse a condition; raise `DocumentError` with reason `bad condition`."""
     return (
         _cached_condition(text)
         if len(text) <= CACHED_TEXT_CHARS_MAX

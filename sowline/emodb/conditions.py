@@ -1,7 +1,8 @@
-"""The nodes of conditions, made in canonical form: whatever is one thing in two ways is written in one.
+"""Creates the nodes of conditions in canonical form: equivalent forms become one.
 
-`in` of one value is an equality, `or` of values is an `in`, and what always holds, or never, is a constant where
-EmoDB finds it so. The functions raise `ValueError` with what is wrong with their arguments.
+`in` of one value becomes an equality, and an `or` of values becomes an `in`. A condition that is always true, or
+never, becomes a constant where EmoDB does the same. The functions raise `ValueError` with the problem of their
+arguments.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,14 +56,14 @@ def state(name: str) -> Condition:
 
 
 def comparison(operator: str, operand: Json) -> Condition:
-    """`gt(operand)` and its like."""
+    """`gt(operand)` and the other comparisons."""
     if type(operand) not in (int, float, str):
         raise ValueError(f"expected a number or a text for {operator}, got {excerpt(json_text(operand))}")
     return ComparisonTest(operator, operand)
 
 
 def contains(which: str, values: Iterable[Json]) -> Condition:
-    """`containsAny(values)` and its like, by `which`: `Any`, `All` or `Only`."""
+    """`containsAny(values)` and its variants, by `which`: `Any`, `All` or `Only`."""
     different = _different(values)
     if not different and which != "Only":
         return ALWAYS
@@ -70,14 +71,14 @@ def contains(which: str, values: Iterable[Json]) -> Condition:
 
 
 def intrinsic(name: str, tests: Sequence[Condition]) -> Condition:
-    """`intrinsic(name:tests)`: some test holds of the intrinsic."""
+    """`intrinsic(name:tests)`: one of the tests holds for the intrinsic."""
     if name not in FIELDS:
         raise ValueError(f"expected one of the intrinsics {', '.join(FIELDS)}, got {name!r}")
     return Intrinsic(name, disjunction(tests))
 
 
 def partition(count: Json, tests: Sequence[Condition]) -> Condition:
-    """`partition(count:tests)`: some test holds of the part's number."""
+    """`partition(count:tests)`: one of the tests holds for the number of the document's part."""
     if type(count) not in (int, float):
         raise ValueError(f"expected a number of partitions, got {excerpt(json_text(count))}")
     number = _int32(count)

@@ -1,7 +1,7 @@
-"""The nodes of deltas, made in canonical form: what is constant is worked out when it is read.
+"""Creates the nodes of deltas in canonical form: constant parts are evaluated when a text is parsed.
 
-A map delta without `..` whose entries are all constant is the literal that it gives, an `if` with a constant
-condition the delta that it chooses. The functions raise `ValueError` with what is wrong with their arguments.
+A map delta without `..` whose entries are all constant becomes a literal. An `if` with a constant condition becomes
+the delta that it selects. The functions raise `ValueError` with the problem of their arguments.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,7 +37,7 @@ def map_delta(keeps_rest: bool, entries: Iterable[tuple[str, Delta]], deletes_em
 
 
 def set_delta(keeps_rest: bool, added: Sequence[Json], removed: Sequence[Json], deletes_empty: bool) -> Delta:
-    """`(..,added,~removed)?`. No value may be given twice; 1 and 1.0 may, and the first of them stays."""
+    """`(..,added,~removed)?`. No value may be given twice. Both 1 and 1.0 may be given; the first of them stays."""
     _check_different([*added, *removed])
     return SetDelta(keeps_rest, tuple(as_set(added)), tuple(as_set(removed)), deletes_empty)
 
@@ -62,19 +62,19 @@ def conditional(cases: Sequence[tuple[Condition, Delta]], otherwise: Delta) -> D
 
 
 def literal_of(delta: Delta) -> Json:
-    """The value that a set's item is; raises unless it is one."""
+    """Return the value of a set's item; raise if the item is not a value."""
     if not isinstance(delta, LiteralDelta):
         raise ValueError(f"expected only values in a set, got {excerpt(text_of(delta))}")
     return delta.value
 
 
 def is_constant(delta: Delta) -> bool:
-    """Whether a delta gives the same whatever was there before. A conditional is never known to."""
+    """Whether a delta gives the same result for every previous value. A conditional counts as not constant."""
     return isinstance(delta, LiteralDelta | Delete) or (isinstance(delta, SetDelta) and not delta.keeps_rest)
 
 
 def always_defined(delta: Delta) -> bool:
-    """Whether a delta never gives UNDEFINED."""
+    """Whether a delta never results in UNDEFINED."""
     match delta:
         case LiteralDelta():
             return True
@@ -104,7 +104,7 @@ def _constant(delta: Delta) -> Json | Undefined:
 def _check_different(values: Sequence[Json]) -> None:
     seen: set[Identity] = set()
     for value in values:
-        # 0 and 0.0 are one value here, as in EmoDB, though 1 and 1.0 are two.
+        # 0 and 0.0 are the same value here, as in EmoDB, although 1 and 1.0 are not.
         key = identity(0 if type(value) is float and identity(value) == ("0.0",) else value)
         if key in seen:
             raise ValueError(f"expected each value of a set once, got {excerpt(json_text(value))} twice")

@@ -1,4 +1,4 @@
-"""The one error of this room."""
+"""The error of this package: a text that is not a delta or a condition, with the position of the problem."""
 
 from sowline.errors import SowlineError
 
@@ -11,8 +11,8 @@ EXCERPT_CHARS_MAX = 40
 class DocumentError(SowlineError):
     """A text is not a delta (`bad delta`), or not a condition (`bad condition`).
 
-    `position` (0-based) is where in the text the trouble begins; the sentence gives it as a column, counted from 1,
-    and as a line too where the text has several.
+    `position` (0-based) is where the problem starts in the text. The message gives it as a column, counted from 1,
+    and also as a line if the text has several lines.
     """
 
     def __init__(self, reason: str, message: str, position: int) -> None:
@@ -21,7 +21,7 @@ class DocumentError(SowlineError):
 
 
 def location(text: str, position: int) -> str:
-    """Where a position is, for a person: `column 5`, or `line 2, column 5` if the text has several lines."""
+    """Return a position in words: `column 5`, or `line 2, column 5` if the text has several lines."""
     if "\n" not in text:
         return f"column {position + 1}"
     line = text.count("\n", 0, position) + 1
@@ -29,5 +29,5 @@ def location(text: str, position: int) -> str:
 
 
 def excerpt(text: str) -> str:
-    """The text, or the beginning of a long one."""
+    """Return the text, or the beginning of a long one."""
     return text if len(text) <= EXCERPT_CHARS_MAX else text[: EXCERPT_CHARS_MAX - 3] + "..."

@@ -1,6 +1,6 @@
-"""What a delta makes of a value, and whether a condition holds of it. Neither ever raises.
+"""Applies deltas to values, and evaluates conditions. Neither ever raises.
 
-Each level of a delta takes one call, so that the deepest that can be parsed fits on the stack.
+Each level of a delta takes one call, so that the deepest delta that can be parsed fits on the stack.
 """
 
 from bisect import bisect_left
@@ -49,12 +49,12 @@ Given = Json | Undefined
 
 
 def apply(delta: Delta, value: Given, about: Intrinsics) -> Given:
-    """What the delta makes of a value. The value isn't changed, but parts of it are in the result."""
+    """Return the value after the delta. The given value is not changed, but the result contains parts of it."""
     return _APPLY[type(delta)](delta, value, about)
 
 
 def holds(test: Condition, value: Given, about: Intrinsics) -> bool:
-    """Whether the condition holds of a value."""
+    """Whether the condition holds for the value."""
     return _HOLDS[type(test)](test, value, about)
 
 
@@ -78,11 +78,11 @@ def _set(delta: SetDelta, value: Given, about: Intrinsics) -> Given:
 
 
 def _remaining(elements: list[Json], removed: tuple[Json, ...]) -> list[Json]:
-    """The elements that aren't removed."""
+    """Return the elements that are not removed."""
     if not removed:
         return elements
     if len(removed) == 1 and type(removed[0]) in (int, float):
-        # A number that is removed alone takes along what equals it: 0 takes -0.0, but 0.0 does not.
+        # If only one number is removed, all equal numbers are removed: 0 removes -0.0, but 0.0 does not.
         number = removed[0]
         return [element for element in elements if not _is_number_equal(element, number)]
     keys = sorted(map(set_key, removed))

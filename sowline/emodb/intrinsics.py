@@ -1,10 +1,10 @@
-"""What is known of a document beside its content, and how conditions name it."""
+"""The metadata of a document that conditions can use, and the names of its fields."""
 
 from typing import NamedTuple
 
 
 class Intrinsics(NamedTuple):
-    """The intrinsics that conditions may ask for, as they were before the write; None is null.
+    """The intrinsics before the write, for conditions; None is null.
 
     The three times are ISO 8601 in UTC, to the millisecond: `2012-06-22T20:11:53.473Z`.
     """
@@ -20,7 +20,7 @@ class Intrinsics(NamedTuple):
 
 
 UNKNOWN = Intrinsics()
-"""Nothing is known: `~deleted` is false, and the others are null."""
+"""No document: `~deleted` is false, and the others are null."""
 
 FIELDS = {
     "~id": "id",
@@ -32,7 +32,8 @@ FIELDS = {
     "~lastMutateAt": "last_mutate_at",
     "~placement": "placement",
 }
-"""The name in a condition, and the field of `Intrinsics`. `~version` is no part: it depends on who counts."""
+"""By name in a condition, the field of `Intrinsics`. `~version` is not one of them, because it depends on the reader.
+"""
 
 RESERVED_KEYS = frozenset(FIELDS) | {"~version", "~tags"}
 """Keys that a document's content doesn't have at its top level: writes drop them."""

@@ -1,6 +1,6 @@
-"""The canonical text of a JSON value: one text for each value, whatever order its keys were written in.
+"""The canonical text of a JSON value: the same for equal values, whatever the order of their keys.
 
-No blanks; keys sorted; a double has a point or an exponent, so that it reads back as one.
+It has no blanks, and its keys are sorted. A double has a point or an exponent, so that it is read as a double again.
 """
 
 import re
@@ -14,11 +14,11 @@ _NAMED = {'"': r"\"", "\\": r"\\", "\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": 
 
 
 def json_text(value: Any) -> str:
-    """The canonical text of a value, however deep it nests."""
+    """Return the canonical text of a value, at any nesting depth."""
     if type(value) not in (list, dict):
         return _scalar_text(value)
     pieces: list[str] = []
-    # What is yet to come, last first: text, or a container that is still to be spelled. So nothing recurses.
+    # A stack of what remains, instead of recursion: text, or a container that is not written yet.
     rest: list[Any] = [value]
     while rest:
         part = rest.pop()
@@ -30,7 +30,7 @@ def json_text(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a JSON string: only what must be escaped is."""
+    """Return a text as a JSON string with the fewest escapes."""
     return f'"{_ESCAPED.sub(_escape, text)}"'
 
 
@@ -49,7 +49,7 @@ def _object(members: dict[str, Any]) -> list[Any]:
 
 
 def _closed(parts: list[Any], bracket: str) -> list[Any]:
-    """The parts with the bracket for their last comma."""
+    """Return the parts with the closing bracket instead of their last comma."""
     if len(parts) > 1:
         parts.pop()
     parts.append(bracket)
@@ -71,7 +71,7 @@ def _scalar_text(value: Any) -> str:
 
 
 def _double_text(number: float) -> str:
-    """The shortest digits that read back as the number: plain between 0.001 and 10,000,000, else `d.dE±n`."""
+    """Return the shortest digits that read back as the number: plain between 0.001 and 10,000,000, else `d.dE±n`."""
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         return repr(number)
     sign, digits, exponent = Decimal(repr(number)).as_tuple()

@@ -21,7 +21,7 @@ INT64_MAX = 2**63 - 1
 INT64_CHARS_MAX = 20
 
 READ_AHEAD_MAX = 8
-"""So many times a text's own length may be copied, or read as plain JSON in vain, until that is given up."""
+"""A lexer gives up reading plain JSON after it has read this many times the text's length in vain."""
 
 _BLANKS = r"[\x01-\x20]*"
 _TERMINATORS = r"\x00-\x20,:\]})>/\\\"\[{(<;=#?"
@@ -72,11 +72,11 @@ _CONSTANTS = {"true": ("VALUE", True), "false": ("VALUE", False), "null": ("NULL
 
 
 class _NotPlain(ValueError):
-    """JSON, but not a value of a document."""
+    """Valid JSON, but not a value of a document."""
 
 
 class Malformed(ValueError):
-    """Something at `position` can't be read at all."""
+    """The text can't be read at `position`."""
 
     def __init__(self, message: str, position: int) -> None:
         super().__init__(message)
@@ -84,7 +84,7 @@ class Malformed(ValueError):
 
 
 class Lexeme(NamedTuple):
-    """One terminal of the grammar: the value that it has, and where it stands."""
+    """One terminal of the grammar, with its value and its position."""
 
     type: str
     value: Any
@@ -101,12 +101,12 @@ class DocumentLexer(Lexer):
         pass
 
     def lex(self, lexer_state: LexerState, parser_state: object) -> Iterator[Any]:
-        """See `lexemes`."""
+        """Return the lexemes, as `lexemes` does."""
         return lexemes(str(lexer_state.text.text))
 
 
 def lexemes(text: str) -> Iterator[Lexeme]:
-    """What the text is made of, in order. Raises `Malformed` where it is made of nothing that could be meant."""
+    """Yield the lexemes in order. Raise `Malformed` at a character that no lexeme starts with."""
     position, allowance = 0, READ_AHEAD_MAX * len(text)
     while (found := _NEXT.match(text, position)) is not None:
         kind = found.lastgroup or ""
@@ -126,7 +126,7 @@ def lexemes(text: str) -> Iterator[Lexeme]:
 
 
 def _plain(text: str, start: int) -> Lexeme | None:
-    """An array or object, or a map with `..`, of plain JSON; None if it is something else, or wrong."""
+    """Return an array or object, or a map with `..`, of plain JSON; None if it is something else, or invalid."""
     open_map = _OPEN_MAP.match(text, start)
     try:
         if open_map is None:
@@ -137,7 +137,7 @@ def _plain(text: str, start: int) -> Lexeme | None:
         else:
             return None
     except (JSONDecodeError, _NotPlain, RecursionError):
-        # The last only if the caller's stack is deep already: the grammar needs none.
+        # This happens only if the caller's stack is already deep: the grammar itself does not recurse.
         return None
     if text.startswith("?", end) or (open_map is not None and not value):
         return None
@@ -145,7 +145,7 @@ def _plain(text: str, start: int) -> Lexeme | None:
 
 
 def _string(text: str, start: int) -> Lexeme:
-    """A string with escapes, and the colon behind it if there is one."""
+    """Return a string with escapes, and the colon after it if there is one."""
     try:
         value, end = _decode(text, start)
     except JSONDecodeError as error:
@@ -188,7 +188,7 @@ def _punctuation(text: str, start: int, end: int) -> Lexeme:
 
 
 def _number(text: str) -> Json:
-    """An integer if 64 bits hold it and it has neither point nor exponent, else a double."""
+    """Return an integer if the number has neither point nor exponent and fits 64 bits, else a double."""
     if len(text) <= INT64_CHARS_MAX and _INTEGER.fullmatch(text):
         number = int(text)
         if INT64_MIN <= number <= INT64_MAX:

@@ -1,4 +1,4 @@
-r"""The patterns of `like`: `*` is any text, `\` makes the next character itself; matched in linear time."""
+r"""The patterns of `like`: `*` matches any text, and `\` escapes the next character. Matching takes linear time."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ from sowline.emodb.tree import Condition, Equal, Is, LikeTest
 
 
 def like(pattern: str) -> Condition:
-    """The condition of a pattern: without a `*` an equality, of `*` alone `is(string)`. Raises `ValueError`."""
+    """Return the condition of a pattern: an equality without `*`, `is(string)` for `*` alone. Raise `ValueError`."""
     pieces = _pieces(pattern)
     if len(pieces) == 1:
         return Equal(pieces[0])
@@ -14,11 +14,11 @@ def like(pattern: str) -> Condition:
 
 
 def matches(pieces: tuple[str, ...], text: str) -> bool:
-    """Whether a text is the pieces in order, with any text between them."""
+    """Whether the text consists of the pieces in order, with any text between them."""
     first, last = pieces[0], pieces[-1]
     if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
         return False
-    # The leftmost place of each piece leaves the most room to those behind it.
+    # The leftmost match of each piece leaves the most text for the pieces after it.
     position, end = len(first), len(text) - len(last)
     for piece in pieces[1:-1]:
         position = text.find(piece, position, end)
@@ -29,12 +29,12 @@ def matches(pieces: tuple[str, ...], text: str) -> bool:
 
 
 def wildcards(pieces: tuple[str, ...]) -> int:
-    """How many runs of `*` the pattern has."""
+    """Return the number of runs of `*` in the pattern."""
     return len(pieces) - 1
 
 
 def _pieces(pattern: str) -> tuple[str, ...]:
-    """The texts around the wildcards; a run of them is one."""
+    """Return the texts around the wildcards; a run of wildcards counts as one."""
     pieces: list[list[str]] = [[]]
     after_wildcard = False
     characters = iter(pattern)
@@ -50,7 +50,7 @@ def _pieces(pattern: str) -> tuple[str, ...]:
 
 
 def _escaped(rest: Iterator[str]) -> str:
-    """The character behind a backslash."""
+    """Return the character after a backslash."""
     character = next(rest, None)
     if character is None:
         raise ValueError("expected a character behind the backslash that ends the pattern")

@@ -1,4 +1,4 @@
-"""From a text to its tree: the limits of texts, and the grammar's driver."""
+"""Parses a text to its tree: checks the limits of texts, and drives the grammar's parser."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from sowline.model.nesting import NESTING_MAX
 TEXT_CHARS_MAX = 1 << 20
 
 LEXEMES_MAX = 50_000
-"""Words, values and marks of one text, so that reading it takes at most a second. Plain JSON counts as one."""
+"""The maximum number of lexemes in a text, so that reading it takes at most a second. Plain JSON counts as one."""
 
 _OPENERS = ("{", "[", "(", "if")
 _STRINGS = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -26,19 +26,19 @@ _LEVELS = re.compile(r"[\[{(]|[\]})]|\bif\b|\bend\b")
 
 
 def read_delta(text: str) -> Delta:
-    """The tree of a delta. Raises `DocumentError` with reason `bad delta`."""
+    """Return the tree of a delta; raise `DocumentError` with reason `bad delta`."""
     delta: Delta = _read(text, "delta", BAD_DELTA)
     return delta
 
 
 def read_condition(text: str) -> Condition:
-    """The tree of a condition. Raises `DocumentError` with reason `bad condition`."""
+    """Return the tree of a condition; raise `DocumentError` with reason `bad condition`."""
     condition: Condition = _read(text, "condition", BAD_CONDITION)
     return condition
 
 
 def _read(text: str, start: str, reason: str) -> Any:
-    """What the rule `start` makes of the whole text."""
+    """Parse the whole text by the rule `start`."""
     _check_limits(text, reason)
     parser = _parser(start).parse_interactive(text)
     try:
@@ -71,20 +71,20 @@ def _check_limits(text: str, reason: str) -> None:
     if len(text) > TEXT_CHARS_MAX:
         message = f"expected at most {TEXT_CHARS_MAX} characters, got {len(text)}"
         raise DocumentError(reason, message, TEXT_CHARS_MAX)
-    # Few texts have so many openers at all, so the count decides almost always.
+    # Few texts have that many opening brackets, so the count is almost always enough.
     if sum(map(text.count, _OPENERS)) > NESTING_MAX:
         _check_nesting(text, reason)
 
 
 def _check_exhausted(lexemes: Iterator[Lexeme]) -> None:
-    """Raise if there are lexemes left."""
+    """Raise if lexemes remain."""
     following = next(lexemes, None)
     if following is not None:
         raise Misused(f"expected at most {LEXEMES_MAX} words, values and marks, got more", following.position)
 
 
 def _check_nesting(text: str, reason: str) -> None:
-    """Raise if brackets and conditionals nest too deep, before anything recurses."""
+    """Raise if brackets and conditionals are nested too deep, before anything recurses."""
     blanked = _STRINGS.sub(lambda string: " " * len(string[0]), text)
     depth = 0
     for found in _LEVELS.finditer(blanked):

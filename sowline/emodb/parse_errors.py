@@ -1,9 +1,9 @@
-"""What is wrong with a text that can't be read, in a sentence: what was expected, where, and what came."""
+"""Error messages for texts that can't be parsed: what was expected, where, and what came."""
 
 from sowline.emodb.errors import DocumentError, excerpt, location
 from sowline.emodb.lexer import Lexeme
 
-# What the parser could have taken, told by a terminal that stands for the rest. The first that fits names it.
+# Groups of terminals that the parser could have accepted, each named by one terminal. The first that fits is used.
 _EXPECTATIONS = (
     ("STATE", "undefined, defined, null, bool, num, string, array or object"),
     ("_IF", "a delta"),
@@ -21,7 +21,7 @@ _CLOSING = {"_COMMA": "','", "RBRACE": "'}'", "RPAR": "')'", "_RSQB": "']'"}
 
 
 def complaint(text: str, lexeme: Lexeme, accepted: set[str], reason: str) -> DocumentError:
-    """The error to raise for a lexeme that the parser could not take: it accepts others."""
+    """Return the error for a lexeme that the parser did not accept."""
     found = repr(excerpt(text[lexeme.position : lexeme.end]))
     if lexeme.type == "$END":
         found = f"the end of the {reason.removeprefix('bad ')}"

@@ -1,4 +1,4 @@
-"""Which of n parts a document falls in: by the MurmurHash3 (x86, 32 bits, seed 0) of its table and id."""
+"""Assigns a document to one of n parts: by the MurmurHash3 (x86, 32 bits, seed 0) of its table and id."""
 
 from sowline.emodb.intrinsics import Intrinsics
 
@@ -6,9 +6,9 @@ _MASK = 0xFFFFFFFF
 
 
 def partition_of(about: Intrinsics, count: int) -> int | None:
-    """The part, from 1 to `count`; None where table or id isn't known.
+    """Return the part, from 1 to `count`; None if table or id are unknown.
 
-    It is EmoDB's, to the bit: a hash of -2**31 has no absolute value in 32 bits, so it can give less than 1.
+    The result is EmoDB's, to the bit: the hash -2**31 has no absolute value in 32 bits, so it may be less than 1.
     """
     if about.table is None or about.id is None:
         return None
@@ -17,7 +17,7 @@ def partition_of(about: Intrinsics, count: int) -> int | None:
 
 
 def murmur3(data: bytes) -> int:
-    """The hash as a signed number of 32 bits."""
+    """Return the hash as a signed number of 32 bits."""
     hashed = 0
     whole = len(data) & ~3
     for start in range(0, whole, 4):

@@ -1,4 +1,4 @@
-"""From a tree to its canonical text: one text for each tree, and it reads back as the same tree."""
+"""Writes a tree as its canonical text: one text for each tree, which parses to the same tree."""
 
 from collections.abc import Iterable, Sequence
 
@@ -31,11 +31,11 @@ from sowline.emodb.tree import (
 from sowline.emodb.values import Json
 
 Part = str | Delta | Condition
-"""Text, or a node that is still to be spelled."""
+"""Text, or a node that is not written yet."""
 
 
 def text_of(node: Delta | Condition) -> str:
-    """The canonical text of a delta or a condition, however deep it nests."""
+    """Return the canonical text of a delta or a condition, at any nesting depth."""
     pieces: list[str] = []
     rest: list[Part] = [node]
     while rest:
@@ -106,7 +106,7 @@ def _values(values: Iterable[Json]) -> str:
 
 
 def _alternatives(test: Condition) -> list[Part]:
-    """A test in a place that takes several: without the `or` around them, or the `in` that is all there is."""
+    """Return the tests for a position that takes several, without the `or` around them or a single `in`."""
     if isinstance(test, InTest):
         return [_values(test.values)]
     return _separated([one] for one in by_weight(test.tests)) if isinstance(test, OrTest) else [test]

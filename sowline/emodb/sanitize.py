@@ -1,4 +1,4 @@
-"""What of a delta may be written to a document: a document is an object, and its intrinsics are nobody's to set."""
+"""Limits what a delta may write: a document is an object, and no writer sets its intrinsics."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ from sowline.errors import SowlineError
 
 
 def sanitized(delta: Delta) -> Delta:
-    """The delta without the intrinsics that it sets at the top level, in canonical form.
+    """Return the delta in canonical form, without the intrinsics that it sets at the top level.
 
-    Raises `SowlineError`: `not an object` if it could make a document anything else, and `bad delta` if it holds
-    half of a surrogate pair, which no body can.
+    Raise `SowlineError`: `not an object` if the result could be anything else, and `bad delta` if it contains half of
+    a surrogate pair, which no body can.
     """
     node = _allowed(delta.tree)
     clean = delta if node is delta.tree else Delta(node, delta.source)
@@ -30,7 +30,7 @@ def sanitized(delta: Delta) -> Delta:
 
 
 def _allowed(node: Node) -> Node:
-    """The node without reserved keys; itself if it has none. Each level takes one call."""
+    """Return the node without reserved keys; the node itself if it has none. Each level takes one call."""
     match node:
         case Conditional(cases, otherwise):
             allowed = []
@@ -51,7 +51,7 @@ def _allowed(node: Node) -> Node:
 
 
 def _rebuilt(node: Conditional, cases: Sequence[tuple[Condition, Node]], otherwise: Node) -> Node:
-    """The conditional with these branches; itself if they are its own."""
+    """Return the conditional with these branches; the same one if they have not changed."""
     branches = zip((inner for _, inner in cases), (inner for _, inner in node.cases), strict=True)
     is_same = otherwise is node.otherwise and all(one is other for one, other in branches)
     return node if is_same else conditional(cases, otherwise)

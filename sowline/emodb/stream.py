@@ -1,4 +1,4 @@
-"""Several deltas in one text: `[delta,delta]`, or with blanks between them. NUL is a blank there, as in EmoDB."""
+"""Several deltas in one text: `[delta,delta]`, or separated by blanks. NUL is a blank between deltas, as in EmoDB."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from sowline.emodb.compiled import Delta, parse_delta
 from sowline.emodb.errors import BAD_DELTA, DocumentError, location
 
 _BLANK = "".join(map(chr, range(0x21)))
-"""What stands between deltas: control characters and the space. Within a delta, NUL is none of them."""
+"""The characters that separate deltas: control characters and the space. Within a delta, NUL is not a blank."""
 
 _BLANKS = re.compile(r"[\x00-\x20]*")
 _PIECE = re.compile(
@@ -24,30 +24,31 @@ _DEEPER = {"open": 1, "close": -1}
 
 
 class Piece(NamedTuple):
-    """The text of one delta of a stream, and where in the stream it begins."""
+    """The text of one delta of a stream, and its start in the stream."""
 
     text: str
     position: int
 
 
 def parse_deltas(text: str) -> Iterator[Delta]:
-    """Yield the deltas of a stream, one by one. Raises `DocumentError` at the first that is none.
+    """Yield the deltas of a stream, one by one. Raise `DocumentError` at the first invalid one, after those before
+    it.
 
-    Those before it have been given by then. The place in the sentence counts from where the wrong delta begins.
-    Between blanks no delta may have blanks of its own outside brackets, so `if` needs the form with `[`.
+    The position in the message counts from the start of the invalid delta. In a stream that is separated by blanks,
+    no delta may have blanks outside of brackets, so `if` needs the form with `[`.
     """
     for piece in pieces(text):
         yield parse_delta(piece.text)
 
 
 def pieces(text: str) -> Iterator[Piece]:
-    """Yield the texts of a stream's deltas, which are not read yet; raises `DocumentError` where it has no end."""
+    """Yield the texts of a stream's deltas without parsing them; raise `DocumentError` if the stream does not end."""
     start = _after_blanks(text, 0)
     return _in_array(text, start + 1) if text.startswith("[", start) else _apart(text, start)
 
 
 def _in_array(text: str, begin: int) -> Iterator[Piece]:
-    """The texts between commas up to the bracket that closes; a comma may be last."""
+    """Yield the texts between commas up to the closing bracket; a comma may be last."""
     depth = 0
     begin = _after_blanks(text, begin)
     for found in _PIECE.finditer(text, begin):
@@ -55,7 +56,7 @@ def _in_array(text: str, begin: int) -> Iterator[Piece]:
         if depth == 0 and (is_end or found[0] == ","):
             following = found.end() if is_end else _after_blanks(text, found.end())
             if not is_end and following == len(text):
-                # Whether a delta is whole is known by what follows its comma.
+                # The delta is complete if what follows its comma shows it.
                 break
             if not is_end or begin < found.start():
                 yield Piece(text[begin : found.start()].rstrip(_BLANK), begin)
@@ -67,7 +68,7 @@ def _in_array(text: str, begin: int) -> Iterator[Piece]:
 
 
 def _apart(text: str, begin: int) -> Iterator[Piece]:
-    """The texts between blanks outside brackets and strings."""
+    """Yield the texts between blanks outside of brackets and strings."""
     depth = 0
     for found in _PIECE.finditer(text, begin):
         if depth == 0 and found.lastgroup == "blank":

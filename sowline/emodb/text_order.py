@@ -1,4 +1,4 @@
-"""How text sorts, and the keys of objects: by UTF-16 code units, whatever Python's own order is."""
+"""The order of texts and of object keys: by UTF-16 code units, unlike Python's order."""
 
 import re
 
@@ -6,12 +6,12 @@ _ASTRAL = re.compile("[\U00010000-\U0010ffff]")
 
 
 def utf16(text: str) -> str:
-    """A text that compares with its like as the given one does by UTF-16 code units."""
+    """Return a key that sorts like the text by UTF-16 code units."""
     return text if text.isascii() else _ASTRAL.sub(_surrogates, text)
 
 
 def key_order(key: str) -> tuple[bool, str]:
-    """How an object's key sorts in canonical text: those that begin with `~` come first."""
+    """Return the sort key of an object's key in canonical text: keys that begin with `~` come first."""
     return not key.startswith("~"), utf16(key)
 
 

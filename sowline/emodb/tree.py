@@ -1,8 +1,8 @@
-"""The nodes of a delta and of its conditions, in canonical form; nothing is evaluated here.
+"""The nodes of deltas and conditions, in canonical form; nothing is evaluated here.
 
-Canonical: entries are sorted by key, sets as sets sort, values that say the same twice are one, and what is constant
-is worked out (`deltas.py` and `conditions.py` make the nodes, and say how). Nodes are immutable and know no
-equality of their own: two are equal when their texts are.
+Canonical means: entries are sorted by key, sets are sorted, duplicate values are removed, and constant parts are
+evaluated (`deltas.py` and `conditions.py` create the nodes and explain how). Nodes are immutable and define no
+equality: two are equal if their texts are equal.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ Tests = tuple[tuple[str, "Condition"], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiteralDelta:
-    """The value itself, whatever was there before."""
+    """The value itself, for every previous value."""
 
     value: Json
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Delete:
-    """`~`: UNDEFINED, whatever was there before."""
+    """`~`: UNDEFINED, for every previous value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +56,7 @@ class Conditional:
     cases: tuple[tuple["Condition", "Delta"], ...]
     otherwise: "Delta"
     always_defined: bool
-    """Whether no case can give UNDEFINED."""
+    """Whether no case results in UNDEFINED."""
 
 
 Delta = LiteralDelta | Delete | Noop | MapDelta | SetDelta | Conditional
@@ -71,7 +71,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Equal:
-    """A value: the same, of the same kind."""
+    """A value: matches the same value of the same kind."""
 
     value: Json
 
@@ -100,7 +100,7 @@ class ComparisonTest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LikeTest:
-    """`like(pattern)`: a text that begins with the first of the pieces, ends with the last, and holds the others."""
+    """`like(pattern)`: a text that begins with the first piece, ends with the last, and contains the others."""
 
     pattern: str
     pieces: tuple[str, ...]
@@ -116,7 +116,7 @@ class Contains:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Intrinsic:
-    """`intrinsic(name:test)`: the test of an intrinsic of the document."""
+    """`intrinsic(name:test)`: the test holds for an intrinsic of the document."""
 
     name: str
     test: "Condition"
@@ -124,7 +124,7 @@ class Intrinsic:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionTest:
-    """`partition(count:test)`: the test of the number, from 1, of the part that the document falls in."""
+    """`partition(count:test)`: the test holds for the number, from 1, of the document's part."""
 
     count: int
     test: "Condition"
@@ -132,7 +132,7 @@ class PartitionTest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapTest:
-    """`{..,"key":test}`: an object of which every test holds, each of its key."""
+    """`{..,"key":test}`: an object for whose keys all tests hold."""
 
     tests: Tests
     weight: int

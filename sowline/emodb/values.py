@@ -1,7 +1,6 @@
-"""The values of documents: JSON's, and UNDEFINED where there is none; which are the same, and how they sort.
+"""The values of documents: JSON values, and UNDEFINED for none. Defines which values are the same, and their order.
 
-Numbers are of two kinds, integers of 64 bits and doubles: as values `1` and `1.0` differ, and so do `0.0` and
-`-0.0`.
+Numbers are integers of 64 bits or doubles. As values, `1` and `1.0` differ, and so do `0.0` and `-0.0`.
 """
 
 from collections.abc import Iterable, Iterator
@@ -28,28 +27,30 @@ class Undefined(Enum):
 
 
 UNDEFINED: Final = Undefined.UNDEFINED
-"""No value: the field is missing, the document deleted. It is not null, and never inside a value."""
+"""No value: the field is missing, or the document is deleted. It is not null, and never part of a value."""
 
 Identity = str | tuple[str]
 
 
 def identity(value: Json) -> Identity:
-    """What two values have in common if, and only if, they are the same: of one kind, equal all the way down."""
+    """Return a key that is equal for two values if, and only if, they are the same value, at all levels."""
     return value if type(value) is str else (json_text(value),)
 
 
 def same(one: Json, other: Json) -> bool:
-    """Whether two values are the same. Each may be UNDEFINED, which is the same as itself only."""
+    """Whether two values are the same. UNDEFINED is the same as itself only."""
     if one is other:
         return True
     if type(one) is not type(other) or one != other:
         return False
-    # Python holds 1, 1.0 and True to be equal, and 0.0 and -0.0: their texts still differ.
+    # In Python, 1, 1.0 and True are equal, and so are 0.0 and -0.0; their texts differ.
     return type(one) in (str, int, bool) or json_text(one) == json_text(other)
 
 
 def compare_numbers(one: int | float, other: int | float) -> int:
-    """Negative, 0 or positive. As doubles if either is one, so that -0.0 is less than 0 and than 0.0."""
+    """Return a negative number, 0 or a positive one. If either is a double, compare doubles: -0.0 is less than 0 and
+    0.0.
+    """
     if isinstance(one, float) or isinstance(other, float):
         one, other = float(one), float(other)
         if one == other == 0.0:
@@ -62,7 +63,7 @@ def _is_positive(zero: float) -> bool:
 
 
 def set_key(value: Json) -> tuple[int, Any]:
-    """How a value sorts in a set: null, booleans, arrays, objects, numbers, text. 1 and 1.0 tie.
+    """Return the sort key of a value in a set: null, booleans, arrays, objects, numbers, text. 1 and 1.0 tie.
 
     Arrays and objects sort by their canonical text.
     """
@@ -71,7 +72,7 @@ def set_key(value: Json) -> tuple[int, Any]:
 
 
 def as_set(values: Iterable[Json]) -> list[Json]:
-    """The values sorted as in a set; of those that tie only the first."""
+    """Return the values sorted as in a set; of those that tie, only the first."""
     keyed = sorted(((set_key(value), value) for value in values), key=lambda pair: pair[0])
     return list(_first_of_ties(keyed))
 

@@ -1,4 +1,4 @@
-"""What a writer sends, looked at before it is written: a delta that no reader of the log would refuse, or many."""
+"""Checks deltas before they are written to the log: every reader of the log must accept them."""
 
 import re
 from collections.abc import Iterator
@@ -10,15 +10,15 @@ from sowline.emodb.stream import Piece, pieces
 from sowline.errors import SowlineError
 
 DELTAS_MAX = 10_000
-"""Deltas of one stream."""
+"""The maximum number of deltas in one stream."""
 
 _CONDITIONAL = re.compile(r"[\x01-\x20]*if")
 
 
 def check_delta(text: str) -> bytes:
-    """Return a delta's text as it goes to the log.
+    """Return a delta's text in the form that is written to the log.
 
-    Raises `bad delta` for what is none, and `not an object` for one that could make no document.
+    Raise `bad delta` if it is not a delta, and `not an object` if it could not result in a document.
     """
     sanitized(parse_delta(text))
     try:
@@ -28,10 +28,10 @@ def check_delta(text: str) -> bytes:
 
 
 def check_deltas(text: str) -> list[bytes]:
-    """Return the texts of one delta, or of a stream's, as they go to the log, all of them checked.
+    """Return the texts of one delta, or of the deltas of a stream, after checking all of them.
 
-    What begins with `if` is one delta. Raises what `check_delta` does, saying of several which one it is and where
-    it begins, and `bad request` where there are none or too many.
+    A text that begins with `if` is one delta. Raise what `check_delta` raises, with the number and the start of the
+    delta if there are several, and `bad request` if there are none or too many.
     """
     found = list(_pieces(text))
     if not found:

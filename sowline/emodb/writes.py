@@ -1,4 +1,4 @@
-"""What a partition keeps of a document beside its content, and tells with every change: the account of its writes."""
+"""The metadata of a document's writes, which a partition stores with the document and puts into every change."""
 
 from typing import NamedTuple, Self
 
@@ -11,10 +11,11 @@ from sowline.emodb.values import UNDEFINED, Json, Undefined
 
 
 class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The account of a document's writes up to one of them. Times are log times in ms since 1970.
+    """The metadata of a document's writes up to one of them.
 
-    `mutated` is when its content changed last, or first was written. Of the last write there are `tags`, sorted, the
-    `change_id` in hex, and whether it was `redundant`: neither content nor tags differ from the write's before.
+    Times are log times in ms since 1970. `mutated` is the time of the last write that changed the content, or of the
+    first write. The last write has `tags`, sorted, the `change_id` in hex, and `redundant`: whether it changed
+    neither content nor tags.
     """
 
     version: int
@@ -28,7 +29,7 @@ class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @classmethod
     def of(cls, folded: Folded, change_id: bytes) -> Self:
-        """The account behind a write that was folded."""
+        """Return the metadata after a write that was folded."""
         document = folded.document
         first, last, mutated = document.first_update_ms, document.last_update_ms, document.last_mutate_ms
         assert first is not None, "it was written"
@@ -47,14 +48,14 @@ class Writes(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class DocumentMetadata(NamedTuple):
-    """What is known of a document beside its content: its id (the key text), and the account of its writes."""
+    """The metadata of a document that conditions and readers use: its id (the key text), and that of its writes."""
 
     id: str
     writes: Writes
 
 
 def document_of(table: str, id: str, content: Json | Undefined, writes: Writes | None) -> Document:
-    """The document that has this content and this account of its writes; without one it was never written."""
+    """Return the document with this content and this metadata; without metadata it was never written."""
     if writes is None:
         return Document(table, id, content=content)
     return Document(
@@ -71,13 +72,13 @@ def document_of(table: str, id: str, content: Json | Undefined, writes: Writes |
 
 
 def intrinsics_of(table: str, id: str, writes: Writes) -> Intrinsics:
-    """What conditions may ask of a document that has content, with this account of its writes."""
+    """Return the intrinsics that conditions see, of a document with content and this metadata."""
     times = instant(writes.first), instant(writes.last), instant(writes.mutated)
     return Intrinsics(id, table, writes.signature, False, *times)
 
 
 def intrinsics_json(table: str, known: DocumentMetadata, *, deleted: bool) -> bytes:
-    """What a reader is told of a document beside its content, as a JSON object: `~id` and so on, `~tags` if any."""
+    """Return the intrinsics that readers get, as a JSON object: `~id` and so on, and `~tags` if there are any."""
     document = document_of(table, known.id, UNDEFINED if deleted else {}, known.writes)
     tags = {"~tags": known.writes.tags} if known.writes.tags else {}
     return orjson.dumps(document.read() | tags)

@@ -35,16 +35,16 @@ _PRIMITIVES: Mapping[str, type[DataType]] = {
 }
 _NAMED = ("record", "enum", "fixed")
 _WIDER = ((IntegerType(), LongType()), (FloatType(), DoubleType()))
-"""In a union of both, the second holds everything that the first can hold."""
+"""In a union of both types, the second holds every value of the first."""
 
 
 def avro_type(schema: Any) -> DataType:
-    """Return the type of a parsed Avro schema; raises `not supported` with the path of what has none."""
+    """Return the type of a parsed Avro schema; raise `not supported` with the path of a part that has no type."""
     return _AvroReader().type_of(schema, "", "")
 
 
 class _AvroReader:
-    """Reads one schema; `_named` are the types that it has named so far, None while one is being read."""
+    """Reads one schema; `_named` are the types that it has named so far, None for one that is still being read."""
 
     def __init__(self) -> None:
         self._named: dict[str, DataType | None] = {}

@@ -1,4 +1,4 @@
-"""What a job asks Kafka itself: partitions, offsets, settings. With Java's client, which takes the job's options."""
+"""Requests of a job to Kafka: partitions, offsets, settings. Uses the Java client, with the options of the job."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ TIMEOUT_MS = 20_000
 
 
 class Broker:
-    """Kafka, as one job reaches it; `connected` lends one."""
+    """A connection of one job to Kafka; `connected` lends one."""
 
     def __init__(self, jvm: Any, admin: Any, kafka: str) -> None:
         self._jvm = jvm
@@ -24,7 +24,7 @@ class Broker:
         self._kafka = kafka
 
     def partitions(self, topic: str) -> int:
-        """Return how many partitions a topic has; raises `invalid topic` where there is no such topic."""
+        """Return the number of a topic's partitions; raise `invalid topic` if there is no such topic."""
         if not self._admin.listTopics().names().get().contains(topic):
             raise SowlineError(
                 "invalid topic",
@@ -58,7 +58,7 @@ class Broker:
         return self._offsets(topic, dict.fromkeys(range(partitions), self._spec.latest()))
 
     def since(self, topic: str, times: Mapping[int, int]) -> dict[int, int | None]:
-        """Return the offset of the first record that was not written before the time (ms) of its partition."""
+        """Return the offset of the first record with this time (ms) or a later one, in each partition."""
         found = self._offsets(topic, {p: self._spec.forTimestamp(time) for p, time in times.items()})
         return {partition: None if offset < 0 else offset for partition, offset in found.items()}
 
@@ -79,7 +79,7 @@ class Broker:
 
 @contextmanager
 def connected(spark: SparkSession, kafka: str, options: Mapping[str, str]) -> Iterator[Broker]:
-    """Lend a connection; `options` are those of Java's clients. Raises `no kafka` where it does not answer."""
+    """Lend a connection; `options` are those of Java's clients. Raise `no kafka` if it does not answer."""
     jvm: Any = spark._jvm
     settings = jvm.java.util.HashMap()
     for name, value in {**options, "bootstrap.servers": kafka}.items():
@@ -96,7 +96,7 @@ def connected(spark: SparkSession, kafka: str, options: Mapping[str, str]) -> It
 
 @contextmanager
 def _refused(kafka: str) -> Iterator[None]:
-    """Turn what Kafka's client complains of into a sentence."""
+    """Return the error of Kafka's client as a sentence."""
     try:
         yield
     except Py4JJavaError as error:

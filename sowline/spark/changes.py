@@ -1,4 +1,4 @@
-"""The changes of a topic as a streaming frame: what each record was, what it is, and what differs."""
+"""The changes of a topic as a streaming frame: the record before and after each change, and the difference."""
 
 from collections.abc import Mapping
 
@@ -31,17 +31,17 @@ def read_changes(
 ) -> DataFrame:
     """Return a stream of the changes of a topic, one row each; docs/spark.md describes the columns.
 
-    - `start`: a bookmark, to get every change after it; `latest`; or `earliest`: all that the topic still has, which
-      is at least the newest of each record, perhaps as it was written `again`.
+    - `start`: a bookmark, to get every change after it; `latest`; or `earliest`, for all that the topic still has: at
+      least the newest change of each record, perhaps as it was written `again`.
     - `schema`: of the records, as DDL or a type; by default it is inferred from some of the newest.
     - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java clients.
-    - `log`: the topic's log, if it is not called as the topic is.
+    - `log`: the topic's log, if its name differs from the topic's.
 
-    What a stalled owner of an ended era has written does not come. A stream can only tell that of the eras that it
-    knows, so it fails where a new one begins; started again from its checkpoint, it goes on.
+    Events that a stalled owner of an ended era has written are left out. A stream recognizes them only in the eras
+    that it knows, so it fails where a new era begins; restarted from its checkpoint, it continues.
 
-    Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` where the bookmark has not been reached yet,
-    `bookmark_expired` where a change after it is gone, `not supported` for a schema.
+    Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` if the bookmark has not been reached yet,
+    `bookmark_expired` if a change after it is gone, `not supported` for a schema.
     """
     log, kafka, options = log or topic.replace("/", "."), kafka or read_settings().kafka, options or {}
     with connected(spark, kafka, options) as broker:
@@ -54,7 +54,7 @@ def read_changes(
 
 
 def _counts(changes: ChangesTopic) -> Column:
-    """Whether an event is not one of an owner whose era has ended; fails the stream at an era that began since."""
+    """Whether an event was not written by an owner of an ended era; fails the stream at an era that began since."""
     has_eras = any(position.era for position in changes.held.values())
     facts = changes.load_facts() if has_eras else {}
     latest = F.lit(0)
@@ -69,9 +69,9 @@ def _counts(changes: ChangesTopic) -> Column:
 
 
 def _beginning(changes: ChangesTopic, start: str) -> tuple[str, Column]:
-    """Return the Kafka offsets to begin at, and which of the changes from there on are wanted."""
+    """Return the Kafka offsets to start at, and which of the changes from there on are wanted."""
     if start == EARLIEST:
-        # What is written again may be all that compaction has left of a record.
+        # After compaction, an event that was written again may be the only event of its record.
         return EARLIEST, F.lit(True)
     if start == LATEST or named_bookmark(start) == NOW:
         return LATEST, ~is_again()
@@ -105,7 +105,7 @@ def _rows(events: DataFrame, fields: StructType, log: str) -> DataFrame:
 
 
 def _differ(fields: StructType) -> Column:
-    """Return the names of the fields that differ; null of what is written again, for it does not tell."""
+    """Return the names of the fields that differ; null for an event that was written again, which does not say."""
     names = [F.when(~_same(field), F.lit(field.name)) for field in fields if field.name != CORRUPT]
     there = F.array_compact(F.array(*names)) if names else F.array().cast("array<string>")
     return F.when(~is_again(), there)
@@ -119,7 +119,7 @@ def _same(field: StructField) -> Column:
 
 
 def _delta(fields: StructType) -> Column:
-    """Return the fields that differ, with what they are now; null where the record is gone or nothing tells."""
+    """Return the changed fields with their new values; null if the record is gone or the change is unknown."""
     now = [
         F.when(F.array_contains("differ", field.name), _field("now", field)).alias(field.name)
         for field in fields

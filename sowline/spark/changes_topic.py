@@ -30,16 +30,16 @@ from sowline.spark.events import (
 from sowline.spark.loading import NOTHING_READ, Facts, load_facts
 
 CLOCKS_MS = 60_000
-"""How far the clocks of Kafka, the materializer and Spark may be apart."""
+"""How far the clocks of Kafka, the materializer and Spark may differ."""
 
 TAIL = 1000
-"""Events at the end of a partition that tell where it stands."""
+"""Events to read at the end of a partition to find its position."""
 
 
 class PastPosition(NamedTuple):
-    """A past place: its position in each partition, and Kafka offsets of changes before which nothing is newer.
+    """A past state: its position in each partition, and the offsets of changes before which nothing is newer.
 
-    `first_written` is when the first change behind it was written (ms), None if there is none.
+    `first_written` is when the first change after it was written (ms), None if there is none.
     """
 
     positions: Positions
@@ -48,7 +48,7 @@ class PastPosition(NamedTuple):
 
 
 class ChangesTopic:
-    """The changes topic of one log, as it is when this is made. Raises `invalid topic` where it is missing."""
+    """The changes topic of one log, as it is when this is created. Raises `invalid topic` if it is missing."""
 
     def __init__(
         self, spark: SparkSession, broker: Broker, log: str, kafka: str, options: Mapping[str, str]
@@ -77,7 +77,7 @@ class ChangesTopic:
         self._next = {p: held.offset + (p not in cut_short) for p, held in self.held.items()}
 
     def _whole(self, ends: Offsets, cut_short: list[int]) -> Offsets:
-        """Return the ends without the changes of log records that have not ended."""
+        """Return the ends without the changes of log records that are incomplete."""
         if not cut_short:
             return ends
         records = {p: self.held[p]._replace(nth=-1) for p in range(self.partitions)}
@@ -87,12 +87,12 @@ class ChangesTopic:
         return ends | {row["partition"]: row["first"] for row in found}
 
     def load_facts(self) -> dict[int, Facts]:
-        """Read the whole topic once, and return what its events say of a load, by partition."""
+        """Read the whole topic once, and return what its events show about a load, by partition."""
         found = load_facts(self.events(self.starts, self.ends), self._topic_id)
         return {number: found.get(number, NOTHING_READ) for number in range(self.partitions)}
 
     def events(self, starts: Offsets, ends: Offsets | None) -> DataFrame:
-        """Return the events between Kafka offsets; without `ends` up to the end, whenever they are read."""
+        """Return the events between Kafka offsets; without `ends` up to the end at the time of reading."""
         more = {"endingOffsets": "latest" if ends is None else offsets_json(self.name, ends)}
         options = kafka_options(self._kafka, self.name, self._options, offsets_json(self.name, starts))
         return events(kafka_rows(self._spark, options | more))
@@ -100,8 +100,10 @@ class ChangesTopic:
     # past places
 
     def past_position(self, positions: Positions) -> PastPosition:
-        """Find a bookmark's place. Raises `bookmark_expired` where changes after it are gone, `behind` where it
-        has not been reached yet, and `invalid bookmark` where its era is none of this topic.
+        """Find the state at a bookmark.
+
+        Raises `bookmark_expired` if changes after it are gone, `behind` if it has not been reached yet, and `invalid
+        bookmark` if the topic has not had its era.
         """
         for number, position in positions.items():
             if position > self.held[number]:
@@ -122,9 +124,9 @@ class ChangesTopic:
         )
 
     def past_position_at(self, moment: int) -> PastPosition:
-        """Find the place at a time (ms): in each partition the last position whose time is not after it.
+        """Find the state at a time (ms): in each partition the last position whose time is not after it.
 
-        Raises as `past_position`, and `invalid bookmark` for a time that has not come.
+        Raises as `past_position`, and `invalid bookmark` for a time in the future.
         """
         if moment >= time.time() * 1000:
             raise SowlineError("invalid bookmark", f"expected a past time, got {_utc(moment)}")
@@ -137,7 +139,7 @@ class ChangesTopic:
         return self._proven(positions, dict.fromkeys(range(self.partitions), moment))
 
     def _before(self, number: int, first: int, log_start: int, moment: int) -> Position:
-        """Return the position behind all that the log records before the offset `first` have made."""
+        """Return the position after all changes that the log records before the offset `first` have made."""
         era = self.held[number].era
         if first > log_start:
             return Position(era, first - 1, INDEX_MAX)
@@ -150,7 +152,7 @@ class ChangesTopic:
         )
 
     def _require_applied(self, firsts: Offsets) -> None:
-        """Raise `behind` where a log record before these offsets has not been applied yet."""
+        """Raise `behind` if a log record before these offsets has not been applied yet."""
         if all(self._next[p] >= first for p, first in firsts.items()):
             return
         ends = {p: max(self._next[p], first) for p, first in firsts.items()}
@@ -168,7 +170,7 @@ class ChangesTopic:
         return kafka_rows(self._spark, options | {"endingOffsets": offsets_json(self.log, ends)})
 
     def _written_since(self, positions: Positions) -> dict[int, int]:
-        """Return when the log took the record at each position, where it still has that: changes are never older."""
+        """Return when the log took the record at each position, if it still has it: changes are never older."""
         starts, ends = (ask(self.log, self.partitions) for ask in (self._broker.starts, self._broker.ends))
         held = {
             p: at.offset
@@ -183,7 +185,7 @@ class ChangesTopic:
         return {row["partition"]: row["time"] for row in times}
 
     def _proven(self, positions: Positions, since: Mapping[int, int]) -> PastPosition:
-        """Return the place where all changes since then are there, from where they must be, or from the start."""
+        """Return the state with the offset from which all changes after it are present, or the start of the topic."""
         near = self._offsets_since(since)
         for offsets in [near, self.starts] if near != self.starts else [near]:
             missing, first_written = self._missing(positions, offsets)
@@ -204,13 +206,13 @@ class ChangesTopic:
         return self.starts | ends
 
     def require_whole(self, past: PastPosition) -> None:
-        """Raise `bookmark_expired` if by now a change after the place is gone."""
+        """Raise `bookmark_expired` if a change after the state is gone by now."""
         self._proven(past.positions, {})
 
     def _missing(self, positions: Positions, offsets: Offsets) -> tuple[list[int], int | None]:
         """Return the partitions that lack a change after the positions, and when the first one there was written."""
         entries = F.explode(F.array(_entry("position", ~is_again()), _entry("after", F.lit(False))))
-        # An event that is written again tells of a change at its own position, which is not that writing.
+        # An event that was written again has the position of its change, not of the later write.
         found = (
             self.events(offsets, self.ends)
             .withColumn("after", F.when(is_again(), F.col("position")).otherwise(F.col("after")))
@@ -233,7 +235,7 @@ def _entry(position: str, here: Column) -> Column:
 
 
 def offsets_json(topic: str, offsets: Offsets) -> str:
-    """Return offsets as Spark's Kafka source takes them."""
+    """Return offsets in the form of Spark's Kafka source."""
     return json.dumps({topic: {str(partition): offset for partition, offset in offsets.items()}})
 
 

@@ -1,4 +1,4 @@
-"""Rows as commands: the key text, the body and the headers that a row becomes, in Spark SQL."""
+"""Turns rows into commands: their key text, body and headers, in Spark SQL."""
 
 from collections.abc import Sequence
 
@@ -24,10 +24,10 @@ def command_rows(
     keep: Sequence[str] = (),
     key_header: bool = False,
 ) -> DataFrame:
-    """Return the frame's rows as `key`, `value` and (unless none has any) `headers`, with its `_source` and `_part`.
+    """Return the frame's rows as `key`, `value` and (unless none has any) `headers`, with `_source` and `_part`.
 
-    `keep` are more columns that stay as they are; `command` is one for all rows, or a column of them; the rest is
-    described at `to_sow`.
+    `keep` are further columns to keep; `command` is one for all rows, or a column of them. `to_sow` describes the
+    other parameters.
     """
     text = key_text(*_key_columns(frame, key))
     named = {
@@ -52,7 +52,7 @@ def key_text(*fields: Column) -> Column:
 
 
 def body_of(frame: DataFrame) -> Column:
-    """Return the JSON of all columns but those whose name begins with `_`; what is null is left out."""
+    """Return the JSON of all columns except those whose name begins with `_`; null columns are left out."""
     names = [name for name in frame.columns if not name.startswith("_")]
     return F.to_json(F.struct(*(frame[f"`{name}`"] for name in names)))
 
@@ -67,7 +67,7 @@ def _has_value(header: Column) -> Column:
 
 
 def _command(command: Name) -> Column | None:
-    """Return the header's value: null for a publish, which needs none."""
+    """Return the header's value: null for a publish, which needs no header."""
     if isinstance(command, Column):
         return F.nullif(command, F.lit(PUBLISH))
     return None if command == PUBLISH else F.lit(command)

@@ -14,7 +14,7 @@ CHANGE: Final = "change"
 PROGRESS: Final = "progress"
 
 INDEX_MAX: Final = 2**63 - 1
-"""As the index of a position: behind every change that its log record makes."""
+"""An index after every change that one log record makes."""
 
 _ABOUT = (
     "position STRING, after STRING, era BIGINT, op STRING, time BIGINT, last BOOLEAN, reason STRING,"
@@ -43,9 +43,9 @@ def events(rows: DataFrame) -> DataFrame:
     """Return the events among the records of a changes topic, one row each.
 
     `partition`, `stamp` (ms, when it was written), `kind`, `sow_key`, `position` and `after` (structs that sort),
-    `body` (text, null for what is gone, a document too) and `previous`, and `op`, `time`, `last`, `reason`,
-    `expires`, `correlation` as they are in the header `sow`. `rank_era` is the era in which an event was written,
-    `changes_id` the topic that a progress event is about. A record that is no event fails the job.
+    `body` (text; null for a deleted record or document) and `previous`, and `op`, `time`, `last`, `reason`,
+    `expires`, `correlation` as in the header `sow`. `rank_era` is the era in which an event was written, and
+    `changes_id` the topic that a progress event describes. A record that is not an event fails the job.
     """
     progress = F.col("key").isin(PROGRESS_KEY, CATCH_UP_KEY)
     about = F.from_json(F.when(progress, F.col("value")).otherwise(_header("sow")).cast("string"), _ABOUT)
@@ -99,7 +99,7 @@ def bookmark_text(log: str, position: Column) -> Column:
 
 
 def is_behind(positions: Positions, position: Column) -> Column:
-    """Whether a position, which must have one, is behind that of its partition."""
+    """Whether a position, which must be given, is behind the position of its partition."""
     per_partition = [
         part for number, held in sorted(positions.items()) for part in (F.lit(number), literal(held))
     ]

@@ -1,4 +1,4 @@
-"""Small files in whatever file system Spark can reach: a disk, HDFS, an object store."""
+"""Small files in any file system that Spark can reach: a disk, HDFS, an object store."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 
 def row_url(spark: SparkSession, url: str) -> str:
-    """Return a file's URL, which has many spellings, as Spark's rows have it."""
+    """Return a file's URL in the spelling of Spark's rows."""
     jvm: Any = spark._jvm
     plain = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url)).toString()
     return str(jvm.org.apache.hadoop.fs.Path(plain).toUri())
@@ -52,7 +52,7 @@ class Directory:
             stream.close()
 
     def write(self, name: str, text: str) -> None:
-        """Write a file; it is there whole or not at all."""
+        """Write a file; it appears whole or not at all."""
         half = self._at(f".{name}.half")
         stream = self._files.create(half, True)
         stream.write(bytearray(text.encode()))
@@ -62,7 +62,7 @@ class Directory:
             raise OSError(f"expected to write {self._at(name)}, but the file system refused")
 
     def delete(self, name: str) -> None:
-        """Delete a file, if it is there."""
+        """Delete a file, if it exists."""
         self._files.delete(self._at(name), False)
 
     def _at(self, name: str) -> Any:

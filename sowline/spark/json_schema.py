@@ -26,7 +26,7 @@ _DEPTH_MAX = 100
 
 
 def json_type(schema: Any) -> DataType:
-    """Return the type of a parsed JSON Schema; raises `not supported` with the path of what has none."""
+    """Return the type of a parsed JSON Schema; raise `not supported` with the path of a part that has no type."""
     return _JsonReader(schema).type_of(schema, "", 0)
 
 
@@ -90,7 +90,7 @@ def _is_null(schema: Any) -> bool:
 
 
 def _kind(schema: dict[str, Any], path: str) -> str:
-    """Return the one type that is not null, which an enumeration may tell by its values."""
+    """Return the one type that is not null; an enumeration may have it in its values."""
     given = schema.get("type", [])
     kinds = {given} if isinstance(given, str) else set(given)
     if not kinds:

@@ -1,7 +1,7 @@
-"""The rule of loading a changes topic, as Spark SQL expressions: which events count, and whether nothing is left out.
+"""The rule of loading a changes topic as Spark SQL expressions: which events count, and whether any are missing.
 
-It is the rule of `sowline.protocol.changes_loader`, for whole topics at once. `tests/spark/test_loading.py` holds the
-two together over random histories.
+It is the rule of `sowline.protocol.changes_loader`, for whole topics at once. `tests/spark/test_loading.py` checks
+over random histories that both agree.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from sowline.spark.events import PROGRESS, is_again, is_change
 
 
 class Facts(NamedTuple):
-    """What the events of one partition say of a load that has read all of them.
+    """What the events of one partition show about a load that has read all of them.
 
-    `is_whole` as of `sowline.protocol.changes_loader.Wholeness`. `eras` are those that began in it, each with the
-    offset of its first event; era 0 begins before all.
+    `is_whole` is that of `sowline.protocol.changes_loader.Wholeness`. `eras` are those that began in it, each with
+    the offset of its first event; era 0 begins before all.
     """
 
     is_whole: bool
@@ -26,13 +26,13 @@ class Facts(NamedTuple):
 
 
 NOTHING_READ = Facts(is_whole=False, eras=())
-"""Of an empty partition nothing is known."""
+"""Nothing is known about an empty partition."""
 
 
 def load_facts(events: DataFrame, topic_id: str) -> dict[int, Facts]:
-    """Read the events of a changes topic with this id once, and return the facts of each partition that has some.
+    """Read the events of a changes topic with this id once; return the facts of each partition that has events.
 
-    The events of a partition are sorted by one task: they are few bytes each, without bodies.
+    One task sorts the events of a partition: without bodies they are a few bytes each.
     """
     order = Window.partitionBy("partition").orderBy("kafka_offset")
     before = order.rowsBetween(Window.unboundedPreceding, -1)
@@ -64,26 +64,26 @@ def load_facts(events: DataFrame, topic_id: str) -> dict[int, Facts]:
 
 
 def _is_of(topic_id: str) -> Column:
-    """Whether an event describes the topic with this id, as far as that can be known."""
+    """Whether an event may describe the topic with this id."""
     return F.coalesce(F.col("changes_id"), F.lit("")).isin("", UNFILLED, topic_id)
 
 
 def _is_in_group() -> Column:
-    """Whether an event shows that some of what is newer than all before it is missing."""
+    """Whether an event shows that events newer than all before it are missing."""
     is_newer = F.col("newest").isNull() | (F.col("position") > F.col("newest"))
     has_gap = F.col("follows") & (F.col("newest").isNull() | (F.col("after") > F.col("newest")))
     return is_change() & is_newer & (is_again() | has_gap)
 
 
 def _is_word(topic_id: str) -> Column:
-    """Whether an event says that everything before it is all there is."""
+    """Whether an event shows that everything before it is present."""
     is_newest = F.col("newest").isNull() | (F.col("position") >= F.col("newest"))
     is_filled = F.coalesce(F.col("changes_id"), F.lit("")) != UNFILLED
     return (F.col("kind") == PROGRESS) & is_newest & _is_of(topic_id) & is_filled
 
 
 def is_ended(facts: Mapping[int, Facts]) -> Column:
-    """Whether an event was written by the owner of an era after a later era had begun: it does not count."""
+    """Whether the owner of an ended era wrote an event after a later era had begun: it does not count."""
     begun = [
         F.struct(F.lit(partition).alias("partition"), F.lit(era).alias("era"), F.lit(offset).alias("offset"))
         for partition, of in facts.items()
@@ -102,5 +102,5 @@ def is_ended(facts: Mapping[int, Facts]) -> Column:
 
 
 def rank() -> Column:
-    """What decides which event of a key counts: the highest."""
+    """Return the rank of an event; the event with the highest rank of its key counts."""
     return F.struct("rank_era", "position")

@@ -1,4 +1,4 @@
-"""What a caller may name a past state by: a bookmark, or a time."""
+"""How a caller names a past state: by a bookmark, or by a time."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +12,7 @@ _EXPECTED = "expected a bookmark like orders:0@1187,1@1203, or a time with its z
 def read_moment(at: str | datetime, log: str, partitions: int) -> Positions | int | None:
     """Return the positions of a bookmark, a time in ms since 1970 (0 for an earlier one), or None for now.
 
-    Raises `invalid bookmark` for what is neither, and for a bookmark that is not of all partitions of this log.
+    Raises `invalid bookmark` for anything else, and for a bookmark without all partitions of this log.
     """
     if isinstance(at, datetime):
         return _milliseconds(at, at.isoformat())

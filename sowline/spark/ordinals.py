@@ -19,7 +19,7 @@ KEPT_MAX = 100
 
 
 class _Taken(NamedTuple):
-    """What has been numbered up to a micro-batch, and how its own files are."""
+    """What has been numbered up to a micro-batch, and the numbers of its own files."""
 
     next: int
     logs: Mapping[str, int]
@@ -35,7 +35,7 @@ class Ordinals:
         self._kept = self._checkpoint.sub("files")
 
     def of_batch(self, batch: int) -> Mapping[str, int]:
-        """Return the ordinal of each file of a micro-batch, by its URL; none where no source has files."""
+        """Return the ordinal of each file of a micro-batch, by its URL; none if no source has files."""
         logs = self._logs(batch)
         if not logs:
             return {}
@@ -44,7 +44,7 @@ class Ordinals:
         return taken.files
 
     def _logs(self, batch: int) -> dict[str, int]:
-        """How far the log of each source of files goes with this micro-batch, by the source's number."""
+        """Return how far the log of each file source goes with this micro-batch, by the source's number."""
         lines = (self._checkpoint.sub("offsets").read(str(batch)) or "").splitlines()[2:]
         offsets = [json.loads(line) if line.startswith("{") else {} for line in lines]
         return {str(at): one["logOffset"] for at, one in enumerate(offsets) if "logOffset" in one}

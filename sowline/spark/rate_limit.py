@@ -1,4 +1,4 @@
-"""A rate limit for rows on their way to Kafka, kept by the tasks that write them."""
+"""A rate limit for rows that are written to Kafka; the tasks that write them keep it."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F

@@ -16,10 +16,10 @@ _TIMEOUT_SECONDS = 30
 
 
 def schema_from_registry(url: str, subject: str) -> StructType:
-    """Return the latest schema of a subject, a JSON Schema or one of Avro, as `read_sow` takes it.
+    """Return the latest schema of a subject, a JSON Schema or an Avro schema, for `read_sow`.
 
-    A user and password go into the URL. Raises SowlineError: `bad configuration` where the registry does not answer
-    or has no such subject, `not supported` where its schema is no record or a part of it has no type in Spark.
+    A user and password go into the URL. Raises SowlineError: `bad configuration` if the registry does not answer or
+    has no such subject, `not supported` if its schema is not a record or has a part without a type in Spark.
     """
     answer = _latest(f"{url.rstrip('/')}/subjects/{quote(subject, safe='')}/versions/latest", subject)
     kind = answer.get("schemaType", "AVRO")

@@ -12,14 +12,14 @@ from sowline.spark.changes_topic import ChangesTopic
 from sowline.spark.events import is_change
 
 SAMPLE = 1000
-"""Records that a schema is inferred from."""
+"""The number of records from which a schema is inferred."""
 
 CORRUPT = "_corrupt_record"
-"""A field of a schema that is given the text of a body that does not fit the schema; its name is Spark's."""
+"""The field that gets the text of a body that does not fit the schema; the name is Spark's."""
 
 
 def schema_of(spark: SparkSession, given: str | StructType | None, changes: ChangesTopic) -> StructType:
-    """Return the schema that is given, or infer it; raises `not supported` where there are no records yet."""
+    """Return the given schema, or infer it; raise `not supported` if there are no records yet."""
     if isinstance(given, StructType):
         return given
     if given is not None:

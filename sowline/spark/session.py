@@ -14,10 +14,10 @@ _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 
 def spark_session(name: str, conf: Mapping[str, str] | None = None) -> SparkSession:
-    """Return the Spark session of a job, made where there is none; `conf` has the last word.
+    """Return the Spark session of a job, created if there is none; `conf` overrides all settings.
 
-    Started by `spark-submit`, the session takes master, memory and connector from there; otherwise it is a
-    small local one. `conf` holds settings by Spark's names for them: `{"spark.driver.memory": "2g"}`.
+    Under `spark-submit`, the session takes master, memory and connector from there; otherwise it is a small local
+    one. `conf` has settings by Spark's names: `{"spark.driver.memory": "2g"}`.
     """
     builder = SparkSession.builder.appName(name)
     for key, value in spark_settings(conf).items():
@@ -26,7 +26,7 @@ def spark_session(name: str, conf: Mapping[str, str] | None = None) -> SparkSess
 
 
 def spark_settings(conf: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return what `spark_session` sets: some of it counts only from the start of the JVM."""
+    """Return the settings of `spark_session`; some of them take effect only when the JVM starts."""
     settings = {"spark.sql.session.timeZone": "UTC"}
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings |= _local_settings()

@@ -1,8 +1,8 @@
-"""The sink: the rows of a data frame become commands on the log of a SOW topic.
+"""The sink: writes the rows of a data frame as commands to the log of a SOW topic.
 
-The rows of one key are written by one task, in the order of their source, and each under a number that it has
-whenever it is written. So a micro-batch that is written again changes nothing. Java's default partitioner places the
-keys where their owners expect them.
+One task writes the rows of a key, in the order of their source. Each row has the same number whenever it is written,
+so a micro-batch that is written again changes nothing. Java's default partitioner puts keys into the partitions of
+their owners.
 """
 
 import json
@@ -45,15 +45,17 @@ PRODUCER = {
 """The settings of Kafka's Java producer; a job may add to them."""
 
 ROW_BITS = 40
-"""Bits for the row within a file, of the number that orders rows. The rest is for the file within a micro-batch."""
+"""Bits for the row within a file, in the number that orders rows. The other bits are for the file within a
+micro-batch.
+"""
 
 
 @dataclass(frozen=True)
 class Log:
     """Where rows are written, and how.
 
-    `topic` and `dead` are Kafka topics; `publisher` names the job, to which the partition of a row's source is
-    added; `rows_per_second` is a limit for all tasks together; `options` are those of Kafka's Java producer.
+    `topic` and `dead` are Kafka topics. `publisher` names the job; the partition of a row's source is added to it.
+    `rows_per_second` is a limit for all tasks together, and `options` are those of Kafka's Java producer.
     """
 
     topic: str
@@ -83,21 +85,21 @@ def to_sow(
 ) -> StreamingQuery | None:
     """Write the rows of a frame to the log `topic` as commands.
 
-    A stream is started, and its running query returned; it needs a `checkpoint`, and with `once` it ends with the
-    input there is. A batch is written before this returns.
+    A stream is started, and its running query returned. It needs a `checkpoint`; with `once` it ends with the
+    available input. A batch is written before this returns.
 
     - `key`: the columns that make the key, or their names; strings, whole numbers or booleans. On a topic whose
-      publishers give the keys, the column that holds them; with a key generator, the columns that it reads.
-    - `key_header`: put the key into the header `sow.key`, too, for a topic with `key: {from: header}`.
-    - `command`: `publish`, `delta_publish`, `delta` or `sow_delete`, or a column that says which.
-    - `body`: a column of text; by default the JSON of all columns but those whose name begins with `_`.
-    - `expiration`, `correlation`: columns; seconds, and text that subscribers are given. Null is none.
-    - `publisher`: the job's name, which must stay the same. A stream needs it, and its rows a column `_source`.
-      A batch without both is written as it comes: it should have one row a key.
-    - `rows_per_second`: at most so many, by all tasks together.
+      publishers give keys, the column that holds them; with a key generator, the columns that it reads.
+    - `key_header`: put the key into the header `sow.key` too, for a topic with `key: {from: header}`.
+    - `command`: `publish`, `delta_publish`, `delta` or `sow_delete`, or a column of commands.
+    - `body`: a column of text; by default the JSON of all columns except those whose name begins with `_`.
+    - `expiration`, `correlation`: columns; seconds, and text for subscribers. Null means none.
+    - `publisher`: the job's name, which must stay the same. A stream needs it, and its rows a column `_source`. A
+      batch without both is written as it comes: it should have one row per key.
+    - `rows_per_second`: a limit for all tasks together.
     - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java producer.
 
-    Raises SowlineError: `bad frame`, `bad key`, `bad checkpoint`; `invalid topic` where there is no such log.
+    Raises SowlineError: `bad frame`, `bad key`, `bad checkpoint`; `invalid topic` if there is no such log.
     """
     log = Log(topic, kafka or read_settings().kafka, publisher, None, rows_per_second, options or {})
     rows = command_rows(frame, key, command, body, expiration, correlation, key_header=key_header)
@@ -156,7 +158,7 @@ def _check(rows: DataFrame, log: Log) -> None:
 
 
 def _check_topics(spark: SparkSession, log: Log) -> None:
-    """Spark itself would wait for them a minute, and then say something else."""
+    """Check that the topics exist. Spark would wait a minute for them, and then report another error."""
     with connected(spark, log.kafka, log.options) as broker:
         for name in filter(None, (log.topic, log.dead)):
             broker.partitions(name)
@@ -185,17 +187,17 @@ def kafka_records(
             numbered = numbered.repartition(tasks, KEY)
         elif not is_one_task:
             numbered = numbered.repartition(KEY)
-        # All of one key are in one task now; there they come in the order of their source.
+        # All rows of one key are in one task now, and are written in the order of their source.
         order = (SinkColumn.ORDER, SinkColumn.ROW) if PART in rows.columns else (SinkColumn.ORDER,)
         records = _addressed(numbered.sortWithinPartitions(*order), log)
     return paced(records, log.rows_per_second / tasks) if log.rows_per_second and tasks else records
 
 
 def _numbered(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
-    """Return the rows with the two numbers of each: offset and part of a Kafka record, or ordinal and row of a file.
+    """Return the rows with two numbers each: offset and part of a Kafka record, or ordinal and row of a file.
 
-    `SinkColumn.ORDER` rises with them as one number, which is what Spark sorts fastest. Only what is written in the
-    end goes through a shuffle.
+    `SinkColumn.ORDER` rises with them as one number, which Spark sorts fastest. Only the columns that are written go
+    through a shuffle.
     """
     part = (F.col(PART) if PART in rows.columns else F.lit(None)).cast("bigint")
     number = F.col(SourceField.NUMBER.column)
@@ -208,7 +210,7 @@ def _numbered(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
             part.alias(SinkColumn.ROW),
             number.alias(SinkColumn.ORDER),
         )
-    # Not createDataFrame: that would need a Python on the executors.
+    # Not createDataFrame: that would need Python on the executors.
     numbers = F.from_json(F.lit(json.dumps(dict(ordinals))), "MAP<STRING, BIGINT>")
     files = rows.sparkSession.range(1).select(F.explode(numbers).alias(SinkColumn.FILE, SinkColumn.ORDINAL))
     file = F.col(SourceField.FILE.column)
@@ -224,7 +226,7 @@ def _numbered(rows: DataFrame, ordinals: Mapping[str, int]) -> DataFrame:
 
 
 def _addressed(rows: DataFrame, log: Log) -> DataFrame:
-    """Add publisher and number to the commands; dead letters are named by them instead."""
+    """Add publisher and number to the commands; a dead letter has them in its key instead."""
     partition = F.concat(F.lit(f"{log.publisher}/"), F.col(SinkColumn.PARTITION))
     sequence = F.concat_ws(".", SinkColumn.NUMBER, SinkColumn.ROW)
     ours = F.array(header("sow.publisher", partition), header("sow.sequence", sequence))

@@ -1,4 +1,4 @@
-"""Where a row comes from: the column `_source`, as `sowline.protocol.pipeline_row` describes it."""
+"""The column `_source` with the origin of a row, as `sowline.protocol.pipeline_row` describes it."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -9,7 +9,7 @@ from sowline.protocol.pipeline_row import SOURCE, SourceField
 def source_of_kafka(name: str = "") -> Column:
     """Return `_source` of a frame of Kafka records, from its columns `partition` and `offset`.
 
-    `name` tells several sources of one job apart.
+    `name` distinguishes several sources of one job.
     """
     return source(_partition(name, F.col("partition").cast("string")), None, F.col("offset"))
 
@@ -17,7 +17,7 @@ def source_of_kafka(name: str = "") -> Column:
 def source_of_file(row: Column | None = None, name: str = "") -> Column:
     """Return `_source` of a frame that is read from files; `row` numbers the rows of a file, and never changes.
 
-    Parquet numbers its rows by itself; all other formats need a `row`. `name` is as for Kafka.
+    Parquet numbers its rows itself; other formats need a `row`. `name` is as for Kafka.
     """
     row = F.col("_metadata.row_index") if row is None else row
     return source(_partition(name, F.lit("0")), F.col("_metadata.file_path"), row)

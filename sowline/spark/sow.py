@@ -1,4 +1,4 @@
-"""The State of the World of a topic as a batch frame: now, at a time that has passed, or at a bookmark."""
+"""The State of the World of a topic as a batch frame: now, at a past time, or at a bookmark."""
 
 import time
 from collections.abc import Mapping
@@ -29,20 +29,20 @@ def read_sow(
     log: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return the records of a topic as they are when this is called, or as they were `at` a bookmark or time.
+    """Return the records of a topic as they are at this call, or as they were `at` a bookmark or time.
 
-    One row a record: its fields, `_sow_key`, and of its last change `_updated_at` (a bookmark) and `_time`. Both
-    are null of a past record whose last change before that place is gone.
+    One row per record: its fields, `_sow_key`, and of its last change `_updated_at` (a bookmark) and `_time`. Both
+    are null for a past record whose last change before that is gone.
 
-    - `at`: the bookmark of a group's end, or a time with its zone: each partition is where it was at that time.
+    - `at`: the bookmark of a group's end, or a time with its zone: each partition is as it was at that time.
     - `schema`: of the records, as DDL or a type; by default it is inferred from some of the newest.
     - `kafka`, `options`: where Kafka is (`SOWLINE_KAFKA`), and further settings of its Java clients.
-    - `log`: the topic's log, if it is not called as the topic is.
+    - `log`: the topic's log, if its name differs from the topic's.
 
-    The frame may be used as often as wanted while the changes topic is sure to keep what it is made from; after
-    that it fails. Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` where the place has not been
-    reached yet, `bookmark_expired` where changes since then are gone, `changes incomplete` where the changes topic is
-    empty or is being filled again, `not supported` for a schema.
+    The frame may be used repeatedly as long as the changes topic is sure to keep its events; after that it fails.
+    Raises SowlineError: `invalid topic`, `invalid bookmark`, `behind` if the bookmark has not been reached yet,
+    `bookmark_expired` if changes since then are gone, `changes incomplete` if the changes topic is empty or is being
+    filled again, `not supported` for a schema.
     """
     log, kafka, options = log or topic.replace("/", "."), kafka or read_settings().kafka, options or {}
     with connected(spark, kafka, options) as broker:
@@ -60,7 +60,7 @@ def read_sow(
 
 
 def _whole(changes: ChangesTopic) -> dict[int, Facts]:
-    """Return what the events say of a load; raises `changes incomplete` where some of the state is missing."""
+    """Return the facts of a load; raise `changes incomplete` if some of the state is missing."""
     facts = changes.load_facts()
     missing = [number for number, of in facts.items() if not of.is_whole]
     if missing:
@@ -69,7 +69,7 @@ def _whole(changes: ChangesTopic) -> dict[int, Facts]:
 
 
 def _newest(events: DataFrame, facts: Mapping[int, Facts]) -> DataFrame:
-    """Return the newest state of each record, also of those that are gone."""
+    """Return the newest state of each record, deleted records included."""
     newest = F.max_by(F.struct(*_STATE), rank()).alias("state")
     return (
         events.where(is_change() & ~is_ended(facts))
@@ -84,9 +84,9 @@ _STATE = ("body", "position", "time")
 
 
 def _state_at(events: DataFrame, past: PastPosition, facts: Mapping[int, Facts]) -> DataFrame:
-    """Return the state of each record at a place, also of those that were not there.
+    """Return the state of each record at a position, absent records included.
 
-    What was before a change is in the change itself: so what the first one behind the place found counts.
+    A change contains the previous body, so the first change after the position shows the state at it.
     """
     behind = is_behind(past.positions, F.col("position"))
     last = F.max_by(F.when(~behind, F.struct(*_STATE)), F.when(~behind, rank()))
@@ -108,11 +108,12 @@ def _state_at(events: DataFrame, past: PastPosition, facts: Mapping[int, Facts])
 
 
 def _kept(state: DataFrame, changes: ChangesTopic, past: PastPosition, called: int) -> DataFrame:
-    """Return a past state so that it can only be had while it is exact."""
+    """Return a past state that fails once it may be incomplete."""
     first = called if past.first_written is None else min(past.first_written, called)
     if first + changes.lag_ms - CLOCKS_MS > called:
         return _while_kept(state, first + changes.lag_ms, changes.log)
-    # Compaction may begin at any moment. So it is read at once: if all changes are still there, they were then.
+    # Compaction may begin at any moment, so the state is read at once: if all changes are present afterwards, they
+    # were then.
     read = state.localCheckpoint()
     changes.require_whole(past)
     if time.time() * 1000 > called + changes.lag_ms - CLOCKS_MS:
@@ -123,9 +124,9 @@ def _kept(state: DataFrame, changes: ChangesTopic, past: PastPosition, called: i
 
 
 def _while_kept(state: DataFrame, until: int, log: str) -> DataFrame:
-    """Return the state so that its rows can only be had as long as compaction leaves alone what it is made from.
+    """Return the state, readable only as long as compaction keeps the events that it is made from.
 
-    The rows of a group come once all events are read: so the clock is asked after the last of them.
+    The rows of a group come once all events are read, so the clock is checked after the last of them.
     """
     until -= CLOCKS_MS
     now = "CAST(java_method('java.lang.System', 'currentTimeMillis') AS BIGINT)"
@@ -134,7 +135,7 @@ def _while_kept(state: DataFrame, until: int, log: str) -> DataFrame:
 
 
 def _records(state: DataFrame, fields: StructType, log: str) -> DataFrame:
-    """Return the rows of records that are there."""
+    """Return the rows of existing records."""
     parsed = F.from_json("body", fields)
     there = state.where(F.col("body").isNotNull()).withColumn("record", parsed)
     return there.select(

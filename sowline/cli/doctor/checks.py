@@ -13,7 +13,7 @@ from sowline.model.bookmark import EPOCH, parse_bookmark
 from sowline.version import __version__
 
 ROOM_BYTES_MIN: Final = 64 << 20
-"""Room without which a materializer stops."""
+"""Free bytes below which a materializer stops."""
 
 ROOM_BYTES_SCARCE: Final = 1 << 30
 

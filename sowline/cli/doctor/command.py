@@ -1,4 +1,4 @@
-"""`sowline doctor`: looks at a set-up, tells what is wrong with it, and what to do about that."""
+"""`sowline doctor`: examines a set-up, and reports what is wrong and what to do."""
 
 import sys
 from pathlib import Path
@@ -22,11 +22,13 @@ _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each finding.")
 @with_connection
 def doctor(urls: tuple[str, ...], connection: ConnectionOptions, as_json: bool, **given: Any) -> None:
-    """Look at a set-up: its topics, Kafka, state and services; say what is wrong, and what to do.
+    """Examine a set-up: its topics, Kafka, state and services; report what is wrong, and what to do.
 
     Nothing is written, and services may run meanwhile. Exits with 1 if there is an error.
     """
-    from sowline.cli.doctor.examination import examined  # other commands need not wait for all that it needs
+    from sowline.cli.doctor.examination import (
+        examined,
+    )  # Imported here, so that other commands do not wait for it.
 
     counted = dict.fromkeys(_COLORS, 0)
     for finding in examined(

@@ -1,4 +1,4 @@
-"""The doctor's round: settings, topics, Kafka, the state directory and services are looked at in turn."""
+"""Examines settings, topics, Kafka, the state directory and services, one after the other."""
 
 import getpass
 import os
@@ -26,7 +26,7 @@ HEALTH = ("healthz", "startupz", "readyz")
 
 
 def examined(given: dict[str, Any], urls: Iterable[str], connection: ConnectionOptions) -> Iterator[Finding]:
-    """Look at everything in turn; what can't be looked at is a finding, and the rest goes on."""
+    """Examine everything; what can't be examined is a finding, and the examination continues."""
     try:
         settings = read_settings(**given)
     except SettingsError as error:
@@ -77,7 +77,7 @@ def _wrong_topics(path: str, error: SowlineError) -> Iterator[Finding]:
 
 
 def see_directory(path: Path) -> DirectoryFacts:
-    """Look at a state directory; of all that `sowline up` keeps, at the part that is the materializer's."""
+    """Examine a state directory; in a directory of `sowline up`, the part of the materializer."""
     if (path / "kafka").is_dir() and (path / "sow").is_dir():
         path = path / "sow"
     if not path.is_dir():
@@ -89,7 +89,7 @@ def see_directory(path: Path) -> DirectoryFacts:
 
 
 def _log_in(directory: Path) -> str:
-    """Return the log whose state a directory is, one of numbered partitions; empty where it is none."""
+    """Return the log whose state a directory holds, from its numbered partitions; empty if it holds none."""
     if not directory.is_dir() or not os.access(directory, os.R_OK):
         return ""
     return directory.name if any(one.name.isdecimal() for one in directory.iterdir()) else ""
@@ -103,7 +103,7 @@ def _owner(path: Path) -> str:
 
 
 def see_service(url: str, connection: ConnectionOptions) -> ServiceFacts:
-    """Ask a service how it is; a query service also for its topics, and whether it tells them to anybody."""
+    """Ask a service for its health. Ask a query service also for its topics, and if it needs credentials for that."""
     try:
         health = {question: get(f"{url}/{question}", connection) for question in HEALTH}
         ahead_ms = _ahead_ms(health["readyz"], time.time())
@@ -137,7 +137,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def _ahead_ms(answer: HttpAnswer, now: float) -> int | None:
-    """Return how much a service's clock is ahead, by the whole second in which it has answered."""
+    """Return how much a service's clock is ahead, from the whole second in its answer."""
     if "date" not in answer.headers:
         return None
     began = parsedate_to_datetime(answer.headers["date"]).timestamp()

@@ -1,4 +1,4 @@
-"""What `sowline doctor` has seen of a set-up: plain values, from which `doctor_checks` tells what is wrong."""
+"""What `sowline doctor` has collected about a set-up: plain values, from which the checks derive findings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class TopicFacts:
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """A consumer group: how many members it has, and which partitions they have."""
+    """A consumer group: the number of its members, and the partitions that they have."""
 
     members: int = 0
     owned: frozenset[TopicPartitionId] = frozenset()
@@ -38,7 +38,9 @@ class GroupFacts:
 
 @dataclass(frozen=True)
 class DeadFacts:
-    """Dead letters of a topic: how many wait; of the newest `read` of them, the reasons and the newest time."""
+    """The dead letters of a topic: how many there are, and the reasons and the newest time of the last `read` of
+    them.
+    """
 
     waiting: int
     read: int
@@ -48,11 +50,11 @@ class DeadFacts:
 
 @dataclass(frozen=True)
 class KafkaFacts:
-    """What a Kafka that answers says of the topics and groups that it was asked for.
+    """What Kafka answers about the topics and groups in question.
 
-    `applied` is, by the changes, the last log offset of each log partition that a materializer has applied.
-    `session_min_ms` is the shortest session timeout that the brokers allow, None where they don't say.
-    `unanswered` has a sentence for each thing that Kafka did not tell.
+    `applied` is the last log offset of each log partition that a materializer has applied, according to the changes.
+    `session_min_ms` is the shortest session timeout that the brokers allow, None if unknown. `unanswered` has a
+    sentence for each question that Kafka did not answer.
     """
 
     brokers: int
@@ -67,7 +69,7 @@ class KafkaFacts:
 
 @dataclass(frozen=True)
 class DirectoryFacts:
-    """A materializer's state directory: whose it is, who we are, its room, and the logs that it has state of."""
+    """A materializer's state directory: its owner, our user, its free space, and the logs that it has state of."""
 
     path: str
     is_there: bool = True
@@ -80,11 +82,11 @@ class DirectoryFacts:
 
 @dataclass(frozen=True)
 class ServiceFacts:
-    """A service at a URL: what it answers to each question of its health, as (status, sentence).
+    """A service at a URL: its answer to each health question, as (status, sentence).
 
-    `away` says why it did not answer at all. `ahead_ms` is how much its clock is ahead of ours; `topics` is what a
-    query service says of its topics, None of any other service. `refusal` is why it does not say so, and `is_open`
-    whether it listens beyond its machine and says so to anybody.
+    `away` is why it did not answer at all. `ahead_ms` is how much its clock is ahead of ours. `topics` is a query
+    service's description of its topics, None for other services, and `refusal` why it gave none. `is_open` is whether
+    it listens beyond its machine and describes its topics without credentials.
     """
 
     url: str

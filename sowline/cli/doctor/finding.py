@@ -1,4 +1,4 @@
-"""A finding: what one check of `sowline doctor` found, and what to do about it."""
+"""A finding: the result of one check of `sowline doctor`, and what to do about it."""
 
 from dataclasses import asdict, dataclass
 from typing import Final, Literal
@@ -6,7 +6,7 @@ from typing import Final, Literal
 Severity = Literal["ok", "note", "warning", "error"]
 
 BEHIND_RECORDS_MAX: Final = 10_000
-"""Records of a log that may wait without a finding: about what a busy system has in flight."""
+"""Records of a log that may wait without a finding: about as many as a busy system has in flight."""
 
 CLOCK_MS_MAX: Final = 2_000
 """How far clocks may differ without a finding."""
@@ -35,10 +35,10 @@ class Finding:
 
 
 def count(number: int, what: str) -> str:
-    """Name a number of things."""
+    """Return a number of things with its noun."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def few(names: list[str]) -> str:
-    """Name the first of many things."""
+    """Return the first of many things."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,6 +1,6 @@
-"""What `sowline doctor` asks of Kafka: each question has a limit in time, and nothing is written.
+"""The questions of `sowline doctor` to Kafka. Each has a time limit, and nothing is written.
 
-A Kafka that does not answer is `no kafka` after seconds; what it refuses to tell is noted and left out.
+If Kafka does not answer within seconds, the result is `no kafka`. Questions that it refuses are noted and left out.
 """
 
 import time
@@ -39,17 +39,17 @@ READ_SECONDS_MAX = 10.0
 """For the ends of all changes, and again for all dead letters."""
 
 CHANGES_READ_MAX = 100
-"""Events at the end of each changes partition, of which the newest says what has been applied."""
+"""Events to read at the end of each changes partition; the newest one shows what has been applied."""
 
 DEAD_READ_MAX = 1000
 """Newest dead letters of a topic whose reasons are counted."""
 
 Span = tuple[int, int]
-"""The first offset of what is read, and the one behind it."""
+"""The first offset to read, and the one after the last."""
 
 
 class KafkaExamination:
-    """Asks one Kafka, and keeps a sentence for each thing that it does not tell."""
+    """Asks one Kafka, and keeps a sentence for each question that it does not answer."""
 
     def __init__(self, kafka: KafkaConfig) -> None:
         self._kafka = kafka
@@ -59,7 +59,7 @@ class KafkaExamination:
         self.unanswered: list[str] = []
 
     def _connected(self) -> tuple[AdminClient, ClusterMetadata]:
-        """Return a client, and what the brokers say first; raises `no kafka` with the cause."""
+        """Return a client, and the first answer of the brokers; raise `no kafka` with the cause."""
         try:
             admin = AdminClient({**self._kafka, "error_cb": self._on_error})  # type: ignore[dict-item]
         except KafkaException as error:
@@ -76,11 +76,11 @@ class KafkaExamination:
 
     @property
     def brokers(self) -> list[int]:
-        """The ids of the brokers that are there."""
+        """The ids of the available brokers."""
         return sorted(self._metadata.brokers)
 
     def topics(self, names: Iterable[str]) -> dict[str, TopicFacts]:
-        """Return what there is of these topics; one that is missing is left out."""
+        """Return the facts of these topics; missing topics are left out."""
         there = [name for name in names if self._is_there(name)]
         partitions = [(name, number) for name in there for number in self._metadata.topics[name].partitions]
         starts = self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
@@ -112,7 +112,7 @@ class KafkaExamination:
         return found is not None and found.error is None
 
     def groups(self, names: list[str]) -> dict[str, GroupFacts]:
-        """Return what there is of consumer groups."""
+        """Return the facts of consumer groups."""
         found = {}
         futures = self._admin.describe_consumer_groups(names, request_timeout=ANSWER_SECONDS_MAX)
         for name, about in self._answers(futures, lambda name: f"consumer group {name}").items():
@@ -129,7 +129,7 @@ class KafkaExamination:
         return max(least, default=None)
 
     def _settings(self, resources: list[ConfigResource]) -> dict[str, dict[str, str]]:
-        """Return the settings of topics or brokers by name; of what Kafka refuses, nothing."""
+        """Return the settings of topics or brokers by name; none for those that Kafka refuses to report."""
         if not resources:
             return {}
         futures = self._admin.describe_configs(resources, request_timeout=ANSWER_SECONDS_MAX)
@@ -160,7 +160,7 @@ class KafkaExamination:
         return {(partition.topic, partition.partition): answer for partition, answer in known.items()}
 
     def _answers(self, futures: Mapping[Any, Any], what: Callable[[Any], str]) -> dict[Any, Any]:
-        """Return what came; note what was refused, and raise where nobody answers."""
+        """Return the answers that came; note what was refused, and raise if no broker answers."""
         answers = {}
         for asked, future in futures.items():
             try:
@@ -173,7 +173,7 @@ class KafkaExamination:
         return answers
 
     def tails(self, spans: Mapping[TopicPartitionId, Span]) -> Iterator[Message]:
-        """Yield what stands in these partitions between two offsets, as far as it comes in time."""
+        """Yield the records of these partitions between two offsets, as far as they come in time."""
         left = {partition for partition, (start, end) in spans.items() if start < end}
         if not left:
             return
@@ -188,7 +188,7 @@ class KafkaExamination:
     def _tails(
         self, spans: Mapping[TopicPartitionId, Span], left: set[TopicPartitionId]
     ) -> Iterator[Message]:
-        """Read, and take out of `left` what is read to its end."""
+        """Read records, and remove from `left` each partition that is read to its end."""
         deadline = time.monotonic() + READ_SECONDS_MAX
         with consuming(self._kafka, REPORT_ENDS) as consumer:
             consumer.assign([TopicPartition(*partition, spans[partition][0]) for partition in left])
@@ -213,7 +213,7 @@ def _offset(offsets: Mapping[TopicPartitionId, Any], partition: TopicPartitionId
 
 
 def ask_kafka(settings: Settings, topics: Topics) -> KafkaFacts:
-    """Ask Kafka all that a doctor wants to know of these topics; raises `no kafka` where nobody answers."""
+    """Ask Kafka all that the checks need to know about these topics; raise `no kafka` if no broker answers."""
     asking = KafkaExamination(settings.kafka_client)
     names = [name for topic in topics.topics for name in (topic.log, topic.changes, topic.dead)]
     found = asking.topics([*names, *(fanout.output for fanout in topics.fanouts)])
@@ -247,7 +247,7 @@ def _spans(
 def _applied(
     asking: KafkaExamination, found: Mapping[str, TopicFacts], logs: Mapping[str, str]
 ) -> dict[TopicPartitionId, int]:
-    """Return, by log partition, the last offset that the newest changes say has been applied."""
+    """Return, by log partition, the last applied offset according to the newest changes."""
     newest: dict[TopicPartitionId, tuple[int, int]] = {}
     for message in asking.tails(_spans(found, logs, CHANGES_READ_MAX)):
         if (event := _event(message)) is not None:
@@ -259,7 +259,7 @@ def _applied(
 
 
 def _event(message: Message) -> Change | Progress | None:
-    """Read an event; a stranger's record is none, and one of another format says nothing."""
+    """Return an event; None for a record that is none, or that has another format."""
     try:
         return read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
     except (ValueError, KeyError, SowlineError):

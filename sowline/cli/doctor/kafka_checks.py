@@ -1,6 +1,6 @@
 """Checks of Kafka: from collected facts to findings, each with what to do.
 
-What a Kafka topic should be like is what the services themselves make it. This module sends no requests.
+A Kafka topic should be as the services would create it. This module sends no requests.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

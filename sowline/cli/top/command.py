@@ -21,7 +21,7 @@ from sowline.cli.top.table import SORTS, Look, Looks, lines, table
 from sowline.errors import SowlineError
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
-"""The terminal's other screen, without a cursor, and back."""
+"""Switch to the terminal's alternate screen without a cursor, and back."""
 
 _HOME, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
 
@@ -51,7 +51,7 @@ def top(
 ) -> None:
     """Show topics, partitions and services as they are now; `q` ends it, `s` sorts by the next column.
 
-    Lag and owners of partitions are known where the materializers are among the services.
+    Owners of partitions are known if the materializers are among the services.
     """
     with ThreadPoolExecutor(len(urls)) as pool, contextlib.suppress(KeyboardInterrupt):
         looks = _looks(pool, urls, connection)
@@ -66,14 +66,14 @@ def top(
 
 
 def _looks(pool: ThreadPoolExecutor, urls: tuple[str, ...], connection: ConnectionOptions) -> Iterator[Looks]:
-    """Look at all services whenever it is asked for."""
+    """Look at all services, each time it is called."""
     while True:
         taken = time.monotonic()
         yield Looks(taken, tuple(pool.map(look_at, urls, repeat(connection))))
 
 
 def look_at(url: str, connection: ConnectionOptions) -> Look:
-    """Ask a service what it has to say for itself now."""
+    """Ask a service for its metrics, its health and its topics."""
     url = url.rstrip("/")
     try:
         paths = ("readyz", "metrics", "v1/topics")
@@ -100,7 +100,7 @@ def _print_json(looks: Iterator[Looks], sort: str, every: float, once: bool) -> 
 
 
 def _show(looks: Iterator[Looks], sort: str, every: float) -> None:
-    """Draw table after table on the terminal until `q`."""
+    """Draw one table after the other on the terminal until `q`."""
     with _screen():
         before, now, drawn = None, next(looks), time.monotonic()
         while True:
@@ -116,7 +116,7 @@ def _show(looks: Iterator[Looks], sort: str, every: float) -> None:
 
 @contextlib.contextmanager
 def _screen() -> Iterator[None]:
-    """Take the terminal's other screen, and each key as it is pressed; give back what was."""
+    """Use the terminal's alternate screen, and read each key as it is pressed; restore the terminal afterwards."""
     was = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin)
@@ -136,7 +136,7 @@ def _draw(text: list[str]) -> None:
 
 
 def _key(seconds: float) -> str:
-    """Return the key that is pressed within so many seconds, or nothing; `q` where there are no more keys."""
+    """Return the key that is pressed within so many seconds, or nothing; `q` at the end of the input."""
     if not select.select([sys.stdin], [], [], seconds)[0]:
         return ""
     return os.read(sys.stdin.fileno(), 1).decode("latin-1") or "q"

@@ -1,6 +1,6 @@
-"""Two looks at services, one after the other, as the table that `sowline top` shows. Asks nobody anything.
+"""Makes the table of `sowline top` from two looks at the services. No I/O.
 
-Each query service holds all records, so of several the one that is furthest counts; what clients have adds up.
+Each query service holds all records, so the furthest one counts. The numbers of clients are added up.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ from sowline.model.bookmark import EPOCH, parse_bookmark
 Kind = Literal["query service", "materializer", "fanout"]
 
 SORTS: Final = ("topic", "records", "log", "changes", "lag", "subscriptions")
-"""What topics can be ordered by: the first from a to z, all others from the largest."""
+"""The orders of topics: by name from a to z, by all others from the largest."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Look:
 
     @property
     def kind(self) -> Kind | None:
-        """What service it is, by what it counts."""
+        """The kind of service, recognized by its metrics."""
         if self.numbers is None:
             return None
         if self.topics is not None:
@@ -36,7 +36,7 @@ class Look:
         return "fanout" if "sowline_fanout_messages_total" in self.numbers else "materializer"
 
     def number(self, name: str) -> float:
-        """Return a metric, added up over all of its labels; 0 where there is none."""
+        """Return a metric, added up over all of its labels; 0 if there is none."""
         return sum((self.numbers or {}).get(name, {}).values())
 
 
@@ -83,10 +83,10 @@ class PartitionRow:
 
 @dataclass(frozen=True)
 class ServiceRow:
-    """A service: what it is, what it says of itself, its clients, what it sends them, and its memory in bytes.
+    """A service: its kind, its state, its clients, the messages that it sends, and its memory in bytes.
 
-    `behind` are records of the log, or changes, that it has yet to take in; `delay_seconds` is from a record's
-    append to what the service made of it, on average since the look before. Each is None where it is not known.
+    `behind` are log records, or changes, that it has not applied yet. `delay_seconds` is the average time from a
+    record's append until the service has processed it, since the previous look. Each is None if it is not known.
     """
 
     url: str
@@ -101,19 +101,19 @@ class ServiceRow:
 
 @dataclass(frozen=True)
 class TopTable:
-    """All of it."""
+    """The whole table."""
 
     topics: tuple[TopicRow, ...]
     partitions: tuple[PartitionRow, ...]
     services: tuple[ServiceRow, ...]
 
     def fields(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return the table as fields of JSON."""
         return asdict(self)
 
 
 def table(before: Looks | None, now: Looks, sort: str = "topic") -> TopTable:
-    """Return what two looks show, the topics in an order of `SORTS`."""
+    """Return the table of two looks, with the topics in an order of `SORTS`."""
     seconds = now.taken - before.taken if before is not None else 0.0
     old = {look.url: look for look in before.services} if before is not None else {}
     pairs = [(old.get(look.url, Look(look.url)), look) for look in now.services]
@@ -134,7 +134,7 @@ _SORTED: Final[Mapping[str, Callable[[TopicRow], float]]] = {
 
 
 def _rate(before: float | None, now: float | None, seconds: float) -> float | None:
-    """Return how much was counted a second; None where a count is missing, or has restarted."""
+    """Return the count per second; None if a count is missing or has restarted."""
     if before is None or now is None or seconds <= 0 or now < before:
         return None
     return (now - before) / seconds
@@ -154,7 +154,7 @@ def _about(look: Look, topic: str) -> Mapping[str, Any] | None:
 
 
 def _applied(look: Look, topic: str) -> float | None:
-    """Return how many offsets of a topic's log a query service has left behind, in all partitions."""
+    """Return how many offsets of a topic's log a query service has applied, in all partitions."""
     about = _about(look, topic)
     return None if about is None else sum(at.offset + 1 for at in _positions(about).values())
 
@@ -324,7 +324,7 @@ def _body(shown: TopTable) -> list[str]:
 
 
 def _columns(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], sides: str) -> list[str]:
-    """Return rows below their heads, each column as wide as it must be."""
+    """Return rows below their headings, each column as wide as needed."""
     every = [heads, *rows]
     widths = [max(map(len, column)) for column in zip(*every, strict=True)]
     return [
