@@ -1,4 +1,4 @@
-"""Run the service as a process, `python -m materializer`, or do something with a topic's state: `… dump orders`.
+"""Runs the service as a process, `python -m materializer`, or a command on a topic's state: `… dump orders`.
 
 Its settings are `SOWLINE_*` variables.
 """
@@ -10,7 +10,7 @@ from sowline.runtime.process import main
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        from materializer.admin.commands import operate  # a service needs nothing of that
+        from materializer.admin.commands import operate  # The service needs none of these modules.
 
         operate(prog_name="sowline")
     else:

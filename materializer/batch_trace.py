@@ -1,4 +1,4 @@
-"""The spans of a batch: one for each log record that carries a sampled `traceparent`, handed on to its changes."""
+"""The spans of a batch: one for each log record with a sampled `traceparent`, which its changes carry on."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from sowline.runtime.tracing import Attributes, TraceSpan, begin, is_on
 
 
 class Became(NamedTuple):
-    """What became of a log record: attributes of its span, and why it was refused if it was."""
+    """The outcome of a log record for its span: attributes, and the reason if it was refused."""
 
     about: Attributes
     refused: str | None = None
@@ -26,7 +26,7 @@ FORWARDED = Became({"outcome": "forwarded"})
 
 
 class BatchTrace:
-    """What is traced of the batch that a worker applies now."""
+    """The spans of the batch that a worker is applying."""
 
     def __init__(self) -> None:
         self._spans: list[tuple[TraceSpan, Became]] = []
@@ -36,7 +36,7 @@ class BatchTrace:
     ) -> Prepared:
         """Begin the spans of a partition's records, and pass their trace context on to their changes.
 
-        What was emitted before, by an owner that did not commit it, has had its spans.
+        Changes that a previous owner emitted without committing already have spans.
         """
         carried = {
             record.offset: parent
@@ -61,7 +61,7 @@ class BatchTrace:
     def _begun(
         self, partition: Partition, offset: int, parent: str, became: Mapping[int, Became], began_ns: int
     ) -> str:
-        """Begin the span of a record; return what its changes carry on."""
+        """Begin the span of a record; return the trace context for its changes."""
         span = begin("apply", partition.definition.name, parent, (partition.number, str(offset)), began_ns)
         if span is None:
             return parent
@@ -69,14 +69,14 @@ class BatchTrace:
         return span.traceparent
 
     def end(self) -> None:
-        """Say that Kafka has all that the batch leads to."""
+        """End the spans: Kafka has everything that the batch leads to."""
         for span, became in self._spans:
             span.end(became.about, became.refused)
         self._spans.clear()
 
 
 def _became(step: Step) -> dict[int, Became]:
-    """Return what became of the records of a step by their offsets, but for those that were forwarded."""
+    """Return the outcomes of a step's records by their offsets, except for those that were forwarded."""
     changes = Counter(change.position.offset for change in step.changes)
     became = {offset: Became({"outcome": "applied", "changes": count}) for offset, count in changes.items()}
     became |= {int(offset): Became({"outcome": outcome}) for offset, outcome in step.outcomes.items()}

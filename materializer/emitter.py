@@ -1,4 +1,4 @@
-"""Writes what a step leads to and waits until Kafka has it, so that the state may be committed after it."""
+"""Writes the result of a step to Kafka and waits for the acknowledgement, so that the state may be committed."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -21,13 +21,15 @@ MESSAGE_CHARACTERS_MAX = 2000
 CLOSE_SECONDS_MAX = 1.0
 
 LINGER_MS = 20
-"""How long a message may wait for others. What is waited for is not delayed, and librdkafka wakes up less often."""
+"""How long a message may wait for others. A message that is waited for is not delayed; librdkafka wakes up less
+often.
+"""
 
 Report = Callable[[KafkaError | None, Message], None]
 
 
 class NotWritten(Exception):
-    """Kafka refused a message permanently, or the service stops: restart from committed state."""
+    """Kafka refused a message permanently, or the service stops: restart from the committed state."""
 
 
 class Emitter:
@@ -43,9 +45,10 @@ class Emitter:
         self._producer = exact_producer(kafka, bytes_max, error_cb=self._on_error, linger_ms=LINGER_MS)
 
     def events(self, definition: TopicDefinition, partition: int, events: Sequence[Event]) -> None:
-        """Write changes and progress events to a changes partition, in order, with deltas if the topic is defined so.
+        """Write changes and progress events to a changes partition, in order, with deltas if the definition says so.
 
-        One delivery report a batch says where the last one went; the others went before it, gaplessly.
+        The delivery report of the last event of a batch has its offset; the others were written before it, without
+        gaps.
         """
         topic = definition.changes
         last = events[-1] if events else None
@@ -58,14 +61,14 @@ class Emitter:
                 self._produce(topic, event.value, event.sow_key, partition, report, event.headers(delta))
 
     def forwards(self, topic: str, forwards: Iterable[Forward]) -> None:
-        """Write records to the log partitions that own them, headers unchanged but for their origin."""
+        """Write records to the log partitions that own them, with unchanged headers except for their origin."""
         for forward in forwards:
             record = forward.record
             headers = [*(record.headers or ()), ("sow.origin", str(forward.origin).encode())]
             self._produce(topic, record.value, record.key, forward.partition, self._on_any, headers)
 
     def appends(self, topic: str, partition: int, appends: Iterable[Append]) -> None:
-        """Write what an owner appends to its own log partition; nothing waits for it but the next batch."""
+        """Write the owner's own commands to its log partition; only the next batch waits for them."""
         for append in appends:
             self._produce(topic, append.value, append.key, partition, self._on_any, append.headers)
         self._served(self._producer.poll, 0)
@@ -93,7 +96,7 @@ class Emitter:
         report: Report | None,
         headers: Headers | None = None,
     ) -> None:
-        """Produce, making room first where the producer's queue is full."""
+        """Produce a message; if the producer's queue is full, wait for space first."""
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, report, headers=headers)  # type: ignore[arg-type]
@@ -103,7 +106,7 @@ class Emitter:
                 self._check()
 
     def wait(self) -> None:
-        """Wait until Kafka has everything; raises `NotWritten` if it never will or the service is to stop."""
+        """Wait until Kafka has everything; raise `NotWritten` if it never will, or if the service stops."""
         while self._served(self._producer.flush, 0.5):
             self._check()
             # Nothing is committed for these messages yet, so a worker may stop here: the next owner makes them again.
@@ -114,10 +117,10 @@ class Emitter:
         self._check()
 
     def _served(self, call: Callable[[float], int], seconds: float) -> int:
-        """Let the producer work for so long, and return what that returns; raises `NotWritten` once it has failed.
+        """Let the producer work for so long and return its result; raise `NotWritten` once it has failed.
 
-        It fails for good where the broker has lost the end of a partition, and what comes next has a number that is
-        too high. Where a consumer's callback is on the stack, the client's error arrives as a `SystemError`.
+        It fails permanently if the broker has lost the end of a partition, because the next message's number is too
+        high. If a consumer's callback is on the stack, the client's error arrives as a `SystemError`.
         """
         try:
             return call(seconds)
@@ -125,7 +128,7 @@ class Emitter:
             raise NotWritten(f"the producer has failed: {error.__cause__ or error}") from error
 
     def end(self, topic: str, partition: int) -> int | None:
-        """Return the offset behind the last event that Kafka acknowledged in a changes partition."""
+        """Return the offset after the last event that Kafka acknowledged in a changes partition."""
         return self._ends.get((topic, partition))
 
     def _check(self) -> None:
@@ -148,10 +151,10 @@ class Emitter:
             self._ends[message.topic() or "", message.partition() or 0] = (message.offset() or 0) + 1
 
     def close(self) -> None:
-        """Discard unwritten messages: no committed state depends on them. What is on its way may still arrive.
+        """Discard unwritten messages: no committed state depends on them. Messages in flight may still arrive.
 
-        It is waited for, but not for long, and not called back: librdkafka takes that for a gap, and Python's
-        callbacks for an error of theirs.
+        This waits for them for a short time only, without callbacks: librdkafka would report a gap, and Python's
+        callbacks an error of their own.
         """
         self._producer.flush(CLOSE_SECONDS_MAX)
         self._producer.purge(in_flight=False)

@@ -1,4 +1,4 @@
-"""The materializer as a process: a worker, begun again when it must be, with its health and metrics."""
+"""The materializer as a process: runs a worker, restarts it when necessary, and serves health and metrics."""
 
 import gc
 import threading
@@ -70,7 +70,7 @@ class Materializer:
                     self._stop.wait(PAUSE_SECONDS)
 
     def _wait_for_room(self, why: str) -> None:
-        """Stay out of the group, so that others may have the partitions, until disk has space again."""
+        """Leave the group, so that other workers can take the partitions, until the disk has space again."""
         self._disk_full = (
             f"the disk of {self._settings.data_dir} is full ({why}): make room, {SPACE_BYTES >> 20} MiB at least;"
             " it goes on by itself from what was committed"
@@ -83,7 +83,7 @@ class Materializer:
                 return
 
     def _wait_for_descriptors(self, why: str) -> None:
-        """Stay out of the group for a while, so that others may have the partitions."""
+        """Leave the group for a while, so that other workers can take the partitions."""
         limit = descriptors.limit()
         self._few_descriptors = (
             f"the process may have {limit} descriptors, which are too few for its partitions ({why}): raise the hard"
@@ -94,7 +94,7 @@ class Materializer:
         self._few_descriptors = None
 
     def _wait_for_store(self, path: Path, why: str) -> None:
-        """Stay out of the group, so that others may have the partitions, until no other process has a store open."""
+        """Leave the group, so that other workers can take the partitions, until no other process has a store open."""
         self._in_use = (
             f"another process uses the state in {path} ({why}): end it, or give each a SOWLINE_DATA_DIR of its own;"
             " nothing was deleted, and it goes on by itself once the state is free"
@@ -107,14 +107,14 @@ class Materializer:
                 return
 
     def _start(self) -> StartPhase:
-        """Return whether the service starts with this process, which is asked only once."""
+        """Return whether the service starts with this process; it is determined only once."""
         if self._starting is None:
             cluster = Cluster(self._settings.kafka_client)
             self._starting = StartPhase(cluster, group_of(self._settings), self._topics.topics)
         return self._starting
 
     def not_started(self) -> str | None:
-        """Say what start-up is still waiting for."""
+        """Return what start-up is still waiting for."""
         worker = self._worker
         if worker is not None and worker.assigned:
             return None
@@ -122,21 +122,23 @@ class Materializer:
         return why or "waiting for partitions from the group"
 
     def _opening(self) -> str | None:
-        """Name the partitions that are being opened, which takes long if they are rebuilt."""
+        """Name the partitions that are being opened; a rebuild takes long."""
         opening = self._statistics().opening if self._worker else []
         return (
             f"recovering {', '.join(f'{topic} [{number}]' for topic, number in opening)}" if opening else None
         )
 
     def not_ready(self) -> str | None:
-        """Say that Kafka is away, the disk is full or in use elsewhere, or which partitions had to stop, or open."""
+        """Return the reason: Kafka is away, the disk is full or used by another process, or partitions are stopped or
+        opening.
+        """
         stopped = self._statistics().stopped if self._worker else {}
         whys = [f"{topic} [{partition}]: {why}" for (topic, partition), why in stopped.items()]
         waits = self._disk_full or self._in_use or self._few_descriptors
         return waits or "; ".join(whys) or self.kafka_health.lost() or self._opening()
 
     def not_alive(self) -> str | None:
-        """Say why only a restart can help: never, while the process answers."""
+        """Return why only a restart can help: never, while the process answers."""
         return None
 
     def _statistics(self) -> WorkerStatistics:

@@ -1,7 +1,7 @@
-"""A look, now and then, at the ends of the changes topics: an idle worker would miss stale-owner writes otherwise.
+"""Watches the ends of the changes topics, because an idle worker would otherwise miss the writes of stale owners.
 
-The offsets of its own events show a batch what others wrote before it. Where no batch comes, compaction may keep what
-a stalled owner has written; and a topic that was deleted stays unnoticed until the next event.
+The offsets of its own events show a batch what others wrote before it. Without batches, compaction could keep the
+events of a stalled owner, and nobody would notice a deleted topic until the next event.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ from sowline.kafka.admin import Cluster, ClusterAnswer
 log = structlog.get_logger()
 
 LOOK_SECONDS = 5.0
-"""How long after a look the next one is taken: much less than compaction leaves alone, and two requests each."""
+"""Seconds between two looks: much less than compaction leaves alone; each look costs two requests."""
 
 
 class KnownEnd(NamedTuple):
@@ -37,10 +37,10 @@ class StaleWriteMonitor:
         self._next = 0.0
 
     def look(self, known: Callable[[], Mapping[PartitionId, KnownEnd]], now: float) -> dict[PartitionId, int]:
-        """Return where partitions were found to end, by a look that is over; most calls return nothing.
+        """Return the ends of partitions from a look that is over; most calls return nothing.
 
-        `known` is asked when a look begins; `now` is in seconds of a clock that does not jump. Raises `NotWritten`
-        where a topic is gone or is another one: what was written to it is lost, and is to be written again.
+        `known` is called when a look begins; `now` is in seconds of a monotonic clock. Raise `NotWritten` if a topic
+        is gone or is another one: what was written to it is lost, and must be written again.
         """
         if self._asked is None:
             if now >= self._next:

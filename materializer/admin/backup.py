@@ -1,6 +1,7 @@
-"""Backups: a topic's state in files, taken out of the compacted changes while everything runs.
+"""Backups: a topic's state in files, read from the compacted changes while all services run.
 
-A backup is a directory with a manifest and a file of records for each partition. It gets its name when it is whole.
+A backup is a directory with a manifest and a file of records for each partition. It gets its name once it is
+complete.
 """
 
 import gzip
@@ -30,7 +31,7 @@ from sowline.protocol.stored_format import BY, FORMAT, require_format
 
 MANIFEST = "manifest.json"
 COMPRESSION_LEVEL = 1
-"""Records shrink to a fraction at any level, and only at the lowest as fast as Kafka reads."""
+"""Compression at the lowest level: higher levels save little space, and are slower than reading from Kafka."""
 
 _FRAME = Struct("<II")
 
@@ -40,7 +41,7 @@ Entry = tuple[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class BackupPart:
-    """One partition's part of a backup: its file and what must be in it, and the checkpoint of the state."""
+    """The part of a backup for one partition: its file, the expected content, and the checkpoint of the state."""
 
     file: str
     checksum: str
@@ -71,7 +72,7 @@ class Backup:
 
 
 def back_up(definition: TopicDefinition, asides: Iterable[OfflineCopies], directory: Path) -> Backup:
-    """Write a backup of all partitions; raises `directory taken` where something is in its place."""
+    """Write a backup of all partitions; raise `directory taken` if the directory exists."""
     if directory.exists():
         raise SowlineError(
             "directory taken", f"expected a new directory for the backup, but {directory} is there"
@@ -166,9 +167,8 @@ def _settle(directory: Path) -> None:
 
 
 def open_backup(directory: Path) -> Backup:
-    """Return a backup whose files are as they were written.
-
-    Raises `no backup`, `backup damaged`, or `unknown format`.
+    """Return a backup after checking that its files are unchanged. Raise `no backup`, `backup damaged`, or `unknown
+    format`.
     """
     try:
         text = (directory / MANIFEST).read_bytes()

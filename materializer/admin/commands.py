@@ -1,4 +1,4 @@
-"""`python -m materializer dump` and its like: a topic's state looked at, checked, kept and rebuilt."""
+"""`python -m materializer dump` and the other commands on a topic's state: inspect, check, back up, rebuild."""
 
 import shutil
 import sys
@@ -39,7 +39,7 @@ Command = Callable[..., None]
 
 @dataclass(frozen=True)
 class Operated:
-    """A topic that something is done with, and a temporary directory for that."""
+    """A topic that a command works on, and a temporary directory for it."""
 
     settings: Settings
     definition: TopicDefinition
@@ -48,7 +48,7 @@ class Operated:
     def asides(self, partition: int | None = None, *, keep: bool = False) -> Iterator[OfflineCopies]:
         """Yield the offline copies of each partition, or of the requested one.
 
-        Unless it is to `keep` them, a partition's copies are gone when the next one is asked for.
+        Unless `keep` is set, a partition's copies are deleted when the next one is requested.
         """
         partitions = range(self.definition.partitions)
         if partition is not None and partition not in partitions:
@@ -65,7 +65,7 @@ class Operated:
                 shutil.rmtree(directory, ignore_errors=True)
 
     def path(self, partition: int) -> Path:
-        """Return where a partition's store lies on this machine, if it does."""
+        """Return the path of a partition's store on this machine, if it exists."""
         return partition_path(self.settings.data_dir, self.definition, partition)
 
 
@@ -73,7 +73,7 @@ class Operated:
 def operating(
     topic: str, kafka: str | None, config: Path | None, data_dir: Path | None
 ) -> Iterator[Operated]:
-    """Lend a topic to operate on, with the command's options in the place of the settings."""
+    """Lend a topic to work on; the command's options override the settings."""
     given: dict[str, Any] = {"kafka": kafka, "config": config, "data_dir": data_dir}
     try:
         settings = read_settings(**{name: value for name, value in given.items() if value is not None})
@@ -153,7 +153,7 @@ def _copied(offline: OfflineCopies, source: str, path: Path) -> OfflineCopy:
 
 
 def require_store(offline: OfflineCopies, path: Path) -> OfflineCopy:
-    """Return the local state, or say where else there is one."""
+    """Return the local state, or raise with the other sources."""
     copy = offline.from_store(path)
     if copy is None:
         raise SowlineError(
@@ -187,7 +187,7 @@ def verify(topic: str, partition: int | None, as_json: bool, **where: Any) -> No
 @_on_topic
 @click.argument("directory", type=PATH)
 def backup(topic: str, directory: Path, **where: Any) -> None:
-    """Write the state of TOPIC into a new DIRECTORY; needs only Kafka, and everything may run meanwhile.
+    """Write the state of TOPIC into a new DIRECTORY; needs only Kafka, and all services may run meanwhile.
 
     Prints a line of JSON: how many records it has, and the position of each partition.
     """
@@ -216,7 +216,7 @@ def restore(topic: str, directory: Path, **where: Any) -> None:
 @_on_topic
 @click.option("--accept-loss", is_flag=True, help="Rebuild from the rest of the log if some of it is gone.")
 def rebuild(topic: str, accept_loss: bool, **where: Any) -> None:
-    """Let the state of TOPIC be rebuilt from the log's begin, after a change of its definition.
+    """Let the state of TOPIC be rebuilt from the beginning of the log, after a change of its definition.
 
     No materializer may run meanwhile; those that start then apply the log. Prints a line of JSON.
     """
@@ -231,7 +231,7 @@ def rebuild(topic: str, accept_loss: bool, **where: Any) -> None:
 
 @click.group(cls=CliGroup, context_settings={"help_option_names": ["-h", "--help"]})
 def operate() -> None:
-    """Do something with the state of a topic."""
+    """Commands on the state of a topic."""
 
 
 for command in (dump, verify, backup, restore, rebuild):

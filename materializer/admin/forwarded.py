@@ -1,8 +1,8 @@
-"""What forwarded commands on a log mean for a definition that puts records into other partitions than the one before.
+"""Checks whether the forwarded commands on a log allow a rebuild that puts records into other partitions.
 
 A partition drops a forwarded record unless its offset is higher than all that it has seen from the same origin. A
-command that is forwarded for the first time only under the new definition comes behind those that the log holds, and
-would be lost.
+command that is forwarded for the first time under the new definition comes after those that the log holds, and would
+be lost.
 """
 
 from collections import defaultdict
@@ -15,11 +15,11 @@ from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, SOW_DELETE, LogReco
 from sowline.protocol.key_generator import Appended
 
 Log = Callable[[int], Iterable[LogRecord]]
-"""Returns the records of a partition's log, from its begin."""
+"""Returns the records of a partition's log, from its beginning."""
 
 
 def require_forwards(definition: TopicDefinition, log_id: str, log: Log) -> None:
-    """Raise `not supported` where records of the log, applied again, would be taken for repeats and are none.
+    """Raise `not supported` if records of the log, applied again, would be dropped as repeats although they are none.
 
     Copies whose origin is not in the log with Kafka's id `log_id` don't count: they are dropped.
     """

@@ -33,26 +33,26 @@ from sowline.protocol.changes_loader import Phase
 from sowline.protocol.command import LogRecord
 
 WHOLE_SECONDS_MAX = 10.0
-"""How long a log record's changes may be under way before the rest is thought to be lost."""
+"""How long a log record's changes may take to arrive before the rest is considered lost."""
 
 PAUSE_SECONDS = 0.05
-"""Between two looks for that rest."""
+"""Time between two attempts to read that rest."""
 
 Report = Callable[[str, int, int], None]
-"""Receives the progress of long work: what it does, how much is done, and of how much."""
+"""Receives the progress of long work: its name, how much is done, and the total."""
 
 
 @dataclass(frozen=True, slots=True)
 class OfflineCopy:
-    """A partition's state where no other process sees it."""
+    """A copy of a partition's state that no other process sees."""
 
     store: RocksStore
     checkpoint: Checkpoint
 
     def records(self) -> Iterator[tuple[bytes, Record]]:
-        """Yield the records in the order of their SOW keys; of deleted ones those whose numbers still count.
+        """Yield the records in the order of their SOW keys; deleted records only if their numbers still count.
 
-        The others may be there or not, for when they are cleared away depends on the source.
+        The others may be there or not, because the time at which they are cleared depends on the source.
         """
         since = self.checkpoint.remembered_since
         for key, data in self.store.scan():
@@ -81,11 +81,11 @@ class OfflineCopies:
 
     @property
     def name(self) -> str:
-        """What the partition is called: its log's name and its number."""
+        """The name of the partition: its log's name and its number."""
         return f"{self.definition.log} [{self.partition}]"
 
     def extent(self) -> KafkaExtent:
-        """Return what Kafka holds of the partition now."""
+        """Return the present extent of the partition in Kafka."""
         return kafka_extent(self._cluster, self.definition, self.partition)
 
     def new_path(self) -> Path:
@@ -103,16 +103,17 @@ class OfflineCopies:
     # from the changes
 
     def from_changes(self, extent: KafkaExtent) -> OfflineCopy:
-        """Return what the changes load to, up to their end or, if that is within one log record's, up to its last.
+        """Return the state that the changes load to, up to their end.
 
-        Raises `state missing` if there are none, `changes incomplete` if the rest does not come.
+        If the end is within the changes of one log record, wait for the rest. Raise `state missing` if there are no
+        changes, `changes incomplete` if the rest does not come.
         """
         return self.load(extent, ChangesLoader)[0]
 
     def load(
         self, extent: KafkaExtent, loader_class: type[ChangesLoader]
     ) -> tuple[OfflineCopy, ChangesLoader]:
-        """Return what the changes load to, and the loader that is done with them."""
+        """Return the state that the changes load to, and the loader after the load."""
         if extent.changes_start >= extent.changes_end:
             raise SowlineError(
                 "state missing",
@@ -158,9 +159,9 @@ class OfflineCopies:
     # from the log
 
     def from_log(self, extent: KafkaExtent, of: Checkpoint) -> OfflineCopy:
-        """Return the state at the begin of the era that `of` is in, which had no records; `lead_on` goes on.
+        """Return the state at the beginning of the era of `of`, which had no records; `lead_on` continues it.
 
-        Raises `log incomplete` where the log does not hold the whole era.
+        Raise `log incomplete` if the log does not hold the whole era.
         """
         self.require_whole_era(extent, of)
         assert of.begin is not None, "that was looked at"
@@ -183,7 +184,7 @@ class OfflineCopies:
         return OfflineCopy(store, checkpoint)
 
     def require_whole_era(self, extent: KafkaExtent, of: Checkpoint) -> None:
-        """Raise `log incomplete` where the log does not hold all of the era that `of` is in, or that had records."""
+        """Raise `log incomplete` if the log does not hold the whole era of `of`, or if that began with records."""
         if of.log_id != extent.log_id:
             why = "it is not the log that the state was made from"
         elif of.begin is None:
@@ -197,7 +198,7 @@ class OfflineCopies:
         )
 
     def lead_on(self, copy: OfflineCopy, until: Position) -> OfflineCopy:
-        """Apply the log to a copy that is not a look into a store, up to that position of its era."""
+        """Apply the log, up to that position of its era, to a copy that is not a view of a store."""
         start, end = copy.checkpoint.next_offset, until.offset + 1
         opened = OpenedPartition(copy.store, copy.checkpoint, until)
         partition = Partition(self.definition, self.partition, opened)
@@ -212,7 +213,7 @@ class OfflineCopies:
             self.report(what, (messages[-1].offset() or 0) - start, end - start)
 
     def twin(self, copy: OfflineCopy) -> OfflineCopy:
-        """Return a copy of a copy, to be led on."""
+        """Return a copy of a copy, to be continued."""
         store = RocksStore(self.new_path(), create=True)
         fill(store, copy.store.scan(), copy.checkpoint)
         return OfflineCopy(store, copy.checkpoint)
@@ -221,7 +222,7 @@ class OfflineCopies:
 def fill(
     store: Store, entries: Iterable[tuple[bytes, bytes]], checkpoint: Checkpoint, batch_max: int = 1000
 ) -> None:
-    """Put a state's entries, and then its head, into an empty store."""
+    """Write a state's entries, and then its checkpoint, into an empty store."""
     left = iter(entries)
     while batch := list(islice(left, batch_max)):
         filled = BulkLoad(store)

@@ -1,7 +1,8 @@
-"""Rebuilding: after a change of what a definition decides, the state is rebuilt, from the log's begin on.
+"""Rebuilding: after a change of the definition, the state is made again, from the beginning of the log.
 
-An era with an empty base begins: each record's end is written to the changes, and then the partition's position,
-with the new definition. Local stores do not lead there: workers load the changes, and apply the log from its begin.
+An era with an empty base begins: the end of each record is written to the changes, and then the partition's position,
+with the new definition. Local stores do not lead there, so workers load the changes and apply the log from its
+beginning.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,19 +29,21 @@ from sowline.protocol.command import LogRecord
 
 
 class EndsLoader(ChangesLoader):
-    """Loads the records to end: SOW keys and bodies under any definition, also those of an interrupted rebuild."""
+    """Loads the records that must end: SOW keys and bodies under any definition, also those of an interrupted
+    rebuild.
+    """
 
     def __init__(self, store: Store, definition: TopicDefinition, changes_id: str = "") -> None:
         super().__init__(store, _of_any_key(definition), changes_id)
 
     @property
     def is_whole(self) -> bool:
-        """Whether there is a state to end."""
+        """Whether there is a state whose records can end."""
         return self.progress is not None
 
 
 def _of_any_key(definition: TopicDefinition) -> TopicDefinition:
-    """Return a definition that knows no key fields, but how long compaction leaves the topic's changes alone."""
+    """Return a definition without key fields, with the compaction lag of the topic's changes."""
     return TopicDefinition.model_construct(name=definition.name, resume_window=definition.change_window)
 
 
@@ -63,9 +66,9 @@ def rebuild(
     asides: Iterable[OfflineCopies],
     accept_loss: bool,
 ) -> dict[str, Any]:
-    """Begin an era with an empty base in each partition, and return what to say of it.
+    """Begin an era with an empty base in each partition; return a report.
 
-    Raises `workers active`, and `state missing`, `log incomplete` or `not supported` before anything is written.
+    Raise `workers active`, and `state missing`, `log incomplete` or `not supported` before anything is written.
     """
     cluster = Cluster(kafka)
     require_no_workers(cluster, group, definition)
@@ -127,7 +130,9 @@ def _plan(offline: OfflineCopies, accept_loss: bool) -> Plan | None:
 
 
 def _log_of(plans: Iterable[Plan], number: int) -> Iterator[LogRecord]:
-    """Yield the log of a partition that is planned for; one that no worker has had forwarded and received nothing."""
+    """Yield the log of a partition of the plan; a partition without a worker so far has forwarded and received
+    nothing.
+    """
     for plan in plans:
         if plan.offline.partition == number:
             extent, what = plan.extent, f"looking for forwards in {plan.offline.name}"
@@ -135,14 +140,14 @@ def _log_of(plans: Iterable[Plan], number: int) -> Iterator[LogRecord]:
 
 
 def _last_reported(checkpoint: Checkpoint, loader: ChangesLoader) -> Checkpoint:
-    """Return the checkpoint of the era that was reported last: an era that only ends records has made none."""
+    """Return the checkpoint of the era that was reported last. An era that only ends records has reported none."""
     reported = loader.progress
     assert reported is not None, "there is a state to end"
     return replace(checkpoint, position=reported.position, begin=reported.begin, log_id=reported.log_id)
 
 
 def _start_empty(kafka: KafkaConfig, emitter: Emitter, plan: Plan) -> Checkpoint:
-    """Write the records' ends and the partition's position then; return that checkpoint."""
+    """Write the ends of the records and then the partition's position; return that checkpoint."""
     offline, extent = plan.offline, plan.extent
     definition, start = offline.definition, extent.log_start
     state_reset = plan.state_reset or StateReset.begun(plan.copy.checkpoint, extent.log_id, start)
@@ -166,7 +171,7 @@ def _start_empty(kafka: KafkaConfig, emitter: Emitter, plan: Plan) -> Checkpoint
 
 
 def _write(emitter: Emitter, offline: OfflineCopies, start: int, events: Sequence[Event]) -> int:
-    """Write events and return the offset behind them; raises `workers active` if another process writes as well."""
+    """Write events and return the offset after them; raise `workers active` if another process writes as well."""
     emitter.events(offline.definition, offline.partition, events)
     emitter.wait()
     end = emitter.end(offline.definition.changes, offline.partition)

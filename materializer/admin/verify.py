@@ -1,4 +1,4 @@
-"""Holding a partition's state against its ground: the local store and the changes against the log, applied aside."""
+"""Verifies a partition's state: compares the local store and the changes with the log, applied offline."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -11,14 +11,14 @@ from materializer.core.record import Record
 from sowline.errors import SowlineError
 
 DIFFERENCES_MAX = 10
-"""Records that are named of those that differ; all are counted."""
+"""The number of different records that are named; all are counted."""
 
 LOG, STORE, CHANGES = "log", "store", "changes"
 
 
 @dataclass(frozen=True, slots=True)
 class StateComparison:
-    """Two sources of one position of a partition, and how far their states are equal."""
+    """Two sources of a partition at one position, and how far their states are equal."""
 
     left: str
     right: str
@@ -30,13 +30,13 @@ class StateComparison:
 
     @property
     def equal(self) -> bool:
-        """Whether both lead to one state."""
+        """Whether both lead to the same state."""
         return not self.differ and self.checkpoint is None
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What came of a partition: its comparisons, and why the log or the local state was left out, if it was."""
+    """The result for a partition: its comparisons, and why the log or the local state was left out, if it was."""
 
     topic: str
     partition: int
@@ -49,14 +49,14 @@ class Verification:
         return bool(self.comparisons) and all(one.equal for one in self.comparisons)
 
     def fields(self) -> dict[str, Any]:
-        """Return the verdict as JSON has it."""
+        """Return the result as fields of JSON."""
         return {**asdict(self), "equal": self.equal}
 
 
 def verify(offline: OfflineCopies, path: Path) -> Verification:
-    """Compare what there is of a partition's state; services may run meanwhile.
+    """Compare the sources of a partition's state; services may run meanwhile.
 
-    The local store at `path` is read before the changes: they hold all that it holds.
+    The local store at `path` is read before the changes, so the changes contain everything that it holds.
     """
     notes: list[str] = []
     store = offline.from_store(path)
@@ -84,7 +84,7 @@ def verify(offline: OfflineCopies, path: Path) -> Verification:
 
 
 def _unfit(store: OfflineCopy | None, changes: OfflineCopy) -> str | None:
-    """Say why a local store is not to be compared with anything; None if it is."""
+    """Return why a local store can't be compared; None if it can."""
     if store is None:
         return "there is none"
     if store.checkpoint.position.era != changes.checkpoint.position.era:
@@ -104,7 +104,7 @@ def _require_definition(offline: OfflineCopies, copy: OfflineCopy) -> None:
 def compare(
     offline: OfflineCopies, left: tuple[str, OfflineCopy], right: tuple[str, OfflineCopy]
 ) -> StateComparison:
-    """Compare two copies by all that a dump shows of them."""
+    """Compare two copies by everything that a dump shows."""
     checkpoints = [
         checkpoint_fields(offline.definition, offline.partition, copy.checkpoint) for _, copy in (left, right)
     ]
@@ -125,7 +125,7 @@ def compare(
 
 
 def _side(key: bytes, record: Record | None) -> dict[str, Any] | None:
-    """Return a record as a difference shows it: the body as text, for one byte may be all that differs."""
+    """Return a record for the report of a difference: the body as text, because a single byte may differ."""
     if record is None:
         return None
     fields = record_fields(key, record)
@@ -134,7 +134,7 @@ def _side(key: bytes, record: Record | None) -> dict[str, Any] | None:
 
 
 def merged(left: OfflineCopy, right: OfflineCopy) -> Iterator[tuple[bytes, Record | None, Record | None]]:
-    """Yield the SOW keys of two copies, in order, with what each has under them."""
+    """Yield the SOW keys of two copies, in order, with the record of each."""
     lefts, rights = left.records(), right.records()
     one, other = next(lefts, None), next(rights, None)
     while one is not None or other is not None:
@@ -147,7 +147,7 @@ def merged(left: OfflineCopy, right: OfflineCopy) -> Iterator[tuple[bytes, Recor
 
 
 def sentences(verdict: Verification) -> Iterator[str]:
-    """Yield a verdict as lines for a person."""
+    """Yield the result as lines for a person."""
     name = f"{verdict.topic} [{verdict.partition}]"
     for note in verdict.notes:
         yield f"{name}: {note}"

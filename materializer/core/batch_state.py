@@ -77,7 +77,9 @@ class BatchState:
         self._unreported: Checkpoint | None = None
 
     def begin(self, record: LogRecord) -> None:
-        """Move to the log record. Count on from its changes that the state holds already (a recovery cut short)."""
+        """Move to the log record. Continue after the changes of it that the state already holds (an interrupted
+        recovery).
+        """
         self.offset = offset = record.offset
         # A delete by filter makes many changes, and a crash can leave some of them in Kafka. [changes 4.0 and 4.1,
         # crash, 4.0 and 4.1 found]: the record is read again, and its next change must be 4.2. With 4.0, followers
@@ -94,14 +96,14 @@ class BatchState:
             self.time = record.time
 
     def end(self) -> None:
-        """Finish a log record with news: unless its changes report them, they go out before the next change."""
+        """Finish a log record with news: unless its changes report them, they are written before the next change."""
         self.has_unreported_news = False
         # A change event carries the origin and the limits of its own log record, so only a record without changes
         # leaves news to report (test_an_origin_without_a_change_is_reported_before_the_next_change).
         self._unreported = None if self.index else self.checkpoint()
 
     def checkpoint(self) -> Checkpoint:
-        """Return the checkpoint behind the current log record."""
+        """Return the checkpoint after the current log record."""
         return replace(
             self.step.checkpoint,
             position=self.position,
@@ -114,7 +116,7 @@ class BatchState:
             records=self.live_records,
         )
 
-    # what becomes of the log record
+    # the outcome of the log record
 
     def next_position(self) -> Position:
         """Return the position of the next change of this log record."""
@@ -144,7 +146,7 @@ class BatchState:
         """Note that the log record changes the checkpoint, which no change event reports."""
         self.has_unreported_news = True
 
-    # what the partition takes
+    # the limits of the partition
 
     def checked_size(self, body: bytes) -> bytes:
         """Return a body that is no larger than the topic allows; raises `too large`."""

@@ -12,7 +12,7 @@ from sowline.protocol.change import LOG_BEGIN, Begin
 from sowline.protocol.stored_format import BY, FIRST_FORMAT, FORMAT, require_format
 
 EVERYTHING: Final = b""
-"""No SOW key is empty: this one represents all keys after a changes topic was replaced."""
+"""No SOW key is empty: this stands for all keys, after a changes topic was replaced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,9 @@ class Checkpoint:
 
     @property
     def remembered_since(self) -> int:
-        """The log time from which on publishers' numbers count: the repeat window's begin, if it reaches so far."""
+        """The log time from which publishers' numbers count: the begin of the repeat window, or `numbers_since` if
+        later.
+        """
         # `numbers_since` keeps what a shorter window has dropped from counting again under a longer one
         # (test_numbers_out_of_the_window_stay_out_of_a_longer_one).
         return max(self.time - self.limits.repeat_window, self.numbers_since)
@@ -63,7 +65,7 @@ class Checkpoint:
     def new_era(self, log_id: str, offset: int) -> Self:
         """Return the checkpoint of the next era, which begins at the log's `offset` with this state as its base.
 
-        `last_change` stays the old era's: followers can tell that they have missed nothing in between.
+        `last_change` stays that of the old era, so that followers can see that they have missed nothing in between.
         """
         # Origins are offsets of the old log. Kept, they would drop records that the new log forwards, as repeats
         # (test_a_new_era_keeps_the_state_and_begins_its_own_log).
@@ -94,9 +96,9 @@ class Checkpoint:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Read what `encode` wrote; raises `StoreDamaged` if it is anything else.
+        """Read the bytes of `encode`; raise `StoreDamaged` if they are anything else.
 
-        Raises `unknown format` where a version wrote it that this one does not know.
+        Raise `unknown format` if a version wrote them whose format this one does not know.
         """
         try:
             given = orjson.loads(data)
@@ -133,5 +135,7 @@ class Checkpoint:
 
 
 def _before_formats(fields: list[Any]) -> tuple[Begin | None, str]:
-    """Return what checkpoints lacked before they had a format: where the era began, and the changes topic's id."""
+    """Return the fields that checkpoints lacked before they had a format: the era's begin, and the changes topic's
+    id.
+    """
     return None if fields[0][0] else LOG_BEGIN, ""

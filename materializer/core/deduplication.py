@@ -61,7 +61,7 @@ class Deduplication:
 
 
 def is_repeat(numbers: Numbers | None, command: Command, since: int) -> bool:
-    """Tell whether the command's number is not above the highest of its publisher since that log time (ms)."""
+    """Return whether the command's number is not above the highest of its publisher since that log time (ms)."""
     if command.publisher is None or not numbers:
         return False
     seen = numbers.get(command.publisher)
@@ -73,10 +73,10 @@ def is_repeat(numbers: Numbers | None, command: Command, since: int) -> bool:
 def note_number(
     numbers: Numbers | None, command: Command, time: int, since: int
 ) -> tuple[Numbers | None, int]:
-    """Return the numbers with the command's own, if it has one, and how many publishers that pushed out.
+    """Return the numbers with the command's own, if it has one, and how many publishers were dropped for it.
 
-    Numbers from before `since` are dropped with every write: a change must not depend on when a deleted record's
-    memory was cleared away. Of more than `PUBLISHERS_MAX` publishers the oldest is dropped.
+    Numbers from before `since` are dropped with every write. Otherwise a change would depend on when a deleted
+    record's numbers were cleared. Of more than `PUBLISHERS_MAX` publishers the oldest is dropped.
     """
     kept = {name: seen for name, seen in (numbers or {}).items() if seen[2] >= since}
     if command.publisher is not None:

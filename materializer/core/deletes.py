@@ -1,4 +1,4 @@
-"""Commands that remove records: deletes of one or of many, and the expiry that an owner appends. Pure."""
+"""Commands that remove records: deletes of one record or of many, and the `expire` of the owner. Pure."""
 
 import orjson
 
@@ -18,7 +18,7 @@ from sowline.protocol.key_rule import decoded_key
 
 
 class Deletes:
-    """Removes what a delete names or selects, and records that have expired."""
+    """Removes the records that a delete names or selects, and records that have expired."""
 
     def __init__(
         self, state: BatchState, deduplication: Deduplication, forwards: Forwards, writer: Writer
@@ -106,7 +106,7 @@ class Deletes:
         return current.body is not None and not self._deduplication.is_repeat(current, command)
 
     def expire(self, record: LogRecord, command: Command) -> None:
-        """Remove a record that has expired, unless it was updated after its owner decided that."""
+        """Remove a record that has expired, unless it was updated after its owner appended the command."""
         if record.value:
             raise SowlineError("bad header", "expected an expire without a body, got one")
         if record.key is None:

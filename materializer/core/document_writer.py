@@ -1,4 +1,4 @@
-"""Writes to the documents of a partition: each is a delta, folded into the document, and makes a change. Pure."""
+"""Writes to the documents of a partition: each is a delta, applied to the document, and makes a change. Pure."""
 
 from materializer.core.batch_state import BatchState, Target
 from materializer.core.deduplication import Deduplication
@@ -14,7 +14,7 @@ from sowline.protocol.command import DELTA, DELTA_PUBLISH
 
 
 class DocumentWriter:
-    """Writes documents. A deleted document is kept for the metadata of its writes."""
+    """Writes documents. A deleted document is kept because of the metadata of its writes."""
 
     def __init__(self, state: BatchState, deduplication: Deduplication) -> None:
         self._state = state
@@ -22,7 +22,7 @@ class DocumentWriter:
         self._documents = Documents(state.definition)
 
     def write(self, target: Target, given: KeyedBody) -> None:
-        """Write a whole document, or what a delta publish leaves of it."""
+        """Write a whole document, or the result of a delta publish."""
         previous, document = target.previous, given.document
         if target.command.command == DELTA_PUBLISH and previous is not None:
             document = read_object(merge(previous, given.body))
@@ -33,7 +33,7 @@ class DocumentWriter:
         self.fold(target, DELETION, removal)
 
     def fold(self, target: Target, delta: Delta, removal: Removal | None = None) -> None:
-        """Make a change of a write to the document, even if the write leaves its content as it was."""
+        """Apply a write to the document and make a change, even if the content stays the same."""
         state, command, current = self._state, target.command, target.current
         write = write_of(delta, target.log_record, command, state.partition, state.time)
         made = self._documents.written(target.key_text, current, write)

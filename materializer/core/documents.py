@@ -1,4 +1,4 @@
-"""Writes to the documents of a topic: what becomes of their content and of their metadata. Pure."""
+"""Applies writes to the documents of a topic: to their content and their metadata. Pure."""
 
 from typing import Any, NamedTuple
 
@@ -21,15 +21,15 @@ from sowline.model.key import require_same_key
 from sowline.protocol.command import Command, LogRecord, Origin
 
 LEVELS_MAX = 254
-"""Of a document: what writes its body goes no deeper."""
+"""The maximum depth of a document, so that its body can be written."""
 
 DELETION = parse_delta("~")
 
 
 class DocumentWrite(NamedTuple):
-    """A document after a write: its body, None if it is deleted, its metadata, and what became of this one.
+    """A document after a write: its body, None if it is deleted, its metadata, and the outcome of the write.
 
-    `outcome` is None where the content changed.
+    `outcome` is None if the content changed.
     """
 
     body: bytes | None
@@ -38,7 +38,7 @@ class DocumentWrite(NamedTuple):
 
 
 class Documents:
-    """Folds the writes to the documents of one topic. The template's fields lie over whatever is written."""
+    """Applies the writes to the documents of one topic. The template's fields override those that are written."""
 
     def __init__(self, definition: TopicDefinition) -> None:
         self._table = definition.name
@@ -46,7 +46,7 @@ class Documents:
         self._template: dict[str, Any] = definition.template
 
     def written(self, text: str, current: Record | None, write: DocumentDelta) -> DocumentWrite:
-        """Fold a write into the document with this key text; raise SowlineError if the write is not allowed."""
+        """Apply a write to the document with this key text; raise SowlineError if the write is not allowed."""
         content = UNDEFINED if current is None or current.body is None else orjson.loads(current.body)
         before = document_of(self._table, text, content, None if current is None else current.writes)
         folded = fold(before, write, self._template)
@@ -82,7 +82,7 @@ def write_of(delta: Delta, record: LogRecord, command: Command, partition: int, 
 
 
 def delta_of(value: bytes | None) -> Delta:
-    """Return the delta that a log record spells; raises `bad delta`."""
+    """Return the delta in a log record; raise `bad delta`."""
     try:
         return parse_delta((value or b"").decode())
     except UnicodeDecodeError as error:

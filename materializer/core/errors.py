@@ -1,5 +1,5 @@
-"""What is raised where stored state can't be trusted."""
+"""Errors for stored state that can't be trusted."""
 
 
 class StoreDamaged(Exception):
-    """What the store holds can't be trusted any more: close it and recover the partition another way."""
+    """The content of the store can't be trusted: close it and recover the partition from another source."""

@@ -29,7 +29,7 @@ class Due(NamedTuple):
 
 
 class ExpirySchedule:
-    """The commands that are on their way for one partition: each until it is applied, whatever became of it."""
+    """The commands of one partition that were appended and not applied yet."""
 
     def __init__(self, in_flight_max: int = IN_FLIGHT_MAX) -> None:
         self._in_flight_max = in_flight_max
@@ -42,9 +42,9 @@ class ExpirySchedule:
         return max(0, now - self._ahead_ms)
 
     def next_portion(self, due: Iterable[Due], now: int) -> list[Due]:
-        """Return those to request now, in the given order, and count them as pending.
+        """Return the records to append a command for now, in the given order, and count them as pending.
 
-        There are never more than the limit on their way, and new ones only once half of the limit is free.
+        There are never more pending commands than the limit, and new ones only once half of the limit is free.
         """
         free = self._in_flight_max - len(self._in_flight)
         # Waits until half of the limit is free: otherwise each applied command would start a walk over the index for

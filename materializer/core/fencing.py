@@ -21,7 +21,7 @@ class Fenced(Exception):
 
 
 def check_owner(found: Iterable[Event], position: Position) -> None:
-    """Raise `Fenced` if an event is newer than an owner's own: another owner is further by now."""
+    """Raise `Fenced` if an event is newer than the owner's position: another owner is ahead."""
     for event in found:
         if event.position > position:
             raise Fenced(f"expected the owner of a partition at {position}, found {event.position}")

@@ -24,7 +24,7 @@ class Forwards:
         return owner_of(self._state.definition, key_text) == self._state.partition
 
     def appended(self, record: LogRecord, command: Command) -> Appended:
-        """Return where and when a record was first appended: of a forwarded one, what its headers say."""
+        """Return where and when a record was first appended; a forwarded record has that in its headers."""
         origin, time = command.origin, command.origin_time
         if origin is not None and time is not None:
             return Appended(time, *origin.source)
@@ -60,7 +60,7 @@ class Forwards:
         return CopyOf(self._state.log_id, Origin(self._state.partition, record.offset))
 
     def _check_fits(self, record: LogRecord) -> None:
-        """Refuse a record whose key and headers are so large that with an origin the log would not take it."""
+        """Refuse a record whose key and headers are so large that the log would not take it with an origin."""
         parts = [
             record.key,
             record.value,

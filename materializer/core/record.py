@@ -22,9 +22,9 @@ _encode = msgspec.json.Encoder().encode
 class Record(msgspec.Struct, frozen=True, gc=False):
     """The latest state of one SOW key.
 
-    A `body` of None is a deleted record that is remembered: for its `numbers`, so that a repeat of what it has seen
-    stays a repeat, and, if it is a document, for ever, for the metadata of its `writes`. `position` is its last
-    update's, `time` that update's log time in ms.
+    A `body` of None is a deleted record. It is kept for its `numbers`, so that repeats are still recognized. A
+    deleted document is kept permanently, for the metadata of its `writes`. `position` is that of the last update,
+    `time` the log time of that update in ms.
     """
 
     body: bytes | None
@@ -38,7 +38,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_forgettable(self) -> bool:
-        """Whether it is kept for its numbers alone."""
+        """Whether a deleted record is kept for its numbers only."""
         return self.body is None and self.writes is None
 
 
@@ -58,7 +58,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(data: bytes) -> Record:
-    """Read what `encode_record` wrote; raises `StoreDamaged` if it is anything else."""
+    """Read the bytes of `encode_record`; raise `StoreDamaged` if they are anything else."""
     try:
         kind, era, offset, index, time, expires, text_bytes, rare_bytes = _HEADER.unpack_from(data)
         rare_at = _TEXT_AT + text_bytes
@@ -91,7 +91,7 @@ def _decoded_rare(data: bytes) -> tuple[Numbers | None, str | None, Writes | Non
 
 
 def due_time(data: bytes | None) -> int | None:
-    """Return when a stored record is due, in ms of log time, without decoding the rest."""
+    """Return the time at which a stored record is due, in ms of log time, without decoding the rest."""
     if data is None:
         return None
     expires: int = _EXPIRES.unpack_from(data, _EXPIRES_AT)[0]

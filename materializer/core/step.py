@@ -1,4 +1,4 @@
-"""A step of the pure core: what a batch of log records leads to, and the records that it sees and changes."""
+"""A step of the pure core: the result of a batch of log records, and the records that it reads and changes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Records(Protocol):
         """Return the entry of the SOW key: a record, the tombstone of a deleted record, or None."""
 
     def put(self, key: bytes, record: Record | None) -> None:
-        """Keep the record, or nothing, under the SOW key."""
+        """Store the record under the SOW key; None removes the entry."""
 
     def scan(self) -> Iterator[tuple[bytes, Record]]:
         """Yield all live records in the order of their SOW keys' bytes."""
@@ -49,10 +49,10 @@ class DeadLetter:
 
 @dataclass(slots=True)
 class Step:
-    """What a batch of log records leads to, in log order; `outcomes` names what made no change.
+    """The result of a batch of log records, in log order; `outcomes` names those that made no change.
 
-    `unreported` holds checkpoints with the number of changes before them: a forwarded record that made no change, or
-    new limits, came just before, and nothing else reports it before the next change.
+    `unreported` holds checkpoints with the number of changes before them. Each follows a forwarded record without a
+    change, or new limits, which nothing else reports before the next change.
     """
 
     checkpoint: Checkpoint

@@ -1,4 +1,4 @@
-"""Writes to the records of a partition: how a command's body becomes a record and a change. Pure."""
+"""Writes to the records of a partition: a command's body becomes a record and a change. Pure."""
 
 from typing import NamedTuple, Protocol
 
@@ -17,7 +17,7 @@ from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, Command, Origin
 
 
 class Removal(NamedTuple):
-    """How the change of a removal describes it: `last` is false on all but the last that one command removes."""
+    """The fields of a removal's change: `last` is false on all but the last change of one command."""
 
     op: str = DELETE
     reason: str = DELETED
@@ -32,7 +32,7 @@ class Writer(Protocol):
         """Insert or update the target's record with a body; raise SowlineError if it is refused."""
 
     def remove(self, target: Target, removal: Removal) -> None:
-        """Remove the target's record, which is live."""
+        """Remove the target's record, which must be live."""
 
 
 class RecordWriter:
@@ -101,7 +101,7 @@ class RecordWriter:
         )
 
     def remove(self, target: Target, removal: Removal) -> None:
-        """Remove the record. What its publishers' numbers were is kept, so that repeats stay repeats."""
+        """Remove the record. Its publishers' numbers are kept, so that repeats are still recognized."""
         state = self._state
         change = Change(
             sow_key=target.sow_key,
@@ -133,5 +133,5 @@ class RecordWriter:
 
 
 def first_position(command: Command) -> Origin | None:
-    """Return the origin of a forwarded command; None of one that was not forwarded."""
+    """Return the origin of a forwarded command; None if it was not forwarded."""
     return None if command.origin is None else command.origin.source

@@ -1,7 +1,7 @@
-"""A store that follows its partition's changes: what the owner's state was at each of them, without its log.
+"""A store that follows its partition's changes, and holds the owner's state at each of them, without the log.
 
-After every portion recovery would open it as a local store. If the changes do not certainly continue the state that
-it holds, it reports this. The changes must then be loaded again, the newest of each key.
+After every portion, recovery can open it as a local store. If the changes do not certainly continue the state that it
+holds, it raises `Gap`. The changes must then be loaded again, the newest of each key.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,14 +18,14 @@ from sowline.protocol.changes_loader import is_of
 
 
 class Gap(Exception):
-    """The changes do not lead on from what a store holds."""
+    """The changes do not continue the state of a store."""
 
 
 class ChangesFollower:
     """Applies a partition's changes to a store; `checkpoint` is its position.
 
     `tombstones` are the deleted records that the store remembers, as (log time in ms, SOW key), oldest first. After a
-    `Gap` the store is as the last portion left it, and the follower is done for.
+    `Gap` the store is as the last portion left it, and the follower can't be used any more.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ChangesFollower:
         self._live = checkpoint.records
 
     def follow(self, events: Sequence[Event], changes_end: int) -> None:
-        """Take in the next events, which end at the offset `changes_end`, and commit them; raises `Gap`."""
+        """Apply the next events, which end at the offset `changes_end`, and commit them; raise `Gap`."""
         view = Overlay(self._store)
         for event in events:
             if not is_of(event, self.checkpoint.changes_id):
@@ -115,9 +115,10 @@ class ChangesFollower:
         self._origins[partition] = max(offset, self._origins.get(partition, -1))
 
     def _late(self, event: Event, view: Overlay) -> None:
-        """Judge an event that is not newer than all before it: is it its key's newest, which compaction must keep?
+        """Judge an event that is not newer than all before it: is it the newest of its key, which compaction must
+        keep?
 
-        Where only a look at all events could tell, it raises `Gap`.
+        Raise `Gap` if only all events together could show that.
         """
         if isinstance(event, Progress):
             if event.position == self._position:

@@ -23,7 +23,8 @@ from sowline.protocol.changes_loader import (
 class ChangesLoader:
     """Loads a changes partition into an empty store, by the rule of `sowline.protocol.changes_loader`.
 
-    Besides the records it collects what a checkpoint needs: position, origins, times, and the keys to repair.
+    In addition to the records it collects the parts of a checkpoint: position, origins, times, and the keys to
+    repair.
     """
 
     def __init__(self, store: Store, definition: TopicDefinition, changes_id: str = "") -> None:
@@ -45,7 +46,7 @@ class ChangesLoader:
         """Keys whose last event is not their newest: compaction would keep the wrong one."""
 
     def load(self, events: Sequence[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
-        """Take in the next events, in the order of the topic's offsets."""
+        """Load the next events, in the order of the topic's offsets."""
         entries = BulkLoad(self._store)
         self.load_progress.saw(events, offsets)
         for event in events:
@@ -66,7 +67,7 @@ class ChangesLoader:
         entries.commit()
 
     def _begin_era(self, era: int) -> None:
-        """Forget the origins of eras that have ended: they are offsets of a log that is no more."""
+        """Forget the origins of eras that have ended: they are offsets of a log that no longer exists."""
         self._era, self._origins = era, {}
 
     def _load_progress(self, event: Progress) -> None:
@@ -101,7 +102,7 @@ class ChangesLoader:
         self._newest_events.keep(event, is_stored=record is not None)
 
     def _note_change(self, event: Change) -> None:
-        """Note what a change of an era that has not ended reports of its partition."""
+        """Note the position, origins and times in a change of an era that has not ended."""
         # A repaired deletion has the position of the partition's last change, not its own position. It must not count
         # as the newest change.
         stands_for_none = event.op == AGAIN and event.body is None and event.key_text is None
@@ -119,7 +120,7 @@ class ChangesLoader:
             self._origins[partition] = max(offset, self._origins.get(partition, -1))
 
     def stand_at_newest(self, log_id: str) -> None:
-        """Take the newest change for the partition's position: of a topic without a SOW that is all."""
+        """Take the newest change for the partition's position: a topic without a SOW has nothing else."""
         assert self._newest is not None, "there is an event"
         position, definition = self._newest.position, self._definition
         self.progress = Progress(
@@ -141,13 +142,13 @@ class ChangesLoader:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the load ends where a log record's changes end: not within them, and not within a reset."""
+        """Whether the load ends after all changes of a log record, and not within a reset."""
         is_whole = self.load_progress.is_whole and self.progress is not None
         return is_whole and not self.is_resetting and self.checkpoint(0).complete
 
     @property
     def is_resetting(self) -> bool:
-        """Whether the partition is being reset, and not all of its records have ended yet."""
+        """Whether the partition is being reset, and some of its records have not ended yet."""
         newest, progress = self._newest, self.progress
         if newest is None or progress is None or newest.op != RESET or newest.last:
             return False

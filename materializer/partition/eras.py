@@ -19,8 +19,8 @@ LOOK_BACK_OFFSETS = 100
 class Eras:
     """Compares the state of one partition with its log.
 
-    `first_since` returns the offset of the log's first record from a log time (ms) on. Without it a log that was cut
-    and written again beyond the state's position is not recognized.
+    `first_since` returns the offset of the log's first record at or after a log time (ms). It is needed to recognize
+    a log that was cut, and has grown again beyond the state's position.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Eras:
         self._first_since = first_since
 
     def leads_on(self, checkpoint: Checkpoint, tail: Tail, extent: KafkaExtent) -> bool:
-        """Tell whether the log still holds all records between the state and the last emitted change."""
+        """Return whether the log still holds all records between the state and the last emitted change."""
         emitted = tail.newest
         # The local state may be older than the last emitted change. Applying the log must lead exactly there. If the
         # log was replaced or cut in between, followers hold changes that this state can't produce again, so it is
@@ -75,10 +75,11 @@ class Eras:
         return opened
 
     def _written_again_from(self, applied: int, time: int, extent: KafkaExtent) -> int | None:
-        """Return the offset from which on the log holds other records than those applied; None if it holds the same.
+        """Return the offset from which the log holds other records than those that were applied; None if it holds the
+        same.
 
-        `applied` is the offset of the last record applied, and none up to there was later than `time`. After a broker
-        has lost the end of a log, what is written in its place is later than all that was lost.
+        `applied` is the offset of the last applied record; no record up to it was later than `time`. If a broker
+        loses the end of a log, the records written in its place are later than all lost ones.
         """
         if applied < extent.log_start or (first := self._first_later(time, extent)) > applied:
             return None
@@ -99,9 +100,10 @@ class Eras:
         return replace(opened, checkpoint=checkpoint, floor=checkpoint.position)
 
     def _first_later(self, time: int, extent: KafkaExtent) -> int:
-        """Return the offset of the log's first record after a log time; its end if there is none, or it is unknown.
+        """Return the offset of the log's first record after a log time; its end if there is none, or if it is
+        unknown.
 
-        A transient topic passes over records: their times say nothing about what was applied.
+        A transient topic skips records at its start, so their times do not show what was applied.
         """
         if self._first_since is None or self._definition.durability == "transient":
             return extent.log_end

@@ -1,4 +1,4 @@
-"""What Kafka holds of a partition: the extents of its log and changes, and their messages."""
+"""The extents of a partition's log and changes in Kafka, and their messages."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class KafkaExtent:
-    """What Kafka holds of a partition now."""
+    """The present extent of a partition in Kafka."""
 
     log_id: str
     log_start: int
@@ -35,8 +35,8 @@ class KafkaExtent:
 def kafka_extent(cluster: Cluster, definition: TopicDefinition, partition: int) -> KafkaExtent:
     """Ask Kafka for the offsets and topic ids of a partition's log and changes.
 
-    First where the changes end: a previous owner may still write, and none of what it has written by then may
-    seem to come from beyond the log's end.
+    The end of the changes is read first. A previous owner may still write: none of its events up to that end may seem
+    to come from beyond the log's end.
     """
     one = [partition]
     changes_id = cluster.topic_id(definition.changes)
@@ -68,7 +68,7 @@ class PartitionReader:
         return read_range(self._kafka, self._definition.changes, self.number, start, end)
 
     def limits_at(self, start: int, end: int) -> Limits | None:
-        """Return the limits at an offset of the log: those that its next `define` changed; None if there is none."""
+        """Return the limits at an offset of the log: those before the next `define`; None if there is none."""
         for messages in self.log(start, end):
             for message in messages:
                 if ("sow.command", DEFINE.encode()) in (message.headers() or ()):

@@ -15,8 +15,8 @@ from sowline.model.position import Position
 class OpenedPartition:
     """An opened partition: its store, its checkpoint, and `floor`, the newest position already emitted.
 
-    With `state_reset` it is not: first the ends of all its records are to be written, and it is to be emptied. Where
-    the checkpoint is behind the floor, the events beyond it are in the changes from the offset `untaken` on.
+    With `state_reset` it is not open yet: first the ends of all its records must be written, and its store emptied.
+    If the checkpoint is behind the floor, the events after it are in the changes from the offset `untaken` on.
     """
 
     store: RocksStore

@@ -25,7 +25,7 @@ class Append(NamedTuple):
 
 
 class OwnerCommands:
-    """The owner's part in one partition's log. It begins once the log is applied up to its end."""
+    """The owner's own commands in one partition's log. They begin once the log is applied up to its end."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
@@ -35,7 +35,7 @@ class OwnerCommands:
         self.expiring = ExpirySchedule()
 
     def caught_up(self) -> None:
-        """Say that the log's end was reached."""
+        """Note that the log's end was reached."""
         self._caught_up = True
 
     def appends(self, now: int) -> list[Append]:
@@ -53,7 +53,7 @@ class OwnerCommands:
         return [Append(one.key_text.encode(), None, _expire_headers(str(one.position))) for one in due]
 
     def _define(self) -> list[Append] | None:
-        """Append what `topics.yaml` says, once, where the state has other limits; nothing expires before that."""
+        """Append the limits of `topics.yaml` once, if the state has others; nothing expires before that."""
         # One append at each start. Two workers with different files would otherwise answer each other's `define`
         # without end (test_owners_who_disagree_do_not_append_for_ever).
         if self._definition is not None:
@@ -66,7 +66,7 @@ class OwnerCommands:
         return [Append(None, self._definition, _DEFINE)]
 
     def applied(self, records: Iterable[LogRecord], now: int) -> None:
-        """Take in the log records that were applied at `now`."""
+        """Note the log records that were applied at `now`."""
         last = None
         for last in records:
             if last.headers and (last.value is None or not self._is_defined):

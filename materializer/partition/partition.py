@@ -1,4 +1,4 @@
-"""One partition of a topic at work: its store, its checkpoint, and the batch that is sent to Kafka."""
+"""One open partition of a topic: its store, its checkpoint, and the batch that is being sent to Kafka."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,10 +27,10 @@ PartitionId = tuple[str, int]
 """A Kafka topic's name and the number of one of its partitions; of a log, if nothing else is meant."""
 
 NOTHING_DUE = b"\xff" * 9
-"""What no entry of the index of due times reaches."""
+"""A key after all entries of the index of due times."""
 
 OUTCOMES_MAX = 1000
-"""Outcomes that one progress event carries; a batch with more writes several."""
+"""The maximum number of outcomes in one progress event; a batch with more writes several."""
 
 
 _OFFSET, _POSITION = attrgetter("offset"), attrgetter("position")
@@ -78,14 +78,14 @@ class Partition:
         return Prepared(view, step, events, len(new))
 
     def was_sent(self, offset: int) -> bool:
-        """Tell whether what the log record at an offset leads to was emitted before this owner came."""
+        """Return whether a previous owner emitted the changes of the log record at an offset."""
         return Position(self.checkpoint.position.era, offset) <= self._floor
 
     def _events(self, step: Step, log_end: int) -> list[Event]:
         """Return the changes that were not yet emitted, after the progress events that they need.
 
-        Of the events of a batch only the first few may reach Kafka, and the disk may go with the owner: each
-        must stand on all that was before it.
+        If the owner and its disk are lost, Kafka may have only the first events of the batch. So each event must be
+        complete with those before it.
         """
         changes = step.changes
         # Up to the floor everything was emitted by the previous owner. Emitted again, it would sit behind newer
@@ -101,7 +101,7 @@ class Partition:
         return events + changes[start:]
 
     def _leaves_unreported(self, step: Step) -> bool:
-        """Tell whether the changes leave something unreported: outcomes, origins, or how far the log was read."""
+        """Return whether the changes leave something unreported: outcomes, origins, or how far the log was read."""
         moved_on = step.checkpoint.position > max(step.checkpoint.last_change, self._floor)
         return bool(step.outcomes) or moved_on or step.checkpoint.origins != self.checkpoint.origins
 
@@ -115,9 +115,9 @@ class Partition:
         return progress._replace(is_catching_up=checkpoint.position < self._floor)
 
     def commit(self, prepared: Prepared, changes_end: int) -> None:
-        """Keep what the batch made; Kafka has all its events, the last of them just before `changes_end`.
+        """Commit the batch; Kafka has all its events, the last of them just before `changes_end`.
 
-        While the state is behind what was emitted before, the next owner must find that out again.
+        As long as the state is behind what was emitted before, the next owner must be able to find that out again.
         """
         stale_keys = self.checkpoint.stale_keys | self._deleted_again(prepared.step)
         checkpoint = replace(prepared.step.checkpoint, changes_end=changes_end, stale_keys=stale_keys)
@@ -146,10 +146,9 @@ class Partition:
     def _deleted_again(self, step: Step) -> frozenset[bytes]:
         """Return the keys whose deletion was emitted before, while every key of the store is to be repaired.
 
-        A refill that an older state began may have written such a record after its deletion. Once the log was applied
-        again the store does not have the record any more, so a walk through the store would leave it out, and
-        compaction would bring it back: `[K@5, delete K@9, K@5 again]`, by a state that stood at 7
-        (`test_a_record_that_a_refill_brought_back`).
+        A refill by an older state may have written such a record after its deletion. Once the log was applied again,
+        the store no longer has the record, so a walk through the store would leave it out. Compaction would bring it
+        back: `[K@5, delete K@9, K@5 again]`, by a state at position 7 (`test_a_record_that_a_refill_brought_back`).
         """
         if EVERYTHING not in self.checkpoint.stale_keys:
             return frozenset()
@@ -157,7 +156,7 @@ class Partition:
         return frozenset(change.sow_key for change in changes if change.body is None)
 
     def due(self, time: int) -> Iterator[Due]:
-        """Yield the records that are due at a log time, the longest due first; none where none expire."""
+        """Yield the records that are due at a log time, the earliest due time first; none if nothing expires."""
         end = expiry_entry(time + 1, b"")
         if not self.checkpoint.limits.may_expire or self._first_due >= end:
             return
@@ -179,7 +178,7 @@ class Partition:
     def mark_stale(self, keys: Iterable[bytes], changes_end: int) -> None:
         """Note that another process wrote events of these keys up to here: compaction may keep the wrong ones.
 
-        The next commit keeps that with the state, until they are repaired.
+        The next commit stores that with the state, until the keys are repaired.
         """
         self.checkpoint = replace(
             self.checkpoint, stale_keys=self.checkpoint.stale_keys.union(keys), changes_end=changes_end
@@ -187,15 +186,15 @@ class Partition:
 
     @property
     def base(self) -> Position | None:
-        """The last change before this era, where the era is yet to make one; what followers may hold by now."""
+        """The last change before this era, if the era has made none yet: what followers may hold by now."""
         checkpoint = self.checkpoint
         return checkpoint.last_change if checkpoint.last_change.era != checkpoint.position.era else None
 
     def repair(self, log_end: int, batch_max: int = 1000) -> Iterator[list[Event]]:
-        """Yield in batches what to write again because stale owners wrote, and the partition's position.
+        """Yield in batches the events to write again because of stale owners, and the partition's position.
 
-        There is nothing to write before the state has reached all that was ever emitted: the newest event
-        of a key may be one that the state does not have yet. An era without changes is reported first.
+        Nothing is written before the state has reached everything that was ever emitted: the newest event of a key
+        may be one that the state does not have yet. An era without changes is reported first.
         """
         checkpoint = self.checkpoint
         # Below the floor the newest event of a key may be one that this state does not have yet. Writing its own
@@ -223,9 +222,9 @@ class Partition:
     def again(self, keys: Iterable[bytes]) -> list[Event]:
         """Return the newest event of each SOW key again, for a changes topic that holds events of stale owners.
 
-        Followers drop them by their position. `after` is the event's own position, so that a reader who has
-        not seen the first writing takes it for the gap that it is. A loader knows by `emitted_in`
-        that it counts more than what an owner of the era before has written after that position.
+        Followers drop them by their position. `after` is the event's own position, so that a reader without the
+        original event sees a gap. `emitted_in` lets a loader rank it above the events that an owner of the previous
+        era has written after that position.
         """
         view = Overlay(self._store, self._cache)
         return [self._again(key, view.get(key)) for key in keys]
@@ -260,29 +259,30 @@ class Partition:
         )
 
     def _last_of_era(self) -> Position:
-        """Return the last change's position, or the era's begin if that is later: behind all that others may write.
+        """Return the last change's position, or the era's begin if that is later: after everything that others may
+        write.
 
-        In an era that has made no change yet, an event that comes late from the one before is newer than its last.
+        In an era without changes, an event that comes late from the previous era is newer than the last change.
         """
         era, last = self.checkpoint.position.era, self.checkpoint.last_change
         return last if last.era == era else before_the_log(era)
 
     def is_right(self, changes_end: int, but: Iterable[bytes] = ()) -> None:
-        """Note that the changes partition, up to this offset, ends with the newest event of each key, `but` these."""
+        """Note that the changes partition ends here with the newest event of each key, except for these."""
         self.checkpoint = replace(self.checkpoint, changes_end=changes_end, stale_keys=frozenset(but))
         self._store.commit({}, self._store.checksum(), self.checkpoint.encode())
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._store.close()
 
 
 def stale_owner_keys(found: Iterable[Event], ours: Iterable[Event]) -> set[bytes]:
-    """Return the keys of changes that another process wrote among the events found where ours should be alone.
+    """Return the keys of changes that another process wrote between our events.
 
-    A worker that was thought dead woke up and repeated old events. Followers drop those by their position,
-    but compaction keeps the last of each key, which must be ours. Of two events with one position, one is
-    the other process's, whichever it is.
+    A worker that was considered dead woke up and repeated old events. Followers drop those by their position, but
+    compaction keeps the last event of each key, which must be ours. Of two events with one position, one is the other
+    process's; it does not matter which.
     """
     expected = {event.position for event in ours if isinstance(event, Change)}
     keys = set()

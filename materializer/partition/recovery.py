@@ -39,9 +39,9 @@ from sowline.protocol.changes_loader import (
 class Recovery:
     """Opens one partition's store from the first source that has its state.
 
-    A `copy` is the local store if it is already open and checked; it is not checked again. `ask` returns what Kafka
-    holds by now, `first_since` the offset of the log's first record from a log time (ms) on: without it a log that
-    was cut and written again beyond the state's position is not recognized.
+    A `copy` is the local store if it is already open and checked; it is not checked again. `ask` returns the present
+    extent of the partition in Kafka. `first_since` returns the offset of the log's first record at or after a log
+    time (ms). It is needed to recognize a log that was cut, and has grown again beyond the state's position.
     """
 
     def __init__(
@@ -70,7 +70,12 @@ class Recovery:
         self._seen_at = time.monotonic()
 
     def open(self) -> OpenedPartition:
-        """Return the opened partition; raise SowlineError if no source has its state."""
+        """Return the opened partition.
+
+        Raise `definition changed` if the state was made under another definition, `changes incomplete` if the changes
+        have no position and there is no local state, and `log incomplete` if records that no source has are gone from
+        the log.
+        """
         opened = self._from_store() or self._from_changes() or self._from_log()
         with closed_on_failure(opened.store):
             self._check_definition(opened.checkpoint)
@@ -88,7 +93,7 @@ class Recovery:
             )
 
     def reset_to(self, opened: OpenedPartition, offset: int) -> OpenedPartition:
-        """Return the partition at the begin of an era with an empty base, from the log's `offset` on."""
+        """Return the partition at the beginning of an era with an empty base, from the log's `offset` on."""
         self._log.warning("a new era begins", why="the topic is transient")
         state_reset = StateReset.begun(opened.checkpoint, self._extent.log_id, offset)
         return replace(opened, checkpoint=state_reset.checkpoint, state_reset=state_reset)
@@ -98,7 +103,8 @@ class Recovery:
     ) -> OpenedPartition:
         """Return the partition without its records. Kafka already has their deletions. The next era may follow.
 
-        `written_by_others` are the keys that another process wrote between these ends. Closes the store of `opened`.
+        `written_by_others` are the keys that another process wrote between these deletions. Closes the store of
+        `opened`.
         """
         assert opened.state_reset is not None, "a partition is emptied in an era of its own"
         checkpoint = opened.state_reset.done(changes_end)
@@ -167,7 +173,7 @@ class Recovery:
         return OpenedPartition(store, checkpoint, floor, untaken=start)
 
     def _is_replaced(self, checkpoint: Checkpoint) -> bool:
-        """Tell whether the changes topic is another one than that of the checkpoint, or has lost its end."""
+        """Return whether the changes topic is another one than that of the checkpoint, or has lost its end."""
         # A topic that was deleted and made again usually has another id. Where ids are not known, an end before the
         # known one shows it.
         is_another = checkpoint.changes_id not in ("", self._extent.changes_id)

@@ -1,7 +1,7 @@
-"""A partition's way to an era with an empty base, where a transient topic restarts: followers see each record end.
+"""Resets a partition to an era with an empty base, when a transient topic restarts: followers see each record end.
 
-First the end of each record is written to the changes, as changes of the new era before its first log record; once
-Kafka has them all the state is emptied. An owner that finds only some of them written writes the rest.
+First the end of each record is written to the changes, as a change of the new era before its first log record. Once
+Kafka has them all, the store is emptied. An owner that finds only some of them writes the rest.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,9 @@ from sowline.protocol.change import DELETED, PROGRESS_KEY, RESET, Change
 
 @dataclass(frozen=True, slots=True)
 class StateReset:
-    """An era with an empty base: `checkpoint` is the partition's checkpoint, `ended` how many records have ended."""
+    """An era with an empty base: `checkpoint` is the partition's checkpoint, `ended` the number of records that have
+    ended.
+    """
 
     checkpoint: Checkpoint
     ended: int = 0
@@ -31,7 +33,8 @@ class StateReset:
     def begun(cls, checkpoint: Checkpoint, log_id: str, offset: int) -> "StateReset":
         """Return the era after the checkpoint's, which begins at the log's `offset`.
 
-        Publishers' numbers are of the old base, so none counts: the time is moved on, to tell them from new ones.
+        Publishers' numbers belong to the old base, so none counts. The time is moved forward to distinguish them from
+        new ones.
         """
         # A publisher may use the same numbers again after the reset. Without a later time its new commands would
         # count as repeats of the old ones (test_nothing_is_a_repeat_of_what_was_before).

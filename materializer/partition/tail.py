@@ -17,11 +17,11 @@ from sowline.protocol.changes_loader import (
 
 
 class Tail(NamedTuple):
-    """What was written behind what a state knows.
+    """The events that were written after a state's position.
 
-    `newest` is the newest position, `time` the log time in ms by then, `stale_keys` are the keys of events that came
-    too late, `live` those of records that it leaves live; `has_gap` says that something in between was never written,
-    though compaction has taken nothing.
+    `newest` is the newest position, `time` the log time in ms at it, `stale_keys` are the keys of events that came
+    too late, and `live` those of the records that exist afterwards. `has_gap` is whether an event in between was
+    never written, although compaction has removed nothing.
     """
 
     newest: Position
@@ -34,7 +34,8 @@ class Tail(NamedTuple):
 def read_tail(messages: Iterable[Message], position: Position, topic_id: str, start: int) -> Tail:
     """Read the changes from an offset to the end, for a state at a position.
 
-    What is not newer than all before it was written by a worker that thought it was still the owner.
+    An event that is not newer than all before it was written by a worker that had lost the partition without
+    noticing.
     """
     stale_keys: set[bytes] = set()
     live: set[bytes] = set()

@@ -1,7 +1,7 @@
-"""Warm copies of the partitions that a worker does not own, so that taking one over costs only its changes' tail.
+"""Warm copies of the partitions that a worker does not own, so that a takeover costs only the tail of the changes.
 
 The worker's own thread works on them between its batches, for a limited time. No store is used by two threads, and no
-owner waits for a copy. They are read with a consumer of their own, which is in no group.
+owner waits for a copy. The copies have their own consumer, which is in no group.
 """
 
 import time
@@ -41,7 +41,7 @@ RETRY_SECONDS = 10.0
 """Time after which a failed copy is started again."""
 
 QUEUE_KBYTES = 16 * 1024
-"""What may be fetched ahead, of all copies together."""
+"""How much may be fetched ahead, for all copies together."""
 
 _FAILURES = (
     StoreDamaged,
@@ -55,7 +55,7 @@ _FAILURES = (
     TypeError,
     OSError,
 )
-"""What a copy may fail of: its disk, an event that is none, Kafka. The worker goes on without the copy."""
+"""The errors by which a copy may fail: of its disk, its events, or Kafka. The worker continues without the copy."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Standby:
     # which partitions
 
     def cover(self, owned: Iterable[PartitionId]) -> None:
-        """Keep a copy of every partition that is not among the owned ones; they are begun one after the other."""
+        """Keep a copy of every partition that is not among the owned ones; they are started one after the other."""
         for definition in self._definitions.values():
             for number in range(definition.partitions):
                 self._waiting.setdefault((definition.log, number), 0.0)
@@ -108,9 +108,9 @@ class Standby:
         self._waiting[partition_id] = 0.0
 
     def take_over(self, partition_id: PartitionId) -> RocksStore | None:
-        """End the copy of a partition that this worker owns from now on; returns its store, open and checked.
+        """End the copy of a partition that this worker owns from now on; return its store, open and checked.
 
-        None where there is none to hand over: then nothing of it is open.
+        Return None if there is none: then nothing of it is open.
         """
         self._waiting.pop(partition_id, None)
         copy = self._copies.get(partition_id)
@@ -306,7 +306,7 @@ class Standby:
         return max(0, self._ends.get(partition_id, 0) - self._copies[partition_id].next_offset)
 
     def statistics(self) -> StandbyStatistics:
-        """Return a look at the copies; safe from any thread."""
+        """Return the statistics of the copies; safe to call from any thread."""
         copies = dict(self._copies)
         warm = sum(copy.is_warm for copy in copies.values())
         behind = {

@@ -1,9 +1,9 @@
 """A warm copy of one partition that another worker owns: its store, kept up with the changes topic in portions.
 
-It goes through three stages. A store that is there is **checked**, as at every open. Then it **follows** the changes,
-each after the one before. Where that can't be, for there is no store, or the changes do not lead on from it, they are
-**loaded** next to it, the newest of each key. What was loaded replaces the store once it is whole: until then the
-store may be all that there is.
+It goes through three stages. An existing store is **checked**, as at every open. Then it **follows** the changes,
+each after the one before. If there is no store, or the changes do not continue it, the newest change of each key is
+**loaded** into a second store. The second store replaces the first one once it is complete; until then the first one
+may be the only state.
 """
 
 import time
@@ -41,12 +41,11 @@ class ReadEvent(NamedTuple):
 
 
 class WarmCopy:
-    """The copy of one partition; `topic_id` tells Kafka's id of a topic.
+    """The copy of one partition; `topic_id` returns Kafka's id of a topic.
 
-    Its `Standby` hands it the changes from `reads_from` on, in order.
-
-    A `store` that is given is open, and was checked when it was opened. After an error (`StoreDamaged`, `StoreInUse`,
-    or an invalid event) a copy can only be closed.
+    Its `Standby` passes it the changes from `reads_from` on, in order. A `store` that is given is open, and was
+    checked when it was opened. After an error (`StoreDamaged`, `StoreInUse`, or an invalid event) a copy can only be
+    closed.
     """
 
     def __init__(
@@ -95,13 +94,13 @@ class WarmCopy:
             self._begin_check(self._store)
 
     def _begin_check(self, store: RocksStore) -> None:
-        """Begin with the checkpoint, which shows whether this version can read the store."""
+        """Start with the checkpoint, which shows whether this version can read the store."""
         self._checkpoint = checkpoint_of(store)
         self._changes_id = self._topic_id(self._definition.changes)
         self._check = _Check(store)
 
     def check(self, entries_max: int) -> bool:
-        """Check some of the store, and tell whether that is all of it: then it follows the changes or is loaded."""
+        """Check the next entries; return whether all are checked: then the copy follows the changes or is loaded."""
         assert self._check is not None, "the store is being checked"
         assert self._store is not None, "there is a store to check"
         if not self._check.go_on(entries_max):
@@ -123,9 +122,9 @@ class WarmCopy:
         return True
 
     def take(self, written: Sequence[ReadEvent], end: int) -> bool:
-        """Take in the next changes; `end` is where the partition ends by now.
+        """Apply the next changes; `end` is the present end of the partition.
 
-        Returns whether to go on with what comes after them; otherwise from `reads_from` on.
+        Return whether to continue with the changes after them; if not, continue at `reads_from`.
         """
         if self._follower is not None:
             return self._follow(self._follower, written, end)
@@ -159,11 +158,11 @@ class WarmCopy:
         return True
 
     def is_of(self, changes_id: str) -> bool:
-        """Tell whether it reads the changes topic with this id; a copy that is being checked reads none."""
+        """Return whether the copy reads the changes topic with this id; one that is being checked reads none."""
         return self._check is not None or changes_id == self._changes_id
 
     def reload(self, why: str) -> None:
-        """Load again, for the changes partition is not the one that was read so far."""
+        """Load again, because the changes partition is not the one that was read so far."""
         self._follower = None
         self._load(why)
 
@@ -179,7 +178,7 @@ class WarmCopy:
         self.next_offset = BEGINNING
 
     def ended(self, offset: int) -> bool:
-        """Take note that the changes end at `offset` for now, perhaps with holes. Returns as `take` does."""
+        """Note that the changes end at `offset` for now, perhaps with holes. Returns what `take` returns."""
         self.has_caught_up = True
         if self._loader is None:
             return True
@@ -190,7 +189,7 @@ class WarmCopy:
         return not self._is_whole(self._loader, offset) or self._finish()
 
     def _is_whole(self, loader: ChangesLoader, end: int) -> bool:
-        """Tell whether the load is complete; one that took too long continues to the `end` as it is now."""
+        """Return whether the load is complete; one that took too long continues to the present `end`."""
         phase = loader.load_progress.phase(time.monotonic())
         if phase is Phase.LATE:
             log.warning(
@@ -207,7 +206,7 @@ class WarmCopy:
         return True
 
     def _stand_at_newest(self, loader: ChangesLoader) -> bool:
-        """End the load of a topic without a SOW at its newest message; tell whether there is one."""
+        """End the load of a topic without a SOW at its newest message; return whether there is one."""
         if not loader.has_changes:
             return False
         loader.stand_at_newest(self._topic_id(self._definition.log))
@@ -236,7 +235,7 @@ class WarmCopy:
     # the end of it
 
     def hand_over(self) -> RocksStore | None:
-        """Give the open store away, if it is known to be whole; the copy is no more."""
+        """Give the open store away, if it is known to be complete; the copy ends."""
         # An unchecked store may be damaged, and the new owner would not check it again
         # (test_what_is_not_checked_yet_is_not_handed_over, test_an_unfinished_load_is_not_handed_over).
         store = self._store if self._is_checked else None
@@ -246,7 +245,7 @@ class WarmCopy:
         return store
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         if self._check is not None:
             self._check.close()
         self._check = self._follower = None
@@ -264,7 +263,7 @@ class WarmCopy:
 
 
 class _Check:
-    """A walk through a store in portions: what its tally should be, and the deleted records that it remembers."""
+    """A walk through a store in portions: computes its checksum, and collects the deleted records."""
 
     def __init__(self, store: RocksStore) -> None:
         self._hashes = self._walk(store)
@@ -280,16 +279,16 @@ class _Check:
             yield expiry_hash(due)
 
     def go_on(self, entries_max: int) -> bool:
-        """Look at the next entries and tell whether they were the last."""
+        """Read the next entries; return whether they were the last."""
         hashes = list(islice(self._hashes, entries_max))
         self._entries += len(hashes)
         self._checksum += sum(hashes)
         return len(hashes) < entries_max
 
     def close(self) -> None:
-        """Let go of the store: as long as something reads from it, its files are not closed."""
+        """Release the store: its files are not closed as long as something reads from it."""
         self._hashes.close()
 
     def result(self) -> tuple[Checksum, list[tuple[int, bytes]]]:
-        """Return the tally, and the remembered records as (log time in ms, SOW key), oldest first."""
+        """Return the checksum, and the remembered records as (log time in ms, SOW key), oldest first."""
         return Checksum(self._entries, self._checksum & 0xFFFFFFFFFFFFFFFF), sorted(self._tombstones)

@@ -1,4 +1,4 @@
-"""The entries of a store while it is filled, a batch at a time: bytes, with their tally and due times."""
+"""The entries of a store while it is filled, a batch at a time: bytes, with their checksum and due times."""
 
 from materializer.core.record import due_time
 from materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
@@ -6,7 +6,7 @@ from materializer.store.interface import Store
 
 
 class BulkLoad:
-    """What a batch makes of a store's entries."""
+    """The entries of one batch of a load."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -37,6 +37,6 @@ class BulkLoad:
             self._checksum += sign * expiry_hash(due)
 
     def commit(self) -> None:
-        """Write all of it to the store, which has no head by then."""
+        """Write all entries to the store, which has no checkpoint yet."""
         checksum = Checksum(self._count, self._checksum & 0xFFFFFFFFFFFFFFFF)
         self._store.commit(self._now, checksum, b"", self._expiries)

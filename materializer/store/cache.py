@@ -1,4 +1,4 @@
-"""The decoded records that a partition wrote last, so that a soon repeated update needs no read from disk."""
+"""The most recently written decoded records of a partition, so that a repeated update needs no read from disk."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -13,7 +13,7 @@ ENTRY_BYTES: Final = 450
 
 
 class RecordCache:
-    """Keeps the most recently written records in two halves: when the younger is full, the older is dropped."""
+    """Keeps the most recently written records in two halves: when one is full, the older one is dropped."""
 
     def __init__(self, bytes_max: Callable[[], int] = lambda: 0) -> None:
         self._bytes_max = bytes_max
@@ -22,7 +22,7 @@ class RecordCache:
         self._young_bytes = 0
 
     def get(self, key: bytes) -> Stored | None:
-        """Return what the store holds under the SOW key, if that was written lately."""
+        """Return the entry under the SOW key, if it was written recently."""
         young = self._young
         return young[key] if key in young else self._old.get(key)
 

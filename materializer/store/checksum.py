@@ -5,7 +5,7 @@ from zlib import crc32
 
 
 def entry_hash(key: bytes, data: bytes) -> int:
-    """Return the hash of one entry; the store's checksum is the sum of all, so that order does not matter."""
+    """Return the hash of one entry; the store's checksum is the sum of all hashes, in any order."""
     return crc32(data, crc32(key))
 
 
@@ -15,7 +15,7 @@ def expiry_entry(due: int, key: bytes) -> bytes:
 
 
 def expiry_hash(due: bytes) -> int:
-    """Return the hash of one entry of the index of due times, a part of the checksum like those of records."""
+    """Return the hash of one entry of the index of due times; it is part of the checksum, too."""
     return crc32(due, 1)
 
 

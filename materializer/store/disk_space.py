@@ -5,11 +5,11 @@ from pathlib import Path
 from tempfile import TemporaryFile
 
 SPACE_BYTES = 64 << 20
-"""What a store writes at most when it is opened: all that its write-ahead log holds."""
+"""The most that a store writes when it is opened: the content of its write-ahead log."""
 
 
 def has_disk_space(directory: Path, size: int = SPACE_BYTES) -> bool:
-    """Tell whether the disk of a directory takes a file of this size; nothing of it is left there."""
+    """Return whether the disk of a directory has room for a file of this size; the file is removed again."""
     try:
         with TemporaryFile(dir=directory) as file:
             os.posix_fallocate(file.fileno(), 0, size)

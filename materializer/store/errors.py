@@ -1,4 +1,4 @@
-"""What is raised where a partition's store can't be trusted, its disk is full, or another process has it open."""
+"""Errors of a partition's store: it can't be trusted, its disk is full, or another process has it open."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from pathlib import Path
 from materializer.core.errors import StoreDamaged
 
 NO_ROOM = ("No space left on device", "Disk quota exceeded")
-"""What a full disk answers, whichever library reports it."""
+"""The error texts of a full disk, from all libraries."""
 
 IN_USE = ("lock hold by current process", "While lock file")
 """RocksDB's message for a store whose lock this process or another one holds."""
@@ -18,15 +18,15 @@ NO_DESCRIPTORS = ("Too many open files",)
 
 
 class DiskFull(Exception):
-    """The disk takes no more. The committed state is intact: keep it, and continue when there is space."""
+    """The disk is full. The committed state is intact: keep it, and continue when there is space."""
 
 
 class NoDescriptors(Exception):
-    """The process may open no more files. What was committed is as good as before: let it be, and try again later."""
+    """The process may open no more files. The committed state is intact: keep it, and try again later."""
 
 
 class StoreInUse(Exception):
-    """Another process has the store at `path` open, and may write to it: nothing of it may be changed or deleted."""
+    """Another process has the store at `path` open, and may write to it: change and delete nothing."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(why)
@@ -35,7 +35,7 @@ class StoreInUse(Exception):
 
 @contextmanager
 def judged(what: str) -> Iterator[None]:
-    """Raise whatever goes wrong within as `DiskFull` or `NoDescriptors` where that is why, else as `StoreDamaged`."""
+    """Raise errors in the block as `DiskFull` or `NoDescriptors` if that is the cause, else as `StoreDamaged`."""
     try:
         yield
     except Exception as error:
@@ -43,7 +43,7 @@ def judged(what: str) -> Iterator[None]:
 
 
 def judgment(why: str) -> StoreDamaged | DiskFull | NoDescriptors:
-    """Return the exception that an error of a store is, by its text."""
+    """Return the exception for an error of a store, by its text."""
     if any(words in why for words in NO_ROOM):
         return DiskFull(why)
     if any(words in why for words in NO_DESCRIPTORS):
@@ -53,7 +53,7 @@ def judgment(why: str) -> StoreDamaged | DiskFull | NoDescriptors:
 
 @contextmanager
 def judged_alone(path: Path, what: str) -> Iterator[None]:
-    """Raise whatever goes wrong within as `judged` does, but as `StoreInUse` where the lock at `path` is held."""
+    """Raise errors in the block as `judged` does, but as `StoreInUse` if the lock at `path` is held."""
     try:
         with judged(f"{path} {what}"):
             yield

@@ -1,4 +1,4 @@
-"""Whether a store is whole: its checkpoint is there, and its entries sum up to its checksum."""
+"""Whether a store is complete: it has a checkpoint, and its entries sum up to its checksum."""
 
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.errors import StoreDamaged
@@ -7,7 +7,7 @@ from materializer.store.interface import Store
 
 
 def verified_checkpoint(store: Store) -> Checkpoint:
-    """Return the checkpoint of a whole store; raises `StoreDamaged`, or `unknown format` before anything else."""
+    """Return the checkpoint of a complete store; raise `StoreDamaged`, or `unknown format` before anything else."""
     checkpoint = checkpoint_of(store)
     if (found := checksum_of(store)) != store.checksum():
         raise StoreDamaged(f"expected {store.checksum()}, found {found}")
@@ -15,7 +15,7 @@ def verified_checkpoint(store: Store) -> Checkpoint:
 
 
 def checkpoint_of(store: Store) -> Checkpoint:
-    """Return the checkpoint of a store; raises `StoreDamaged` if there is none, or `unknown format`."""
+    """Return the checkpoint of a store; raise `StoreDamaged` if there is none, or `unknown format`."""
     data = store.checkpoint()
     if data is None:
         raise StoreDamaged("there is no checkpoint")
@@ -23,7 +23,7 @@ def checkpoint_of(store: Store) -> Checkpoint:
 
 
 def checksum_of(store: Store) -> Checksum:
-    """Read every entry of a store and return what its tally should be."""
+    """Read every entry of a store and return the resulting checksum."""
     entries = checksum = 0
     for key, data in store.scan():
         entries += 1

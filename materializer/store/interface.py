@@ -11,7 +11,7 @@ NO_EXPIRIES: Mapping[bytes, bool] = {}
 class Store(Protocol):
     """What a partition needs from its store.
 
-    Any read may raise `StoreDamaged` or `NoDescriptors`, any write `DiskFull`, too.
+    Any read may raise `StoreDamaged` or `NoDescriptors`; any write may also raise `DiskFull`.
     """
 
     def get(self, key: bytes) -> bytes | None:
@@ -24,10 +24,10 @@ class Store(Protocol):
         """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
 
     def checkpoint(self) -> bytes | None:
-        """Return the checkpoint's bytes; None where nothing was ever committed."""
+        """Return the checkpoint's bytes; None if nothing was ever committed."""
 
     def checksum(self) -> Checksum:
-        """Return the tally that was committed last."""
+        """Return the checksum of the last commit."""
 
     def commit(
         self,
@@ -36,7 +36,9 @@ class Store(Protocol):
         checkpoint: bytes,
         expiries: Mapping[bytes, bool] = NO_EXPIRIES,
     ) -> None:
-        """Write entries (None removes one), due times (False removes one), tally and head in one atomic step."""
+        """Write entries (None removes one), due times (False removes one), checksum and checkpoint in one atomic
+        step.
+        """
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""

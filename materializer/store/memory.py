@@ -32,7 +32,7 @@ class MemoryStore:
         return self._checkpoint
 
     def checksum(self) -> Checksum:
-        """Return the tally that was committed last."""
+        """Return the checksum of the last commit."""
         return self._checksum
 
     def commit(
@@ -42,7 +42,9 @@ class MemoryStore:
         checkpoint: bytes,
         expiries: Mapping[bytes, bool] = NO_EXPIRIES,
     ) -> None:
-        """Write entries (None removes one), due times (False removes one), tally and head in one atomic step."""
+        """Write entries (None removes one), due times (False removes one), checksum and checkpoint in one atomic
+        step.
+        """
         for key, data in writes.items():
             if data is None:
                 self._entries.pop(key, None)

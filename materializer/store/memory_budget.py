@@ -1,8 +1,8 @@
 """The memory that all stores of a process share, whatever their number and size.
 
 RocksDB holds recent writes (write buffers) and blocks of its files in memory: records, indexes and filters. By
-default each store has limits of its own for the first two, and none for indexes and filters, which grow with the
-number of keys. Here one cache has them all, and what the write buffers take is taken out of it.
+default each store has its own limits for the first two, and none for indexes and filters, which grow with the number
+of keys. Here one cache holds all of them, and the memory of the write buffers counts against it.
 """
 
 import ctypes
@@ -35,8 +35,8 @@ ARENAS_MAX: Final = 2
 class StoreMemory:
     """One block cache and one limit of write buffers for any number of stores.
 
-    `bytes_max` is for both: half of it may be write buffers. It may be passed for a moment, while a buffer is being
-    written to disk, and while scans hold on to blocks.
+    `bytes_max` is for both; half of it may be write buffers. The stores may exceed it for a moment, while a buffer is
+    written to disk, and while scans hold blocks.
     """
 
     def __init__(self, bytes_max: int = BYTES_MAX) -> None:
@@ -53,7 +53,7 @@ class StoreMemory:
         self._buffers.set_buffer_size(bytes_max // 2)
 
     def share_among(self, stores: int) -> None:
-        """Say how many stores there will be: each that is opened from now on gets a write buffer to match."""
+        """Set the number of stores that there will be: those opened from now on get write buffers to match."""
         self._stores = max(1, stores)
 
     @property
@@ -64,11 +64,11 @@ class StoreMemory:
 
     @property
     def used_bytes(self) -> int:
-        """What the stores hold in memory now."""
+        """The bytes that the stores hold in memory now."""
         return self._cache.get_usage()
 
     def set_up(self, options: Options) -> None:
-        """Let a store that is opened with these options take its memory from here."""
+        """Let a store that is opened with these options take its memory from this budget."""
         options.set_write_buffer_manager(self._buffers)
         options.set_write_buffer_size(self.write_buffer_bytes)
         options.set_memtable_prefix_bloom_ratio(BUFFER_FILTER_SHARE)
@@ -85,12 +85,10 @@ class StoreMemory:
 
 
 def share_arenas() -> None:
-    """Let this process's threads share a few of glibc's arenas, because memory freed in one can't be reused in
-    another.
-    """
+    """Let this process's threads share a few of glibc's arenas: memory that is freed in one stays in it."""
     if (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(M_ARENA_MAX, ARENAS_MAX)
 
 
 MEMORY: Final = StoreMemory()
-"""That of this process."""
+"""The budget of this process."""

@@ -1,4 +1,4 @@
-"""The records of a partition as one batch sees them: the store, with the batch's own changes over it."""
+"""The records of a partition as one batch sees them: the store, overlaid with the batch's own changes."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,10 +11,10 @@ from materializer.store.interface import Store
 
 
 class PendingWrites(NamedTuple):
-    """What a view leaves to be committed.
+    """The writes of a batch, ready to be committed.
 
-    `entries` are the bytes under each changed key, None where it goes; `expiries` what the expiry index gains
-    and loses; `checksum` the store's behind that; `records` what `entries` says, decoded, of `bytes` in all.
+    `entries` are the bytes under each changed key, None for a removed one; `expiries` are the changes of the expiry
+    index; `checksum` is that of the store afterwards; `records` are the `entries`, decoded, of `bytes` in all.
     """
 
     entries: dict[bytes, bytes | None]
@@ -25,7 +25,7 @@ class PendingWrites(NamedTuple):
 
 
 class Overlay:
-    """Reads each record at most once and keeps what the batch makes of it until it is committed."""
+    """Reads each record at most once, and keeps the batch's version of it until it is committed."""
 
     def __init__(self, store: Store, cache: RecordCache | None = None) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class Overlay:
         return None if data is None else (decode_record(data), entry_hash(key, data))
 
     def put(self, key: bytes, record: Record | None) -> None:
-        """Keep the record, or nothing, under a SOW key that was read before."""
+        """Store the record under a SOW key that was read before; None removes it."""
         assert key in self._before, "a record is read before it is written"
         self._now[key] = record
 

@@ -1,6 +1,6 @@
-"""The store of one partition: records by SOW key, when they are due, and a checkpoint, written in one atomic step.
+"""The store of one partition: records by SOW key, their due times, and a checkpoint, written in one atomic step.
 
-Two make the same promises, under the same tests: `MemoryStore`, and `RocksStore` on disk.
+`MemoryStore` has the same contract, and passes the same tests.
 """
 
 import fcntl
@@ -30,13 +30,13 @@ _CHECKPOINT, _CHECKSUM, _RECORD, _EXPIRY = b"h", b"t", b"r", b"d"
 class RocksStore:
     """A store in RocksDB: one column family, raw bytes, write-ahead log on but not synced.
 
-    Entries have the key prefix `r`, due times `d`; `h` is the checkpoint and `t` the checksum. A directory is one of
-    ours only with its mark, written after the first commit: anything less is half made, and is made again. So
-    until then there is no write-ahead log.
+    Entries have the key prefix `r`, due times `d`; `h` is the checkpoint and `t` the checksum. A directory is a
+    finished store only with its mark, which is written after the first commit. A directory without it is incomplete
+    and is created again, so until then there is no write-ahead log.
     """
 
     def __init__(self, path: Path, *, create: bool) -> None:
-        """Open the store at `path`; with `create` a new, empty one, in place of whatever lies there.
+        """Open the store at `path`; with `create` a new, empty one, which replaces whatever exists there.
 
         Raises `StoreInUse` if it is open already, even in this process: then nothing is deleted.
         """
@@ -51,7 +51,7 @@ class RocksStore:
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Tell whether a finished store lies at `path`."""
+        """Return whether a finished store exists at `path`."""
         return (path / MARK).exists()
 
     def _open(self, create: bool) -> Rdict:
@@ -83,15 +83,15 @@ class RocksStore:
             yield due
 
     def _range(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Yield what lies under a prefix of one byte, from a key on; it ends with the store."""
+        """Yield the entries with a prefix of one byte, from a key on; the iteration ends with the store."""
         scan = self._scanned(prefix, start)
         self._scans.add(scan)
         return scan
 
     def _scanned(self, prefix: bytes, start: bytes) -> Generator[tuple[bytes, bytes]]:
-        """Yield what lies under a prefix; keeps no iterator beyond that, for each keeps the files open.
+        """Yield the entries with a prefix; keep no iterator beyond that, because each keeps the files open.
 
-        The iterator's status is asked at the end: at a damaged block it stops early without an error.
+        The iterator's status is checked at the end: at a damaged block it stops early without an error.
         """
         iterator = self._db.iter()
         try:
@@ -112,7 +112,7 @@ class RocksStore:
         return self._get(_CHECKPOINT)
 
     def checksum(self) -> Checksum:
-        """Return the tally that was committed last."""
+        """Return the checksum of the last commit."""
         data = self._get(_CHECKSUM)
         try:
             return Checksum() if data is None else Checksum(*orjson.loads(data))
@@ -126,7 +126,9 @@ class RocksStore:
         checkpoint: bytes,
         expiries: Mapping[bytes, bool] = NO_EXPIRIES,
     ) -> None:
-        """Write entries (None removes one), due times (False removes one), tally and head in one atomic step."""
+        """Write entries (None removes one), due times (False removes one), checksum and checkpoint in one atomic
+        step.
+        """
         batch = WriteBatch(raw_mode=True)
         for key, data in writes.items():
             if data is None:
@@ -144,14 +146,14 @@ class RocksStore:
             self._db.write(batch, self._write_options)
 
     def mark_finished(self) -> None:
-        """Mark the store as holding a complete state; everything written before is on disk then."""
+        """Mark the store as complete; everything written before is then on disk."""
         with judged(f"{self._path} does not write"):
             self._db.flush()
             (self._path / MARK).touch()
         self._write_options = _write_options(with_log=True)
 
     def close(self) -> None:
-        """Let go of the files, which ends what still reads them. What the disk takes no more was never committed."""
+        """Close the files, which ends all iterations. Writes that a full disk refused were never committed."""
         for scan in list(self._scans):
             scan.close()
         try:
@@ -167,7 +169,7 @@ def _write_options(*, with_log: bool) -> RocksWriteOptions:
 
 
 def delete_store(path: Path) -> None:
-    """Delete what lies at `path`, if anything; raises `StoreInUse` where that store is open."""
+    """Delete the directory at `path`, if it exists; raise `StoreInUse` if that store is open."""
     if (path / "db").is_dir():
         with suppress(StoreDamaged, DiskFull), judged_alone(path, "can't be deleted"):
             _try_lock(path)
@@ -185,9 +187,9 @@ def _try_lock(path: Path) -> None:
 
 
 def is_in_use(path: Path) -> bool:
-    """Tell whether another process has the store at `path` open.
+    """Return whether another process has the store at `path` open.
 
-    Ask only where this process has not: the system would take its lock away.
+    Call it only if this process has not: the system would release its lock.
     """
     try:
         with (path / "db" / "LOCK").open("r+b") as file:

@@ -1,4 +1,4 @@
-"""A look into a partition's store while a worker has it open: as it was at one instant, never written to."""
+"""A read-only view of a partition's store at one instant, while a worker has the store open."""
 
 from pathlib import Path
 from weakref import WeakSet
@@ -16,7 +16,7 @@ LOOKS_MAX = 5
 
 
 class SecondaryStore(RocksStore):
-    """A store as it was when this was made. `directory` takes RocksDB's own files."""
+    """A store as it was when this was created. `directory` is for RocksDB's own files."""
 
     def __init__(self, path: Path, directory: Path) -> None:
         self._path = path
@@ -37,7 +37,7 @@ class SecondaryStore(RocksStore):
 
 
 def open_secondary(path: Path, directory: Path) -> tuple[SecondaryStore, Checkpoint]:
-    """Return a whole store and its head, as they are now; raises `StoreDamaged`, or `unknown format`."""
+    """Return a complete store and its checkpoint, as they are now; raise `StoreDamaged`, or `unknown format`."""
     for number in range(1, LOOKS_MAX):
         try:
             return _look(path, directory / str(number))

@@ -1,4 +1,4 @@
-"""The deleted records that a partition remembers for their publishers' numbers, and when it may forget them."""
+"""The deleted records that a partition remembers for their publishers' numbers, until it may forget them."""
 
 from array import array
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ NUMBER_DIGITS_MAX: Final = 20
 class Tombstones:
     """Deleted records as (log time in ms, SOW key), in the order of their deletion.
 
-    A SOW key that is a hash takes 16 bytes with its time; one that a publisher or a generator gave some 150 more.
+    A SOW key that is a hash takes 16 bytes with its time; one from a publisher or a generator takes about 150 more.
     """
 
     def __init__(self, oldest_first: Iterable[tuple[int, bytes]]) -> None:
@@ -35,7 +35,7 @@ class Tombstones:
         return len(self._times) - self._done
 
     def add(self, time: int, key: bytes) -> None:
-        """Take in a record that was deleted just now, and is remembered for a while."""
+        """Add a record that was deleted just now."""
         number = _number(key)
         if number is None:
             self._texts[self._removed + len(self._times)] = key
@@ -43,7 +43,7 @@ class Tombstones:
         self._keys.append(number or 0)
 
     def forget(self, view: Overlay, since: int) -> None:
-        """Drop those whose numbers are from before `since`: nothing can depend on them."""
+        """Remove the records whose numbers are from before `since`: nothing depends on them any more."""
         while self and self._times[self._done] < since:
             text = self._texts.pop(self._removed + self._done, None)
             key = b"%d" % self._keys[self._done] if text is None else text
@@ -58,7 +58,7 @@ class Tombstones:
 
 
 def _number(key: bytes) -> int | None:
-    """Return the number that a SOW key spells, None where it spells none, another way, or one beyond 64 bits."""
+    """Return the number that a SOW key spells; None if it is not a decimal number of 64 bits in its only spelling."""
     if not key.isdigit() or len(key) > NUMBER_DIGITS_MAX or (key[:1] == b"0" and key != b"0"):
         return None
     number = int(key)
@@ -66,6 +66,6 @@ def _number(key: bytes) -> int | None:
 
 
 def tombstones_of(store: Store) -> Tombstones:
-    """Look through a store for them."""
+    """Find the deleted records of a store."""
     deleted = ((key, decode_record(data)) for key, data in store.scan() if not data[0])
     return Tombstones(sorted((record.time, key) for key, record in deleted if record.is_forgettable))

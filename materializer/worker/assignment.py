@@ -1,8 +1,7 @@
-"""Assignment: partitions that the consumer group gives to a worker are opened, those that it takes are closed.
+"""Assignment: opens the partitions that the consumer group gives to a worker, and closes those that it takes.
 
-The service starts with the first worker of a group that has no other members, and only then transient topics begin
-at their recovery points. A partition that merely moves between workers, or returns to a worker that restarted, keeps
-its state.
+The service starts with the first worker of a group without other members. Only then do transient topics begin at
+their recovery points. A partition that moves between workers, or returns to a worker that restarted, keeps its state.
 """
 
 from collections.abc import Iterable
@@ -32,7 +31,9 @@ log = structlog.get_logger()
 
 
 class StartPhase:
-    """Where the partitions of transient topics begin as the service starts. Made before a worker joins."""
+    """Where the partitions of transient topics begin when the service starts. Created before a worker joins the
+    group.
+    """
 
     def __init__(self, cluster: Cluster, group: str, definitions: Iterable[TopicDefinition]) -> None:
         self._cluster = cluster
@@ -52,7 +53,7 @@ class StartPhase:
         return log_end if time is None else self._cluster.offset_at(*partition_id, time)
 
     def over(self) -> None:
-        """End the phase: the first partitions were assigned, and from now on they only move."""
+        """End the phase: the first partitions were assigned; from now on they only move."""
         self._changes_ends = {}
 
 
@@ -95,13 +96,13 @@ class Assignment:
         self.is_complete, self.opening = True, []
 
     def _stores_at_once(self) -> int:
-        """Return how many stores are open or being opened; with warm copies, as many as there can be."""
+        """Return how many stores are open or being opened; with warm copies, the most that there can be."""
         if self._standby is not None:
             return sum(definition.partitions for definition in self._owned.definitions.values())
         return len(self._owned.partitions) + len(self.opening)
 
     def _open(self, partition_id: PartitionId) -> int:
-        """Open a partition and return the offset to read its log from; stop it if it can't be recovered."""
+        """Open a partition and return the log offset to read from; stop the partition if it can't be recovered."""
         topic, number = partition_id
         definition = self._owned.definitions[topic]
         try:
@@ -118,7 +119,7 @@ class Assignment:
         return partition.checkpoint.next_offset
 
     def recover(self, partition_id: PartitionId) -> Partition:
-        """Open a partition; again, where followers received more than the base of the era that began."""
+        """Open a partition; open it again if followers received more than the base of the era that began."""
         topic, number = partition_id
         ask = partial(kafka_extent, self._cluster, self._owned.definitions[topic], number)
         extent = ask()
@@ -167,7 +168,7 @@ class Assignment:
     def _emptied(
         self, partition_id: PartitionId, recovery: Recovery, opened: OpenedPartition
     ) -> OpenedPartition:
-        """Write the end of each record of a partition that is reset, and return it empty; any other as it is."""
+        """Write the end of each record of a partition that is reset, and return it empty; others as they are."""
         reset = opened.state_reset
         if reset is None:
             return opened
@@ -187,11 +188,11 @@ class Assignment:
         self._release(partitions)
 
     def on_lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Close partitions that the group has given to another worker already."""
+        """Close partitions that the group has already given to another worker."""
         self._release(partitions)
 
     def _release(self, partitions: list[TopicPartition]) -> None:
-        """Close partitions, or keep them as copies. Their states are committed: only whole batches ever are."""
+        """Close partitions, or keep them as copies. Their states are committed, because only whole batches are."""
         owned = self._owned
         for partition_id in ((one.topic, one.partition) for one in partitions):
             owned.stopped.pop(partition_id, None)

@@ -61,8 +61,8 @@ class BatchProcessor:
     def _prepare(self, partition_id: PartitionId, records: list[LogRecord]) -> Prepared:
         """Apply records and write their changes, forwards and dead letters.
 
-        Kafka has the forwards and dead letters before the first event is written: an event means that its log record
-        is done with, and a worker that loads the events, because a disk was lost, must be able to rely on that.
+        Kafka has the forwards and dead letters before the first event is written. An event means that its log record
+        is complete: a worker that has lost its disk and loads the events relies on that.
         """
         definition = self._owned.definitions[partition_id[0]]
         began_ns, partition = time.time_ns(), self._owned.partitions[partition_id]
@@ -93,7 +93,7 @@ class BatchProcessor:
 
 
 def now_ms() -> int:
-    """Return the own clock's time in ms since 1970."""
+    """Return this machine's time in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 

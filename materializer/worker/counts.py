@@ -1,4 +1,4 @@
-"""What a worker reports of itself."""
+"""The statistics of a worker."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field

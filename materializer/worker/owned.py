@@ -25,7 +25,7 @@ class OwnedPartitions:
         return [*self.partitions, *self.stopped]
 
     def add(self, partition_id: PartitionId, partition: Partition) -> None:
-        """Take a partition that was opened."""
+        """Add a partition that was opened."""
         self.partitions[partition_id] = partition
         self.owner_commands[partition_id] = OwnerCommands(partition)
 

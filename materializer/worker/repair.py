@@ -28,11 +28,11 @@ from sowline.protocol.change import PROGRESS_KEY, Event
 log = structlog.get_logger()
 
 LogEnd = Callable[[PartitionId], int]
-"""Returns the end of a partition's log, as far as the worker knows it."""
+"""Returns the end offset of a partition's log, as far as the worker knows it."""
 
 
 class EmittedRange(NamedTuple):
-    """The offsets of a changes partition in which our events are, and perhaps those of a stale owner."""
+    """The offsets of a changes partition that hold our events, and perhaps those of a stale owner."""
 
     start: int
     end: int
@@ -45,7 +45,9 @@ class EmittedRange(NamedTuple):
 
 
 class Repair:
-    """Finds what stale owners wrote into the changes of our partitions, and writes the newest events again."""
+    """Finds the events that stale owners wrote into the changes of our partitions, and writes the newest events
+    again.
+    """
 
     def __init__(
         self,
@@ -64,13 +66,13 @@ class Repair:
         self._monitor = StaleWriteMonitor(cluster)
 
     def emit(self, partition_id: PartitionId, start: int, events: Sequence[Event]) -> EmittedRange:
-        """Write events that belong to no batch, from the end `start` of the changes partition on."""
+        """Write events that belong to no batch; `start` is the known end of the changes partition."""
         self._emitter.events(self._owned.definitions[partition_id[0]], partition_id[1], events)
         self._emitter.wait()
         return self.acknowledged(partition_id, start, events)
 
     def acknowledged(self, partition_id: PartitionId, start: int, events: Sequence[Event]) -> EmittedRange:
-        """Return where in the changes partition events are that were written from `start` on."""
+        """Return the offsets of the events that were written from `start` on."""
         changes = self._owned.definitions[partition_id[0]].changes
         if not events:
             return EmittedRange(start, start, events)
@@ -93,8 +95,8 @@ class Repair:
     ) -> set[bytes]:
         """Return the keys that another process wrote between our events.
 
-        Raises `Fenced` if one of its events is newer than the `position` of our partition, or, where our events begin
-        an era on a `base`, if followers received more than the base before them.
+        Raise `Fenced` if one of its events is newer than the `position` of our partition. If our events begin an era
+        on a `base`, raise `Fenced` if followers received more than the base before our first event.
         """
         changes = self._owned.definitions[partition_id[0]].changes
         start, end = emitted.start, emitted.end

@@ -26,10 +26,10 @@ from sowline.model.limits import MIB
 log = structlog.get_logger()
 
 POLL_SECONDS = 0.2
-"""How long a worker waits for the log before it turns to its other tasks."""
+"""How long a worker waits for the log before it does its other tasks."""
 
 HEARTBEAT_MS = 300
-"""How often a worker reports to the group, and so the longest until it learns that partitions move."""
+"""How often a worker reports to the group, and so the longest time until it learns that partitions move."""
 
 LOOK_SECONDS = 1.0
 """How often a worker that makes its copies before it joins checks whether the group still has members."""
@@ -40,11 +40,12 @@ FETCH_AHEAD: Mapping[str, Any] = {
     "fetch.max.bytes": 8 * MIB,
     "fetch.message.max.bytes": MIB // 2,
 }
-"""What the consumer fetches ahead. A message takes about 400 bytes more than its own, and a fetch is compressed: in
-memory it may be many times as large. Small portions of each partition keep the others from waiting."""
+"""How much the consumer fetches ahead. A message takes about 400 bytes in addition to its own, and a fetch is
+compressed: in memory it may be many times as large. Small portions of each partition keep the others from waiting.
+"""
 
 COPY_SECONDS = 0.005
-"""What copies of other partitions may take between two batches; more, if the batch took more."""
+"""The time for copies of other partitions between two batches; more, if the batch took longer."""
 
 
 class Worker:
@@ -99,7 +100,7 @@ class Worker:
     def run(self) -> None:
         """Apply the log until the service stops.
 
-        Raises `NotWritten`, `Fenced`, `StoreDamaged`, `StoreInUse` or `DiskFull`: begin again with a new worker.
+        Raise `NotWritten`, `Fenced`, `StoreDamaged`, `StoreInUse` or `DiskFull`: start again with a new worker.
         """
         wait_seconds = POLL_SECONDS
         try:
@@ -177,9 +178,9 @@ class Worker:
         return self._assignment.is_complete
 
     def statistics(self) -> WorkerStatistics:
-        """Return the worker's statistics; safe from any thread.
+        """Return the worker's statistics; safe to call from any thread.
 
-        The consumer is not asked: a thread that calls it waits for ever while another one polls it in a loop.
+        It does not call the consumer: a thread that does would wait as long as another one polls it in a loop.
         """
         partitions, ends = dict(self._owned.partitions), self._log_ends
         behind = {one: ends.get(one, 0) - p.checkpoint.next_offset for one, p in partitions.items()}

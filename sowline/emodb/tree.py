@@ -1,8 +1,8 @@
 """The nodes of deltas and conditions, in canonical form; nothing is evaluated here.
 
-Canonical means: entries are sorted by key, sets are sorted, duplicate values are removed, and constant parts are
-evaluated (`deltas.py` and `conditions.py` create the nodes and explain how). Nodes are immutable and define no
-equality: two are equal if their texts are equal.
+In canonical form, entries and sets are sorted, values occur once, and constant parts have their value. `deltas.py`
+and `conditions.py` create the nodes and explain how. Nodes are immutable and define no equality: two are equal if
+their texts are equal.
 """
 
 from dataclasses import dataclass
