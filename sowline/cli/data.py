@@ -1,7 +1,7 @@
 """Commands that read and write records. All of them pipe: JSON in, JSON out, a record a line."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any
@@ -10,6 +10,7 @@ import click
 import msgspec
 import orjson
 
+from sowline.cli.columns import columns, number, tenths
 from sowline.cli.completion import topic_argument
 from sowline.cli.connection import through_connection
 from sowline.cli.output import Output
@@ -156,9 +157,31 @@ def _keyed(command: Command) -> Command:
 @click.command()
 @through_connection
 def topics(connection: dict[str, Any]) -> None:
-    """List the topics, a line of JSON each."""
+    """List the topics: a table on a terminal, else a line of JSON each."""
     with _connected(connection) as client:
-        _print_all(client.topics()["topics"])
+        found = client.topics()["topics"]
+    if sys.stdout.isatty():
+        click.echo("\n".join(topics_table(found)))
+    else:
+        _print_all(found)
+
+
+def topics_table(found: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return topics as the lines of a table."""
+    heads = ("TOPIC", "STATE", "RECORDS", "LAG", "LAG S", "NEWEST S", "SUBSCRIPTIONS")
+    rows = [
+        (
+            str(topic["name"]),
+            "loading" if topic["loading"] else "ready",
+            number(topic["records"]) if topic["sow"] else "-",
+            number(topic["lag"]),
+            tenths(topic["lag_seconds"]),
+            tenths(topic["newest_seconds"]),
+            number(topic["subscriptions"]),
+        )
+        for topic in found
+    ]
+    return columns(heads, rows, "<<>>>>>")
 
 
 @click.command()

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import pty
 import re
 import shlex
 import signal
@@ -320,6 +321,20 @@ def test_reader_that_leaves(shell: Shell) -> None:
     shell.lines("seq 1 3000 | sed 's/.*/{\"id\":&}/' | sowline publish $TOPIC")
     assert shell.lines("sowline subscribe $TOPIC -b epoch -f '/id > 5' | head -n 2")
     shell.lines("sowline delete $TOPIC -f 1=1")
+
+
+def test_topics_on_a_terminal(shell: Shell, addresses: dict[str, Any], up: Up) -> None:
+    """A table there; a line of JSON each in a pipe."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "sowline", "topics", "--url", addresses["url"]]
+    assert subprocess.run(command, stdout=theirs, cwd=ROOT, timeout=60, check=True).returncode == 0
+    os.close(theirs)
+    with os.fdopen(ours, "rb", 0) as terminal:
+        text = terminal.read(10_000).decode()
+    head, *rows = text.splitlines()
+    assert head.split()[:4] == ["TOPIC", "STATE", "RECORDS", "LAG"]
+    assert up.topic in [row.split()[0] for row in rows]
+    assert up.topic in [topic["name"] for topic in shell.lines("topics")]
 
 
 def test_ways_to_ask(shell: Shell, up: Up) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
+from sowline.cli.columns import columns, number, tenths
 from sowline.cli.http import Numbers
 from sowline.model.bookmark import EPOCH, parse_bookmark
 
@@ -201,8 +202,8 @@ def _partitions(looks: Iterable[Look]) -> list[PartitionRow]:
             for one in about["lags"]:
                 partition = about["log"], one["partition"]
                 lags.setdefault(partition, []).append((one["lag"], one["lag_seconds"]))
-            for number, position in _positions(about).items():
-                partition = about["log"], number
+            for partition_number, position in _positions(about).items():
+                partition = about["log"], partition_number
                 positions[partition] = max(positions.get(partition, position), position)
         for labels, behind in (look.numbers or {}).get("sowline_behind_records", {}).items():
             where = dict(labels)
@@ -279,7 +280,7 @@ def _head(shown: TopTable, sort: str) -> list[str]:
     rates = [service.message_rate for service in shown.services if service.message_rate is not None]
     memory = {kind: sum(one.memory.get(kind, 0) for one in shown.services) for kind in _MEMORY}
     return [
-        f"sessions {sessions:,}   messages/s {_number(sum(rates) if rates else None)}   by {sort}",
+        f"sessions {sessions:,}   messages/s {number(sum(rates) if rates else None)}   by {sort}",
         "memory   " + "   ".join(f"{kind} {nbytes / (1 << 20):,.1f} MiB" for kind, nbytes in memory.items()),
         "",
     ]
@@ -290,10 +291,10 @@ def _body(shown: TopTable) -> list[str]:
         (
             row.topic,
             f"{row.records:,}{' (loading)' if row.loading else ''}",
-            _number(row.log_rate),
-            _number(row.change_rate),
-            _number(row.lag),
-            _seconds(row.lag_seconds),
+            number(row.log_rate),
+            number(row.change_rate),
+            number(row.lag),
+            tenths(row.lag_seconds),
             f"{row.subscriptions:,}",
         )
         for row in shown.topics
@@ -302,44 +303,26 @@ def _body(shown: TopTable) -> list[str]:
         (
             f"{row.log} [{row.partition}]",
             row.position or "-",
-            _number(row.lag),
-            _seconds(row.lag_seconds),
+            number(row.lag),
+            tenths(row.lag_seconds),
             row.owner or "-",
         )
         for row in shown.partitions
     ]
     services = [
-        (row.url, row.kind or "-", _number(row.behind), _milliseconds(row.delay_seconds), row.state)
+        (row.url, row.kind or "-", number(row.behind), _milliseconds(row.delay_seconds), row.state)
         for row in shown.services
     ]
     return [
-        *_columns(
+        *columns(
             ("TOPIC", "RECORDS", "LOG/S", "CHANGES/S", "LAG", "LAG S", "SUBSCRIPTIONS"), topics, "<>>>>>>"
         ),
         "",
-        *_columns(("PARTITION", "POSITION", "LAG", "LAG S", "OWNER"), partitions, "<>>><"),
+        *columns(("PARTITION", "POSITION", "LAG", "LAG S", "OWNER"), partitions, "<>>><"),
         "",
-        *_columns(("SERVICE", "KIND", "BEHIND", "DELAY MS", "STATE"), services, "<<>><"),
+        *columns(("SERVICE", "KIND", "BEHIND", "DELAY MS", "STATE"), services, "<<>><"),
     ]
 
 
-def _columns(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], sides: str) -> list[str]:
-    """Return rows below their headings, each column as wide as needed."""
-    every = [heads, *rows]
-    widths = [max(map(len, column)) for column in zip(*every, strict=True)]
-    return [
-        "  ".join(f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True))
-        for row in every
-    ]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
-
-
-def _seconds(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:,.1f}"
-
-
-def _milliseconds(seconds: float | None) -> str:
-    return _number(None if seconds is None else seconds * 1000)
+def _milliseconds(taken: float | None) -> str:
+    return number(None if taken is None else taken * 1000)
