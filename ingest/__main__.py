@@ -6,13 +6,16 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from ingest.submit import submit
 from ingest.syntax import checked_pipeline
 from sowline.cli import CliGroup
+from sowline.cli.connection import through_connection
 from sowline.config.yaml_file import YamlFileError
+from sowline.errors import SowlineError
 
 FILE = click.Path(path_type=Path)
 
@@ -46,7 +49,20 @@ def validate(file: Path, as_json: bool) -> None:
 @click.option("--once", is_flag=True, help="Stop after writing the available input.")
 @click.option("--rows-per-second", type=float, help="Maximum rows per second; overrides FILE.")
 @click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
-def run(file: Path, once: bool, rows_per_second: float | None, kafka: str | None) -> None:
+@click.option(
+    "--wait",
+    is_flag=True,
+    help="With --once: wait until queries see the rows; count those applied and dead.",
+)
+@through_connection
+def run(
+    file: Path,
+    once: bool,
+    rows_per_second: float | None,
+    kafka: str | None,
+    wait: bool,
+    connection: Mapping[str, Any],
+) -> None:
     """Run the pipeline of a FILE until stopped; after a kill, run it again to continue from its checkpoint.
 
     Prints a line of JSON when it runs, and one with the sums of all its runs when it ends. Reports progress on
@@ -54,9 +70,14 @@ def run(file: Path, once: bool, rows_per_second: float | None, kafka: str | None
     """
     from ingest.run import run as run_pipeline
 
+    if wait and not once:
+        raise SowlineError("bad request", "expected --wait together with --once, got it alone")
     _kafka_is(kafka)
-    sums = run_pipeline(file, once=once, rows_per_second=rows_per_second, on_running=_print)
-    _print(sums)
+    wait_at = connection if wait else None
+    outcome = run_pipeline(
+        file, once=once, rows_per_second=rows_per_second, on_running=_print, wait_at=wait_at
+    )
+    _print(outcome)
 
 
 @main.command()

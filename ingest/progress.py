@@ -45,6 +45,7 @@ class BatchProgress:
         self._log_began = log_records()
         self.sums: dict[str, int] = {"rows": 0, REFUSED: 0} | json.loads(self._kept.read("sums") or "{}")
         self._before = self.sums["rows"]
+        self._commands_before: int = self.sums["rows"] - self.sums[REFUSED]
         self._began = self._reported = time.monotonic()
         self._batch = -1
         self._log_grew = 0
@@ -63,6 +64,11 @@ class BatchProgress:
             before, self._log_grew = self._log_grew, self._grown()
             if is_last or self._log_grew > before:
                 log.info("finished" if is_last else "written", **self._figures(now - self._began))
+
+    @property
+    def commands(self) -> int:
+        """The number of commands that this run has written: its rows without those that it refused."""
+        return self.sums["rows"] - self.sums[REFUSED] - self._commands_before
 
     def _add(self, counted: Any) -> None:
         if counted is not None:

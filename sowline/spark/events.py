@@ -116,6 +116,11 @@ def read_position(row: Any) -> Position:
     return Position(row["era"], row["offset"], row["index"])
 
 
+def header_text(name: str) -> Column:
+    """Return the last header with this name of a Kafka record, as text; null if it has none."""
+    return _header(name).cast("string")
+
+
 def _header(name: str) -> Column:
     named = F.filter("headers", lambda header: header["key"] == name)
     return F.try_element_at(named, F.lit(-1))["value"]
