@@ -32,7 +32,7 @@ LOG_SETTINGS = Path(str(files("sowline").joinpath("spark", "log4j2.properties"))
 def submit(file: Path, spark_options: Sequence[str], **run_options: object) -> None:
     """Run the pipeline of a FILE on a cluster: `submit FILE -- --master spark://host:7077`.
 
-    Everything after `--` is passed to spark-submit. The other options are those of `run`.
+    Everything after `--` is passed to spark-submit. The other options are those of `run`, except for `--wait`.
     """
     command = submit_command(file, _arguments(run_options), spark_options)
     # Only the driver needs Python, and Sowline is here.
