@@ -72,8 +72,8 @@ class Materializer:
     def _wait_for_room(self, why: str) -> None:
         """Leave the group, so that other workers can take the partitions, until the disk has space again."""
         self._disk_full = (
-            f"the disk of {self._settings.data_dir} is full ({why}): make room, {SPACE_BYTES >> 20} MiB at least;"
-            " it goes on by itself from what was committed"
+            f"the disk of {self._settings.data_dir} is full ({why}): free at least {SPACE_BYTES >> 20} MiB;"
+            " the worker then continues from its committed state"
         )
         log.error("disk full", why=why, directory=str(self._settings.data_dir))
         while not self._stop.wait(PAUSE_SECONDS):
@@ -96,8 +96,8 @@ class Materializer:
     def _wait_for_store(self, path: Path, why: str) -> None:
         """Leave the group, so that other workers can take the partitions, until no other process has a store open."""
         self._in_use = (
-            f"another process uses the state in {path} ({why}): end it, or give each a SOWLINE_DATA_DIR of its own;"
-            " nothing was deleted, and it goes on by itself once the state is free"
+            f"another process uses the state in {path} ({why}): end it, or give each its own SOWLINE_DATA_DIR;"
+            " nothing was deleted, and the worker continues once the state is free"
         )
         log.error("state in use", why=why, directory=str(path))
         while not self._stop.wait(PAUSE_SECONDS):

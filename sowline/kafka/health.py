@@ -79,8 +79,8 @@ class KafkaHealth:
             return None
         where = self._kafka["bootstrap.servers"]
         return (
-            f"Kafka at {where} has not answered for {self.away_seconds:.0f} s: waiting for it, nothing is lost;"
-            " what was going on goes on by itself"
+            f"Kafka at {where} has not answered for {self.away_seconds:.0f} s: waiting for it; nothing is lost, and"
+            " the service continues when it answers"
         )
 
     def metrics(self) -> Iterator[Metric]:

@@ -229,8 +229,8 @@ def test_a_worker_waits_for_room(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert len(begun) == 2
     why = "the store does not write: [Errno 28] No space left on device"
     sentence = (
-        f"the disk of {tmp_path} is full ({why}): make room, 64 MiB at least; it goes on by itself from what was"
-        " committed"
+        f"the disk of {tmp_path} is full ({why}): free at least 64 MiB; the worker then continues from its"
+        " committed state"
     )
     assert looks == [(sentence, 1), (sentence, 1)]
     assert one.not_ready() is None
