@@ -199,6 +199,6 @@ def test_a_worker_waits_until_its_state_is_free(monkeypatch: pytest.MonkeyPatch,
     assert reason is not None
     assert reason.startswith(f"another process uses the state in {path} (")
     assert reason.endswith(
-        "end it, or give each its own SOWLINE_DATA_DIR; nothing was deleted, and the worker continues once the state is"
-        " free"
+        "end it, or give each its own SOWLINE_DATA_DIR; nothing was deleted, and the worker continues once the"
+        " state is free"
     )
