@@ -25,7 +25,7 @@ SAMPLE_SECONDS = 0.5
 """Between two samples, unless one is requested earlier: also what a reported lag may be too long by."""
 
 ANSWER_SECONDS_MAX = 10.0
-READ_SECONDS_MAX = 2.0
+READ_SECONDS_MAX = 1.0
 POLL_SECONDS = 0.01
 
 HOLE_OFFSETS_MAX = 1000
@@ -129,20 +129,20 @@ class LogEnds:
         return answer.is_answered
 
     def _look_for_holes(self) -> None:
-        """Read the last offsets of logs that seem to be behind and have not moved since the last sample."""
-        unapplied = self._unapplied()
-        for partition, offsets in unapplied.items():
-            has_moved = self._before.get(partition, range(0)).start != offsets.start
-            if not offsets or has_moved or len(offsets) > HOLE_OFFSETS_MAX:
-                continue
-            if self._with_records.get(partition) == offsets.start:
+        """Read the last offsets of a log that seems to be behind and has not moved since the last sample."""
+        before, self._before = self._before, self._unapplied()
+        for partition, offsets in self._before.items():
+            has_stopped = partition in before and before[partition].start == offsets.start
+            is_known = self._with_records.get(partition) == offsets.start
+            if not has_stopped or is_known or not 0 < len(offsets) <= HOLE_OFFSETS_MAX:
                 continue
             has_records = holds_records(self._kafka, *partition, offsets, READ_SECONDS_MAX)
             if has_records:
                 self._with_records[partition] = offsets.start
             elif has_records is False:
                 self._call(self._take_hole, partition, offsets)
-        self._before = unapplied
+            # One at a time: when a materializer of many partitions stops, samples must not wait for all of them.
+            return
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         assert self._loop is not None

@@ -322,6 +322,7 @@ class ServedTopics:
         for changes_topic, number in partitions:
             topic = self._by_changes[changes_topic]
             topic.partitions[number].loaded()
+            self.sample_soon()
             if not topic.loading and topic.indexes.are_declared:
                 task = asyncio.get_running_loop().create_task(topic.indexes.make_declared())
                 self._making.add(task)

@@ -334,7 +334,7 @@ def test_topics_on_a_terminal(shell: Shell, addresses: dict[str, Any], up: Up) -
     head, *rows = text.splitlines()
     assert head.split()[:4] == ["TOPIC", "STATE", "RECORDS", "LAG"]
     assert up.topic in [row.split()[0] for row in rows]
-    assert up.topic in [topic["name"] for topic in shell.lines("topics")]
+    assert up.topic in [topic["name"] for topic in shell.lines("sowline topics")]
 
 
 def test_ways_to_ask(shell: Shell, up: Up) -> None:

@@ -163,6 +163,9 @@ def test_topics(served: Served) -> None:
     assert topic.pop("changes") >= 10
     assert (topic.pop("lag"), isinstance(topic.pop("indexes"), list)) == (0, True)
     assert topic.pop("newest_seconds") >= 0
+    assert 0 <= topic.pop("lag_seconds") < 600
+    assert [(one["partition"], one["lag"]) for one in topic.pop("lags")] == [(0, 0), (1, 0)]
+    assert topic.pop("changes_behind") == 0
     assert topic.pop("subscriptions") >= 0
     assert topic == {
         "name": served.topic,
@@ -205,6 +208,10 @@ def test_metrics(served: Served) -> None:
             lambda url=service.url: re.search(nothing_waits, http_text(f"{url}/metrics"), re.MULTILINE),
             "nothing to wait",
         )
+    lags = re.findall(
+        r'^sowline_lag_(\w+)\{partition="(\d)".*\} ', http_text(f"{query.url}/metrics"), re.MULTILINE
+    )
+    assert sorted(lags) == [("records", "0"), ("records", "1"), ("seconds", "0"), ("seconds", "1")]
     assert query.metric("sowline_lag_records") == 0
     assert 0 <= query.metric("sowline_lag_seconds") < 600
     assert 1 <= materializer.metric("sowline_append_to_emit_seconds_count") <= 10
