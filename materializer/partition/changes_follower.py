@@ -52,6 +52,8 @@ class ChangesFollower:
         """Apply the next events, which end at the offset `changes_end`, and commit them; raise `Gap`."""
         view = Overlay(self._store)
         for event in events:
+            # An owner that has not noticed a replaced topic reports its position in the old one. A copy that took
+            # that position would lack the records before it.
             if not is_of(event, self.checkpoint.changes_id):
                 self._stale_keys.add(PROGRESS_KEY)
                 continue
