@@ -108,7 +108,7 @@ class WarmCopy:
         found, tombstones = self._check.result()
         self._check = None
         # The disk lost an entry while the worker was down: the copy would follow, be handed over, and miss that
-        # record for good. A damaged copy is loaded again.
+        # record permanently. A damaged copy is loaded again.
         if found != self._store.checksum():
             raise StoreDamaged(f"expected {self._store.checksum()}, found {found}")
         self._is_checked = True
@@ -224,8 +224,7 @@ class WarmCopy:
         store.mark_finished()
         self.close()
         self._replace()
-        # A loaded store is checked as well before it is handed over: what was written may not be what the disk
-        # returns.
+        # Check a loaded store as well before it is handed over: the disk may not return what it was given.
         self._store = RocksStore(self._path, create=False)
         self._begin_check(self._store)
         return False
