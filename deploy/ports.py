@@ -12,10 +12,19 @@ PORTS = range(20_000, 32_000)
 TRIES_MAX = 100
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """Return a loopback port that nothing is bound to now."""
-    for port in random.sample(PORTS, TRIES_MAX):
+    """Return a loopback port that nothing is bound to now; none twice in one process, until all were given.
+
+    The caller binds the port a moment later. A second caller with the same port would reach the first one's server.
+    """
+    if len(_given) > len(PORTS) - TRIES_MAX:
+        _given.clear()
+    for port in random.sample([port for port in PORTS if port not in _given], TRIES_MAX):
         if is_free(port):
+            _given.add(port)
             return port
     raise SowlineError(
         "no port", f"expected a free port on {HOST}, but {TRIES_MAX} of {PORTS} were taken: free one"

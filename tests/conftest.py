@@ -14,6 +14,7 @@ from xdist.remote import Producer
 from xdist.scheduler.loadscope import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from deploy import ports
 from tests import tools
 from tests.brokers import kafka_broker
 
@@ -51,7 +52,13 @@ hypothesis.settings.load_profile(
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers of the suites."""
+    """Declare the markers of the suites, and give each worker ports of its own.
+
+    Two workers that chose the same port at one time would talk to each other's services.
+    """
+    if hasattr(config, "workerinput"):
+        number, count = config.workerinput["workerid"].removeprefix("gw"), config.workerinput["workercount"]
+        ports.PORTS = ports.PORTS[int(number) :: count]
     for suite, meaning in SUITES.items():
         config.addinivalue_line("markers", f"{suite}: {meaning}")
     config.addinivalue_line(
