@@ -35,7 +35,7 @@ def new_seed() -> int:
 
 
 class Publishers:
-    """Threads that write commands of every kind until they are told to stop."""
+    """Threads that write commands of every kind until they are stopped."""
 
     def __init__(self, system: System, topic: str, seed: int, count: int = 3) -> None:
         self._system = system

@@ -1,4 +1,4 @@
-"""Topics between a materializer and a query service: written to until a query has it, and what is told then."""
+"""Topics between a materializer and a query service: writes to them, waits for queries, and reads the messages."""
 
 import uuid
 from collections.abc import Iterator, Mapping
@@ -111,7 +111,7 @@ def without_bookmarks(messages: list[Json]) -> list[Json]:
 
 
 def live(client: Wire) -> list[Json]:
-    """Return what has been told of what was written until now."""
+    """Return the messages about everything that was written so far."""
     return without_bookmarks(client.heartbeat())
 
 

@@ -30,7 +30,7 @@ SESSION_MS = 1500
 """How long the group waits for a worker that was killed: the shortest that a busy machine keeps up with."""
 
 QUIET_SECONDS = 3600
-"""How long subscriptions may be told nothing before they are told where they stand: not in a test, unless it asks."""
+"""Seconds without a message after which a subscription gets a progress message: none in a test, unless it asks."""
 
 T = TypeVar("T")
 

@@ -69,7 +69,7 @@ def test_the_update_of_order_3(client: Wire, other: Wire, orders: ServedTopic) -
 
 
 def test_deltas_in_and_deltas_out_are_independent(client: Wire, other: Wire, orders: ServedTopic) -> None:
-    """Who publishes a delta decides nothing about who is told one."""
+    """How a record was published does not decide who gets a delta."""
     client.send("subscribe", topic=orders.name, sub_id="regular")
     other.send("delta_subscribe", topic=orders.name, sub_id="delta")
     assert client.heartbeat() == other.heartbeat() == []
@@ -169,7 +169,7 @@ def test_new_and_known_records(client: Wire, orders: ServedTopic) -> None:
 
 
 def test_an_update_without_a_change(client: Wire, orders: ServedTopic) -> None:
-    """It is told with the key alone, however it was published."""
+    """It is sent with the key alone, however it was published."""
     client.send("delta_subscribe", topic=orders.name, sub_id="s")
     assert client.heartbeat() == []
     orders.write(ORDERS[2])
@@ -178,7 +178,7 @@ def test_an_update_without_a_change(client: Wire, orders: ServedTopic) -> None:
 
 
 def test_no_empties(client: Wire, orders: ServedTopic) -> None:
-    """Nothing is told of updates without a change; a field that goes is a change."""
+    """Updates without a change are not sent; a removed field is a change."""
     client.send("delta_subscribe", topic=orders.name, sub_id="s", options="no_empties")
     assert client.heartbeat() == []
     orders.write(ORDERS[2])
@@ -247,7 +247,7 @@ def test_timestamp(client: Wire, orders: ServedTopic) -> None:
 
 
 def test_oof_of_a_delta_subscription(client: Wire, other: Wire, orders: ServedTopic) -> None:
-    """Only with the option is told what is deleted or matches no more, and always with a whole body."""
+    """Deleted records, and those that no longer match, are sent only with the option, and always whole."""
     for one, options in ((client, "oof"), (other, "")):
         one.send("delta_subscribe", topic=orders.name, sub_id="s", filter="/status='new'", options=options)
         assert one.heartbeat() == []
@@ -303,7 +303,7 @@ def test_an_interval_of_updates(client: Wire, records: ServedTopic, options: str
 
 
 def test_an_interval_next_to_single_updates(client: Wire, records: ServedTopic) -> None:
-    """A subscription of the same connection without conflation is told each delta, in a message of its own."""
+    """A subscription of the same connection without conflation gets each delta in a separate message."""
     records.write(XREF)
     client.send("delta_subscribe", topic=records.name, sub_id="each")
     conflated(client, records)
@@ -332,7 +332,7 @@ def test_an_interval_without_a_change(client: Wire, records: ServedTopic) -> Non
 
 
 def test_an_interval_without_a_change_and_no_empties(client: Wire, records: ServedTopic) -> None:
-    """Nothing is told of that record; of another one it is."""
+    """Nothing is sent about that record, but another one is sent."""
     records.write(XREF)
     conflated(client, records, "no_empties")
     records.write(XREF, XREF, {"id": 1})
@@ -351,7 +351,7 @@ def test_an_interval_of_deltas(client: Wire, records: ServedTopic) -> None:
 
 
 def test_an_interval_in_which_fields_go(client: Wire, records: ServedTopic) -> None:
-    """A field that is gone at the end is told to be; one that is back has its value."""
+    """A field that is gone at the end is listed as removed; one that came back has its value."""
     records.write({"id": 1, "flowers": "roses", "vase": "blue"})
     conflated(client, records)
     records.write({"id": 1, "flowers": "tulips", "vase": "blue"}, {"id": 1}, {"id": 1, "vase": "blue"})
@@ -362,14 +362,14 @@ def test_an_interval_in_which_fields_go(client: Wire, records: ServedTopic) -> N
 
 
 def test_an_interval_with_a_new_record(client: Wire, records: ServedTopic) -> None:
-    """It is told whole, as it is at the end."""
+    """It is sent whole, in its final state."""
     conflated(client, records)
     records.write(*QUESTIONED)
     assert without_bookmarks([client.receive()]) == [records.message_to("publish", ["s"], XREF)]
 
 
 def test_an_interval_and_a_select_list(client: Wire, records: ServedTopic) -> None:
-    """Of a delta of several updates, too, only the selected fields are told."""
+    """A delta of several updates, too, has only the selected fields."""
     records.write(XREF)
     conflated(client, records, "no_empties,select=[-/status]")
     records.write(*QUESTIONED)
@@ -383,7 +383,7 @@ def test_an_interval_and_a_select_list(client: Wire, records: ServedTopic) -> No
 
 
 def test_select_with_no_empties(client: Wire, orders: ServedTopic) -> None:
-    """Only changes to selected fields are told, and of each change only those."""
+    """Only changes to selected fields are sent, with these fields only."""
     options = "no_empties,select=[-/,+/order,+/status]"
     client.send("delta_subscribe", topic=orders.name, sub_id="s", options=options)
     assert client.heartbeat() == []
@@ -396,7 +396,7 @@ def test_select_with_no_empties(client: Wire, orders: ServedTopic) -> None:
 
 
 def test_select_without_no_empties(client: Wire, orders: ServedTopic) -> None:
-    """A change to other fields is told like one that changes nothing."""
+    """A change to other fields is sent like one that changes nothing."""
     client.send("delta_subscribe", topic=orders.name, sub_id="s", options="select=[-/,+/order,+/status]")
     assert client.heartbeat() == []
     orders.merge({"order": 3, "qty": 900})
@@ -417,7 +417,7 @@ def test_select_of_a_whole_record(client: Wire, orders: ServedTopic) -> None:
 
 
 def test_deltas_go_on_after_a_bookmark(client: Wire, other: Wire, orders: ServedTopic) -> None:
-    """Who comes back is told the same deltas as anyone who stayed."""
+    """A client that resumes gets the same deltas as one that stayed."""
     about: Json = {"topic": orders.name, "sub_id": "s", "filter": "/qty > 10", "options": "oof"}
     other.send("delta_subscribe", **about)
     assert other.heartbeat() == []
@@ -640,7 +640,7 @@ def test_removed_fields_are_sent(client: Wire, records: ServedTopic) -> None:
 
 
 def test_removed_and_select(client: Wire, records: ServedTopic) -> None:
-    """Of fields that a subscriber does not get it is not told that they went."""
+    """A subscriber gets no `removed` for fields that it does not get."""
     records.write({"id": 42, "flowers": "roses", "note": "none"})
     client.send("delta_subscribe", topic=records.name, sub_id="s", options="no_empties,select=[-/note]")
     assert client.heartbeat() == []

@@ -50,7 +50,7 @@ def records(served: Served) -> ServedTopic:
 
 
 def test_the_buyer_moves_to_london(client: Wire, other: Wire, buyer: ServedTopic) -> None:
-    """Who asked for it is told with the updated buyer, whom a query finds no more; who did not is told nothing."""
+    """A subscriber with `oof` gets the updated buyer, whom a query no longer finds; one without it gets nothing."""
     for one, options in ((client, "oof"), (other, "")):
         one.send("sow_and_subscribe", topic=buyer.name, sub_id="s", filter=AT_NEW_YORK, options=options)
         (record,) = one.group()[1]["records"]
@@ -78,7 +78,7 @@ def test_the_buyer_is_deleted(client: Wire, buyer: ServedTopic) -> None:
 
 
 def test_nothing_more_until_the_buyer_is_back(client: Wire, buyer: ServedTopic) -> None:
-    """What happens to a record out of focus is not told; when it comes into focus it is published, whole."""
+    """Changes of a record out of focus are not sent; when it comes into focus, it is published whole."""
     client.send("sow_and_subscribe", topic=buyer.name, sub_id="s", filter=AT_NEW_YORK, options="oof")
     client.group()
     buyer.write(LONDON)
@@ -104,7 +104,7 @@ def test_nothing_more_until_the_buyer_is_back(client: Wire, buyer: ServedTopic) 
 
 
 def test_the_body_tells_what_became_of_an_order(client: Wire, records: ServedTopic) -> None:
-    """The updated state is in it, so that completed and cancelled orders can be told apart."""
+    """It contains the updated state, which distinguishes completed from cancelled orders."""
     orders = [{"id": id, "status": "open", "qty": id * 10} for id in (1, 2, 3)]
     records.write(*orders)
     client.send("sow_and_subscribe", topic=records.name, sub_id="s", filter="/status='open'", options="oof")
@@ -131,7 +131,7 @@ def test_a_delta_publish_tells_the_merged_record(client: Wire, records: ServedTo
 
 
 def test_a_record_that_comes_back_is_whole(client: Wire, records: ServedTopic) -> None:
-    """For delta subscribers, too; after that, they are told deltas again."""
+    """Delta subscribers get it too; after that, they get deltas again."""
     records.write({"id": 1, "status": "open", "qty": 10})
     client.send(
         "sow_and_delta_subscribe", topic=records.name, sub_id="s", filter="/status = 'open'", options="oof"
@@ -146,7 +146,7 @@ def test_a_record_that_comes_back_is_whole(client: Wire, records: ServedTopic) -
 
 
 def test_what_never_matched_does_not_leave(client: Wire, records: ServedTopic) -> None:
-    """Whatever happens to it, and though all others are told about."""
+    """Whatever happens to it, although all other records are sent."""
     records.write({"id": 1, "status": "held"}, {"id": 2, "status": "open"})
     client.send("sow_and_subscribe", topic=records.name, sub_id="s", filter="/status='open'", options="oof")
     client.group()
@@ -169,7 +169,7 @@ def test_every_deleted_record_is_sent(client: Wire, records: ServedTopic) -> Non
 
 
 def test_out_of_a_page(client: Wire, records: ServedTopic) -> None:
-    """A record that another one pushes out of the window is told with its present body."""
+    """A record that another one pushes out of the window is sent with its present body."""
     records.write(*({"id": id, "qty": id * 10} for id in (2, 3, 4)))
     client.send(
         "sow_and_subscribe", topic=records.name, sub_id="s", order_by="/id", top_n=2, skip_n=0, options="oof"
@@ -183,7 +183,7 @@ def test_out_of_a_page(client: Wire, records: ServedTopic) -> None:
 
 
 def test_without_a_query(client: Wire, records: ServedTopic) -> None:
-    """A plain subscribe is told what leaves, too, also of records from before."""
+    """A plain subscribe gets an `oof` too, also for records from before it began."""
     records.write({"id": 1, "status": "open", "qty": 1}, {"id": 2, "status": "open", "qty": 2})
     client.send("subscribe", topic=records.name, sub_id="s", filter="/status = 'open'", options="oof")
     assert client.heartbeat() == []
@@ -199,7 +199,7 @@ def test_without_a_query(client: Wire, records: ServedTopic) -> None:
 def test_coming_back_with_a_bookmark(
     client: Wire, other: Wire, records: ServedTopic, served: Served, command: str
 ) -> None:
-    """Who was away is told the same, with the same bodies, as anyone who stayed."""
+    """A client that was away gets the same messages, with the same bodies, as one that stayed."""
     held = [{"id": id, "status": "open", "qty": id} for id in (1, 2, 3)]
     records.write(*held)
     about: Json = {"topic": records.name, "sub_id": "s", "filter": "/status='open'", "options": "oof"}
@@ -247,7 +247,7 @@ WAITING: Json = {"id": 2, "status": "held"}
 
 @pytest.fixture
 def open_records(client: Wire, records: ServedTopic) -> ServedTopic:
-    """One record that the client was sent and one that does not match; the client is told of each second."""
+    """One record that the client was sent and one that does not match; both then change."""
     records.write(OPEN_RECORD, WAITING)
     options = "oof,conflation=1s"
     client.send("sow_and_subscribe", topic=records.name, sub_id="s", filter="/status='open'", options=options)
@@ -273,7 +273,7 @@ def test_updated_and_out_in_one_interval(
 
 
 def test_what_an_earlier_interval_sent_is_received(client: Wire, open_records: ServedTopic) -> None:
-    """An interval begins with what the one before it has told, be it of an update or of a new record."""
+    """An interval starts from the state that the previous one sent, for an update and for a new record."""
     open_records.merge({"id": 1, "qty": 2}, {"id": 2, "status": "open"})
     bodies = [OPEN_RECORD | {"qty": 2}, {"id": 2, "status": "open"}]
     assert interval(client) == [open_records.message_to("publish", ["s"], record) for record in bodies]
@@ -289,7 +289,7 @@ def test_what_an_earlier_interval_sent_is_received(client: Wire, open_records: S
 
 
 def test_out_and_back_in_one_interval(client: Wire, open_records: ServedTopic) -> None:
-    """Only the state at the end is told."""
+    """Only the state at the end is sent."""
     open_records.merge({"id": 1, "status": "closed"}, {"id": 1, "status": "open", "qty": 2})
     assert interval(client) == [open_records.message_to("publish", ["s"], OPEN_RECORD | {"qty": 2})]
 
@@ -312,7 +312,7 @@ def test_out_and_back_and_out_in_one_interval(client: Wire, open_records: Served
 
 
 def test_in_and_out_in_one_interval(client: Wire, open_records: ServedTopic) -> None:
-    """Nothing is told of a record that the subscriber has never received, and nothing later."""
+    """Nothing is sent about a record that the subscriber never received, not even later."""
     open_records.send(
         ("delta_publish", {"id": 2, "status": "open"}),
         ("delta_publish", {"id": 2, "status": "held"}),
@@ -353,7 +353,7 @@ def test_the_group_is_not_conflated(client: Wire, records: ServedTopic) -> None:
 
 
 def test_no_conflation(client: Wire, records: ServedTopic) -> None:
-    """With `none`, as without the option, all that happens is told one by one."""
+    """With `none`, as without the option, every change is sent."""
     records.write(OPEN_RECORD)
     for sub_id, options in (("none", "oof,conflation=none"), ("without", "oof")):
         client.send("subscribe", topic=records.name, sub_id=sub_id, options=options)
@@ -407,7 +407,7 @@ def test_the_time_of_the_first(client: Wire, other: Wire, records: ServedTopic) 
 def test_the_positions_of_an_interval(client: Wire, other: Wire, served: Served) -> None:
     """All messages but the last carry the bookmark before the interval, the last one that after the whole interval.
 
-    Who comes back from within an interval is told all of it again; who comes back from its end, nothing of it.
+    A client that resumes within an interval gets all of it again; one that resumes at its end gets nothing of it.
     """
     records = served["spread"]
     records.write(OPEN_RECORD, {"id": 2, "qty": 1})
@@ -431,7 +431,7 @@ def test_the_positions_of_an_interval(client: Wire, other: Wire, served: Served)
 
 
 def test_coming_back_with_conflation(client: Wire, other: Wire, open_records: ServedTopic) -> None:
-    """What the client has received at its bookmark is what an `oof` holds; what came and went since is not told."""
+    """An `oof` holds what the client had received at its bookmark; records that came and went since are not sent."""
     client.send("sow", topic=open_records.name)
     bookmark = client.group()[-1]["bookmark"]
     open_records.merge(
@@ -450,7 +450,7 @@ def test_coming_back_with_conflation(client: Wire, other: Wire, open_records: Se
 
 
 def test_a_key_of_conflation_with_oof(client: Wire, records: ServedTopic) -> None:
-    """Where each record has to be told of, it has to be the topic's key."""
+    """If each record must be sent, the conflation key must be the topic's key."""
     about: Json = {"topic": records.name, "sub_id": "s"}
     options = "conflation=1s,conflation_key=[/customer]"
     assert client.fail("subscribe", options=f"oof,{options}", **about)["reason"] == "invalid options"
@@ -464,7 +464,7 @@ def test_a_key_of_conflation_with_oof(client: Wire, records: ServedTopic) -> Non
 
 
 def test_a_page_with_conflation(client: Wire, records: ServedTopic) -> None:
-    """Of what is pushed out and let in again the state at the end is told; of what stays out, what was received."""
+    """A record that leaves the window and returns is sent in its final state; one that stays out, as last sent."""
     records.write(*({"id": id, "qty": 0} for id in (2, 3, 4)))
     page: Json = {"order_by": "/id", "top_n": 2, "skip_n": 0, "options": "oof,conflation=1s"}
     client.send("sow_and_subscribe", topic=records.name, sub_id="s", **page)
@@ -508,7 +508,7 @@ def apply(view: dict[str, Json], message: Json) -> None:
 def test_from_interval_to_interval(
     client: Wire, other: Wire, records: ServedTopic, command: str, options: str
 ) -> None:
-    """Each leads to what one who is told everything holds at its position; an `oof` has what was told last."""
+    """Each leads to the same records as without conflation; an `oof` has the body that was sent last."""
     dice = random.Random(new_seed())
     about: Json = {"topic": records.name, "sub_id": "s", "filter": "/status='open'"}
     other.send("subscribe", options="oof", **about)
@@ -568,7 +568,7 @@ def test_filtering_in_the_gui(client: Wire, orders: ServedTopic) -> None:
 
 
 def test_filtering_without_oof(client: Wire, orders: ServedTopic) -> None:
-    """With the state in the filter, the GUI is not told that an order was filled, and goes on to show it."""
+    """With the state in the filter, the GUI gets no message when an order is filled, and continues to show it."""
     client.send("sow_and_subscribe", topic=orders.name, sub_id="s", filter=OPEN)
     shown = rows(client.group())
     assert shown == ADAMS[:2]
@@ -578,7 +578,7 @@ def test_filtering_without_oof(client: Wire, orders: ServedTopic) -> None:
 
 
 def test_filtering_with_oof(client: Wire, orders: ServedTopic) -> None:
-    """With `oof` it is told that the order is not open any more, nothing of it after that, and when it is again."""
+    """With `oof` it gets a message when the order is no longer open, none after that, and one when it is open again."""
     client.send("sow_and_subscribe", topic=orders.name, sub_id="s", filter=OPEN, options="oof")
     assert rows(client.group()) == ADAMS[:2]
     orders.write(FILLED)

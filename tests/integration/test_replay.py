@@ -108,7 +108,7 @@ def completed(message: Json) -> bool:
 
 
 def summary(messages: list[Json]) -> list[tuple[str, Any, Any]]:
-    """Return what was told of records: what, of which, and the number in it."""
+    """Return the messages about records: their command, the record, and the number in it."""
     found = []
     for message in messages:
         bodies = [record["data"] for record in message["records"]] if message["command"] == "sow" else []
@@ -146,7 +146,7 @@ def past(replicas: Replicas) -> Past:
 
 
 def test_a_time_begins_behind_what_was_until_then(client: Wire, past: Past) -> None:
-    """Deletions are replayed as well, as what a subscriber with oof is to be told."""
+    """Deletions are replayed too, as a subscriber with oof gets them."""
     client.send(
         "subscribe",
         topic=past.topic,
@@ -279,7 +279,7 @@ def test_a_query_of_a_time(client: Wire, replicas: Replicas, past: Past) -> None
 
 
 def test_without_a_history(client: Wire, replicas: Replicas) -> None:
-    """A snapshot of a time is refused, unless one of now will do; changes after a time are told all the same."""
+    """A snapshot of a time is refused without `current`; changes after a time are sent all the same."""
     topic = replicas.topic("plain")
     before = now()
     replicas.write(topic, {"id": "a", "n": 1})
@@ -293,7 +293,7 @@ def test_without_a_history(client: Wire, replicas: Replicas) -> None:
 
 
 def test_an_end_that_is_to_come(client: Wire, replicas: Replicas) -> None:
-    """Partitions in which nothing happens end, too, and what comes later is not told."""
+    """Partitions without changes end too, and later changes are not sent."""
     topic = replicas.topic("ends")
     end = datetime.fromtimestamp(time.time() + 1.2, UTC)
     client.send("subscribe", topic=topic, sub_id="s", up_to=format_time(end), ack_type="processed")
@@ -366,7 +366,7 @@ def test_a_client_pauses(replicas: Replicas) -> None:
 
 
 def test_messages_of_a_topic_without_a_sow(client: Wire, replicas: Replicas) -> None:
-    """They are told as they come and replayed, and there is nothing to ask for."""
+    """They are sent as they come, and replayed; there is nothing to query."""
     topic = replicas.topic("ticks")
     client.send("sow_and_subscribe", topic=topic, sub_id="s", options="oof", batch_size=10)
     assert [message["command"] for message in client.group()] == ["group_begin", "group_end"]
@@ -443,7 +443,7 @@ class Visitor:
         self._began_ms = int(time.time() * 1000)
 
     async def run(self, stop: asyncio.Event, marks: "asyncio.Future[dict[int, Position]]") -> None:
-        """Visit until told to stop; what lives then reads to the end."""
+        """Visit until it is stopped; open subscriptions then read to the end."""
         while not stop.is_set():
             visit, ask = self._new_visit()
             self.visits.append(visit)
@@ -518,7 +518,7 @@ class Watching:
     looks: list[tuple[str, dict[str, Json]]] = field(default_factory=list)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Verify until told to stop."""
+        """Verify until it is stopped."""
         async with (
             AsyncClient(self.url) as client,
             client.local_view(self.topic, filter=self.filter) as view,

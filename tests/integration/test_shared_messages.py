@@ -46,7 +46,7 @@ def records(served: Served) -> ServedTopic:
 
 @pytest.mark.parametrize("first", ["subscribe", "delta_subscribe"])
 def test_whole_wins(client: Wire, other: Wire, orders: ServedTopic, first: str) -> None:
-    """A connection is told once: if one of its subscriptions needs the whole order, all get that."""
+    """A connection gets one message: if one of its subscriptions needs the whole order, all get it whole."""
     second = {"subscribe": "delta_subscribe", "delta_subscribe": "subscribe"}[first]
     client.send(first, topic=orders.name, sub_id=first)
     client.send(second, topic=orders.name, sub_id=second)
@@ -261,7 +261,7 @@ def test_a_delta_that_tells_each_enough(
 def test_a_delta_that_does_not(
     client: Wire, other: Wire, records: ServedTopic, served: Served, select: str, before: Json, now: Json
 ) -> None:
-    """Is the whole record for all, though each alone is told a delta; the next one may be a delta again."""
+    """The message is the whole record for all, though each alone would get a delta; the next one may be a delta again."""
     records.write({"id": 1} | before)
     with wire(served.query.url) as third:
         asked = (
@@ -366,7 +366,7 @@ def touches(message: Json, name: str) -> bool:
 def sent_alone_and_together(
     served: Served, records: ServedTopic, asked: dict[str, Json], commands: list[tuple[str, Json]]
 ) -> tuple[dict[str, list[Json]], list[Json]]:
-    """Return what is told to each subscription on a connection of its own, and to all of them on one."""
+    """Return what each subscription gets on its own connection, and what all of them get on one."""
     with ExitStack() as stack:
         together, *apart = [stack.enter_context(wire(served.query.url)) for _ in range(len(asked) + 1)]
         for (sub_id, fields), alone in zip(asked.items(), apart, strict=True):
@@ -380,7 +380,7 @@ def sent_alone_and_together(
 
 @pytest.mark.parametrize("wholes", [0, 4], ids=["deltas", "wholes and deltas"])
 def test_sharing_keeps_nothing_from_anybody(records: ServedTopic, served: Served, wholes: int) -> None:
-    """Any subscriptions of one connection are told of the same changes as alone, and what they would be told then."""
+    """Subscriptions of one connection get the same changes as alone, with the same content."""
     dice = random.Random(new_seed())
     kinds = ["subscribe"] * wholes + ["delta_subscribe"] * 5
     asked = {f"s{n}": some_subscription(dice, records.name, kind) for n, kind in enumerate(kinds)}
@@ -400,7 +400,7 @@ def test_sharing_keeps_nothing_from_anybody(records: ServedTopic, served: Served
 
 
 def check_form(message: Json, alone: list[Json]) -> None:
-    """Check what a message is, given what each of its subscriptions is told alone."""
+    """Check a message, given what each of its subscriptions gets alone."""
     assert ("timestamp" in message) == any("timestamp" in one for one in alone)
     are_deltas = all("delta" in one for one in alone)
     assert are_deltas or "delta" not in message, "whole for one is whole for all"

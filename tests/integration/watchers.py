@@ -1,4 +1,4 @@
-"""Subscribers that stay, whatever happens to their services, and write down what they are told."""
+"""Subscribers that stay connected through failures of their services, and record what they receive."""
 
 import asyncio
 from collections.abc import AsyncIterator
