@@ -578,7 +578,7 @@ def test_filtering_without_oof(client: Wire, orders: ServedTopic) -> None:
 
 
 def test_filtering_with_oof(client: Wire, orders: ServedTopic) -> None:
-    """With `oof` it gets a message when the order is no longer open, none after that, and one when it is open again."""
+    """With `oof` it gets a message when the order is no longer open, then none until the order is open again."""
     client.send("sow_and_subscribe", topic=orders.name, sub_id="s", filter=OPEN, options="oof")
     assert rows(client.group()) == ADAMS[:2]
     orders.write(FILLED)

@@ -261,7 +261,7 @@ def test_a_delta_that_tells_each_enough(
 def test_a_delta_that_does_not(
     client: Wire, other: Wire, records: ServedTopic, served: Served, select: str, before: Json, now: Json
 ) -> None:
-    """The message is the whole record for all, though each alone would get a delta; the next one may be a delta again."""
+    """All get the whole record, though each alone would get a delta; the next message may be a delta again."""
     records.write({"id": 1} | before)
     with wire(served.query.url) as third:
         asked = (
