@@ -320,6 +320,8 @@ def test_views_are_replaced_during_changes_and_lost_connections(served: Served, 
         running.kill()
         running.start()
         replacing.join(SECONDS_MAX)
+        # The replacement may have been shown before the kill.
+        running.wait_ready()
         served.settle(topic)
         wait_until_equal(view, found(client, topic, {"filter": "/qty < 70"}))
 
