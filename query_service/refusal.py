@@ -13,6 +13,7 @@ _STATUSES = {
     "not entitled": 403,
     "invalid topic": 404,
     "no record": 404,
+    "no client": 404,
     "too large": 413,
     "busy": 429,
     "not ready": 503,

@@ -402,6 +402,12 @@ REASONS = (
         "Check the address, and the messages of the broker above.",
     ),
     Reason(
+        "no client",
+        "expected the id of a connected client, got 17",
+        "No client with this id is connected to this query service.",
+        "Read the ids from `GET /v1/clients`; a client that reconnects has another one.",
+    ),
+    Reason(
         "no port",
         "expected a free port at 127.0.0.1:8080, got: Address already in use; stop the program that uses it, or give"
         " another",

@@ -6,7 +6,6 @@ Paths outside of `/v1` contain no records, and are open: health, metrics and the
 import time
 
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
@@ -16,6 +15,11 @@ from query_service.refusal import refused
 from sowline.errors import SowlineError
 
 GUARDED = "/v1"
+
+CLOSE_CODES = 4000
+"""A refused handshake of a browser is closed with this plus the HTTP status: 4403 for an origin that is refused."""
+
+REASON_BYTES_MAX = 123
 
 _BEARER = "bearer "
 _TOO_FAST = SowlineError("busy", "too many commands per second; the limit is SOWLINE_COMMANDS_PER_SECOND_MAX")
@@ -42,11 +46,11 @@ class AuthMiddleware:
                 scope["state"]["identity"] = await self._authenticator.identify(credentials)
             except SowlineError as error:
                 if scope["type"] == "http" or not _may_log_on_later(credentials, error):
-                    await refuse(refused(error), scope, receive, send)
+                    await refuse(error, scope, receive, send)
                     return
                 scope["state"]["identity"] = None
             if scope["type"] == "http" and (owed := self._rates.owed(payer_of(scope), time.monotonic())):
-                await refuse(refused(_TOO_FAST, retry_seconds=owed), scope, receive, send)
+                await refuse(_TOO_FAST, scope, receive, send, retry_seconds=owed)
                 return
             if scope["type"] == "http":
                 self._rates.take(payer_of(scope), 1, time.monotonic())
@@ -82,9 +86,33 @@ def credentials_of(scope: Scope) -> PresentedCredentials:
     return PresentedCredentials(token, certificate, "" if client is None else str(client[0]))
 
 
-async def refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer the request with an error; a handshake is answered over HTTP as well."""
+async def refuse(
+    error: SowlineError,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    status: int | None = None,
+    retry_seconds: float = 0.0,
+) -> None:
+    """Answer the request with an error."""
     if scope["type"] == "websocket":
-        await WebSocket(scope, receive, send).send_denial_response(answer)
+        await refuse_handshake(WebSocket(scope, receive, send), error, status)
     else:
-        await answer(scope, receive, send)
+        await refused(error, status, retry_seconds)(scope, receive, send)
+
+
+async def refuse_handshake(socket: WebSocket, error: SowlineError, status: int | None = None) -> None:
+    """Refuse a WebSocket in a way that its client can read: the status and the reason."""
+    answer = refused(error, status)
+    if "origin" not in socket.headers:
+        await socket.send_denial_response(answer)
+        return
+    # The scripts of a page never see the answer to a refused handshake, only that it failed. So a browser's handshake
+    # is accepted and closed at once, with a code and a reason that scripts can read.
+    await socket.accept()
+    await socket.close(CLOSE_CODES + answer.status_code, close_reason(error))
+
+
+def close_reason(error: SowlineError) -> str:
+    """Return a reason as a WebSocket's close may hold it: 123 bytes."""
+    return f"{error.reason}: {error.message}".encode()[:REASON_BYTES_MAX].decode(errors="ignore")

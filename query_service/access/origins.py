@@ -9,19 +9,24 @@ import ipaddress
 from collections.abc import Iterable
 from urllib.parse import SplitResult, urlsplit
 
+import structlog
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from query_service.access.host import read_host
 from query_service.access.middleware import is_guarded, refuse
-from query_service.refusal import refused
 from sowline.errors import SowlineError
+
+log = structlog.get_logger()
 
 READING = ("GET", "HEAD")
 """Methods that change nothing. They are allowed, because a page of another origin can't see the answer."""
 
 STREAMS = "/subscribe"
 """The end of paths whose answers stay open, as a WebSocket does; they are checked like a WebSocket."""
+
+REPORTED_MAX = 100
+"""Different refusals to log."""
 
 _PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
@@ -34,6 +39,7 @@ class Origins:
         self._allowed = frozenset(allowed)
         self._hosts = frozenset(urlsplit(origin).hostname for origin in self._allowed)
         self._is_local = is_local
+        self._reported: set[tuple[str, str]] = set()
         self.refused = 0
         """Requests that were refused."""
 
@@ -47,9 +53,16 @@ class Origins:
             )
             if (error := self._check_host(host) or self._check_origin(host, origin, reads=reads)) is not None:
                 self.refused += 1
-                await refuse(refused(error), scope, receive, send)
+                self._report(origin or "", host, error)
+                await refuse(error, scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _report(self, origin: str, host: str, error: SowlineError) -> None:
+        """Log the first refusal of an origin; a page that tries again and again must not fill the log."""
+        if (origin, host) not in self._reported and len(self._reported) < REPORTED_MAX:
+            self._reported.add((origin, host))
+            log.warning(error.reason, origin=origin[:100], host=host[:100], what=error.message)
 
     def _check_host(self, host: str) -> SowlineError | None:
         """Return the error for the host name of a request, or None."""

@@ -3,7 +3,6 @@
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from query_service.access.middleware import refuse
-from query_service.refusal import refused
 from sowline.errors import SowlineError
 from sowline.runtime.connections import Connection
 from sowline.runtime.health import PATHS
@@ -31,4 +30,4 @@ class RequestLimit:
             finally:
                 connection.end_work()
         else:
-            await refuse(refused(_BUSY, 503), scope, receive, send)
+            await refuse(_BUSY, scope, receive, send, status=503)

@@ -57,6 +57,11 @@ class Column:
         arrays = sum(array.nbytes for array in (self.kinds, self.numbers, self.codes) if array is not None)
         return arrays + self.dictionary.nbytes + self.verdicts.nbytes
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether no row has ever had a value."""
+        return self.numbers is None and self.codes is None and not self.may_have_hard
+
     def reserve(self, rows: int) -> None:
         """Make space for rows 0 to `rows - 1`; new rows are empty."""
         capacity = len(self.kinds)

@@ -1,7 +1,7 @@
 """Sends groups: `group_begin`, records in batches, `group_end`, and the acknowledgements of the command."""
 
 from collections.abc import AsyncIterator, Iterable, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from query_service.outbox.outbox import Outbox
 from query_service.query.selection import Result
@@ -31,7 +31,7 @@ None is for a client that holds none."""
 async def send_group(outbox: Outbox, request: Request, query: QueryAnswer, mark: Mark = None) -> None:
     """Send the records of a query as one group, after the groups before it, as fast as the client reads."""
     async with outbox.group():
-        _begin(outbox, request, query.bookmark, mark)
+        _begin(outbox, request, query.bookmark, mark, query.result.warnings)
         async for topic, records in query.records():
             _put_batches(outbox, request, topic, records)
             await outbox.wait_drained()
@@ -56,7 +56,7 @@ def put_group(
     outbox: Outbox, request: Request, bookmark: str, records: Sequence[bytes], result: Result, mark: Mark
 ) -> None:
     """Send one group at once; call it within `outbox.group()`."""
-    _begin(outbox, request, bookmark, mark)
+    _begin(outbox, request, bookmark, mark, result.warnings)
     _put_batches(outbox, request, request.topic, records)
     _end(outbox, request, bookmark, result)
 
@@ -101,8 +101,10 @@ def _names_of(request: Request) -> tuple[str, str]:
     return request.id_of_subscription, request.id_of_query
 
 
-def _begin(outbox: Outbox, request: Request, bookmark: str, mark: Mark) -> None:
-    fields = {"query_id": request.id_of_query, "topic": request.topic, "bookmark": bookmark}
+def _begin(outbox: Outbox, request: Request, bookmark: str, mark: Mark, warnings: Sequence[str] = ()) -> None:
+    fields: dict[str, Any] = {"query_id": request.id_of_query, "topic": request.topic, "bookmark": bookmark}
+    if warnings:
+        fields["warnings"] = list(warnings)
     outbox.put_in_group(message("group_begin", **fields, **{mark: True} if mark else {}))
 
 

@@ -51,6 +51,8 @@ class Outbox:
         self._drained.set()
         self._group = asyncio.Lock()
         """Held by the group that is being sent."""
+        self.sent = 0
+        """Messages taken for frames so far."""
         self._between_groups = asyncio.Event()
         self._between_groups.set()
 
@@ -129,6 +131,7 @@ class Outbox:
         while self._messages and len(taken) < FRAME_MESSAGES_MAX and size < FRAME_BYTES:
             taken.append(self._order.pop())
             size += len(taken[-1])
+        self.sent += len(taken)
         if not self._messages:
             self._filled.clear()
         if self._order.ready_bytes <= self.bytes_max // 2:

@@ -86,11 +86,14 @@ class GroupedQuery:
 
     def begin_now(self) -> bool:
         """Take the instant now, if all indexes are ready; return whether it was taken."""
-        return self._query.begin_now()
+        has_begun = self._query.begin_now()
+        self.result.warnings = self._query.result.warnings
+        return has_begun
 
     async def begin(self) -> None:
         """Take the instant as soon as all indexes are ready."""
         await self._query.begin()
+        self.result.warnings = self._query.result.warnings
 
     async def records(self) -> AsyncIterator[tuple[str, list[bytes]]]:
         """Yield the groups in the form that is sent, by SOW key or in the requested order."""

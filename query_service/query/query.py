@@ -14,6 +14,7 @@ from query_service.query.ordering import Found, in_order
 from query_service.query.past import as_they_were, slice_at
 from query_service.query.selection import QueryLimits, Result, Selection
 from query_service.query.topic_slice import TopicSlice
+from query_service.query.unknown_fields import warnings_of
 from query_service.topics.state import Past, TopicState
 from sowline.emodb.writes import intrinsics_json
 from sowline.errors import SowlineError
@@ -65,6 +66,7 @@ class Query:
                 self.result.lag_seconds = None
             self.topic_slices = [self._slice_of(topic) for topic in self._topics]
             self.result.topic_matches = self._compared()
+            self.result.warnings = warnings_of(self._topics, self._selection)
             self.work(time.monotonic() - began)
         return bool(self.topic_slices)
 

@@ -73,6 +73,8 @@ class Result:
     hash: int = 0
     lag_seconds: float | None = None
     """How far the query's instant was behind the log; None if that is not known, or the query is of the past."""
+    warnings: list[str] = field(default_factory=list)
+    """Sentences about what is probably a mistake in the request, but no error."""
 
     def count(self, records: int, size: int, hash: int) -> None:
         """Add records that are returned."""

@@ -1,7 +1,9 @@
-"""Answers requests for a document's timeline: selects the writes, reads them from Kafka, and encodes them.
+"""Answers requests for a record's timeline: finds the writes, reads them from Kafka, and encodes them.
 
-A timeline has the writes up to the replica's position at the instant of the request. Writes that compaction has
-removed since they were noted are left out.
+A timeline has the writes up to the replica's position at the instant of the request. For documents an index in memory
+has the offset of each write; writes that compaction has removed since are left out. For other records the newest
+changes are searched: first those in memory, then the changes topic backwards, up to a bound of work. The answer's
+`since` says from when on none is missing.
 """
 
 import asyncio
@@ -11,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from confluent_kafka import Message
 
 from query_service.authorization.entitlements import NOT_ENTITLED, Rights
-from query_service.query.read_request import one_topic
+from query_service.query.read_request import no_sow, one_topic
 from query_service.replica.partition_replica import PartitionReplica
 from query_service.replica.timeline import Noted
 from query_service.topics.state import ServedTopics, TopicState
@@ -21,11 +24,13 @@ from sowline.config.kafka_options import KafkaConfig
 from sowline.emodb.fold import FoldOutcome
 from sowline.errors import SowlineError
 from sowline.kafka.clients import read_at
+from sowline.kafka.read_back import SECONDS_MAX as READ_BACK_SECONDS_MAX
+from sowline.kafka.read_back import read_newest
 from sowline.model.bookmark import EPOCH, NOW, Positions, format_position
 from sowline.model.bookmark_range import BookmarkRange, Moment, Point, parse_bookmark_range
 from sowline.model.key import partition_of
 from sowline.model.position import Position
-from sowline.protocol.change import DELETE, Change, read_event
+from sowline.protocol.change import AGAIN, DELETE, Change, read_event
 from sowline.protocol.command import SOW_DELETE
 from sowline.protocol.request import Request
 from sowline.protocol.server_message import iso_time
@@ -110,13 +115,10 @@ def timeline_request_of(state: ServedTopics, request: Request, rights: Rights) -
             NOT_ENTITLED,
             f"a timeline shows past versions: you need the right to read all of {topic.definition.name}",
         )
-    if not topic.definition.documents:
-        raise SowlineError(
-            "no documents",
-            f"expected a topic with documents: true for a timeline, got {topic.definition.name}",
-        )
+    if not topic.definition.has_sow:
+        raise no_sow(topic)
     if not request.key:
-        raise SowlineError("key missing", "expected the key of a document, got none")
+        raise SowlineError("key missing", "expected the key of a record, got none")
     if not 1 <= request.limit <= LIMIT_MAX:
         raise SowlineError("invalid limit", f"expected a limit of 1 to {LIMIT_MAX}, got {request.limit}")
     bookmark_range = parse_bookmark_range(request.bookmark or EPOCH, request.up_to)
@@ -150,7 +152,8 @@ class TimelineReader:
         """Return a timeline at this instant; raise `result too large`, or `not ready` if Kafka does not answer."""
         topic, partition = wanted.topic, wanted.partition
         timeline = partition.timeline
-        assert timeline is not None, "the topic has documents"
+        if timeline is None:
+            return await self._searched(wanted)
         walk = timeline.newest_first(wanted.sow_key)
         bookmark = topic.bookmark(topic.positions)
         now = int(time.time() * 1000)
@@ -170,16 +173,65 @@ class TimelineReader:
             ]
         return TimelineAnswer(wanted, bookmark, since, writes)
 
+    async def _searched(self, wanted: TimelineRequest) -> TimelineAnswer:
+        """Return the newest changes of a record that has no timeline in memory."""
+        topic, partition = wanted.topic, wanted.partition
+        bookmark = topic.bookmark(topic.positions)
+        now = int(time.time() * 1000)
+        found = [
+            change for change in partition.ring.newest_first(wanted.sow_key) if _is_wanted(wanted, change)
+        ]
+        since = now - topic.definition.change_window
+        del found[wanted.limit :]
+        if len(found) < wanted.limit:
+            oldest = partition.ring.oldest
+            end = partition.next_offset if oldest is None else partition.offset_behind(oldest.position)
+            async with self._turns:
+                try:
+                    older, searched_since = await asyncio.to_thread(
+                        self._older, wanted, end, oldest, wanted.limit - len(found)
+                    )
+                except TimeoutError:
+                    raise _not_delivered(READ_BACK_SECONDS_MAX) from None
+            found += older
+            since = since if searched_since is None else searched_since
+        if len(found) == wanted.limit:
+            since = found[-1].time
+        since = min([since, *(change.time for change in found)])
+        writes = [_write(wanted, change) for change in found]
+        return TimelineAnswer(wanted, bookmark, since, writes if wanted.newest_first else writes[::-1])
+
+    def _older(
+        self, wanted: TimelineRequest, end: int, before: Change | None, limit: int
+    ) -> tuple[list[Change], int | None]:
+        """Return the record's newest changes in the changes topic before `before`, and since when none is missing.
+
+        That time is None if everything that the changes topic has was examined.
+        """
+        key, changes = wanted.sow_key, []
+
+        def wants(message: Message) -> bool:
+            if message.key() != key:
+                return False
+            event = read_event(key, message.value(), message.headers())  # type: ignore[arg-type]
+            if not isinstance(event, Change) or not _is_wanted(wanted, event):
+                return False
+            if before is not None and event.position >= before.position:
+                return False
+            changes.append(event)
+            return True
+
+        number = wanted.partition.number
+        searched = read_newest(self._kafka, wanted.topic.definition.changes, number, limit, wants, end=end)
+        return changes, None if searched.is_complete else searched.oldest_time
+
     async def _read(self, wanted: TimelineRequest, offsets: list[int]) -> list[Change]:
         """Return the document's changes at these offsets, in their order, without those that Kafka has removed."""
         async with self._turns:
             try:
                 found = await asyncio.to_thread(self._changes, wanted, sorted(offsets))
             except TimeoutError:
-                raise SowlineError(
-                    "not ready",
-                    f"Kafka did not deliver the timeline within {READ_SECONDS_MAX:.0f} s; try again",
-                ) from None
+                raise _not_delivered(READ_SECONDS_MAX) from None
         return [found[offset] for offset in offsets if offset in found]
 
     def _changes(self, wanted: TimelineRequest, offsets: list[int]) -> dict[int, Change]:
@@ -198,6 +250,15 @@ class TimelineReader:
                     f"expected at most {self._bytes_max} bytes of a timeline; ask for fewer writes with limit",
                 )
         return found
+
+
+def _not_delivered(seconds: float) -> SowlineError:
+    return SowlineError("not ready", f"Kafka did not deliver the timeline within {seconds:.0f} s; try again")
+
+
+def _is_wanted(wanted: TimelineRequest, change: Change) -> bool:
+    """Whether a change is a write in the requested range."""
+    return change.op != AGAIN and _is_within(wanted, change.time, change.position)
 
 
 async def _offsets(walk: Iterator[Noted], wanted: TimelineRequest, most: int | None) -> list[Noted]:
@@ -257,25 +318,37 @@ def _side(wanted: TimelineRequest, point: Point, ms: int, position: Position | N
 
 def _write(wanted: TimelineRequest, change: Change) -> bytes:
     """Return an encoded write; docs/emodb.md describes the fields."""
-    writes = change.writes
-    assert writes is not None, "it is of a document"
     definition, partition = wanted.topic.definition, wanted.partition
     fields: dict[str, Any] = {
         "bookmark": format_position(definition.log, partition.number, change.position),
         "timestamp": iso_time(change.time),
         "command": SOW_DELETE if change.op == DELETE else change.op,
-        "version": writes.version,
-        "signature": writes.signature,
-        "change_id": writes.change_id,
-        "tags": writes.tags,
-        "outcome": change.outcome if change.outcome in NOT_APPLIED else APPLIED,
-        "redundant": writes.redundant,
     }
+    if (writes := change.writes) is not None:
+        fields |= {
+            "version": writes.version,
+            "signature": writes.signature,
+            "change_id": writes.change_id,
+            "tags": writes.tags,
+            "outcome": change.outcome if change.outcome in NOT_APPLIED else APPLIED,
+            "redundant": writes.redundant,
+        }
+    if (publisher := _publisher_of(change)) is not None:
+        fields["publisher"] = publisher
+    if change.correlation is not None:
+        fields["correlation_id"] = change.correlation
     if change.text is not None:
         fields["delta"] = change.text.decode()
     if change.reason is not None:
         fields["reason"] = change.reason
     return orjson.dumps(fields | {"previous": _body(change.previous), "data": _body(change.body)})
+
+
+def _publisher_of(change: Change) -> str | None:
+    """Return the publisher that made a change; None if it gave no name, or another one wrote at the same time."""
+    # A change has the newest sequence of each publisher of the record, with its log time. The writer's is of now.
+    names = [name for name, (_, _, written) in (change.numbers or {}).items() if written == change.time]
+    return names[0] if len(names) == 1 else None
 
 
 def _body(body: bytes | None) -> orjson.Fragment | None:

@@ -6,7 +6,7 @@ are an error, never a silent gap.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -59,6 +59,15 @@ class Ring:
         while self.bytes > self._bytes_max:
             self.bytes -= self._sizes.popleft()
             self._changes.popleft()
+
+    @property
+    def oldest(self) -> Change | None:
+        """The oldest of these changes; None if there are none."""
+        return self._changes[0] if self._changes else None
+
+    def newest_first(self, sow_key: bytes) -> Iterator[Change]:
+        """Yield the changes of one record, the newest first."""
+        return (change for change in reversed(self._changes) if change.sow_key == sow_key)
 
     def after(self, position: Position, limit: int) -> list[Change] | None:
         """Return up to `limit` changes after the position, oldest first; None if it does not go back so far."""

@@ -20,6 +20,7 @@ from query_service.access.rate_limits import Rates
 from query_service.access.request_limit import RequestLimit
 from query_service.access.watched_file import WatchedFile
 from query_service.context import ServiceContext
+from query_service.query.tails import TailKind
 from query_service.server.event_stream import EventStreamApi
 from query_service.server.http_api import HttpApi
 from query_service.server.open_sessions import OpenSessions
@@ -30,9 +31,9 @@ from sowline.protocol.command import DELTA, DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from sowline.runtime.connections import Connections
 from sowline.runtime.health import ServiceHealth, health_routes, nothing
 
-METHODS = ("GET", "POST")
+METHODS = ("GET", "POST", "DELETE")
 HEADERS = ("authorization", "content-type", "last-event-id")
-EXPOSED_HEADERS = ("sowline-bookmark",)
+EXPOSED_HEADERS = ("sowline-bookmark", "sowline-lag-seconds", "sowline-warning")
 """Headers that pages of other origins may send in a request, and may read in a response."""
 
 
@@ -58,6 +59,12 @@ class Server:
                 WebSocketRoute("/v1", WebSocketApi(self.sessions, self.rates).endpoint),
                 Route("/v1/topics", http.topics),
                 Route("/v1/clients", http.clients),
+                Route("/v1/clients/{id:int}", http.disconnect, methods=["DELETE"]),
+                Route("/v1/topics/{topic:path}/fields", http.fields),
+                *(
+                    Route(f"/v1/topics/{{topic:path}}/{kind.value}", partial(http.tail, kind))
+                    for kind in TailKind
+                ),
                 Route("/v1/topics/{topic:path}/sow", http.sow, methods=["POST"]),
                 Route("/v1/topics/{topic:path}/explain", http.explain, methods=["POST"]),
                 *(

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,6 +28,7 @@ class Connected:
     address: str
     agent: str
     session: Session
+    close: Callable[[], Awaitable[None]]
     since: float = field(default_factory=time.time)
     """When it connected, in seconds since 1970."""
 
@@ -40,14 +41,27 @@ class Clients:
         self._numbers = itertools.count(1)
 
     @contextmanager
-    def with_(self, address: str, agent: str, session: Session) -> Iterator[None]:
-        """List a client for the time of the block; `agent` is the name that its program sends."""
+    def with_(
+        self, address: str, agent: str, session: Session, close: Callable[[], Awaitable[None]]
+    ) -> Iterator[None]:
+        """List a client for the time of the block.
+
+        `agent` is the name that its program sends; `close` ends its connection.
+        """
         number = next(self._numbers)
-        self._connected[number] = Connected(number, address, agent[:TEXT_CHARS_MAX], session)
+        self._connected[number] = Connected(number, address, agent[:TEXT_CHARS_MAX], session, close)
         try:
             yield
         finally:
             del self._connected[number]
+
+    async def disconnect(self, number: int) -> bool:
+        """Close the connection of a client by its number; return whether it was connected."""
+        client = self._connected.get(number)
+        if client is None:
+            return False
+        await client.close()
+        return True
 
     async def listed(self) -> dict[str, Any]:
         """Return the number of clients, and the details of the oldest; other tasks run in between."""
@@ -68,6 +82,7 @@ def _describe(one: Connected) -> dict[str, Any]:
         "address": one.address,
         "agent": one.agent,
         "since": datetime.fromtimestamp(one.since, UTC).isoformat(timespec="milliseconds"),
+        "sent": session.outbox.sent,
         "unsent_bytes": session.outbox.unsent_bytes,
         "unsent_bytes_max": session.outbox.bytes_max,
         "subscriptions_count": session.subscriptions_count,

@@ -236,7 +236,7 @@ class EventStreamApi:
             await stream.begin()
             if (connection := getattr(state, "connection", None)) is not None:
                 connection.become_session()
-            stack.enter_context(self._sessions.served(request, session))
+            stack.enter_context(self._sessions.served(request, session, stream))
             ended = None
             if not self._sessions.authenticator.is_open:
                 ended = asyncio.get_running_loop().create_task(self._sessions.login_ended(login))

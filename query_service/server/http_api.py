@@ -14,11 +14,13 @@ from query_service.access.middleware import payer_of
 from query_service.access.rate_limits import Rates
 from query_service.authorization.entitlements import NOT_ENTITLED, Entitlements, Rights
 from query_service.context import ServiceContext
+from query_service.query.field_sample import described_fields
 from query_service.query.freshness import lag_seconds, wait_until_fresh
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
-from query_service.query.read_request import one_topic, read_request_of, topics_of
+from query_service.query.read_request import no_sow, one_topic, read_request_of, topics_of
 from query_service.query.record_reads import read_record
+from query_service.query.tails import TAIL_PARAMETERS, TailKind, TailReader, tail_request_of
 from query_service.query.timeline_read import timeline_request_of
 from query_service.refusal import refused
 from query_service.replica.log_end import Lag
@@ -72,6 +74,7 @@ class HttpApi:
         self._state = context.state
         self._clients = clients
         self._rates = rates
+        self._tails = TailReader(context.kafka)
 
     async def topics(self, request: HttpRequest) -> Response:
         """List the topics that the user may read or write."""
@@ -115,9 +118,45 @@ class HttpApi:
 
     async def clients(self, request: HttpRequest) -> Response:
         """List the connected clients."""
-        if not request.state.identity.rights.is_admin:
-            return refused(SowlineError(NOT_ENTITLED, "expected a user with a role that has `admin`"))
+        try:
+            _require_admin(request)
+        except SowlineError as error:
+            return refused(error)
         return JSONResponse(await self._clients.listed())
+
+    async def disconnect(self, request: HttpRequest) -> Response:
+        """Close the connection of a client; it reconnects, unless its program decides otherwise."""
+        try:
+            _require_admin(request)
+            number = request.path_params["id"]
+            if not await self._clients.disconnect(number):
+                raise SowlineError("no client", f"expected the id of a connected client, got {number}")
+        except SowlineError as error:
+            return refused(error)
+        return JSONResponse({"id": number})
+
+    async def fields(self, request: HttpRequest) -> Response:
+        """Describe the fields of a topic, from a sample of the records that the user may see."""
+        try:
+            rights = _rights(request)
+            topic = one_topic(self._state, request.path_params["topic"], rights.read)
+            if not topic.definition.has_sow:
+                raise no_sow(topic)
+            found = described_fields(topic, rights.read.of(topic.definition.name))
+        except SowlineError as error:
+            return refused(error)
+        return JSONResponse(found)
+
+    async def tail(self, kind: TailKind, request: HttpRequest) -> Response:
+        """Answer with the newest messages of one of a topic's Kafka topics."""
+        try:
+            _require_admin(request)
+            topic = one_topic(self._state, request.path_params["topic"], _rights(request).read)
+            given = _parameters(request, TAIL_PARAMETERS)
+            tail = await self._tails.read(tail_request_of(topic.definition, kind, given))
+        except SowlineError as error:
+            return refused(error)
+        return Response(tail, media_type="application/json")
 
     async def sow(self, request: HttpRequest) -> Response:
         """Stream the records that match as NDJSON; the header Sowline-Bookmark has the bookmark of the instant."""
@@ -129,6 +168,8 @@ class HttpApi:
         except SowlineError as error:
             return refused(error)
         headers = _instant_headers(query.bookmark, query.result.lag_seconds)
+        if query.result.warnings:
+            headers["Sowline-Warning"] = _header_text("; ".join(query.result.warnings))
         body = _with_first(first, lines)
         return StreamingResponse(body, media_type=NDJSON, headers=headers)
 
@@ -139,7 +180,8 @@ class HttpApi:
             access_paths = await query.explained()
         except SowlineError as error:
             return refused(error)
-        return JSONResponse({"bookmark": query.bookmark, "access_paths": access_paths})
+        warnings = {"warnings": query.result.warnings} if query.result.warnings else {}
+        return JSONResponse({"bookmark": query.bookmark, "access_paths": access_paths, **warnings})
 
     async def record(self, request: HttpRequest) -> Response:
         """Answer with one record by its key, or with its timeline."""
@@ -244,6 +286,11 @@ class HttpApi:
         return query
 
 
+def _require_admin(request: HttpRequest) -> None:
+    if not request.state.identity.rights.is_admin:
+        raise SowlineError(NOT_ENTITLED, "expected a user with a role that has `admin`")
+
+
 def _rights(request: HttpRequest) -> Rights:
     """Return the rights of the user."""
     rights: Rights = request.state.identity.rights
@@ -279,6 +326,11 @@ def _instant_headers(bookmark: str, seconds: float | None) -> dict[str, str]:
     """Return the headers that name the instant of an answer and, if it is known, how far it is behind the log."""
     lag = {} if seconds is None else {"Sowline-Lag-Seconds": f"{seconds:.3f}"}
     return {"Sowline-Bookmark": bookmark, **lag}
+
+
+def _header_text(text: str) -> str:
+    """Return a text as a header may hold it: characters other than ASCII are escaped as in Python."""
+    return text.encode("ascii", "backslashreplace").decode()
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Protocol
 
 from starlette.requests import HTTPConnection
@@ -22,6 +23,7 @@ from sowline.runtime.connections import Connections
 from sowline.version import __version__
 
 GOING_AWAY = 1001
+CLOSE_SECONDS_MAX = 1.0
 
 
 class Closable(Protocol):
@@ -91,13 +93,16 @@ class OpenSessions:
         return Session(self._context, outbox, login)
 
     @contextlib.contextmanager
-    def served(self, connection: HTTPConnection, session: Session) -> Iterator[None]:
-        """For the time of the block, list the session's client and send it progress messages."""
+    def served(self, connection: HTTPConnection, session: Session, closable: Closable) -> Iterator[None]:
+        """For the time of the block, list the session's client and send it progress messages.
+
+        `closable` is the client's connection, which an administrator may close.
+        """
         client, agent = connection.client, connection.headers.get("user-agent", "")
         address = "" if client is None else f"{client.host}:{client.port}"
         sending = asyncio.get_running_loop().create_task(self._send_progress(session))
         try:
-            with self.clients.with_(address, agent, session):
+            with self.clients.with_(address, agent, session, partial(_send_away, closable)):
                 yield
         finally:
             sending.cancel()
@@ -117,6 +122,13 @@ class OpenSessions:
         for connection in list(self._open):
             with contextlib.suppress(RuntimeError, WebSocketDisconnect):
                 await connection.close(GOING_AWAY, "the server is stopping")
+
+
+async def _send_away(connection: Closable) -> None:
+    """Close a connection; do not wait for a client that does not read."""
+    with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS_MAX):
+            await connection.close(GOING_AWAY, "an administrator has closed this connection")
 
 
 def login_headers(login: LoginSession) -> dict[str, str]:

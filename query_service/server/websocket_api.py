@@ -7,9 +7,9 @@ import time
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from query_service.access.login_session import LoginSession
+from query_service.access.middleware import close_reason, refuse_handshake
 from query_service.access.rate_limits import Rates
 from query_service.outbox.outbox import Outbox
-from query_service.refusal import refused
 from query_service.server.open_sessions import OpenSessions, login_headers
 from query_service.server.session import Session
 from sowline.errors import SowlineError
@@ -17,8 +17,6 @@ from sowline.protocol.server_message import join_frame
 from sowline.runtime.health import nothing
 
 POLICY = 1008
-REASON_CHARS_MAX = 120
-"""A WebSocket's close has room for 123 bytes."""
 
 GOODBYE_SECONDS_MAX = 1.0
 
@@ -33,7 +31,7 @@ class WebSocketApi:
     async def endpoint(self, socket: WebSocket) -> None:
         """Serve a client until it leaves or must disconnect."""
         if self._sessions.is_full:
-            await socket.send_denial_response(refused(self._sessions.refusal(), 503))
+            await refuse_handshake(socket, self._sessions.refusal(), 503)
             return
         if (connection := getattr(socket.state, "connection", None)) is not None:
             connection.become_session()
@@ -44,7 +42,7 @@ class WebSocketApi:
                 try:
                     login = stack.enter_context(entering)
                 except SowlineError as error:
-                    await socket.send_denial_response(refused(error))
+                    await refuse_handshake(socket, error)
                     return
                 headers = [(name.encode(), text.encode()) for name, text in login_headers(login).items()]
                 await socket.accept(headers=headers)
@@ -57,7 +55,7 @@ class WebSocketApi:
         session = self._sessions.new_session(login)
         writer = asyncio.get_running_loop().create_task(_write(socket, session.outbox))
         try:
-            with self._sessions.served(socket, session):
+            with self._sessions.served(socket, session, socket):
                 why = await self._read_until_the_end(socket, session, login)
         finally:
             session.close()
@@ -111,4 +109,4 @@ async def _send_away(socket: WebSocket, why: SowlineError) -> None:
     """Close a connection with a reason; do not wait for a client that does not read."""
     with contextlib.suppress(RuntimeError, WebSocketDisconnect, TimeoutError):
         async with asyncio.timeout(GOODBYE_SECONDS_MAX):
-            await socket.close(POLICY, f"{why.reason}: {why.message}"[:REASON_CHARS_MAX])
+            await socket.close(POLICY, close_reason(why))

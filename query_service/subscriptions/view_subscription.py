@@ -19,6 +19,7 @@ from query_service.query.grouping import GroupedQuery, hash_of
 from query_service.query.query import Query
 from query_service.query.read_request import PositionsByLog, past_of
 from query_service.query.selection import Result, Selection
+from query_service.query.unknown_fields import warnings_of
 from query_service.subscriptions.bookmark_resolver import (
     begin_of,
     check_eras,
@@ -289,7 +290,12 @@ class ViewSubscription:
     def _put_group(self, view: LiveView, shown: dict[bytes, ShownRecord], mark: Mark) -> None:
         bookmark = self.topic.bookmark(self.topic.positions)
         records = self._records(shown)
-        result = Result(len(self.topic.rows), view.matches, lag_seconds=lag_seconds([self.topic]))
+        result = Result(
+            len(self.topic.rows),
+            view.matches,
+            lag_seconds=lag_seconds([self.topic]),
+            warnings=warnings_of([self.topic], self.selection),
+        )
         result.count(len(records), sum(map(len, records)), hash_of(shown))
         put_group(self._outbox, self.request, bookmark, records, result, mark)
         acknowledge(self._outbox, self.request, bookmark, result)

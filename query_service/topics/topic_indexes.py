@@ -287,6 +287,11 @@ class Indexes:
         self._refusals.answered(needed_paths(_split(filter)[0]))
         return access_path
 
+    def blank_paths(self, filter: Filter, order: Order) -> frozenset[Path]:
+        """Return the paths of a filter and an order whose memo indexes have never held a value."""
+        paths = needed_paths(_split(filter)[0]) | order.paths
+        return frozenset(path for path in paths if path in self._columns and self._columns[path].is_blank)
+
     def _note(self, filter: Filter) -> str:
         """Return a note if the memory limit prevented a better access path; otherwise an empty text."""
         lacking = needed_paths(_split(filter)[0]) - self._columns.keys()

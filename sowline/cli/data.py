@@ -423,6 +423,8 @@ def _print(messages: Iterable[Message], full: bool, commands: set[str], count: i
     output, left = Output(sys.stdout.fileno()), count
     try:
         for message in messages:
+            for warning in message.warnings:
+                click.echo(f"sowline: warning: {warning}", err=True)
             if full or message.command in commands:
                 output.put(orjson.dumps(_fields(message)) if full else message.body)
                 left = None if left is None else left - 1

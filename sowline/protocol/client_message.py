@@ -23,6 +23,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     - `delta`: True if `body` has only the key fields and the changed fields; `removed` has the paths of the deleted
       fields.
     - `intrinsics`: the metadata of a document, if requested.
+    - `warnings`: of a `group_begin`: sentences about probable mistakes in the request, such as an unknown field.
     - `correlation_id`: the text that came with the command that caused this `publish` or `oof`.
     """
 
@@ -43,6 +44,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     replace: bool = False
     intrinsics: dict[str, Any] | None = None
     correlation_id: str | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_silent(self) -> bool:
@@ -90,6 +92,7 @@ class Received(msgspec.Struct):
     replace: bool = False
     intrinsics: dict[str, Any] | None = None
     correlation_id: str | None = None
+    warnings: tuple[str, ...] = ()
     rights: str = ""
     expires_in: float | None = None
 
@@ -129,6 +132,7 @@ class Received(msgspec.Struct):
             replace=self.replace,
             intrinsics=self.intrinsics,
             correlation_id=self.correlation_id,
+            warnings=self.warnings,
         )
 
 

@@ -442,10 +442,15 @@ def test_a_new_certificate_is_taken(house: House, secured: Secured) -> None:
 
 
 def test_pages_from_elsewhere(house: House, secured: Secured) -> None:
-    """Do not get a connection; those of a named origin do."""
-    with pytest.raises(InvalidStatus) as error, house.wire(TOKENS["root"], Origin="https://evil.example"):
-        pass
-    assert error.value.response.status_code == 403
+    """They are refused with a code and a reason that scripts can read; those of a named origin are not."""
+    with (
+        house.wire(TOKENS["root"], Origin="https://evil.example") as refused,
+        pytest.raises(ConnectionClosed) as end,
+    ):
+        refused.heartbeat()
+    assert end.value.rcvd is not None
+    assert (end.value.rcvd.code, end.value.rcvd.reason[:14]) == (4403, "origin refused")
+    assert house.query.log.count('"origin refused"') == 1
     own = house.query.url
     with house.wire(TOKENS["root"], Origin=own) as wire:
         assert wire.heartbeat() == []

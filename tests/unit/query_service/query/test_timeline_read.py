@@ -18,7 +18,7 @@ from sowline.kafka.clients import near_runs
 from sowline.protocol.request import Request
 from tests.property.world import Written
 from tests.unit.documents import Documents
-from tests.unit.query_service.sessions import Client, Json, Server
+from tests.unit.query_service.sessions import Client, Json
 
 WRITES: list[tuple[str | None, Json]] = [
     ('{..,"n":1}', {"command": "delta", "tags": "new"}),
@@ -221,14 +221,6 @@ async def test_what_is_wrong_is_refused(server: Stories, given: Json, reason: st
     client = server.connect()
     client.ask("timeline", **given)
     assert [message["reason"] for message in await client.read()] == [reason]
-
-
-async def test_a_topic_without_documents_has_no_timeline() -> None:
-    """It says what would have to be."""
-    client = Server().loaded().connect()
-    client.ask("timeline", key="1")
-    (refused,) = await client.read()
-    assert (refused["reason"], "documents: true" in refused["message"]) == ("no documents", True)
 
 
 async def test_a_connection_is_sent_a_group(server: Stories) -> None:

@@ -8,6 +8,24 @@ from query_service.server.clients import Clients
 from tests.unit.query_service.sessions import Server
 
 
+async def nothing_closes() -> None:
+    """The connection of a client without one."""
+
+
+async def test_a_client_is_disconnected_by_its_number() -> None:
+    """Its connection is closed; another number is not that of a client."""
+    server, connected = Server().loaded(), Clients()
+    closed: list[str] = []
+
+    async def close() -> None:
+        closed.append("closed")
+
+    with connected.with_("", "", server.connect().session, close):
+        assert not await connected.disconnect(2)
+        assert (await connected.disconnect(1), closed) == (True, ["closed"])
+    assert not await connected.disconnect(1)
+
+
 async def test_a_client_is_listed_while_it_is_there() -> None:
     """Its address and program, what it has asked for, and that it is level with its replica."""
     server, connected = Server().loaded(), Clients()
@@ -15,7 +33,7 @@ async def test_a_client_is_listed_while_it_is_there() -> None:
     server.put({"id": 1})
     client.ask("sow_and_subscribe", sub_id="s", filter="/id > 0", options="oof", ack_type="processed")
     await client.read()
-    with connected.with_("10.0.0.1:5000", "Firefox/140", client.session):
+    with connected.with_("10.0.0.1:5000", "Firefox/140", client.session, nothing_closes):
         listed = await connected.listed()
         (one,) = listed["clients"]
         assert listed["connected"] == 1
@@ -46,7 +64,7 @@ async def subscription_status(server: Server, **fields: Any) -> dict[str, Any]:
     await client.read()
     for number in range(3):
         server.put({"id": number})
-    with connected.with_("", "", client.session):
+    with connected.with_("", "", client.session, nothing_closes):
         (one,) = (await connected.listed())["clients"]
     found: dict[str, Any] = one["subscriptions"][0]
     return found
@@ -74,7 +92,7 @@ async def test_a_page_that_is_paused_is_behind() -> None:
     await client.read()
     client.ask("pause", sub_id="s")
     server.put({"id": 1})
-    with connected.with_("", "", client.session):
+    with connected.with_("", "", client.session, nothing_closes):
         (one,) = (await connected.listed())["clients"]
     found = one["subscriptions"][0]
     assert (found["state"], found["behind_positions"]) == ("paused", 1)
@@ -86,7 +104,7 @@ async def test_running_queries() -> None:
     server.put({"id": 1})
     client = server.connect()
     client.ask("sow", query_id="q", filter="/id = 1", ack_type="completed")
-    with connected.with_("", "", client.session):
+    with connected.with_("", "", client.session, nothing_closes):
         (one,) = (await connected.listed())["clients"]
         await client.read()
         (later,) = (await connected.listed())["clients"]
@@ -104,7 +122,10 @@ async def test_what_is_cut_is_counted(monkeypatch: Any) -> None:
     for number in range(3):
         one.ask("subscribe", sub_id=f"s{number}", filter="/id > 0 AND /id > 1")
     await asyncio.sleep(0)
-    with connected.with_("a", "", one.session), connected.with_("b", "", other.session):
+    with (
+        connected.with_("a", "", one.session, nothing_closes),
+        connected.with_("b", "", other.session, nothing_closes),
+    ):
         listed = await connected.listed()
     assert (listed["connected"], [client["address"] for client in listed["clients"]]) == (2, ["a"])
     (client,) = listed["clients"]

@@ -1,0 +1,149 @@
+"""The newest messages of a topic's log, of its changes, or of its dead letters, as they are in Kafka."""
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import orjson
+from confluent_kafka import Message
+
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.read_back import NewestMessages, read_newest
+from sowline.protocol.server_message import iso_time
+
+LIMIT = 100
+LIMIT_MAX = 1000
+READS_AT_ONCE = 2
+"""Tails to read at the same time; others wait."""
+
+VALUE_BYTES_MAX = 64 * 1024
+"""Bytes of a value that an answer contains; a longer one is cut."""
+
+TAIL_PARAMETERS = ("limit", "partition", "key", "reason")
+
+
+class TailKind(Enum):
+    """The Kafka topics of a topic."""
+
+    LOG = "log"
+    CHANGES = "changes"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class TailRequest:
+    """The newest `limit` messages of a Kafka topic, of these partitions, with this key and this reason, if given."""
+
+    kafka_topic: str
+    partitions: tuple[int, ...]
+    limit: int = LIMIT
+    key: bytes | None = None
+    reason: bytes | None = None
+
+    def wants(self, message: Message) -> bool:
+        """Whether a message is one of those that are requested."""
+        if self.key is not None and message.key() != self.key:
+            return False
+        return self.reason is None or ("sow.reason", self.reason) in _headers(message)
+
+
+def tail_request_of(definition: TopicDefinition, kind: TailKind, given: Mapping[str, str]) -> TailRequest:
+    """Return the request in the parameters of a URL; raise `bad request`."""
+    kafka_topic = {
+        TailKind.LOG: definition.log,
+        TailKind.CHANGES: definition.changes,
+        TailKind.DEAD: definition.dead,
+    }[kind]
+    partitions = tuple(range(1 if kind is TailKind.DEAD else definition.partitions))
+    if "partition" in given:
+        number = _number("partition", given["partition"], 0, len(partitions) - 1)
+        partitions = (number,)
+    limit = _number("limit", given["limit"], 1, LIMIT_MAX) if "limit" in given else LIMIT
+    if "reason" in given and kind is not TailKind.DEAD:
+        raise SowlineError("bad request", "expected a reason for dead letters only")
+    key, reason = given.get("key"), given.get("reason")
+    return TailRequest(
+        kafka_topic,
+        partitions,
+        limit,
+        None if key is None else key.encode(),
+        None if reason is None else reason.encode(),
+    )
+
+
+def _number(name: str, text: str, least: int, most: int) -> int:
+    if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
+        raise SowlineError("bad request", f"expected {name}={least} to {most}, got {text[:20]!r}")
+    return int(text)
+
+
+class TailReader:
+    """Reads the newest messages of Kafka topics, a few requests at a time."""
+
+    def __init__(self, kafka: KafkaConfig) -> None:
+        self._kafka = kafka
+        self._turns = asyncio.Semaphore(READS_AT_ONCE)
+
+    async def read(self, wanted: TailRequest) -> bytes:
+        """Return the messages as JSON, newest first; raise `not ready` if Kafka does not answer in time."""
+        async with self._turns:
+            try:
+                return await asyncio.to_thread(self._read, wanted)
+            except TimeoutError:
+                raise SowlineError(
+                    "not ready", f"Kafka did not deliver {wanted.kafka_topic} in time; try again"
+                ) from None
+
+    def _read(self, wanted: TailRequest) -> bytes:
+        found = {
+            number: read_newest(self._kafka, wanted.kafka_topic, number, wanted.limit, wanted.wants)
+            for number in wanted.partitions
+        }
+        messages = sorted(
+            (message for each in found.values() for message in each.messages),
+            key=lambda message: (message.timestamp()[1], message.partition() or 0, message.offset() or 0),
+            reverse=True,
+        )
+        answer = {
+            "kafka_topic": wanted.kafka_topic,
+            "searched": [_extent(number, each) for number, each in found.items()],
+            "messages": [_described(message) for message in messages[: wanted.limit]],
+        }
+        return orjson.dumps(answer)
+
+
+def _extent(number: int, found: NewestMessages) -> dict[str, Any]:
+    return {"partition": number, "begin": found.begin, "end": found.end, "complete": found.is_complete}
+
+
+def _described(message: Message) -> dict[str, Any]:
+    value = message.value()
+    described = {
+        "partition": message.partition(),
+        "offset": message.offset(),
+        "timestamp": iso_time(message.timestamp()[1]),
+        "key": _text(message.key()),
+        "headers": {name: _text(content) for name, content in _headers(message)},
+        "bytes": 0 if value is None else len(value),
+        "value": _text(value if value is None else value[:VALUE_BYTES_MAX]),
+    }
+    return described | ({"cut": True} if value is not None and len(value) > VALUE_BYTES_MAX else {})
+
+
+def _headers(message: Message) -> list[tuple[str, bytes | None]]:
+    return message.headers() or []  # type: ignore[return-value]
+
+
+def _text(content: bytes | str | None) -> str | None:
+    """Return bytes as text; those that are not UTF-8 in base64, after `base64:`."""
+    if content is None or isinstance(content, str):
+        return content
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(content).decode()
