@@ -62,7 +62,7 @@ class Origins:
         """Log the first refusal of an origin; a page that tries again and again must not fill the log."""
         if (origin, host) not in self._reported and len(self._reported) < REPORTED_MAX:
             self._reported.add((origin, host))
-            log.warning(error.reason, origin=origin[:100], host=host[:100], what=error.message)
+            log.warning("origin refused", origin=origin[:100], host=host[:100], why=error.message)
 
     def _check_host(self, host: str) -> SowlineError | None:
         """Return the error for the host name of a request, or None."""
