@@ -1,7 +1,8 @@
 // The connected clients, their requests, and how far behind each is.
-import { html } from "./lib.js";
+import { html, useRef, useState } from "./lib.js";
+import { ask } from "./wire.js";
 import { usePolled } from "./topics.js";
-import { bytes, clock, count, plural, span } from "./text.js";
+import { bytes, clock, count, plural, rate, span } from "./text.js";
 
 const EVERY_MS = 2000;
 const TONES = { live: "ok", paused: "muted", paced: "muted", beginning: "muted", group: "muted", "catching up": "warn" };
@@ -23,7 +24,7 @@ function Subscription({ one }) {
   `;
 }
 
-function Client({ one }) {
+function Client({ one, rate: messages, onDisconnect }) {
   const more = one.subscriptions_count - one.subscriptions.length;
   return html`
     <article class="card client" aria-label="client ${one.id}">
@@ -33,8 +34,10 @@ function Client({ one }) {
           <div><dt>Address</dt><dd><code>${one.address}</code></dd></div>
           <div><dt>Program</dt><dd title=${one.agent}>${agentName(one.agent)}</dd></div>
           <div><dt>Since</dt><dd>${clock(one.since)}</dd></div>
+          <div><dt>Messages</dt><dd>${messages === undefined ? "–" : `${rate(messages)}/s`}</dd></div>
           <div><dt>Unsent</dt><dd>${bytes(one.unsent_bytes)} of ${bytes(one.unsent_bytes_max)}</dd></div>
         </dl>
+        <button type="button" class="danger-quiet" onClick=${() => onDisconnect(one)} aria-label="disconnect client ${one.id}">Disconnect</button>
       </header>
       ${one.queries_count > 0 && html`<p><strong>${plural(one.queries_count, "query", "queries")} running:</strong> ${one.queries.map((query) => html`<span class="running">${query.command} ${query.topic} <code>${query.filter}</code></span> `)}</p>`}
       ${one.subscriptions.length === 0
@@ -49,16 +52,36 @@ function Client({ one }) {
   `;
 }
 
+// Messages a second that each client was sent between the last two answers.
+function useMessageRates(answer) {
+  const before = useRef();
+  const rates = useRef(new Map());
+  if (answer && answer !== before.current) {
+    const seconds = before.current && (answer.at - before.current.at) / 1000;
+    const sent = new Map(before.current?.body.clients.map((one) => [one.id, one.sent]));
+    rates.current = new Map(answer.body.clients.filter(({ id }) => seconds && sent.has(id)).map((one) => [one.id, (one.sent - sent.get(one.id)) / seconds]));
+    before.current = answer;
+  }
+  return rates.current;
+}
+
 export function Clients() {
   const [answer, error] = usePolled("v1/clients", EVERY_MS);
+  const rates = useMessageRates(answer);
+  const [refused, setRefused] = useState();
+  const disconnect = async (one) => {
+    if (!confirm(`Disconnect client ${one.id} (${one.user || agentName(one.agent)})? Most programs reconnect by themselves.`)) return;
+    await ask(`v1/clients/${one.id}`, { method: "DELETE" }).then(() => setRefused(undefined), setRefused);
+  };
   const { connected, clients } = answer?.body ?? { connected: 0, clients: [] };
   return html`
     <section aria-labelledby="clients-title">
       <div class="title"><h1 id="clients-title">Connections</h1>
         ${answer && html`<p class="muted">${plural(connected, "client is", "clients are")} connected to this query service</p>`}</div>
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
+      ${refused && html`<p class="notice bad" role="alert"><strong>${refused.reason}</strong> ${refused.message}</p>`}
       ${!answer && !error && html`<p class="muted" role="status">Loading the connections…</p>`}
-      ${clients.map((one) => html`<${Client} key=${one.id} one=${one} />`)}
+      ${clients.map((one) => html`<${Client} key=${one.id} one=${one} rate=${rates.get(one.id)} onDisconnect=${disconnect} />`)}
       ${connected > clients.length && html`<p class="notice">Only the ${count(clients.length)} oldest of ${count(connected)} are listed.</p>`}
     </section>
   `;

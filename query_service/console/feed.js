@@ -1,8 +1,12 @@
 // One live subscription: its records, its bookmark, and resuming at that bookmark after a lost connection.
 import { Bookmark } from "./bookmark.js";
-import { merged, without } from "./fields.js";
+import { difference, merged, without } from "./fields.js";
 
 export const MESSAGES_MAX = 5000;
+export const PAGE_MAX = 10_000;
+
+// How long a change is shown as new.
+export const FRESH_MS = 1200;
 
 export class Feed extends EventTarget {
   #wire;
@@ -18,6 +22,12 @@ export class Feed extends EventTarget {
   known = new Map();
   state = "beginning";
   error = null;
+  // When each record was updated, in ms since 1970.
+  times = new Map();
+  // The changes of the last moments by key: when they came, and the paths that they changed; null for a new record.
+  changed = new Map();
+  // Sentences of the service about what is probably a mistake in the request.
+  warnings = [];
   // The number of records that matched at the start, and of live records that did not fit.
   matches = 0;
   cut = 0;
@@ -35,6 +45,17 @@ export class Feed extends EventTarget {
   // Whether this is a subscription to groups.
   get isGrouped() {
     return this.#asked.options.some((option) => option.includes("grouping="));
+  }
+
+  // The order that the service keeps, as pairs of a path and a direction.
+  get order() {
+    return (this.#asked.order ?? "").split(",").map((term) => term.trim().split(/\s+/)).filter(([path]) => path)
+      .map(([path, direction = "ASC"]) => [path, direction.toLowerCase()]);
+  }
+
+  // Whether the service keeps the order and the number of the records: a page.
+  get isPage() {
+    return this.#topic.sow && Boolean(this.#asked.order);
   }
 
   // Ends the subscription permanently.
@@ -64,28 +85,32 @@ export class Feed extends EventTarget {
 
   #begin() {
     this.#leave();
-    const { filter, condition, options, limit } = this.#asked;
+    const { filter, condition, options, limit, order } = this.#asked;
     const isBack = this.#resumable && !this.bookmark.isEmpty;
     if (!isBack) this.#clear();
     this.#id = this.#wire.name("grid");
     this.#wire.listen(this.#id, (message) => this.#take(message));
     const hasSow = this.#topic.sow;
     const isOfDocuments = this.#topic.documents && !this.isGrouped;
+    const page = this.isPage ? { order_by: order, skip_n: 0, top_n: Math.min(limit, PAGE_MAX) } : {};
     this.#wire.send({
       command: hasSow ? "sow_and_delta_subscribe" : "subscribe",
       command_id: this.#id,
       topic: this.#topic.name,
       filter,
       condition,
-      options: [...(hasSow ? ["oof", "reset"] : []), ...(isOfDocuments ? ["intrinsics"] : []), ...options].join(","),
+      options: [...(hasSow ? ["oof", "reset"] : []), ...(isOfDocuments ? ["intrinsics"] : []), ...(this.isGrouped ? [] : ["timestamp"]), ...options].join(","),
       ack_type: hasSow ? "processed,completed,stats" : "processed",
       ...(isBack ? { bookmark: this.bookmark.toString() } : hasSow ? { batch_size: 500, top_n: limit } : {}),
+      ...page,
     });
   }
 
   #clear() {
     this.records.clear();
     this.known.clear();
+    this.times.clear();
+    this.changed.clear();
     this.cut = 0;
     this.matches = 0;
     this.#resumable = false;
@@ -132,13 +157,14 @@ export class Feed extends EventTarget {
     this.#become("live");
   }
 
-  #groupBegin() {
+  #groupBegin({ warnings = [] }) {
     this.#clear();
+    this.warnings = warnings;
     this.#become("loading");
   }
 
   #sow({ records }) {
-    for (const { sow_key, data, intrinsics } of records) this.#put(sow_key, data, intrinsics);
+    for (const { sow_key, data, intrinsics, timestamp } of records) this.#put(sow_key, data, intrinsics, timestamp);
     this.#emit("state");
   }
 
@@ -146,26 +172,37 @@ export class Feed extends EventTarget {
     this.#live(bookmark);
   }
 
-  #publish({ sow_key, data, delta, removed, bookmark, intrinsics }) {
+  #publish({ sow_key, data, delta, removed, bookmark, intrinsics, timestamp }) {
     this.messages += 1;
     this.bookmark.lay(bookmark);
     if (!this.#topic.sow) {
-      this.#append(data);
+      this.#append(data, timestamp);
       return;
     }
     const held = this.records.get(sow_key);
-    if (delta) {
-      if (held === undefined) return;
-      this.#put(sow_key, (removed ?? []).reduce(without, merged(held, data)), intrinsics);
-    } else {
-      this.#put(sow_key, data, intrinsics);
+    if (delta && held === undefined) return;
+    const record = delta ? (removed ?? []).reduce(without, merged(held, data)) : data;
+    this.#note(sow_key, held, record);
+    this.#put(sow_key, record, intrinsics, timestamp);
+  }
+
+  // Notes what a change has changed, and forgets those that are no longer new.
+  #note(key, before, after) {
+    const now = performance.now();
+    for (const [noted, { at }] of this.changed) {
+      if (now - at < FRESH_MS) break;
+      this.changed.delete(noted);
     }
+    this.changed.delete(key);
+    this.changed.set(key, { at: now, paths: before === undefined ? null : new Set(difference(before, after).map(({ path }) => path)) });
   }
 
   // Messages of a topic without a SOW: only the newest are kept.
-  #append(data) {
+  #append(data, timestamp) {
     this.#number += 1;
-    this.#put(`message ${this.#number}`, data);
+    const key = `message ${this.#number}`;
+    this.#note(key, undefined, data);
+    this.#put(key, data, undefined, timestamp);
     if (this.records.size > MESSAGES_MAX) {
       this.cut += 1;
       this.#remove(this.records.keys().next().value);
@@ -183,18 +220,21 @@ export class Feed extends EventTarget {
     if (this.state === "behind") this.#become("live");
   }
 
-  #put(key, record, known) {
+  #put(key, record, known, timestamp) {
     if (!this.records.has(key) && this.#topic.sow && this.records.size >= this.#asked.limit) {
       this.cut += 1;
       return;
     }
     this.records.set(key, record);
     if (known) this.known.set(key, known);
+    if (timestamp) this.times.set(key, Date.parse(timestamp));
     this.#emit("put", key);
   }
 
   #remove(key) {
     this.known.delete(key);
+    this.times.delete(key);
+    this.changed.delete(key);
     if (this.records.delete(key)) this.#emit("gone", key);
   }
 }

@@ -2,6 +2,7 @@
 
 export const COLUMNS_MAX = 300;
 export const KEY_COLUMN = "sow_key";
+export const UPDATED = "updated";
 
 const NAME = /^@?[\p{L}\p{N}_][\p{L}\p{N}_.:-]*$/u;
 const step = (name) => (NAME.test(name) ? `/${name}` : `[/${name}]`);
@@ -19,21 +20,37 @@ export function flatten(value, path = "", found = []) {
 
 const KNOWN = ["~id", "~version", "~lastUpdateAt", "~tags"];
 
-// The columns of a row; a document has its intrinsics first, then its content.
-export function columnsOf(record, known) {
-  const pairs = flatten(record);
-  return known ? [...KNOWN.map((name) => [name, name === "~tags" ? known[name]?.join(", ") : known[name]]), ...pairs] : pairs;
+// The columns of a row: when it was updated, in ms since 1970, the intrinsics of a document, and its content.
+export function columnsOf(record, known, updated) {
+  const pairs = updated === undefined ? [] : [[UPDATED, updated]];
+  if (known) pairs.push(...KNOWN.map((name) => [name, name === "~tags" ? known[name]?.join(", ") : known[name]]));
+  return flatten(record, "", pairs);
 }
+
+// The fields that differ between two states of a record.
+export function difference(before, after) {
+  const old = new Map(before === null || before === undefined ? [] : flatten(before));
+  const now = new Map(after === null || after === undefined ? [] : flatten(after));
+  const paths = [...new Set([...old.keys(), ...now.keys()])].filter((path) => old.get(path) !== now.get(path) || old.has(path) !== now.has(path));
+  return paths.map((path) => ({ path, old: old.get(path), now: now.get(path), was: old.has(path), is: now.has(path) }));
+}
+
+// Texts that are a date with a time; without a zone they are taken as UTC.
+const TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?$/;
+const timeOf = (text) => Date.parse(/[T ].*(Z|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text.replace(" ", "T")}Z`);
+const isTime = (text) => TIME.test(text) && !Number.isNaN(timeOf(text));
 
 function kindOf(value) {
   if (typeof value === "boolean") return "boolean";
+  if (typeof value === "string" && isTime(value)) return "datetime";
   if (typeof value === "number") return Number.isInteger(value) && Math.abs(value) < 2 ** 31 ? "integer" : "float";
   return "string";
 }
 
+const NUMBERS = new Set(["integer", "float"]);
 const joined = (one, other) => {
   if (one === undefined || one === other) return other;
-  return one !== "string" && other !== "string" && one !== "boolean" && other !== "boolean" ? "float" : "string";
+  return NUMBERS.has(one) && NUMBERS.has(other) ? "float" : "string";
 };
 
 // The columns of all records so far. `take` adds a record; it returns whether a column is new or has another kind.
@@ -49,7 +66,7 @@ export class Schema {
         continue;
       }
       const before = this.kinds.get(path);
-      const kind = joined(before, kindOf(value));
+      const kind = path === UPDATED ? "datetime" : joined(before, kindOf(value));
       if (kind !== before) {
         this.kinds.set(path, kind);
         grew = true;
@@ -68,6 +85,7 @@ export class Schema {
 
 export function asKind(value, kind) {
   if (value === null || value === undefined) return null;
+  if (kind === "datetime") return typeof value === "number" ? value : timeOf(value);
   return kind === "string" && typeof value !== "string" ? String(value) : value;
 }
 

@@ -1,7 +1,13 @@
 // The live records of one topic: the filter and options, the viewer, and the state.
 import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { Feed, MESSAGES_MAX } from "./feed.js";
-import { KEY_COLUMN, COLUMNS_MAX, keyPaths } from "./fields.js";
+import { KEY_COLUMN, COLUMNS_MAX, at as valueAt, keyPaths } from "./fields.js";
+import { Arrange, TABS, arrangement, tabOf } from "./arrange.js";
+import { Breadcrumb } from "./breadcrumb.js";
+import { open as markRow } from "./cells.js";
+import { Facets, FilterInput, Warnings, both, equals, remember } from "./filter.js";
+import { CopyAs } from "./copyas.js";
+import { SavedViews } from "./saved.js";
 import { Copy, RecordPanel } from "./record.js";
 import { Mistake, count, plural, rate } from "./text.js";
 import { Sheet, loadEngine } from "./sheet.js";
@@ -19,6 +25,7 @@ const LAG_MS = 1000;
 const STATES = {
   beginning: ["muted", "asking"],
   loading: ["muted", "loading"],
+  drawing: ["muted", "drawing"],
   live: ["ok", "live"],
   behind: ["warn", "catching up"],
   reconnecting: ["warn", "reconnecting"],
@@ -26,11 +33,21 @@ const STATES = {
   closed: ["muted", "closed"],
 };
 
-const askedOf = ({ filter = "", condition = "", options = "", conflation = CONFLATION, limit }) => ({
+const askedOf = ({ filter = "", condition = "", options = "", conflation = CONFLATION, order = "", limit }) => ({
   filter,
   condition,
+  order,
   options: [...(conflation === "none" ? [] : [`conflation=${conflation}`]), ...(options ? [options] : [])],
   limit: Number(limit) || LIMIT,
+});
+
+// The query of a view, as a program would ask it.
+const copied = ({ filter, condition, options, order, limit }, topic) => ({
+  filter,
+  condition,
+  options: [...(topic.sow ? ["oof"] : []), ...(options ? [options] : [])].join(","),
+  order_by: order,
+  top_n: topic.sow && limit ? Number(limit) : undefined,
 });
 
 function layoutOf(text) {
@@ -46,7 +63,7 @@ function useFeed(wire, topic, route) {
   const [feed, setFeed] = useState();
   const [refused, setRefused] = useState();
   const held = useRef();
-  const { filter, condition, options, conflation, limit } = route;
+  const { filter, condition, options, conflation, order, limit } = route;
   useEffect(() => {
     const asked = askedOf(route);
     const next = new Feed(wire, topic, asked);
@@ -67,7 +84,7 @@ function useFeed(wire, topic, route) {
       next.removeEventListener("state", look);
       if (held.current !== next) next.close();
     };
-  }, [wire, topic.name, filter, condition, options, conflation, limit]);
+  }, [wire, topic.name, filter, condition, options, conflation, order, limit]);
   useEffect(() => () => held.current?.close(), []);
   return [feed, refused];
 }
@@ -109,50 +126,57 @@ function useRate(feed) {
   return now;
 }
 
-function Ask({ topic, route, refused }) {
+function Ask({ topic, route, refused, feed, columns }) {
   const [filter, setFilter] = useState(route.filter ?? "");
   const [condition, setCondition] = useState(route.condition ?? "");
   const [options, setOptions] = useState(route.options ?? "");
+  const [order, setOrder] = useState(route.order ?? "");
   useEffect(() => {
     setFilter(route.filter ?? "");
     setCondition(route.condition ?? "");
     setOptions(route.options ?? "");
-  }, [route.filter, route.condition, route.options]);
+    setOrder(route.order ?? "");
+  }, [route.filter, route.condition, route.options, route.order]);
   const change = (more) => go({ ...route, ...more });
   const submit = (event) => {
     event.preventDefault();
-    change({ filter: filter.trim() === "" ? "" : filter, condition: condition.trim() === "" ? "" : condition, options: options.trim() });
+    remember(topic.name, filter);
+    change({ filter: filter.trim() === "" ? "" : filter, condition: condition.trim() === "" ? "" : condition, options: options.trim(), order: order.trim() });
   };
   const isOfCondition = refused?.reason === "bad condition";
   const key = keyPaths(topic)[0] ?? "/field";
   return html`
     <form class="ask" onSubmit=${submit} role="search" aria-label="which records">
       <div class="row">
-        <label class="field grow">Filter
-          <input id="filter" class="mono" value=${filter} placeholder=${`every record; for example ${key} IS NOT NULL AND …`} spellcheck="false" autocomplete="off" autocapitalize="off"
-            aria-invalid=${refused && !isOfCondition ? "true" : "false"} aria-describedby="filter-mistake" onInput=${(event) => setFilter(event.target.value)} /></label>
+        <div class="field grow"><label for="filter">Filter</label>
+          <${FilterInput} topic=${topic} value=${filter} onInput=${setFilter} placeholder=${`every record; for example ${key} IS NOT NULL AND …`}
+            invalid=${refused && !isOfCondition ? "true" : "false"} describedBy="filter-mistake" /></div>
         ${topic.documents && html`<label class="field grow">Condition
           <input id="condition" class="mono" value=${condition} placeholder='{..,"status":"OPEN"}' spellcheck="false" autocomplete="off"
             aria-invalid=${isOfCondition ? "true" : "false"} aria-describedby="filter-mistake" onInput=${(event) => setCondition(event.target.value)} /></label>`}
         <button type="submit" class="primary">Show</button>
       </div>
       <div id="filter-mistake"><${Mistake} text=${refused && (isOfCondition ? refused.asked.condition : refused.asked.filter)} error=${refused} /></div>
-      <details class="more" open=${Boolean(route.options || route.limit || route.conflation)}>
-        <summary>Options</summary>
+      ${feed && html`<${Warnings} warnings=${feed.warnings} filter=${route.filter ?? ""} onFilter=${(text) => change({ filter: text })} />`}
+      <details class="more" open=${Boolean(route.options || route.limit || route.conflation || route.order)}>
+        <summary>Options and counts</summary>
         <div class="row">
           <label class="field">At most rows <input type="number" min="1" max="1000000" value=${route.limit ?? LIMIT} onChange=${(event) => change({ limit: Number(event.target.value) === LIMIT ? "" : event.target.value })} /></label>
           <label class="field">Conflation <select value=${route.conflation ?? CONFLATION} onChange=${(event) => change({ conflation: event.target.value === CONFLATION ? "" : event.target.value })}>
             ${CONFLATIONS.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>
+          ${topic.sow && html`<label class="field">Order by <input class="mono" value=${order} placeholder="newest first" title="The service sorts all matching records, and keeps the first ones as a live page" spellcheck="false" autocomplete="off" onInput=${(event) => setOrder(event.target.value)} /></label>`}
           <label class="field grow">Further options <input class="mono" value=${options} placeholder="select=[-/,+/id]" spellcheck="false" autocomplete="off" onInput=${(event) => setOptions(event.target.value)} /></label>
         </div>
+        ${topic.sow && feed && !feed.isGrouped && html`<${Facets} topic=${topic} filter=${route.filter ?? ""} columns=${columns} changes=${feed.messages} onFilter=${(text) => change({ filter: text })} />`}
       </details>
     </form>
   `;
 }
 
 // What the chip says: the state of the feed and, where that is live, how far the service is behind the log.
-function stateOf(feed, refused, served) {
+function stateOf(feed, refused, sheet, served) {
   const state = feed?.state ?? (refused ? "failed" : "beginning");
+  if (state === "live" && feed.records.size && !sheet?.isDrawn) return STATES.drawing;
   if (state !== "live" || !served) return STATES[state];
   const late = served.lag === null ? "lag unknown" : lateness(served);
   return late ? ["warn", late] : STATES.live;
@@ -161,7 +185,7 @@ function stateOf(feed, refused, served) {
 function Standing({ feed, refused, sheet, limit, topic }) {
   const now = useRate(feed);
   const [answer] = usePolled("v1/topics", LAG_MS);
-  const [tone, word] = stateOf(feed, refused, answer?.body.topics.find(({ name }) => name === topic.name));
+  const [tone, word] = stateOf(feed, refused, sheet, answer?.body.topics.find(({ name }) => name === topic.name));
   const rows = feed?.records.size ?? 0;
   const missing = feed && topic.sow ? Math.max(0, feed.matches - limit) : 0;
   const bookmark = feed ? feed.bookmark.toString() : "";
@@ -217,8 +241,11 @@ function PlainTable({ viewer, version, onOpen, topic }) {
   `;
 }
 
+const keysOf = (topic) => (topic.documents ? ["~id"] : keyPaths(topic));
+
 // Preact does not render the viewer: it is added to the page once.
 function useSheet(feed, topic, route, setVersion) {
+  const arrange = (columns) => arrangement(current.current, columns, keysOf(topic));
   const host = useRef();
   const viewer = useRef();
   const [sheet, setSheet] = useState();
@@ -237,7 +264,7 @@ function useSheet(feed, topic, route, setVersion) {
           viewer.current = document.createElement("perspective-viewer");
           host.current.append(viewer.current);
         }
-        made = new Sheet(client, viewer.current, feed, topic.documents ? ["~id"] : keyPaths(topic), layoutOf(current.current.layout), () => setVersion((number) => number + 1));
+        made = new Sheet(client, viewer.current, feed, keysOf(topic), arrange, layoutOf(current.current.layout), () => setVersion((number) => number + 1));
         setSheet(made);
       } catch (error) {
         console.error(error);
@@ -260,7 +287,10 @@ export function Grid({ wire, topic, route }) {
   const [writing, setWriting] = useState();
   const opener = useRef();
   useFeedNews(feed);
-  const isPlain = route.show === "table";
+  const tab = tabOf(route);
+  const isPlain = tab === "table";
+  const columns = useMemo(() => sheet?.columns ?? [], [sheet, version]);
+  const [cell, setCell] = useState();
   const limit = askedOf(route).limit;
   const selected = route.record;
   const current = useRef(route);
@@ -278,34 +308,71 @@ export function Grid({ wire, topic, route }) {
   useEffect(() => {
     const element = viewer.current;
     if (!element || !sheet) return undefined;
+    let withAlt = false;
+    const pressed = (event) => { withAlt = event.altKey; };
     const clicked = ({ detail }) => {
       const key = detail?.row?.[KEY_COLUMN];
-      if (typeof key === "string" && feed.records.has(key)) open(key);
+      if (typeof key !== "string" || !feed.records.has(key)) return;
+      const path = detail.column_names?.[0];
+      const isField = typeof path === "string" && /^[/[]/.test(path);
+      const value = isField ? valueAt(feed.records.get(key), path) : undefined;
+      const isScalar = isField && (value === null || value === undefined || typeof value !== "object");
+      const clickedCell = isScalar ? { key, path, value: value ?? null } : undefined;
+      if (withAlt && clickedCell) filterBy(equals(path, clickedCell.value));
+      else {
+        setCell(clickedCell);
+        open(key);
+      }
     };
     let timer;
     const changed = () => {
       clearTimeout(timer);
       timer = setTimeout(async () => {
         const layout = await sheet.layout();
-        const text = layout && Object.keys(layout).length ? JSON.stringify(layout) : "";
         const there = readRoute();
-        if (there.view === "grid" && there.topic === topic.name) go({ ...there, layout: text }, { quietly: true });
+        if (there.view !== "grid" || there.topic !== topic.name) return;
+        // The grid sorts the rows that it holds. If the service has more, only the service can sort all of them.
+        if (layout?.sort?.length && feed.matches > feed.records.size && !feed.isPage && !feed.isGrouped && layout.sort.every(([path]) => /^[/[]/.test(path))) {
+          const order = layout.sort.map(([path, direction]) => `${path} ${direction.startsWith("desc") ? "DESC" : "ASC"}`).join(", ");
+          go({ ...there, order, layout: "" });
+          return;
+        }
+        const text = layout && Object.keys(layout).length ? JSON.stringify(layout) : "";
+        go({ ...there, layout: text }, { quietly: true });
       }, 300);
     };
     const themed = ({ detail }) => element.restore({ theme: detail === "dark" ? "Pro Dark" : "Pro Light" });
+    element.addEventListener("mousedown", pressed, true);
     element.addEventListener("perspective-click", clicked);
     element.addEventListener("perspective-config-update", changed);
     addEventListener("theme", themed);
     return () => {
       clearTimeout(timer);
+      element.removeEventListener("mousedown", pressed, true);
       element.removeEventListener("perspective-click", clicked);
       element.removeEventListener("perspective-config-update", changed);
       removeEventListener("theme", themed);
     };
   }, [sheet]);
 
+  const filterBy = (term) => go({ ...current.current, filter: both(current.current.filter ?? "", term) });
+  const choose = (more) => go({ ...current.current, ...more, layout: "" }, { quietly: true });
+
+  // Each tab has its own settings; those that the user has changed belong to the tab in which they were changed.
+  const { show, chart, by, across, value, aggregate, time, width } = route;
+  const drawn = useRef();
   useEffect(() => {
-    const keys = { w: () => setWriting({}), t: () => go({ ...current.current, show: current.current.show === "table" ? "" : "table" }, { quietly: true }), Escape: () => current.current.record && close() };
+    const arranged = JSON.stringify([show === "table" ? "" : show, chart, by, across, value, aggregate, time, width]);
+    if (sheet && drawn.current !== undefined && drawn.current !== arranged) sheet.rearrange();
+    drawn.current = arranged;
+  }, [sheet, show, chart, by, across, value, aggregate, time, width]);
+
+  useEffect(() => {
+    if (sheet?.isDrawn) markRow(viewer.current, selected);
+  }, [sheet, sheet?.isDrawn, selected]);
+
+  useEffect(() => {
+    const keys = { w: () => setWriting({}), t: () => choose({ show: tabOf(current.current) === "table" ? "" : "table" }), Escape: () => current.current.record && close() };
     const press = ({ detail }) => keys[detail]?.();
     addEventListener("shortcut", press);
     return () => removeEventListener("shortcut", press);
@@ -315,17 +382,20 @@ export function Grid({ wire, topic, route }) {
 
   return html`
     <section class="grid" aria-labelledby="grid-title">
+      <${Breadcrumb} route=${route} page="records" recordName=${selected} />
       <div class="title"><h1 id="grid-title">${topic.name}</h1>
         <div class="actions">
-          <div class="switch" role="group" aria-label="how to show the records">
-            <button type="button" aria-pressed=${!isPlain} onClick=${() => go({ ...route, show: "" }, { quietly: true })}>Grid</button>
-            <button type="button" aria-pressed=${isPlain} onClick=${() => go({ ...route, show: "table" }, { quietly: true })}>Table</button>
+          <div class="switch tabs" role="group" aria-label="how to show the records">
+            ${Object.entries(TABS).map(([name, title]) => html`<button type="button" aria-pressed=${tab === name} onClick=${() => choose({ show: name === "grid" ? "" : name })}>${title}</button>`)}
           </div>
-          <button type="button" disabled=${!sheet || isPlain} onClick=${() => viewer.current.toggleConfig()} title="group, sort, filter, columns and charts">Arrange</button>
+          <button type="button" disabled=${!sheet || isPlain} onClick=${() => viewer.current.toggleConfig()} title="all settings of the viewer: columns, groups, expressions">Arrange</button>
+          <${SavedViews} route=${route} />
+          <${CopyAs} topic=${topic} request=${copied(route, topic)} kafka=${topic.kafka} />
           <button type="button" onClick=${() => setWriting({})}>Write…</button>
-          ${topic.sow && html`<button type="button" onClick=${() => setWriting({ way: "sow_delete", filter: route.filter ?? "" })}>Delete…</button>`}
+          ${topic.sow && html`<button type="button" class="danger-quiet" onClick=${() => setWriting({ way: "sow_delete" })}>Delete…</button>`}
         </div></div>
-      <${Ask} topic=${topic} route=${route} refused=${refused} />
+      <${Ask} topic=${topic} route=${route} refused=${refused} feed=${feed} columns=${columns} />
+      <${Arrange} route=${route} columns=${columns} keys=${keysOf(topic)} onChange=${choose} />
       <${Standing} feed=${feed} refused=${refused} sheet=${sheet} limit=${limit} topic=${topic} />
       ${failed && html`<p class="notice bad" role="alert">The grid could not be loaded: ${failed.message}. It needs WebAssembly and web workers; the table does not come without them either.</p>`}
       <div class="body">
@@ -336,7 +406,7 @@ export function Grid({ wire, topic, route }) {
           ${feed?.state === "live" && feed.records.size === 0 && html`<p class="empty">${route.filter || route.condition ? "No record matches now. What comes to match appears here." : topic.sow ? "The topic has no records yet. What is published appears here." : "No message has come yet."}</p>`}
           ${(!feed || feed.state === "loading" || (!sheet && !failed)) && !refused && html`<p class="empty" role="status">${feed?.records.size ? `Loading ${count(feed.records.size)} of ${plural(feed.matches || feed.records.size, "record")}…` : "Loading…"}</p>`}
         </div>
-        ${selected && feed && html`<${RecordPanel} key=${selected} wire=${wire} topic=${topic} feed=${feed} sowKey=${selected} version=${panelVersion} onClose=${close} onWrite=${setWriting} />`}
+        ${selected && feed && html`<${RecordPanel} key=${selected} cell=${cell?.key === selected ? cell : undefined} onFilter=${filterBy} topic=${topic} feed=${feed} sowKey=${selected} version=${panelVersion} onClose=${close} onWrite=${setWriting} />`}
       </div>
       ${writing && html`<${WriteDialog} wire=${wire} topic=${topic} begin=${writing} onClose=${() => setWriting(undefined)} />`}
     </section>

@@ -4,6 +4,7 @@ import { Wire, askJson, token } from "./wire.js";
 import { Topics } from "./topics.js";
 import { Clients } from "./clients.js";
 import { Grid } from "./grid.js";
+import { TopicPage } from "./topic.js";
 import { go, useRoute, writeRoute } from "./route.js";
 
 const KEYS = [
@@ -12,6 +13,7 @@ const KEYS = [
   ["g c", "connections"],
   ["/", "the filter"],
   ["t", "grid or plain table"],
+  ["Alt click", "a cell: only records with this value"],
   ["w", "write to the topic"],
   ["d", "light or dark"],
   ["Esc", "close the record or the dialog"],
@@ -75,7 +77,7 @@ function Help({ onClose }) {
     setOn(!on);
   };
   return html`<${Dialog} title="Keys" onClose=${onClose}>
-    <dl class="help">${KEYS.map(([keys, meaning]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${meaning}</dd></div>`)}</dl>
+    <dl class="help">${KEYS.map(([keys, meaning]) => html`<div><dt>${keys.split(" ").map((key) => html`<kbd>${key}</kbd> `)}</dt><dd>${meaning}</dd></div>`)}</dl>
     <label class="check"><input type="checkbox" checked=${on} onChange=${toggle} /> single keys do this</label>
   <//>`;
 }
@@ -110,15 +112,16 @@ function useWireState() {
   return state;
 }
 
-// The topic of a grid: its definition, requested when the grid opens and after each reconnection.
-function TopicGrid({ route, state }) {
+// The page or the records of one topic: its definition is requested when it opens, and after each reconnection.
+function OneTopic({ route, state }) {
   const [topics, setTopics] = useState();
   const [error, setError] = useState();
   useEffect(() => {
     let closed = false;
     const look = () =>
       askJson("v1/topics").then(
-        ({ topics: found }) => {
+        ({ topics: served, kafka }) => {
+          const found = served.map((one) => ({ ...one, kafka }));
           if (closed) return;
           setError(undefined);
           setTopics((before) => (before && JSON.stringify(before.map(({ name }) => name)) === JSON.stringify(found.map(({ name }) => name)) ? before : found));
@@ -135,7 +138,8 @@ function TopicGrid({ route, state }) {
   if (!topics) return error ? html`<p class="notice bad" role="alert">${error.message}</p>` : html`<p class="muted" role="status">Loading the topics…</p>`;
   const topic = topics.find(({ name }) => name === route.topic);
   if (!topic) return html`<p class="notice bad" role="alert">There is no topic <code>${route.topic}</code>. <a href="#/topics">The topics</a> lists all topics.</p>`;
-  return html`<${Grid} key=${topic.name} wire=${wire} topic=${topic} route=${route} />`;
+  const View = route.view === "topic" ? TopicPage : Grid;
+  return html`<${View} key=${topic.name} wire=${wire} topic=${topic} route=${route} />`;
 }
 
 function Link({ view, now, children }) {
@@ -166,7 +170,7 @@ function Console() {
     wire.connect();
     return () => removeEventListener("token-wanted", wanted);
   }, []);
-  const titles = { topics: "Topics", connections: "Connections", grid: route.topic };
+  const titles = { topics: "Topics", connections: "Connections", grid: route.topic, topic: route.topic };
   useEffect(() => {
     document.title = `${titles[route.view] ?? "?"} – Sowline`;
     if (view.current !== route.view) main.current.focus();
@@ -186,7 +190,7 @@ function Console() {
     <main id="main" tabindex="-1" ref=${main}>
       ${route.view === "topics" && html`<${Topics} />`}
       ${route.view === "connections" && html`<${Clients} />`}
-      ${route.view === "grid" && html`<${TopicGrid} route=${route} state=${state} />`}
+      ${(route.view === "grid" || route.view === "topic") && html`<${OneTopic} route=${route} state=${state} />`}
       ${!(route.view in titles) && html`<p class="notice bad" role="alert">There is nothing at this address. <a href="#/topics">Topics</a></p>`}
     </main>
     ${shown === "help" && html`<${Help} onClose=${() => setShown(undefined)} />`}

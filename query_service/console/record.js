@@ -2,11 +2,13 @@
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { ask, askJson, topicPath } from "./wire.js";
 import { Json, clock, plural } from "./text.js";
-import { asKind, flatten, keyText } from "./fields.js";
+import { asKind, difference, flatten, keyText } from "./fields.js";
+import { CopyAs } from "./copyas.js";
+import { differs, equals } from "./filter.js";
 
 const WRITES = 50;
+const WRITES_MAX = 1000;
 const WAIT_MS = 200;
-const AGO = [["the last 10 minutes", 600], ["the last hour", 3600], ["the last day", 86_400]];
 
 export function Copy({ text, what }) {
   const [done, setDone] = useState(false);
@@ -16,14 +18,6 @@ export function Copy({ text, what }) {
     setTimeout(() => setDone(false), 1500);
   };
   return html`<button type="button" class="quiet small" onClick=${copy} aria-label="copy ${what}">${done ? "copied" : "copy"}</button>`;
-}
-
-// The fields that differ between two states of a record.
-export function difference(before, after) {
-  const old = new Map(before === null || before === undefined ? [] : flatten(before));
-  const now = new Map(after === null || after === undefined ? [] : flatten(after));
-  const paths = [...new Set([...old.keys(), ...now.keys()])].filter((path) => old.get(path) !== now.get(path) || old.has(path) !== now.has(path));
-  return paths.map((path) => ({ path, old: old.get(path), now: now.get(path), was: old.has(path), is: now.has(path) }));
 }
 
 const shown = (value) => (value === null ? "null" : asKind(value, "string"));
@@ -36,79 +30,74 @@ function Effect({ before, after }) {
     ${fields.length > 40 && html`<li class="muted">and ${plural(fields.length - 40, "more field")}</li>`}</ul>`;
 }
 
-function Write({ write, before }) {
+function Write({ write }) {
   const outcome = write.reason ?? write.outcome;
-  const tone = outcome === "applied" ? "ok" : outcome === "condition_false" || write.data === null ? "warn" : "muted";
+  const tone = outcome === "applied" ? "ok" : outcome === "condition_false" ? "warn" : "muted";
   return html`
     <li class="write">
-      <div class="when"><time>${clock(write.timestamp)}</time><span class="chip ${tone}">${outcome}</span>
-        <strong>${write.command}</strong>${write.version !== undefined && html`<span class="muted">version ${write.version}</span>`}
+      <div class="when"><time>${clock(write.timestamp)}</time><strong>${write.command}</strong>
+        ${outcome && html`<span class="chip ${tone}">${outcome}</span>`}
+        ${write.version !== undefined && html`<span class="muted">version ${write.version}</span>`}
         ${(write.tags ?? []).map((tag) => html`<span class="tag">${tag}</span>`)}</div>
+      ${(write.publisher || write.correlation_id) && html`<p class="who muted">${write.publisher && html`by <code>${write.publisher}</code>`} ${write.correlation_id && html`correlation <code>${write.correlation_id}</code>`}</p>`}
       ${write.delta && html`<pre class="delta">${write.delta}</pre>`}
-      <${Effect} before=${before} after=${write.data} />
+      <${Effect} before=${write.previous} after=${write.data} />
     </li>
   `;
 }
 
-const stamp = (seconds) => new Date(Date.now() - seconds * 1000).toISOString().replace(/[-:]/g, "").replace(/\.\d+/, "");
+const NUMBERS_MAX = 6;
 
-// The recent changes of one record, newest first, as far as they are still kept.
-export function changesOf(wire, topic, sowKey, seconds) {
-  const id = wire.name("changes");
-  const changes = [];
-  return new Promise((resolve, reject) => {
-    wire.listen(id, (message) => {
-      if (message.command === "publish" || message.command === "oof") {
-        const isGone = message.command === "oof" && message.reason !== "match";
-        changes.push({ timestamp: message.timestamp, command: message.command, outcome: message.reason ?? "publish", data: isGone ? null : message.data });
-      } else if (message.status === "failure") {
-        wire.forget(id);
-        reject(message);
-      } else if (message.ack_type === "completed") {
-        wire.forget(id);
-        resolve(changes.reverse());
-      }
-    });
-    wire.send({ command: "subscribe", command_id: id, topic: topic.name, sow_keys: [sowKey], bookmark: stamp(seconds), up_to: "now", options: "oof,timestamp,bookmark_not_found=epoch", ack_type: "completed" });
-  });
+// The course of each number of a record over its writes, the oldest first; only of numbers that changed.
+function courses(writes) {
+  const found = new Map();
+  for (const { data } of [...writes].reverse()) {
+    if (data === null) continue;
+    for (const [path, value] of flatten(data)) {
+      if (typeof value !== "number") continue;
+      if (!found.has(path)) found.set(path, []);
+      found.get(path).push(value);
+    }
+  }
+  return [...found].filter(([, values]) => new Set(values).size > 1).slice(0, NUMBERS_MAX);
 }
 
-function Timeline({ wire, topic, sowKey, keyOf, version }) {
-  const [seconds, setSeconds] = useState(AGO[0][1]);
+function Course({ path, values }) {
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const points = values.map((value, index) => `${(index / (values.length - 1)) * 120},${22 - ((value - least) / (most - least)) * 20}`);
+  return html`<li><code>${path}</code> <svg class="spark" viewBox="0 0 120 24" role="img" aria-label=${`${path} from ${values[0]} to ${values.at(-1)}, between ${least} and ${most}`}><polyline points=${points.join(" ")} /></svg> <span class="muted">${least} – ${most}</span></li>`;
+}
+
+function Timeline({ topic, keyOf, version }) {
+  const [limit, setLimit] = useState(WRITES);
   const [timeline, setTimeline] = useState();
   const [error, setError] = useState();
   useEffect(() => {
-    let closed = false;
+    const stop = new AbortController();
     const look = async () => {
       try {
-        const answer = topic.documents
-          ? await askJson(`${topicPath(topic.name, `records/${encodeURIComponent(keyOf)}/timeline`)}?limit=${WRITES}`)
-          : { writes: await changesOf(wire, topic, sowKey, seconds) };
-        if (!closed) {
-          setTimeline(answer);
-          setError(undefined);
-        }
+        setTimeline(await askJson(`${topicPath(topic.name, `records/${encodeURIComponent(keyOf)}/timeline`)}?limit=${limit}`, { signal: stop.signal }));
+        setError(undefined);
       } catch (problem) {
-        if (!closed) setError(problem);
+        if (problem.name !== "AbortError") setError(problem);
       }
     };
     const timer = setTimeout(look, timeline ? WAIT_MS : 0);
     return () => {
-      closed = true;
       clearTimeout(timer);
+      stop.abort();
     };
-  }, [sowKey, keyOf, seconds, version]);
+  }, [keyOf, version, limit]);
   const writes = timeline?.writes ?? [];
+  const numbers = courses(writes);
   return html`
     <section class="timeline" aria-label="what has happened to this record">
-      ${topic.documents
-        ? timeline && html`<p class="muted">${writes.length === WRITES ? `The newest ${WRITES} writes` : plural(writes.length, "write")}; none is missing since ${clock(timeline.since)}.</p>`
-        : html`<p><label>Changes of <select value=${seconds} onChange=${(event) => setSeconds(Number(event.target.value))}>${AGO.map(([name, value]) => html`<option value=${value}>${name}</option>`)}</select></label>
-            <span class="muted"> as far as every single one is still kept</span></p>`}
+      ${timeline && html`<p class="muted">${writes.length >= limit ? `The newest ${writes.length} writes` : plural(writes.length, "write")}; none is missing since ${clock(timeline.since)}.</p>`}
       ${error && html`<p class="notice bad" role="alert"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${!timeline && !error && html`<p class="muted" role="status">Reading…</p>`}
-      ${timeline && !writes.length && html`<p class="muted">It did not change in that time.</p>`}
-      <ol>${writes.map((write, index) => html`<${Write} key=${write.bookmark ?? index} write=${write} before=${"previous" in write ? write.previous : writes[index + 1]?.data} />`)}</ol>
+      ${numbers.length > 0 && html`<ul class="courses" aria-label="numbers over these writes">${numbers.map(([path, values]) => html`<${Course} path=${path} values=${values} />`)}</ul>`}
+      <ol>${writes.map((write) => html`<${Write} key=${write.bookmark} write=${write} />`)}</ol>
+      ${writes.length >= limit && limit < WRITES_MAX && html`<button type="button" onClick=${() => setLimit(Math.min(WRITES_MAX, limit * 2))}>Older writes</button>`}
     </section>
   `;
 }
@@ -119,7 +108,7 @@ async function storedText(topic, sowKey, signal) {
   return line && line.slice(line.indexOf(',"data":') + 8, line.lastIndexOf("}"));
 }
 
-export function RecordPanel({ wire, topic, feed, sowKey, version, onClose, onWrite }) {
+export function RecordPanel({ topic, feed, sowKey, cell, version, onClose, onWrite, onFilter }) {
   const [view, setView] = useState("record");
   const title = useRef();
   const [text, setText] = useState();
@@ -164,15 +153,18 @@ export function RecordPanel({ wire, topic, feed, sowKey, version, onClose, onWri
       ${known && html`<p class="keys"><span class="muted">Version</span> ${known["~version"]} <span class="muted">last written</span> ${clock(known["~lastUpdateAt"])} <span class="muted">signature</span> <code>${known["~signature"]}</code></p>`}
       ${record !== undefined && held === undefined && topic.sow && html`<p class="notice">It is not among the records shown any more: it was deleted, or does not match.</p>`}
       ${record === undefined && html`<p class="notice">No record with this SOW key is among those shown.</p>`}
+      ${cell && html`<p class="cell-filter"><span class="muted">Filter</span>
+        ${[equals(cell.path, cell.value), differs(cell.path, cell.value)].map((term) => html` <button type="button" class="small" onClick=${() => onFilter(term)}><code>${term}</code></button>`)}</p>`}
       <div class="switch" role="group" aria-label="what to show">
         ${[["record", "Record"], ...(isOne ? [["timeline", "Timeline"]] : [])].map(([name, title]) => html`<button type="button" aria-pressed=${view === name} onClick=${() => setView(name)}>${title}</button>`)}
         <span class="grow"></span>
         ${isOne && html`<button type="button" disabled=${text === undefined} onClick=${() => onWrite({ way: topic.select === null ? "publish" : "delta_publish", body: text, key: keyOf ?? "", sowKey })}>Edit…</button>`}
         ${text && html`<${Copy} text=${text} what="the record" />`}
+        ${isOne && html`<${CopyAs} topic=${topic} request=${{ sow_keys: [sowKey] }} kafka=${topic.kafka} />`}
       </div>
       ${view === "record" && error && html`<p class="notice bad"><strong>${error.reason}</strong> ${error.message}</p>`}
       ${view === "record" && text && !error && html`<${Json} text=${text} label="the record as JSON" />`}
-      ${view === "timeline" && keyOf !== undefined && html`<${Timeline} wire=${wire} topic=${topic} sowKey=${sowKey} keyOf=${keyOf} version=${version} />`}
+      ${view === "timeline" && keyOf !== undefined && html`<${Timeline} topic=${topic} keyOf=${keyOf} version=${version} />`}
     </aside>
   `;
 }

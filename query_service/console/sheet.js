@@ -1,7 +1,11 @@
 // Puts a feed's records into a table of Perspective's engine, some times a second, and shows them in the viewer.
-import { Schema, asKind, columnsOf, KEY_COLUMN } from "./fields.js";
+import { Schema, UPDATED, asKind, columnsOf, KEY_COLUMN } from "./fields.js";
+import { shownColumns } from "./columns.js";
+import { follow } from "./cells.js";
 
 const EVERY_MS = 100;
+const CLOCK = { format: "custom", year: "disabled", month: "disabled", day: "disabled", hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hour12: false };
+const DATE = { format: "custom", year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
 const CHUNK = 20_000;
 
 let engine;
@@ -45,18 +49,25 @@ export class Sheet {
   #gone = new Set();
   #timer;
   #flushing;
+  #last = Promise.resolve();
   #closed = false;
   #layout;
+  #base = {};
   #layoutColumns = [];
+  // Whether the viewer has shown the records at least once.
+  isDrawn = false;
   #onShown;
   #listeners;
+  #arrange;
 
-  // `layout` has the saved settings of the viewer, if any; `onShown` is called after each flush.
-  constructor(client, viewer, feed, keys, layout, onShown) {
+  // `arrange` returns the settings of the current tab; `layout` has those that the user has changed,
+  // if any; `onShown` is called after each flush.
+  constructor(client, viewer, feed, keys, arrange, layout, onShown) {
     this.#client = client;
     this.#viewer = viewer;
     this.#feed = feed;
     this.#keys = keys;
+    this.#arrange = arrange;
     this.#layout = layout;
     this.#onShown = onShown;
     this.#listeners = {
@@ -74,8 +85,28 @@ export class Sheet {
     return this.#schema.cut;
   }
 
+  // The columns of the records: path, kind, and the number of different values.
   get columns() {
-    return [...this.#columns.keys()];
+    return shownColumns(this.#feed, this.#columns);
+  }
+
+  get keys() {
+    return this.#keys;
+  }
+
+  // Shows the current tab in its own settings, without those that the user has changed in another one.
+  async rearrange() {
+    this.#layout = undefined;
+    await this.#inTurn(async () => {
+      if (this.#table && !this.#closed) await this.#restore();
+    });
+  }
+
+  // The viewer does one thing at a time: a new table and new settings at once leave it in an error.
+  #inTurn(work) {
+    const done = this.#last.then(work);
+    this.#last = done.catch(() => {});
+    return done;
   }
 
   async close() {
@@ -96,11 +127,13 @@ export class Sheet {
     for (const name of ["plugin", "group_by", "split_by", "sort", "filter", "aggregates", "expressions", "columns_config", "plugin_config"]) {
       const value = saved[name];
       const isEmpty = value === null || value === undefined || (typeof value === "object" && !Object.keys(value).length);
-      if (!isEmpty && !(name === "plugin" && value === "Datagrid")) kept[name] = value;
+      const usual = this.#base[name];
+      const isUsual = same(value, usual) || (isEmpty && usual === undefined) || (name === "aggregates" && usual && value?.[Object.keys(usual)[0]] === Object.values(usual)[0]);
+      if (!isUsual && !isEmpty) kept[name] = value;
     }
     if (same(kept.plugin_config, this.#plainConfig)) delete kept.plugin_config;
     if (same(kept.columns_config, this.#defaultConfig())) delete kept.columns_config;
-    if (!same(saved.columns, this.#layoutColumns)) kept.columns = saved.columns;
+    if (!same(saved.columns, this.#base.columns ?? this.#layoutColumns)) kept.columns = saved.columns;
     this.#layout = kept;
     return kept;
   }
@@ -115,7 +148,7 @@ export class Sheet {
   }
 
   #columnsOf(key) {
-    return columnsOf(this.#feed.records.get(key) ?? null, this.#feed.known.get(key));
+    return columnsOf(this.#feed.records.get(key) ?? null, this.#feed.known.get(key), this.#feed.times.get(key));
   }
 
   #remove(key) {
@@ -135,7 +168,7 @@ export class Sheet {
     if (this.#timer || this.#flushing || this.#closed) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
-      this.#flushing = this.#flush().finally(() => {
+      this.#flushing = this.#inTurn(() => this.#flush()).finally(() => {
         this.#flushing = undefined;
         if (this.#dirty.size || this.#gone.size) this.#due();
       });
@@ -156,6 +189,7 @@ export class Sheet {
       await this.#update(this.#table, dirty);
     }
     this.#lock();
+    this.isDrawn ||= Boolean(this.#table);
     if (!this.#closed) await this.#onShown();
   }
 
@@ -182,8 +216,8 @@ export class Sheet {
     this.#gone.clear();
     if (this.#table) await this.layout();
     const columns = this.#schema.columns;
-    const keys = this.#keys.filter((path) => columns.has(path));
-    this.#columns = new Map([...keys, ...columns.keys()].map((path) => [path, columns.get(path)]));
+    const first = [...this.#keys, UPDATED].filter((path) => columns.has(path));
+    this.#columns = new Map([...first, ...columns.keys()].map((path) => [path, columns.get(path)]));
     const old = this.#table;
     const schema = { ...Object.fromEntries(this.#columns), [KEY_COLUMN]: "string" };
     const table = await this.#client.table(schema, { index: KEY_COLUMN });
@@ -193,6 +227,8 @@ export class Sheet {
       return;
     }
     this.#table = table;
+    // A chart would be drawn once with the new table, but without its settings.
+    if (old && this.#base.plugin !== "Datagrid") await this.#viewer.restore({ plugin: "Datagrid" });
     await this.#viewer.load(table);
     await this.#restore();
     await old?.delete({ lazy: true });
@@ -200,7 +236,18 @@ export class Sheet {
 
   #defaultConfig() {
     const keys = this.#keys.filter((path) => ["integer", "float"].includes(this.#columns.get(path)));
-    return Object.fromEntries(keys.map((path) => [path, { number_format: { useGrouping: false, maximumFractionDigits: 0 } }]));
+    const times = [...this.#columns].filter(([, kind]) => kind === "datetime").map(([path]) => path);
+    return Object.fromEntries([
+      ...keys.map((path) => [path, { number_format: { useGrouping: false, maximumFractionDigits: 0 } }]),
+      ...times.map((path) => [path, { date_format: { timeZone: "UTC", ...(path === UPDATED ? CLOCK : DATE) } }]),
+    ]);
+  }
+
+  // The order of the grid: that which the service keeps for a page, or else the newest first.
+  #defaultSort() {
+    const asked = this.#feed.order.filter(([path]) => this.#columns.has(path));
+    if (asked.length) return asked;
+    return this.#columns.has(UPDATED) ? [[UPDATED, "desc"]] : [];
   }
 
   async #restore() {
@@ -210,7 +257,10 @@ export class Sheet {
     for (const name of Object.keys(layout.expressions ?? {})) known.add(name);
     const chosen = columns?.filter((name) => name === null || known.has(name));
     const theme = document.documentElement.dataset.theme === "dark" ? "Pro Dark" : "Pro Light";
-    const shown = { plugin: "Datagrid", columns_config: this.#defaultConfig(), ...layout, columns: chosen?.length ? chosen : this.#layoutColumns };
+    const usual = { plugin: "Datagrid", group_by: [], split_by: [], sort: this.#defaultSort(), filter: [], expressions: {}, aggregates: {} };
+    this.#base = { ...usual, ...this.#arrange(this.columns) };
+    const theirs = this.#base.columns ?? this.#layoutColumns;
+    const shown = { columns_config: this.#defaultConfig(), ...this.#base, ...layout, columns: chosen?.length ? chosen : theirs };
     try {
       await this.#viewer.restore({ ...shown, theme, settings: false });
     } catch (error) {
@@ -218,5 +268,6 @@ export class Sheet {
       await this.#viewer.restore({ plugin: "Datagrid", columns: this.#layoutColumns, group_by: [], split_by: [], sort: [], filter: [], theme, settings: false });
     }
     this.#plainConfig ??= (await this.#viewer.save()).plugin_config;
+    follow(this.#viewer, this.#feed);
   }
 }

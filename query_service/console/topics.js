@@ -95,7 +95,8 @@ function Row({ topic, rates = [] }) {
   return html`
     <tr>
       <th scope="row"><a href=${writeRoute({ view: "grid", topic: topic.name })}>${topic.name}</a>
-        ${topic.documents && html`<span class="tag">documents</span>`}</th>
+        ${topic.documents && html`<span class="tag">documents</span>`}
+        <a class="about" href=${writeRoute({ view: "topic", topic: topic.name })} aria-label="about ${topic.name}">about</a></th>
       <td data-label="State"><${State} topic=${topic} /></td>
       <td class="number" data-label="Records">${topic.sow ? count(topic.records) : "–"}</td>
       <td class="number" data-label="Changes a second">${rate(now)}<${Spark} values=${rates} label="changes a second in the last minute, now ${rate(now)}" /></td>

@@ -1,5 +1,5 @@
 // The form to write whole records, deltas, deltas of documents, and deletions; it shows the outcome.
-import { joinedKey, splitKeys, takesKeys } from "./fields.js";
+import { joinedKey, keyPaths, splitKeys, stepsOf, takesKeys } from "./fields.js";
 import { html, useEffect, useRef, useState } from "./lib.js";
 import { Mistake, laidOut, plural } from "./text.js";
 import { Refusal } from "./wire.js";
@@ -12,6 +12,16 @@ const WAYS = {
 };
 
 const waysOf = (topic) => Object.keys(WAYS).filter((way) => (topic.documents || way !== "delta") && (topic.sow || way === "publish"));
+
+// A new record starts with the key fields.
+function emptyRecord(topic) {
+  const record = {};
+  for (const path of keyPaths(topic)) {
+    const names = stepsOf(path);
+    names.slice(0, -1).reduce((inner, name) => (inner[name] ??= {}), record)[names.at(-1)] = "";
+  }
+  return JSON.stringify(record, null, 2);
+}
 
 const pretty = (text) => laidOut(text).map(([, token]) => token).join("");
 
@@ -40,8 +50,8 @@ function Outcome({ outcome }) {
 export function WriteDialog({ wire, topic, begin, onClose }) {
   const dialog = useRef();
   const [way, setWay] = useState(begin.way ?? "publish");
-  const [body, setBody] = useState(begin.body ? pretty(begin.body) : "{\n  \n}");
-  const [delta, setDelta] = useState("{..}");
+  const [body, setBody] = useState(begin.text ?? (begin.body ? pretty(begin.body) : emptyRecord(topic)));
+  const [delta, setDelta] = useState(begin.delta ?? "{..}");
   const [key, setKey] = useState(begin.key ?? "");
   const [by, setBy] = useState(begin.sowKey ? "keys" : "filter");
   const [filter, setFilter] = useState(begin.filter ?? "");
@@ -139,7 +149,7 @@ export function WriteDialog({ wire, topic, begin, onClose }) {
         <${Outcome} outcome=${outcome} />
         <footer>
           <button type="button" class="quiet" onClick=${() => (asked ? setAsked(undefined) : dialog.current.close())}>${asked ? "Keep them" : "Close"}</button>
-          ${!(asked && asked.matches === 0) && html`<button type="submit" class=${asked ? "danger" : "primary"} disabled=${busy}>${way !== "sow_delete" ? WAYS[way].title : asked ? `Delete ${plural(asked.matches, "record")}` : "Delete…"}</button>`}
+          ${!(asked && asked.matches === 0) && html`<button type="submit" class=${way === "sow_delete" ? "danger" : "primary"} disabled=${busy}>${way !== "sow_delete" ? WAYS[way].title : asked ? `Delete ${plural(asked.matches, "record")}` : "Delete…"}</button>`}
         </footer>
       </form>
     </dialog>

@@ -11,6 +11,7 @@ import orjson
 from query_service.authorization.entitlements import Entitlement
 from query_service.topics.state import TopicState
 from sowline.filter import ALL
+from sowline.filter.functions import FUNCTIONS
 from sowline.model.path import Document, Path
 
 SAMPLE_RECORDS = 1000
@@ -41,6 +42,7 @@ def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, A
 
     Each field has its path, its kinds, the number of sampled records that have it, and its most frequent values if
     the sample has a value twice. The values and the paths are those of the sample: other records may have more.
+    `functions` are the names of the functions of filters, which complete a filter together with the fields.
     """
     fields: dict[str, _Field] = {}
     records = 0
@@ -67,6 +69,7 @@ def described_fields(topic: TopicState, entitlement: Entitlement) -> dict[str, A
             }
             for path, found in fields.items()
         ],
+        "functions": sorted(FUNCTIONS),
     }
 
 

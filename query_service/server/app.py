@@ -61,6 +61,7 @@ class Server:
                 Route("/v1/clients", http.clients),
                 Route("/v1/clients/{id:int}", http.disconnect, methods=["DELETE"]),
                 Route("/v1/topics/{topic:path}/fields", http.fields),
+                Route("/v1/topics/{topic:path}/kafka", http.kafka),
                 *(
                     Route(f"/v1/topics/{{topic:path}}/{kind.value}", partial(http.tail, kind))
                     for kind in TailKind

@@ -17,6 +17,7 @@ from query_service.context import ServiceContext
 from query_service.query.field_sample import described_fields
 from query_service.query.freshness import lag_seconds, wait_until_fresh
 from query_service.query.grouping import GroupedQuery
+from query_service.query.kafka_topics import described_kafka_topics
 from query_service.query.query import Query
 from query_service.query.read_request import no_sow, one_topic, read_request_of, topics_of
 from query_service.query.record_reads import read_record
@@ -106,6 +107,7 @@ class HttpApi:
             "partitions": definition.partitions,
             "documents": definition.documents,
             "record_bytes_max": definition.record_bytes_max,
+            "changes_kept_seconds": definition.change_window / 1000,
             "records": topic.size,
             "bookmark": topic.bookmark(topic.positions),
             "loading": topic.loading,
@@ -146,6 +148,16 @@ class HttpApi:
         except SowlineError as error:
             return refused(error)
         return JSONResponse(found)
+
+    async def kafka(self, request: HttpRequest) -> Response:
+        """Describe the Kafka topics of a topic."""
+        try:
+            _require_admin(request)
+            topic = one_topic(self._state, request.path_params["topic"], _rights(request).read)
+            found = await described_kafka_topics(self._context.kafka, topic.definition)
+        except SowlineError as error:
+            return refused(error)
+        return JSONResponse({"topic": topic.definition.name, "kafka_topics": found})
 
     async def tail(self, kind: TailKind, request: HttpRequest) -> Response:
         """Answer with the newest messages of one of a topic's Kafka topics."""

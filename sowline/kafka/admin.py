@@ -117,7 +117,7 @@ class Cluster:
         config = config | {"max.message.bytes": str(source.log_bytes_max)}
         self._create([NewTopic(name, source.partitions, source.replication, config=config)])
         self._check_partitions(name, source.partitions, len(self._describe([name])[name].partitions))
-        if fanout.delta and "compact" in self._settings(name)["cleanup.policy"]:
+        if fanout.delta and "compact" in self.settings(name)["cleanup.policy"]:
             self._settle(name, every_message)
 
     def _create(self, topics: list[NewTopic]) -> None:
@@ -152,7 +152,7 @@ class Cluster:
 
     def _check_uncompacted(self, changes: str) -> None:
         """Refuse the changes of a topic with a SOW for one without: they would be deleted in time."""
-        if "compact" in self._settings(changes)["cleanup.policy"]:
+        if "compact" in self.settings(changes)["cleanup.policy"]:
             raise SowlineError(
                 "bad topic",
                 f"Kafka topic {changes} holds the changes of a topic with a SOW; its definition says sow: false. "
@@ -161,7 +161,7 @@ class Cluster:
 
     def _settle(self, name: str, wanted: dict[str, str]) -> None:
         """Change the settings of a topic that do not serve; raise minimums, and never lower them."""
-        current = self._settings(name)
+        current = self.settings(name)
         wrong = {key: value for key, value in wanted.items() if not serves(key, current[key], value)}
         if not wrong:
             return
@@ -178,7 +178,8 @@ class Cluster:
             settings = ", ".join(f"{key}={value}" for key, value in wrong.items())
             raise SowlineError("bad topic", f"Kafka topic {name} needs {settings}: {error}") from error
 
-    def _settings(self, name: str) -> dict[str, str]:
+    def settings(self, name: str) -> dict[str, str]:
+        """Return the settings of a Kafka topic, those with their default value too."""
         resource = ConfigResource(ResourceType.TOPIC, name)
         entries = _answer(self._admin.describe_configs([resource])[resource])
         return {key: entry.value for key, entry in entries.items()}

@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
@@ -11,6 +13,7 @@ from typing import Literal
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from confluent_kafka import Producer
 from playwright.sync_api import Browser, Page, expect
 
 from sowline.client.publisher import Publisher
@@ -97,7 +100,7 @@ def test_a_grid_follows_its_topic(console: Console, flights: ServedTopic) -> Non
 def test_a_filter_lets_go_what_stops_to_match(console: Console, flights: ServedTopic) -> None:
     """A record that goes out of focus leaves the grid, one that comes into it appears; the filter is in the URL."""
     console.grid(flights.name)
-    console.page.get_by_label("Filter").fill("/status = 'late'")
+    console.page.get_by_label("Filter", exact=True).fill("/status = 'late'")
     console.page.keyboard.press("Enter")
     console.rows(2)
     assert "filter=%2Fstatus+%3D+%27late%27" in console.page.url
@@ -118,10 +121,207 @@ def test_a_number_becomes_a_text(console: Console, flights: ServedTopic) -> None
     expect(console.cells("20")).to_have_count(1)
 
 
+def test_cells_that_change_flash(console: Console, flights: ServedTopic) -> None:
+    """The newest record is first; changed cells flash, all of a new record, and none where motion is unwelcome."""
+    console.grid(flights.name)
+    console.rows(3)
+    flashing = console.page.locator("regular-table td[data-changed]")
+    expect(flashing).to_have_count(0)
+    flights.merge(flight("B6", 2, "boarding"))
+    expect(console.cells("boarding")).to_have_attribute("data-changed", "")
+    expect(console.cells("B6")).not_to_have_attribute("data-changed", "")
+    first = console.page.locator("perspective-viewer regular-table tbody tr").first
+    expect(first).to_contain_text("boarding")
+    assert console.cells("boarding").evaluate("cell => cell.getAnimations().length") <= 1
+    flights.write(flight("DL", 4, "new"))
+    expect(first.locator("td[data-changed]", has_text="DL")).to_have_count(1)
+    console.page.emulate_media(reduced_motion="reduce")
+    flights.merge(flight("AA", 3, "gone"))
+    expect(first).to_contain_text("gone")
+    expect(console.cells("gone")).not_to_have_attribute("data-changed", "")
+
+
+def test_the_row_of_the_open_record_is_marked(console: Console, flights: ServedTopic) -> None:
+    """A cell of it offers its value as a filter, with the Alt key at once."""
+    console.grid(flights.name)
+    console.cells("landed").click()
+    expect(console.page.locator("td[data-open]", has_text="AA")).to_have_count(1)
+    console.page.get_by_role("complementary").get_by_role("button", name="/status = 'landed'").click()
+    console.rows(1)
+    console.page.keyboard.press("Escape")
+    console.grid(flights.name)
+    console.cells("UA").click(modifiers=["Alt"])
+    console.rows(1)
+    expect(console.page.get_by_label("Filter", exact=True)).to_have_value("/carrier = 'UA'")
+
+
+def test_the_service_sorts_what_the_grid_does_not_hold(console: Console, flights: ServedTopic) -> None:
+    """Of more records than the limit the grid asks the service for the first ones of the new order."""
+    flights.write(*(flight("ZZ", number, "late", delay={"dep": number}) for number in range(100, 110)))
+    console.grid(flights.name, limit="3")
+    console.rows(3)
+    console.page.evaluate(
+        "document.querySelector('perspective-viewer').restore({sort: [['/delay/dep', 'desc']]})"
+    )
+    console.page.wait_for_url("**order=**")
+    for number in (109, 108, 107):
+        expect(console.cells(str(number)).first).to_be_visible()
+    flights.write(flight("ZZ", 200, "late", delay={"dep": 500}))
+    expect(console.cells("500")).to_have_count(1)
+    console.rows(3)
+
+
+def test_tabs_and_presets(console: Console, flights: ServedTopic) -> None:
+    """A chart is one click away; its fields can be chosen, and the link shows it again."""
+    console.grid(flights.name)
+    flights.write(flight("UA", 9, "late", since="2026-11-23T08:00:00Z"))
+    tabs = console.page.get_by_role("group", name="how to show the records")
+    tabs.get_by_role("button", name="Chart").click()
+    expect(console.page.locator("perspective-viewer-d3fc-xbar svg").first).to_be_attached()
+    kinds = console.page.get_by_role("group", name="kind of chart")
+    kinds.get_by_role("button", name="Treemap").click()
+    expect(console.page.locator("perspective-viewer-d3fc-treemap svg").first).to_be_attached()
+    kinds.get_by_role("button", name="Over time").click()
+    expect(console.page.locator("perspective-viewer-d3fc-yline svg").first).to_be_attached()
+    expect(console.page.get_by_label("Time").locator("option")).to_have_text(["updated", "/since"])
+    tabs.get_by_role("button", name="Pivot").click()
+    console.page.get_by_role("group", name="what the pivot shows").get_by_label("Rows").select_option(
+        "/status"
+    )
+    expect(console.page.locator("regular-table th", has_text="late")).to_have_count(1)
+    console.page.reload()
+    expect(console.page.locator("regular-table th", has_text="late")).to_have_count(1)
+
+
+def test_a_view_is_saved_by_name(console: Console, flights: ServedTopic) -> None:
+    """It is offered in this browser, and shows filter and tab again."""
+    console.grid(flights.name, filter="/status = 'late'", show="pivot")
+    console.page.once("dialog", lambda dialog: dialog.accept("late flights"))
+    console.page.get_by_label("Saved views").select_option("+")
+    console.grid(flights.name)
+    console.rows(3)
+    console.page.get_by_label("Saved views").select_option("late flights")
+    console.rows(2)
+    expect(console.button("Pivot")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_filter_is_completed(console: Console, flights: ServedTopic) -> None:
+    """With fields, frequent values and functions; filters of before are offered again."""
+    page = console.page
+    console.grid(flights.name)
+    page.get_by_label("Filter", exact=True).click()
+    page.keyboard.type("/sta")
+    options = page.get_by_role("listbox", name="completions").get_by_role("option")
+    expect(options.first).to_contain_text("/status")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Filter", exact=True)).to_have_value("/status")
+    page.keyboard.type(" = 'l")
+    expect(options.first).to_contain_text("'late'")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Tab")
+    page.keyboard.type(" AND leng")
+    expect(options.first).to_contain_text("LENGTH()")
+    page.keyboard.press("Escape")
+    page.get_by_label("Filter", exact=True).fill("/status = 'late'")
+    page.keyboard.press("Enter")
+    console.rows(2)
+    page.get_by_label("Filter", exact=True).fill("")
+    page.keyboard.press("ArrowDown")
+    expect(options.first).to_contain_text("/status = 'late'")
+
+
+def test_an_unknown_field_is_named(console: Console, flights: ServedTopic) -> None:
+    """With a button that follows the advice."""
+    console.grid(flights.name, filter="/stattus = 'late'")
+    console.rows(0)
+    expect(console.page.locator(".notice.warn")).to_contain_text("unknown field /stattus")
+    console.button("Use /status").click()
+    console.rows(2)
+    expect(console.page.locator(".notice.warn")).to_have_count(0)
+
+
+def test_values_are_counted(console: Console, flights: ServedTopic) -> None:
+    """How many records have each value of a field; one that is chosen is filtered by."""
+    console.grid(flights.name)
+    console.page.get_by_text("Options and counts").click()
+    console.page.get_by_label("Count by").select_option("/status")
+    facets = console.page.get_by_role("list", name="values of /status").get_by_role("button")
+    expect(facets).to_have_text(["late 2", "landed 1"])
+    facets.first.click()
+    console.rows(2)
+
+
+def test_a_dead_letter_is_published_again(console: Console, flights: ServedTopic, served: Served) -> None:
+    """The page of a topic has its definition, partitions and Kafka topics; a refused record is corrected there."""
+    page = console.page
+    broken = flight("WN", 5, "late") | {"flight": 1.5}
+    producer = Producer({"bootstrap.servers": served.system.kafka})
+    producer.produce(flights.name, json.dumps(broken).encode())
+    producer.flush()
+    flights.settle()
+    console.go(f"topic/{flights.name}")
+    expect(page.get_by_role("region", name="partitions").get_by_role("row")).to_have_count(3)
+    expect(page.get_by_role("region", name="Kafka topics")).to_contain_text(f"{flights.name}.changes")
+    letter = page.locator(".message", has_text='"WN"')
+    expect(letter).to_contain_text("bad key")
+    letter.get_by_role("button", name="Publish again…").click()
+    dialog = page.get_by_role("dialog")
+    record = dialog.get_by_label("Record")
+    assert json.loads(record.input_value()) == broken
+    record.fill(json.dumps(flight("WN", 5, "late")))
+    dialog.locator("footer").get_by_role("button", name="Publish").click()
+    expect(dialog.get_by_role("status")).to_contain_text("applied")
+    page.keyboard.press("Escape")
+    page.get_by_role("group", name="which messages").get_by_role("button", name="Changes").click()
+    expect(page.locator(".message").first).to_contain_text('"WN"')
+    page.get_by_role("link", name="Records").first.click()
+    console.rows(4)
+
+
+def test_a_view_is_copied_as_a_program(chromium: Browser, served: Served, flights: ServedTopic) -> None:
+    """Each program names the service, the topic and the filter."""
+    with chromium.new_context(permissions=["clipboard-read", "clipboard-write"]) as context:
+        console = Console(context.new_page(), served.query.url)
+        console.grid(flights.name, filter="/status = 'late'")
+        for name, part in [
+            ("Python", "client.sow_and_subscribe("),
+            ("JavaScript", "new WebSocket("),
+            ("curl", "/sow'"),
+            ("kcat", "kcat -b"),
+        ]:
+            console.page.get_by_label("Copy as").select_option(name)
+            expect(console.page.get_by_label("Copy as")).to_contain_text(f"{name} copied")
+            copied = console.page.evaluate("navigator.clipboard.readText()")
+            assert part in copied
+            assert flights.name in copied
+        console.page.get_by_label("Copy as").select_option("Python")
+        expect(console.page.get_by_label("Copy as")).to_contain_text("Python copied")
+        program = console.page.evaluate("navigator.clipboard.readText()")
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout is not None
+        shown = [next(running.stdout).split()[0] for _ in range(3)]
+        running.kill()
+    assert shown == ["group_begin", "sow", "sow"]
+
+
+def test_a_client_is_disconnected(console: Console, flights: ServedTopic) -> None:
+    """An administrator closes a connection; this one comes back by itself."""
+    console.grid(flights.name)
+    console.go("connections")
+    page = console.page
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name=re.compile("disconnect client")).last.click()
+    console.grid(flights.name)
+    console.rows(3)
+
+
 def test_a_mistake_is_marked_at_its_column(console: Console, flights: ServedTopic) -> None:
     """The sentence stands below the text, with the place; the grid stays as it was."""
     console.grid(flights.name)
-    console.page.get_by_label("Filter").fill("/status = 'late' AND AND")
+    console.page.get_by_label("Filter", exact=True).fill("/status = 'late' AND AND")
     console.button("Show").click()
     mistake = console.page.get_by_role("alert")
     expect(mistake).to_contain_text("bad filter")
@@ -226,7 +426,7 @@ def test_publishing_and_deleting(console: Console, flights: ServedTopic) -> None
     console.rows(4)
     expect(console.cells("12345678901234567891")).to_have_count(1)
     dialog.get_by_role("group", name="what to write").get_by_role("button", name="Delete").click()
-    dialog.get_by_label("Filter").fill("/status = 'late'")
+    dialog.get_by_label("Filter", exact=True).fill("/status = 'late'")
     dialog.get_by_role("button", name="Delete…").click()
     expect(dialog.get_by_role("alert")).to_contain_text("This deletes 2 records")
     console.rows(4)
@@ -307,7 +507,7 @@ def test_topics_and_connections(console: Console, flights: ServedTopic, served: 
     expect(row.locator("[data-label=Indexes]")).to_contain_text("memo index")
     flights.write(flight("DL", 4, "late"))
     expect(row.locator("[data-label=Records]")).to_have_text("4")
-    row.get_by_role("link").click()
+    row.get_by_role("link", name=flights.name, exact=True).click()
     console.rows(4)
     console.page.keyboard.press("g")
     console.page.keyboard.press("c")
@@ -348,7 +548,7 @@ def test_who_has_to_log_on(chromium: Browser, served: Served, flights: ServedTop
         expect(log_on).to_contain_text("this one is unknown")
         log_on.get_by_label("Token").fill("sow_desk")
         log_on.get_by_role("button", name="Log on").click()
-        page.get_by_role("link", name=flights.name).click()
+        page.get_by_role("link", name=flights.name, exact=True).click()
         console.rows(3)
         console.go("connections")
         expect(page.get_by_role("heading", name="user of desk")).to_be_visible()
@@ -374,7 +574,7 @@ def test_who_reads_some_fields_edits_these(
         console.enter()
         page.get_by_label("Token").fill("sow_some")
         page.get_by_role("button", name="Log on").click()
-        page.get_by_role("link", name=flights.name).click()
+        page.get_by_role("link", name=flights.name, exact=True).click()
         console.rows(4)
         console.cells("DL").click()
         page.get_by_role("button", name="Edit…").click()
@@ -398,19 +598,19 @@ def test_by_keyboard_alone(console: Console, flights: ServedTopic) -> None:
     """From the topics to a record and back, with visible focus, without a mouse."""
     page = console.page
     console.enter()
-    expect(page.get_by_role("link", name=flights.name)).to_be_visible()
+    expect(page.get_by_role("link", name=flights.name, exact=True)).to_be_visible()
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
-    link = page.get_by_role("link", name=flights.name)
+    link = page.get_by_role("link", name=flights.name, exact=True)
     while not link.evaluate("link => link === document.activeElement"):
         page.keyboard.press("Tab")
     assert link.evaluate("link => getComputedStyle(link).outlineStyle") == "solid"
     page.keyboard.press("Enter")
     console.rows(3)
     page.keyboard.press("/")
-    expect(page.get_by_label("Filter")).to_be_focused()
+    expect(page.get_by_label("Filter", exact=True)).to_be_focused()
     page.keyboard.type("/carrier = 'B6'")
     page.keyboard.press("Enter")
     console.rows(1)
@@ -437,7 +637,7 @@ def test_nothing_stands_in_anybodys_way(console: Console, flights: ServedTopic) 
     """Every view, in both colors, on a small screen too, passes axe and needs no scrolling sideways."""
     page = console.page
     console.go("topics")
-    expect(page.get_by_role("link", name=flights.name)).to_be_visible()
+    expect(page.get_by_role("link", name=flights.name, exact=True)).to_be_visible()
     check_in_all_looks(page)
     console.go("connections")
     expect(page.locator(".client").first).to_be_visible()
@@ -445,6 +645,17 @@ def test_nothing_stands_in_anybodys_way(console: Console, flights: ServedTopic) 
     console.go(f"grid/{flights.name}", show="table")
     page.get_by_role("button", name="open record").first.click()
     expect(page.locator("aside .json")).to_be_visible()
+    check_in_all_looks(page)
+    page.get_by_label("Filter", exact=True).click()
+    page.keyboard.type("/sta")
+    expect(page.get_by_role("listbox").get_by_role("option").first).to_be_visible()
+    check_in_all_looks(page)
+    page.keyboard.press("Escape")
+    console.go(f"topic/{flights.name}")
+    expect(page.get_by_role("region", name="Kafka topics")).to_be_visible()
+    check_in_all_looks(page)
+    console.go(f"grid/{flights.name}", show="chart")
+    expect(page.locator("perspective-viewer-d3fc-xbar svg").first).to_be_attached()
     check_in_all_looks(page)
     console.button("Write…").click()
     expect(page.get_by_role("dialog")).to_be_visible()

@@ -131,6 +131,20 @@ def test_a_wrong_parameter_is_refused(served: Served, path: str) -> None:
     assert "expected" in answer["message"]
 
 
+def test_what_kafka_knows_of_a_topic(served: Served, orders: ServedTopic) -> None:
+    """Its three Kafka topics, with retention, offsets, and the group of the materializer."""
+    log, changes, dead = get(served, f"topics/{orders.name}/kafka")["kafka_topics"]
+    assert [one["kafka_topic"] for one in (log, changes, dead)] == [
+        orders.name,
+        f"{orders.name}.changes",
+        f"{orders.name}.dead",
+    ]
+    assert [len(one["partitions"]) for one in (log, changes, dead)] == [2, 2, 1]
+    assert sum(partition["end"] for partition in log["partitions"]) >= 3
+    assert changes["settings"]["cleanup.policy"] == "compact"
+    assert log["consumer_groups"] == [f"{served.system.group}-materializer"]
+
+
 def test_a_client_is_disconnected(served: Served, orders: ServedTopic) -> None:
     """Its connection is closed with a reason; a second attempt names no client."""
     with wire(served.query.url) as client:

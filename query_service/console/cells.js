@@ -1,0 +1,63 @@
+// Marks cells of the grid: those that have just changed flash, and the row of the open record stands out.
+import { FRESH_MS } from "./feed.js";
+
+const shown = new WeakMap();
+const flashing = new WeakMap();
+const calm = matchMedia("(prefers-reduced-motion: reduce)");
+
+const styleOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// Marks the cells of a viewer from now on, after the changes of this feed.
+export function follow(viewer, feed) {
+  const datagrid = viewer.querySelector("perspective-viewer-datagrid");
+  const table = datagrid?.regular_table;
+  if (!table) return;
+  const before = shown.get(viewer);
+  shown.set(viewer, { feed, opened: before?.opened });
+  if (before?.table === table) {
+    shown.get(viewer).table = table;
+    return;
+  }
+  shown.get(viewer).table = table;
+  table.addStyleListener(() => mark(viewer, datagrid, table));
+}
+
+// Marks the row of the record with this SOW key; none if it is undefined.
+export function open(viewer, key) {
+  const one = shown.get(viewer);
+  if (!one) return;
+  one.opened = key;
+  one.table?.draw?.({ cache: true });
+}
+
+function mark(viewer, datagrid, table) {
+  const { feed, opened } = shown.get(viewer);
+  // The ids are the only link from a row of the screen to its record; the version of the grid is fixed, so they stay.
+  const ids = datagrid.model?._ids ?? [];
+  const now = performance.now();
+  const [flash, line] = [styleOf("--flash"), styleOf("--accent")];
+  for (const cell of table.querySelectorAll("tbody td")) {
+    const place = table.getMeta(cell);
+    if (place?.y === undefined) continue;
+    const key = ids[place.y - place.y0]?.[0];
+    const change = feed.changed.get(key);
+    const path = place.column_header?.at(-1);
+    const isNew = change && now - change.at < FRESH_MS && (change.paths === null || change.paths.has(path));
+    light(cell, isNew && !calm.matches ? change.at : undefined, now, flash);
+    cell.style.boxShadow = opened !== undefined && key === opened ? `inset 0 1px ${line}, inset 0 -1px ${line}` : "";
+    cell.toggleAttribute("data-open", opened !== undefined && key === opened);
+  }
+}
+
+// A cell belongs to another record after each scroll and sort: its animation is that of the change, not of the cell.
+function light(cell, at, now, color) {
+  const running = flashing.get(cell);
+  if (running?.at === at) return;
+  running?.animation.cancel();
+  flashing.delete(cell);
+  cell.toggleAttribute("data-changed", at !== undefined);
+  if (at === undefined) return;
+  const animation = cell.animate([{ backgroundColor: color }, { backgroundColor: "transparent" }], { duration: FRESH_MS });
+  animation.currentTime = now - at;
+  flashing.set(cell, { at, animation });
+}

@@ -1,0 +1,175 @@
+// The filter of a topic: what completes it, the filters of before, and the counts of a field's values.
+import { html, useEffect, useId, useRef, useState } from "./lib.js";
+import { describedFields } from "./columns.js";
+import { ask, parse, topicPath } from "./wire.js";
+import { count } from "./text.js";
+
+const OPERATORS = ["AND", "OR", "NOT", "IN", "LIKE", "BETWEEN", "IS NULL", "IS NOT NULL", "BEGINS WITH", "ENDS WITH"];
+const NOTHING = { fields: [], functions: [] };
+const SHOWN_MAX = 12;
+const REMEMBERED_MAX = 20;
+const FACETS_MAX = 12;
+
+const remembered = (topic) => JSON.parse(localStorage.getItem(`sowline.filters.${topic}`) ?? "[]");
+
+// Keeps a filter that was used, the newest first.
+export function remember(topic, filter) {
+  if (!filter.trim()) return;
+  const others = remembered(topic).filter((one) => one !== filter);
+  localStorage.setItem(`sowline.filters.${topic}`, JSON.stringify([filter, ...others].slice(0, REMEMBERED_MAX)));
+}
+
+// A value as the filter language writes it.
+export const literal = (value) => (typeof value === "string" ? `'${value.replaceAll("'", "''")}'` : value === null ? "NULL" : String(value));
+
+// A filter together with one more condition.
+export const both = (filter, term) => (filter.trim() ? `${/\bOR\b/i.test(filter) ? `(${filter})` : filter} AND ${term}` : term);
+
+const equals = (path, value) => (value === null ? `${path} IS NULL` : `${path} = ${literal(value)}`);
+export const differs = (path, value) => (value === null ? `${path} IS NOT NULL` : `${path} != ${literal(value)}`);
+export { equals };
+
+const FIELD = /(^|[\s(,])(\/[^\s()=<>!,']*)$/;
+const VALUE = /(\/[^\s()=<>!,']+)\s*(?:=|!=|<>|IN\s*\((?:[^()]*,)?)\s*('?[^\s()']*)$/i;
+const WORD = /(^|[\s(])([A-Za-z_]+)$/;
+
+// What may follow the text before the caret: [{text, from, kind, note}], where `from` is the column that it replaces from.
+export function completions(before, { fields, functions }) {
+  const value = VALUE.exec(before);
+  if (value) {
+    const field = fields.find(({ path }) => path === value[1]);
+    const typed = value[2].replace(/^'/, "").toLowerCase();
+    return (field?.values ?? [])
+      .map(({ value: one, records }) => ({ text: literal(one), from: before.length - value[2].length, kind: "value", note: `${count(records)} in a sample` }))
+      .filter(({ text }) => text.replace(/^'/, "").toLowerCase().startsWith(typed));
+  }
+  const field = FIELD.exec(before);
+  if (field) {
+    const typed = field[2].toLowerCase();
+    const from = before.length - field[2].length;
+    const matching = fields.filter(({ path }) => path.toLowerCase().startsWith(typed));
+    const others = typed.length < 2 ? [] : fields.filter(({ path }) => !matching.some((one) => one.path === path) && path.toLowerCase().includes(typed.slice(1)));
+    return [...matching, ...others].map(({ path, kinds }) => ({ text: path, from, kind: "field", note: kinds.join(", ") }));
+  }
+  const word = WORD.exec(before);
+  if (!word) return [];
+  const typed = word[2].toUpperCase();
+  const from = before.length - word[2].length;
+  const named = (kind) => (text) => ({ text, from, kind, note: kind });
+  const all = [...OPERATORS.map(named("operator")), ...functions.map((name) => named("function")(`${name}()`))];
+  return all.filter(({ text }) => text.startsWith(typed) && text !== typed);
+}
+
+// The input of a filter with a list of completions, used by keyboard as the pattern of a combobox has it.
+export function FilterInput({ topic, value, onInput, placeholder, invalid, describedBy }) {
+  const id = useId();
+  const input = useRef();
+  const [language, setLanguage] = useState(NOTHING);
+  const [offered, setOffered] = useState([]);
+  const [chosen, setChosen] = useState(-1);
+  const load = () => describedFields(topic).then(setLanguage, () => setLanguage(NOTHING));
+  const close = () => {
+    setOffered([]);
+    setChosen(-1);
+  };
+  const offer = (text, caret) => {
+    const filters = text.trim() ? [] : remembered(topic.name).map((one) => ({ text: one, from: 0, kind: "before", note: "used before" }));
+    setOffered([...filters, ...completions(text.slice(0, caret), language)].slice(0, SHOWN_MAX));
+    setChosen(-1);
+  };
+  // What was typed before the fields came is completed as soon as they are there.
+  useEffect(() => {
+    if (value && document.activeElement === input.current) offer(value, input.current.selectionStart);
+  }, [language]);
+  const take = ({ text, from }) => {
+    const caret = input.current.selectionStart;
+    const at = text.endsWith("()") ? from + text.length - 1 : from + text.length;
+    const typed = input.current.value;
+    const next = typed.slice(0, from) + text + typed.slice(caret);
+    onInput(next);
+    close();
+    // At once, and not after the next drawing: what the user types meanwhile must not land elsewhere.
+    input.current.value = next;
+    input.current.focus();
+    input.current.setSelectionRange(at, at);
+  };
+  const press = (event) => {
+    if (event.key === "ArrowDown" && !offered.length) {
+      event.preventDefault();
+      offer(value, input.current.selectionStart);
+    } else if (!offered.length) {
+      return;
+    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      const step = event.key === "ArrowDown" ? 1 : -1;
+      setChosen((chosen + step + offered.length + (chosen < 0 && step < 0 ? 1 : 0)) % offered.length);
+    } else if (event.key === "Escape") {
+      event.stopPropagation();
+      event.preventDefault();
+      close();
+    } else if ((event.key === "Enter" || event.key === "Tab") && chosen >= 0) {
+      event.preventDefault();
+      take(offered[chosen]);
+    }
+  };
+  return html`<div class="combo">
+    <input id="filter" ref=${input} class="mono" value=${value} placeholder=${placeholder} spellcheck="false" autocomplete="off" autocapitalize="off"
+      role="combobox" aria-label="Filter" aria-expanded=${offered.length > 0} aria-controls=${`${id}-list`} aria-autocomplete="list"
+      aria-activedescendant=${chosen >= 0 ? `${id}-${chosen}` : undefined} aria-invalid=${invalid} aria-describedby=${describedBy}
+      onFocus=${load} onBlur=${() => setTimeout(close, 150)} onKeyDown=${press}
+      onInput=${(event) => { onInput(event.target.value); offer(event.target.value, event.target.selectionStart); }} />
+    <ul id=${`${id}-list`} role="listbox" aria-label="completions" hidden=${!offered.length}>
+      ${offered.map((one, index) => html`<li id=${`${id}-${index}`} role="option" aria-selected=${index === chosen}
+        onMouseDown=${(event) => { event.preventDefault(); take(one); }}><code>${one.text}</code><span class="muted">${one.note}</span></li>`)}
+    </ul>
+  </div>`;
+}
+
+// How many of the matching records have each value of a field, the most frequent first.
+async function facetsOf(topic, filter, path, signal) {
+  const options = `projection=[${path} AS /value,COUNT(1) AS /records],grouping=[${path}]`;
+  const body = JSON.stringify({ filter, options, order_by: "/records DESC", top_n: FACETS_MAX + 1 });
+  const lines = await ask(topicPath(topic.name, "sow"), { method: "POST", body, signal });
+  return lines.split("\n").filter(Boolean).map((line) => parse(line).data);
+}
+
+// The counts of a field's values among the records that match; a value that is chosen becomes part of the filter.
+export function Facets({ topic, filter, columns, onFilter, changes }) {
+  const [path, setPath] = useState("");
+  const [found, setFound] = useState();
+  const [error, setError] = useState();
+  useEffect(() => {
+    if (!path) return undefined;
+    const stop = new AbortController();
+    const timer = setTimeout(() => facetsOf(topic, filter, path, stop.signal).then(
+      (values) => { setFound(values); setError(undefined); },
+      (problem) => problem.name !== "AbortError" && setError(problem),
+    ), found ? 300 : 0);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [topic.name, filter, path, Math.floor(changes / 50)]);
+  const most = Math.max(1, ...(found ?? []).map(({ records }) => records));
+  return html`
+    <div class="facets">
+      <label class="field">Count by <select value=${path} onChange=${(event) => { setFound(undefined); setPath(event.target.value); }}>
+        <option value="">nothing</option>${columns.filter((one) => one.path.startsWith("/") || one.path.startsWith("[")).map((one) => html`<option value=${one.path}>${one.path}</option>`)}</select></label>
+      ${path && error && html`<p class="notice bad" role="alert">${error.message}</p>`}
+      ${path && found && html`<ul aria-label="values of ${path}">${found.slice(0, FACETS_MAX).map(({ value = null, records }) => html`
+        <li><button type="button" class="facet" onClick=${() => onFilter(both(filter, equals(path, value)))} title="show only these">
+          <span class="bar" style=${`width: ${(100 * records) / most}%`}></span><code>${value === null ? "no value" : String(value)}</code> <span class="number">${count(records)}</span></button></li>`)}
+        ${found.length > FACETS_MAX && html`<li class="muted">and more</li>`}</ul>`}
+    </div>
+  `;
+}
+
+const SUGGESTION = /^unknown field (\S+):.*; did you mean (\S+)\?$/;
+
+// What the service has to say about a filter that is no error, with a button that follows its advice.
+export function Warnings({ warnings, filter, onFilter }) {
+  return warnings.map((sentence) => {
+    const [, wrong, right] = SUGGESTION.exec(sentence) ?? [];
+    return html`<p class="notice warn" role="status">${sentence} ${wrong && filter.includes(wrong) && html`<button type="button" class="small" onClick=${() => onFilter(filter.replaceAll(wrong, right))}>Use ${right}</button>`}</p>`;
+  });
+}

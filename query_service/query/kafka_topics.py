@@ -1,0 +1,59 @@
+"""What Kafka knows of the Kafka topics of one topic: offsets, retention, and the consumer groups that read them."""
+
+import asyncio
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from sowline.config.kafka_options import KafkaConfig
+from sowline.config.topics import TopicDefinition
+from sowline.errors import SowlineError
+from sowline.kafka.admin import Cluster
+
+SETTINGS = (
+    "cleanup.policy",
+    "retention.ms",
+    "retention.bytes",
+    "min.compaction.lag.ms",
+    "max.message.bytes",
+)
+
+
+async def described_kafka_topics(kafka: KafkaConfig, definition: TopicDefinition) -> list[dict[str, Any]]:
+    """Return the log, the changes topic and the dead letters of a topic as Kafka has them.
+
+    Each has its settings of retention, the first offset and the end of each partition, and the consumer groups with
+    a member that reads it. Raise `not ready` if Kafka does not answer.
+    """
+    try:
+        return await asyncio.to_thread(_described, kafka, definition)
+    except KafkaException as error:
+        raise SowlineError(
+            "not ready", f"Kafka did not describe the topics of {definition.name}: {error}; try again"
+        ) from None
+
+
+def _described(kafka: KafkaConfig, definition: TopicDefinition) -> list[dict[str, Any]]:
+    cluster = Cluster(kafka)
+    return [
+        {"kind": kind, **_one(cluster, name)}
+        for kind, name in (
+            ("log", definition.log),
+            ("changes", definition.changes),
+            ("dead", definition.dead),
+        )
+    ]
+
+
+def _one(cluster: Cluster, name: str) -> dict[str, Any]:
+    numbers = range(cluster.partitions(name))
+    starts, ends = cluster.starts(name, numbers), cluster.ends(name, numbers)
+    settings = cluster.settings(name)
+    return {
+        "kafka_topic": name,
+        "settings": {setting: settings[setting] for setting in SETTINGS if setting in settings},
+        "partitions": [
+            {"partition": number, "begin": starts[number], "end": ends[number]} for number in numbers
+        ],
+        "consumer_groups": cluster.groups_reading(name),
+    }
