@@ -31,6 +31,8 @@ BENCHMARKS = (
     "level",
     "fanout",
     "turns",
+    "records",
+    "console",
 )
 """Modules of this package; each has `run(records, runs)`, which prints as it goes and may return a table."""
 
