@@ -38,6 +38,9 @@ REPORTER = "gw0"
 # is less than it takes.
 os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 
+# Commands find a running `sowline up` by a file in this directory: not one of the user's, nor of another worker.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="sowline-state-")
+
 # A shell without job control (`sh -c 'make test &'`) starts its background commands with these signals ignored, and
 # what tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,4 +1,4 @@
-// The filter of a topic: what completes it, the filters of before, and the counts of a field's values.
+// The filter of a topic: what completes it, the filters that were used, and the counts of a field's values.
 import { html, useEffect, useId, useRef, useState } from "./lib.js";
 import { describedFields } from "./columns.js";
 import { ask, parse, topicPath } from "./wire.js";

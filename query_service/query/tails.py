@@ -18,13 +18,14 @@ from sowline.protocol.server_message import iso_time
 
 LIMIT = 100
 LIMIT_MAX = 1000
+OFFSET_MAX = 2**63 - 1
 READS_AT_ONCE = 2
 """Tails to read at the same time; others wait."""
 
 VALUE_BYTES_MAX = 64 * 1024
 """Bytes of a value that an answer contains; a longer one is cut."""
 
-TAIL_PARAMETERS = ("limit", "partition", "key", "reason")
+TAIL_PARAMETERS = ("limit", "partition", "before", "key", "reason")
 
 
 class TailKind(Enum):
@@ -37,11 +38,13 @@ class TailKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TailRequest:
-    """The newest `limit` messages of a Kafka topic, of these partitions, with this key and this reason, if given."""
+    """The newest `limit` messages of partitions of a Kafka topic, with a key and a reason if these are given."""
 
     kafka_topic: str
     partitions: tuple[int, ...]
     limit: int = LIMIT
+    before: int | None = None
+    """The offset before which the messages are; None for the newest."""
     key: bytes | None = None
     reason: bytes | None = None
 
@@ -63,6 +66,11 @@ def tail_request_of(definition: TopicDefinition, kind: TailKind, given: Mapping[
     if "partition" in given:
         number = _number("partition", given["partition"], 0, len(partitions) - 1)
         partitions = (number,)
+    if "before" in given and len(partitions) > 1:
+        raise SowlineError(
+            "bad request", "expected a partition together with before, which is an offset of it"
+        )
+    before = _number("before", given["before"], 0, OFFSET_MAX) if "before" in given else None
     limit = _number("limit", given["limit"], 1, LIMIT_MAX) if "limit" in given else LIMIT
     if "reason" in given and kind is not TailKind.DEAD:
         raise SowlineError("bad request", "expected a reason for dead letters only")
@@ -71,6 +79,7 @@ def tail_request_of(definition: TopicDefinition, kind: TailKind, given: Mapping[
         kafka_topic,
         partitions,
         limit,
+        before,
         None if key is None else key.encode(),
         None if reason is None else reason.encode(),
     )
@@ -101,7 +110,9 @@ class TailReader:
 
     def _read(self, wanted: TailRequest) -> bytes:
         found = {
-            number: read_newest(self._kafka, wanted.kafka_topic, number, wanted.limit, wanted.wants)
+            number: read_newest(
+                self._kafka, wanted.kafka_topic, number, wanted.limit, wanted.wants, end=wanted.before
+            )
             for number in wanted.partitions
         }
         messages = sorted(

@@ -16,6 +16,7 @@ from sowline.cli.data import (
     timeline,
     topics,
 )
+from sowline.cli.dead import dead
 from sowline.cli.doctor.command import doctor
 from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.operate import backup, dump, rebuild, restore, verify
@@ -68,6 +69,7 @@ for command in (
     sow_and_subscribe,
     explain,
     timeline,
+    dead,
     dump,
     verify,
     backup,

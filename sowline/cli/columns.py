@@ -1,6 +1,11 @@
 """Text in columns, for tables on a terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+GAP = "  "
 
 
 def columns(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], sides: str) -> list[str]:
@@ -8,7 +13,7 @@ def columns(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]], sides: str)
     every = [heads, *rows]
     widths = [max(map(len, column)) for column in zip(*every, strict=True)]
     return [
-        "  ".join(
+        GAP.join(
             f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
         ).rstrip()
         for row in every
@@ -23,3 +28,42 @@ def number(value: float | None) -> str:
 def tenths(value: float | None) -> str:
     """Return a number with one decimal; `-` if it is not known."""
     return "-" if value is None else f"{value:,.1f}"
+
+
+CELL_MAX = 40
+"""Characters of a cell; longer ones are cut."""
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Return objects as the lines of a table that is at most `width` characters wide.
+
+    Each field is a column, in the order in which they come; numbers are right-aligned, nested values are JSON.
+    Columns that have no room are left out, and a last line names them.
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = {name: [_cell(row.get(name)) for row in rows] for name in names}
+    sides = {name: ">" if all(_is_number(row.get(name)) for row in rows) else "<" for name in names}
+    shown: list[str] = []
+    room = width
+    for name in names:
+        room -= max(len(name), *map(len, cells[name])) + len(GAP)
+        if shown and room < -len(GAP):
+            break
+        shown.append(name)
+    lines = columns(
+        tuple(name.upper() for name in shown),
+        zip(*(cells[name] for name in shown), strict=True),
+        "".join(sides[name] for name in shown),
+    )
+    left = names[len(shown) :]
+    return lines + ([f"… and {', '.join(left)}"[:width]] if left else [])
+
+
+def _is_number(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
+
+
+def _cell(value: object) -> str:
+    text = value if isinstance(value, str) else "-" if value is None else orjson.dumps(value).decode()
+    text = "".join(character if character.isprintable() else "·" for character in text)
+    return text if len(text) <= CELL_MAX else text[: CELL_MAX - 1] + "…"

@@ -1,6 +1,7 @@
 """The connection options of a command: a query service's URL, a token, and the TLS files."""
 
 import ssl
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, wraps
@@ -11,6 +12,7 @@ import click
 
 from sowline.config.credentials import Credentials, Token, checked_token
 from sowline.errors import SowlineError
+from sowline.runtime.running_stack import chosen_stack
 
 USUAL_URL = "http://127.0.0.1:8080"
 
@@ -75,12 +77,23 @@ _OPTIONS = (
     ),
 )
 
+
+def found_url() -> str:
+    """Return the URL of the running `sowline up`, if there is one, or else the usual URL."""
+    stack = chosen_stack()
+    if stack is None:
+        return USUAL_URL
+    if stack.url != USUAL_URL and sys.stderr.isatty():
+        click.echo(f"sowline: {stack.sentence}", err=True)
+    return stack.url
+
+
 url_option = click.option(
     "--url",
     "-u",
     envvar="SOWLINE_URL",
-    default=USUAL_URL,
-    show_default=True,
+    default=lambda: found_url(),
+    show_default=f"that of the running `sowline up`, or {USUAL_URL}",
     help="The query service.",
 )
 

@@ -1,5 +1,6 @@
 """Commands that read and write records. All of them pipe: JSON in, JSON out, a record a line."""
 
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,9 +11,10 @@ import click
 import msgspec
 import orjson
 
-from sowline.cli.columns import columns, number, tenths
+from sowline.cli.columns import columns, number, table_of, tenths
 from sowline.cli.completion import topic_argument
 from sowline.cli.connection import through_connection
+from sowline.cli.marks import Marks
 from sowline.cli.output import Output
 from sowline.cli.progress import ProgressLine
 from sowline.client.client import Client
@@ -21,6 +23,10 @@ from sowline.errors import SowlineError
 from sowline.protocol.client_message import Message
 
 Command = Callable[..., None]
+
+TIMELINE_COLUMNS = ("timestamp", "command", "outcome", "version", "publisher", "correlation_id", "data")
+TABLE_ROWS = 1000
+"""Records that a terminal's table takes together; more are a table of their own."""
 
 
 def _selecting(command: Command) -> Command:
@@ -244,9 +250,15 @@ def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
 @_fresh
 @through_connection
 def timeline(topic: str, key: str, connection: dict[str, Any], oldest_first: bool, **given: Any) -> None:
-    """Print the writes to the document of TOPIC with the key text KEY, newest first, a line of JSON each."""
+    """Print the writes to the record of TOPIC with the key text KEY, newest first.
+
+    They are a table on a terminal, and a line of JSON each in a pipe.
+    """
     with _connected(connection) as client:
-        _print_all(client.timeline(topic, key, reversed=not oldest_first, **given)["writes"])
+        writes = client.timeline(topic, key, reversed=not oldest_first, **given)["writes"]
+    if sys.stdout.isatty():
+        writes = [{name: write[name] for name in TIMELINE_COLUMNS if name in write} for write in writes]
+    _print_all(writes)
 
 
 @click.command()
@@ -418,17 +430,34 @@ def _fields(message: Message) -> dict[str, Any]:
     return fields | flags | ({"data": orjson.Fragment(message.body)} if message.body else {})
 
 
+def _line(message: Message, *, full: bool) -> bytes:
+    """Return a message as a line of a pipe: its body; an `oof` whole, so that it can't be taken for a record."""
+    return orjson.dumps(_fields(message)) if full or message.command == "oof" else message.body
+
+
 def _print(messages: Iterable[Message], full: bool, commands: set[str], count: int | None = None) -> None:
-    """Print messages with these commands, each as it arrives; records of a group are printed many at a time."""
+    """Print messages with these commands, each as it arrives; records of a group are printed many at a time.
+
+    On a terminal records are a table, and changes are marked.
+    """
     output, left = Output(sys.stdout.fileno()), count
+    is_table = sys.stdout.isatty() and not full and commands == {"sow"}
+    marks = Marks() if sys.stdout.isatty() and not full and not is_table else None
+    rows: list[dict[str, Any]] = []
     try:
         for message in messages:
             for warning in message.warnings:
                 click.echo(f"sowline: warning: {warning}", err=True)
             if full or message.command in commands:
-                output.put(orjson.dumps(_fields(message)) if full else message.body)
+                if is_table:
+                    rows.append(message.data)
+                else:
+                    output.put(_line(message, full=full) if marks is None else marks.line(message))
                 left = None if left is None else left - 1
-            if message.command != "sow" or left == 0:
+            if is_table and (len(rows) >= TABLE_ROWS or message.command == "group_end"):
+                _print_table(rows)
+                rows.clear()
+            elif message.command != "sow" or left == 0:
                 output.write()
             if left == 0:
                 return
@@ -437,7 +466,16 @@ def _print(messages: Iterable[Message], full: bool, commands: set[str], count: i
         raise
 
 
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    if rows:
+        click.echo("\n".join(table_of(rows, shutil.get_terminal_size().columns)))
+
+
 def _print_all(answers: Iterable[Any]) -> None:
+    """Print answers: a line of JSON each, on a terminal a table."""
+    if sys.stdout.isatty():
+        _print_table(list(answers))
+        return
     output = Output(sys.stdout.fileno())
     for answer in answers:
         output.put(orjson.dumps(answer))

@@ -6,6 +6,10 @@ import sys
 import click
 
 from sowline.runtime.programs import Program
+from sowline.runtime.running_stack import chosen_stack
+
+_OPTIONS = ("--config", "--kafka", "-k", "--data-dir")
+_SETTINGS = {"SOWLINE_CONFIG", "SOWLINE_KAFKA", "SOWLINE_DATA_DIR"}
 
 
 def _operation(name: str, what: str) -> click.Command:
@@ -17,9 +21,29 @@ def _operation(name: str, what: str) -> click.Command:
     )
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def command(arguments: tuple[str, ...]) -> None:
-        os.execve(sys.executable, Program.MATERIALIZER.command(name, *arguments), os.environ)
+        os.execve(
+            sys.executable,
+            Program.MATERIALIZER.command(name, *arguments),
+            os.environ | _found_settings(arguments),
+        )
 
     return command
+
+
+def _found_settings(arguments: tuple[str, ...]) -> dict[str, str]:
+    """Return the settings of the running `sowline up`, and report which one it is; none if the user gives some."""
+    is_given = any(argument.startswith(_OPTIONS) for argument in arguments)
+    if is_given or _SETTINGS & os.environ.keys() or {"-h", "--help"} & set(arguments):
+        return {}
+    stack = chosen_stack()
+    if stack is None:
+        return {}
+    click.echo(f"sowline: {stack.sentence}", err=True)
+    return {
+        "SOWLINE_CONFIG": stack.config,
+        "SOWLINE_KAFKA": stack.kafka,
+        "SOWLINE_DATA_DIR": stack.data_dir,
+    }
 
 
 dump = _operation("dump", "Print the state of a topic.")

@@ -12,6 +12,26 @@ from sowline.runtime.programs import Program
 Command = Callable[..., None]
 
 
+class Port(click.ParamType[int | None]):
+    """The type of the option for a port: a number, or `auto`, which becomes None."""
+
+    name = "port"
+
+    def convert(
+        self, value: str | int | None, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int | None:
+        """Return the port; None for `auto`."""
+        if value == "auto" or value is None:
+            return None
+        try:
+            port = int(value)
+        except ValueError:
+            port = -1
+        if not 0 <= port <= 65535:
+            self.fail(f"expected a port from 0 to 65535, or auto, got {value!r}", param, ctx)
+        return port
+
+
 def _service(name: str, program: Program, what: str) -> click.Command:
     @click.command(name, help=what)
     @click.option("--config", type=click.Path(path_type=Path), help="The file of topics (SOWLINE_CONFIG).")
@@ -62,7 +82,17 @@ def pipeline(arguments: tuple[str, ...]) -> None:
 @click.option("--data-dir", type=click.Path(path_type=Path), default="var", show_default=True)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The query service's address.")
 @click.option(
-    "--port", type=int, default=8080, show_default=True, help="The query service's port; 0 = a free one."
+    "--port",
+    type=Port(),
+    default="8080",
+    show_default=True,
+    help="The query service's port; 0 = any free one, auto = 8080 or the next free one.",
+)
+@click.option(
+    "--origin",
+    "origins",
+    multiple=True,
+    help="The origin of a page that may connect, e.g. http://localhost:5173; repeatable.",
 )
 @click.option("--kafka", envvar="SOWLINE_KAFKA", help="A running cluster, in place of a local broker.")
 @click.option("--accept-loss", is_flag=True, help="Continue although log records are permanently gone.")
@@ -76,15 +106,17 @@ def up(
     config: Path,
     data_dir: Path,
     host: str,
-    port: int,
+    port: int | None,
+    origins: tuple[str, ...],
     kafka: str | None,
     accept_loss: bool,
     access: Path | None,
 ) -> None:
     """Run everything on this machine: Kafka (unless one is given), materializer, query service, fanouts.
 
-    Prints one line of JSON with `kafka`, `url` and `pid` once the query service is ready.
+    Once the query service is ready, it prints all addresses: a panel on a terminal, one line of JSON in a pipe. Other
+    commands find it by themselves.
     """
     from sowline.runtime.local_stack import LocalStack
 
-    sys.exit(LocalStack(config, data_dir, host, port, kafka, accept_loss, access).run())
+    sys.exit(LocalStack(config, data_dir, host, port, kafka, accept_loss, access, origins).run())

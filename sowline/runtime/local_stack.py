@@ -1,9 +1,11 @@
 """Runs all services on one machine, each as a child process, and restarts those that end (`sowline up`)."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -16,6 +18,7 @@ from sowline.errors import SowlineError
 from sowline.runtime.child_process import bound_to_parent
 from sowline.runtime.process import listener, set_up_logs, stop_signal
 from sowline.runtime.programs import Program
+from sowline.runtime.running_stack import RunningStack, announced, start_of
 
 log = structlog.get_logger()
 
@@ -23,6 +26,8 @@ LOOPBACK = "127.0.0.1"
 READY_SECONDS_MAX = 120.0
 STOP_SECONDS_MAX = 20.0
 RESTART_PAUSE_SECONDS = 1.0
+USUAL_PORT = 8080
+PORTS_TRIED = 100
 
 
 class StackProcess:
@@ -72,23 +77,28 @@ class StackProcess:
 
 
 class LocalStack:
-    """Runs a materializer, a query service, fanouts and (unless given) a Kafka broker, until SIGINT or SIGTERM."""
+    """Runs a materializer, a query service, fanouts and (unless given) a Kafka broker, until SIGINT or SIGTERM.
+
+    `port` is that of the query service: 0 for any free one, None for 8080 or the next one above it that is free.
+    """
 
     def __init__(
         self,
         config: Path,
         data_dir: Path,
         host: str,
-        port: int,
+        port: int | None,
         kafka: str | None,
         accept_loss: bool = False,
         access: Path | None = None,
+        origins: tuple[str, ...] = (),
     ) -> None:
         self._topics = load_topics(config)
         self._config = config.resolve()
         self._data_dir = data_dir.resolve()
         self._host = host
-        self._port = _free_port(host, port)
+        self._port = _next_free_port(host) if port is None else _free_port(host, port)
+        self._origins = origins
         self._kafka = kafka
         self._accept_loss = accept_loss
         self._access = access
@@ -97,23 +107,42 @@ class LocalStack:
         self._stop = threading.Event()
 
     def run(self) -> int:
-        """Start all services, print their URLs as one line of JSON, and keep them running; return the exit code."""
+        """Start all services, print where they are, and keep them running; return the exit code."""
         set_up_logs()
         self._stop = stop_signal()
+        with contextlib.ExitStack() as announcement:
+            return self._run(announcement)
+
+    def _run(self, announcement: contextlib.ExitStack) -> int:
         try:
             kafka = self._kafka or self._start_broker()
             self._services = self.services(kafka)
             for service in self._services:
                 service.start()
             if self._wait_ready():
-                urls = {service.name: service.url for service in self._services}
-                url = urls.pop("query service")
-                line = {"kafka": kafka, "url": url, "console": f"{url}/console/", "pid": os.getpid(), **urls}
-                print(json.dumps(line), flush=True)
+                stack = self._description(kafka)
+                announcement.enter_context(announced(stack))
+                print(
+                    "\n".join(_panel(stack)) if sys.stdout.isatty() else json.dumps(_line(stack)), flush=True
+                )
             self._keep_running()
         finally:
             self._shut_down()
         return 0
+
+    def _description(self, kafka: str) -> RunningStack:
+        """Return where everything is."""
+        urls = {service.name: service.url for service in self._services}
+        return RunningStack(
+            pid=os.getpid(),
+            started=start_of(os.getpid()) or "",
+            directory=os.getcwd(),
+            kafka=kafka,
+            url=urls.pop("query service"),
+            services=urls,
+            config=str(self._config),
+            data_dir=str(self._data_dir / "sow"),
+        )
 
     def _start_broker(self) -> str:
         """Start the local broker and return its address."""
@@ -143,10 +172,13 @@ class LocalStack:
         return services
 
     def _query_service(self, common: dict[str, str]) -> StackProcess:
-        access = {} if self._access is None else {"SOWLINE_ACCESS": str(self._access.resolve())}
+        more = {} if self._access is None else {"SOWLINE_ACCESS": str(self._access.resolve())}
+        if self._origins:
+            given = os.environ.get("SOWLINE_ORIGINS", "")
+            more["SOWLINE_ORIGINS"] = ",".join((*filter(None, [given]), *self._origins))
         scheme = "https" if os.environ.get("SOWLINE_TLS_CERT") else "http"
         return StackProcess(
-            "query service", Program.QUERY_SERVICE, self._host, self._port, common | access, scheme
+            "query service", Program.QUERY_SERVICE, self._host, self._port, common | more, scheme
         )
 
     def _wait_ready(self) -> bool:
@@ -187,6 +219,43 @@ class LocalStack:
                 self._broker.wait(STOP_SECONDS_MAX)
             except subprocess.TimeoutExpired:
                 self._broker.kill()
+
+
+def _line(stack: RunningStack) -> dict[str, object]:
+    """Return where everything is, for programs."""
+    console = f"{stack.url}/console/"
+    return {
+        "kafka": stack.kafka,
+        "url": stack.url,
+        "console": console,
+        "pid": stack.pid,
+        **stack.services,
+    }
+
+
+def _panel(stack: RunningStack) -> list[str]:
+    """Return where everything is, for people."""
+    rows = {
+        "Console": f"{stack.url}/console/",
+        "Queries": stack.url,
+        "Kafka": stack.kafka,
+        **{name.capitalize(): url for name, url in stack.services.items()},
+        "Topics": stack.config,
+        "State": stack.data_dir,
+    }
+    width = max(map(len, rows))
+    lines = [f"  {name:<{width}}  {text}" for name, text in rows.items()]
+    return ["", "Sowline is ready. Ctrl-C stops it.", "", *lines, ""]
+
+
+def _next_free_port(host: str) -> int:
+    """Return the usual port, or the next one above it that is free."""
+    for port in range(USUAL_PORT, USUAL_PORT + PORTS_TRIED):
+        with contextlib.suppress(SowlineError):
+            return _free_port(host, port)
+    raise SowlineError(
+        "no port", f"expected a free port from {USUAL_PORT} to {USUAL_PORT + PORTS_TRIED - 1}, got none"
+    )
 
 
 def _free_port(host: str, port: int = 0) -> int:

@@ -206,7 +206,7 @@ def test_a_view_is_saved_by_name(console: Console, flights: ServedTopic) -> None
 
 
 def test_a_filter_is_completed(console: Console, flights: ServedTopic) -> None:
-    """With fields, frequent values and functions; filters of before are offered again."""
+    """With fields, frequent values and functions; filters that were used are offered again."""
     page = console.page
     console.grid(flights.name)
     page.get_by_label("Filter", exact=True).click()

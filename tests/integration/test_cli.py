@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from select import PIPE_BUF, select
 from typing import Any
@@ -131,7 +131,7 @@ class Shell:
 
     def __init__(self, url: str, topic: str) -> None:
         usual = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        self._environment = usual | {
+        self.environment = usual | {
             "SOWLINE_URL": url,
             "TOPIC": topic,
             "PATH": f"{SOWLINE.parent}:{os.environ['PATH']}",
@@ -141,7 +141,7 @@ class Shell:
         """Run a command line."""
         return subprocess.run(
             ["/bin/sh", "-c", line],
-            env=self._environment,
+            env=self.environment,
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -152,7 +152,7 @@ class Shell:
         """Start a command line."""
         return subprocess.Popen(
             ["/bin/sh", "-c", f"exec {line}"],
-            env=self._environment,
+            env=self.environment,
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -323,18 +323,100 @@ def test_reader_that_leaves(shell: Shell) -> None:
     shell.lines("sowline delete $TOPIC -f 1=1")
 
 
+def on_terminal(*arguments: str, lines: int = 0, meanwhile: Callable[[], object] = list) -> list[str]:
+    """Return what a command prints on a terminal of 100 columns.
+
+    Of a command without end, only so many `lines`; `meanwhile` is called after the first two.
+    """
+    ours, theirs = pty.openpty()
+    variables = os.environ | {"COLUMNS": "100", "NO_COLOR": "1"}
+    command = [str(SOWLINE), *arguments]
+    with subprocess.Popen(
+        command, stdout=theirs, env=variables, cwd=ROOT, stdin=subprocess.DEVNULL
+    ) as running:
+        os.close(theirs)
+        read, called = b"", False
+        with os.fdopen(ours, "rb", 0) as terminal:
+            while not lines or read.count(b"\n") < lines:
+                if read.count(b"\n") >= 2 and not called:
+                    called = True
+                    meanwhile()
+                try:
+                    some = terminal.read(10_000)
+                except OSError:  # a terminal whose last program has ended
+                    break
+                read += some
+            if lines:
+                running.send_signal(signal.SIGINT)
+    return read.decode().splitlines()
+
+
 def test_topics_on_a_terminal(shell: Shell, addresses: dict[str, Any], up: Up) -> None:
     """A table there; a line of JSON each in a pipe."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "sowline", "topics", "--url", addresses["url"]]
-    assert subprocess.run(command, stdout=theirs, cwd=ROOT, timeout=60, check=True).returncode == 0
-    os.close(theirs)
-    with os.fdopen(ours, "rb", 0) as terminal:
-        text = terminal.read(10_000).decode()
-    head, *rows = text.splitlines()
+    head, *rows = on_terminal("topics", "--url", addresses["url"])
     assert head.split()[:4] == ["TOPIC", "STATE", "RECORDS", "LAG"]
     assert up.topic in [row.split()[0] for row in rows]
     assert up.topic in [topic["name"] for topic in shell.lines("sowline topics")]
+
+
+def test_records_on_a_terminal(shell: Shell, addresses: dict[str, Any], up: Up) -> None:
+    """A table of records; a subscription marks what is new, what has changed, and what has left."""
+    first = ({"id": 41, "state": "open", "legs": {"a": 1}}, {"id": 42, "state": "open"})
+    more = ({"id": 41, "state": "open"}, {"id": 42, "state": "done"}, {"id": 43, "state": "open"})
+
+    def publish(*records: Any) -> None:
+        bodies = " ".join(shlex.quote(json.dumps(one, separators=(",", ":"))) for one in records)
+        shell.lines(f"sowline publish $TOPIC --wait {bodies}")
+
+    publish(*first)
+    asked = (up.topic, "--url", addresses["url"], "--filter", "/state = 'open'")
+    assert on_terminal("sow", *asked, "--order-by", "/id") == [
+        "ID  STATE  LEGS",
+        '41  open   {"a":1}',
+        "42  open   -",
+    ]
+    live = ("sow-and-subscribe", *asked, "-o", "oof", "--order-by", "/id")
+    seen = on_terminal(*live, lines=5, meanwhile=lambda: publish(*more))
+    assert [line[0] for line in seen[:2]] == ["+", "+"]
+    assert sorted(seen[2:5]) == [
+        '+ {"id":43,"state":"open"}',
+        '- {"id":42,"state":"done"}  (match)',
+        '~ {"id":41,"state":"open"}',
+    ]
+    filter = shlex.quote("/state = 'open' AND /id = 42")
+    (left,) = shell.lines(f"sowline subscribe $TOPIC -b epoch -o oof -f {filter} -n 2 | tail -n 1")
+    assert (left["command"], left["reason"], left["data"]["id"]) == ("oof", "match", 42)
+    shell.lines("sowline delete $TOPIC -f 1=1")
+
+
+def test_commands_find_the_running_system(shell: Shell, addresses: dict[str, Any], up: Up) -> None:
+    """Without an address, commands use the one `sowline up` that runs, and those that operate report which one."""
+    shell.lines("""sowline publish $TOPIC --wait '{"id":51}'""")
+    alone = {name: value for name, value in shell.environment.items() if name != "SOWLINE_URL"}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(SOWLINE), *arguments],
+            env=alone,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS_MAX,
+        )
+
+    assert json.loads(run("sow", up.topic, "-f", "/id = 51").stdout) == {"id": 51}
+    which = f"sowline: using {addresses['url']} of `sowline up` (pid {up.process.pid}, "
+    for command in (
+        ("dump", up.topic, "--from", "changes"),
+        ("verify", up.topic),
+        ("top", "--once", "--every", "0.1"),
+        ("doctor",),
+    ):
+        ended = run(*command)
+        assert which in ended.stderr, (command, ended)
+        assert up.topic in ended.stdout or command[0] == "doctor"
+    assert which not in run("dump", up.topic, "--config", "/nowhere.yaml").stderr
+    shell.lines("sowline delete $TOPIC -f 1=1")
 
 
 def test_ways_to_ask(shell: Shell, up: Up) -> None:

@@ -1,9 +1,12 @@
 """What an operator reads of a topic: fields, record history, the newest messages in Kafka; disconnecting clients."""
 
 import json
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -23,7 +26,7 @@ ORDERS: Json = {"key": "/id", "partitions": 2, "resume_window": "1h"}
 @pytest.fixture(scope="module")
 def served(kafka: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A materializer, and a query service whose memory holds five recent changes of each partition."""
-    topics = {"orders": ORDERS, "moves": ORDERS, "news": {"sow": False}}
+    topics = {"orders": ORDERS, "moves": ORDERS, "refused": ORDERS}
     with serve(kafka, tmp_path_factory.mktemp("page"), topics, ring_changes_max=5) as served:
         yield served
 
@@ -118,10 +121,56 @@ def test_the_newest_messages_of_a_topic(served: Served, orders: ServedTopic) -> 
     assert get(served, f"topics/{orders.name}/log?partition=1&limit=1")["searched"][0]["partition"] == 1
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["log?limit=0", "log?limit=x", "changes?partition=9", "log?reason=x", "dead?partition=1", "log?more=1"],
-)
+def sowline(served: Served, *arguments: str) -> tuple[int, list[Json]]:
+    """Return the exit code of a `sowline dead` command, and its lines."""
+    command = [str(Path(sys.executable).with_name("sowline")), "dead", *arguments, "--url", served.query.url]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return ended.returncode, [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_dead_letters_are_published_again(served: Served) -> None:
+    """By offset and in bulk by reason; one that is refused again is an error, with its reason."""
+    topic = served["refused"]
+    log = Producer({"bootstrap.servers": served.system.kafka})
+    log.produce(topic.name, b'{"id": 1.5}')
+    log.produce(topic.name, b"no json")
+    log.produce(topic.name, b'{"id": 2}', headers=[("sow.command", b"merge")])
+    log.flush()
+    topic.settle()
+    # Letters of a reason that is gone, as after a correction of the topic's definition.
+    for number in (7, 8):
+        headers: list[tuple[str, str | bytes | None]] = [
+            ("sow.command", b"delta_publish"),
+            ("sow.correlation", b"c"),
+            ("sow.reason", b"too large"),
+        ]
+        log.produce(f"{topic.name}.dead", b'{"id": %d, "qty": 1}' % number, b"0@9", headers=headers)
+    log.flush()
+    code, letters = sowline(served, "list", topic.name)
+    assert code == 0
+    reasons = {letter["offset"]: letter["headers"]["sow.reason"] for letter in letters}
+    assert sorted(reasons) == [0, 1, 2, 3, 4]
+    assert [reasons[offset] for offset in (3, 4)] == ["too large", "too large"]
+    code, (letter,) = sowline(served, "list", topic.name, "--reason", "bad key")
+    assert letter["value"] == '{"id": 1.5}'
+    code, (outcome,) = sowline(served, "retry", topic.name, str(letter["offset"]))
+    assert (code, outcome["reason"]) == (1, "bad key")
+    code, outcomes = sowline(served, "retry", topic.name, "--reason", "too large")
+    assert (code, [(one["offset"], one["outcome"]) for one in outcomes]) == (
+        0,
+        [(3, "applied"), (4, "applied")],
+    )
+    query = b'{"order_by": "/id", "top_n": 100}'
+    lines = http_text(f"{served.query.url}/v1/topics/{topic.name}/sow", query).splitlines()
+    assert [json.loads(line)["data"] for line in lines] == [{"id": 7, "qty": 1}, {"id": 8, "qty": 1}]
+    assert sowline(served, "show", topic.name, "99")[0] == 1
+    assert sowline(served, "retry", topic.name)[0] == 2
+
+
+PATHS = "log?limit=0 log?limit=x changes?partition=9 log?reason=x dead?partition=1 log?more=1 log?before=1"
+
+
+@pytest.mark.parametrize("path", PATHS.split())
 def test_a_wrong_parameter_is_refused(served: Served, path: str) -> None:
     """With the values that are expected."""
     with pytest.raises(urllib.error.HTTPError) as refused:

@@ -1,5 +1,6 @@
 """`sowline doctor`: examines a set-up, and reports what is wrong and what to do."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ import orjson
 
 from sowline.cli.connection import ConnectionOptions, with_connection
 from sowline.cli.doctor.finding import Finding, count
+from sowline.runtime.running_stack import chosen_stack
 
 PATH = click.Path(path_type=Path)
+_SETTINGS = {"SOWLINE_CONFIG", "SOWLINE_KAFKA", "SOWLINE_DATA_DIR"}
 _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 
 
@@ -30,10 +33,12 @@ def doctor(urls: tuple[str, ...], connection: ConnectionOptions, as_json: bool, 
         examined,
     )  # Imported here, so that other commands do not wait for it.
 
+    given = {name: value for name, value in given.items() if value is not None}
+    if not given and not urls and not _SETTINGS & os.environ.keys() and (stack := chosen_stack()) is not None:
+        click.echo(f"sowline: {stack.sentence}", err=True)
+        given, urls = {"config": stack.config, "kafka": stack.kafka, "data_dir": stack.data_dir}, stack.urls
     counted = dict.fromkeys(_COLORS, 0)
-    for finding in examined(
-        {name: value for name, value in given.items() if value is not None}, urls, connection
-    ):
+    for finding in examined(given, urls, connection):
         counted[finding.severity] += 1
         click.echo(orjson.dumps(finding.fields()) if as_json else _line(finding))
     if not as_json:

@@ -19,6 +19,7 @@ from sowline.cli.connection import USUAL_URL, ConnectionOptions, with_connection
 from sowline.cli.http import get, read_metrics, served_topics
 from sowline.cli.top.table import SORTS, Look, Looks, lines, table
 from sowline.errors import SowlineError
+from sowline.runtime.running_stack import chosen_stack
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 """Switch to the terminal's alternate screen without a cursor, and back."""
@@ -33,8 +34,7 @@ _HOME, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
     "urls",
     multiple=True,
     envvar="SOWLINE_URL",
-    default=(USUAL_URL,),
-    show_default=True,
+    show_default=f"those of the running `sowline up`, or {USUAL_URL}",
     help="The URL of a service of any kind; repeatable.",
 )
 @click.option(
@@ -53,6 +53,7 @@ def top(
 
     Owners of partitions are known if the materializers are among the services.
     """
+    urls = urls or _found_urls()
     with ThreadPoolExecutor(len(urls)) as pool, contextlib.suppress(KeyboardInterrupt):
         looks = _looks(pool, urls, connection)
         if as_json:
@@ -63,6 +64,15 @@ def top(
             click.echo("\n".join(lines(table(before, next(looks), sort), 1000, sort)))
         else:
             _show(looks, sort, every)
+
+
+def _found_urls() -> tuple[str, ...]:
+    """Return the URLs of the running `sowline up`, and report which one it is; without one, the usual URL."""
+    stack = chosen_stack()
+    if stack is None:
+        return (USUAL_URL,)
+    click.echo(f"sowline: {stack.sentence}", err=True)
+    return stack.urls
 
 
 def _looks(pool: ThreadPoolExecutor, urls: tuple[str, ...], connection: ConnectionOptions) -> Iterator[Looks]:

@@ -1,0 +1,114 @@
+"""The `sowline up` processes that run on this machine: each writes a small file, by which other commands find it.
+
+A file that a killed process has left is recognized as stale: the process with its id is gone, or started at another
+time. Stale files are ignored, and removed by the next `sowline up`.
+"""
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class RunningStack:
+    """One running `sowline up`: where its services, its topics and its state are."""
+
+    pid: int
+    started: str
+    """When the process started, in the kernel's own count: a process with a reused id has another one."""
+    directory: str
+    """The working directory in which it was started."""
+    kafka: str
+    url: str
+    services: Mapping[str, str]
+    """The URLs of its other services, by their names."""
+    config: str
+    data_dir: str
+    """Where its materializer keeps state."""
+
+    @property
+    def urls(self) -> tuple[str, ...]:
+        """The URLs of all its services."""
+        return (self.url, *self.services.values())
+
+    @property
+    def sentence(self) -> str:
+        """Which one it is, for the user of a command."""
+        return f"using {self.url} of `sowline up` (pid {self.pid}, {self.config})"
+
+
+def state_directory() -> Path:
+    """Return the directory of the files: `sowline/running` in `XDG_STATE_HOME`, or in `~/.local/state`."""
+    home = os.environ.get("XDG_STATE_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "state") / "sowline" / "running"
+
+
+@contextmanager
+def announced(stack: RunningStack) -> Iterator[None]:
+    """Let other commands find this process for the time of the block, where the directory can be written."""
+    directory = state_directory()
+    path = directory / f"{stack.pid}.json"
+    with contextlib.suppress(OSError):
+        directory.mkdir(parents=True, exist_ok=True)
+        for stale in directory.glob("*.json"):
+            if _read(stale) is None:
+                stale.unlink(missing_ok=True)
+        # Written aside and moved, so that nobody reads half a file.
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(asdict(stack)))
+        fresh.replace(path)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
+def running_stacks() -> list[RunningStack]:
+    """Return the running stacks, those that were started in this directory first."""
+    with contextlib.suppress(OSError):
+        found = [stack for path in sorted(state_directory().glob("*.json")) if (stack := _read(path))]
+        return sorted(found, key=lambda stack: stack.directory != os.getcwd())
+    return []
+
+
+def chosen_stack() -> RunningStack | None:
+    """Return the only running stack, or the only one of this directory; None if there is no such one."""
+    found = running_stacks()
+    here = [stack for stack in found if stack.directory == os.getcwd()]
+    for stacks in (here, found):
+        if len(stacks) == 1:
+            return stacks[0]
+    return None
+
+
+def start_of(pid: int) -> str | None:
+    """Return when a process started, in the kernel's count: empty where that is unknown, None if it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return None if fields[0] == "Z" else fields[19]
+    except FileNotFoundError:
+        if Path("/proc/self").exists():
+            return None
+    except OSError:
+        pass
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    except OSError:
+        return ""
+    return ""
+
+
+def _read(path: Path) -> RunningStack | None:
+    """Return the stack of a file; None if it is stale or damaged."""
+    try:
+        stack = RunningStack(**json.loads(path.read_text()))
+        return stack if start_of(stack.pid) == stack.started else None
+    except (OSError, ValueError, TypeError):
+        return None

@@ -1,0 +1,80 @@
+"""How commands find a running `sowline up`."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from sowline.runtime.running_stack import RunningStack, announced, chosen_stack, running_stacks, start_of
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of its own for the files."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    return tmp_path / "sowline" / "running"
+
+
+def stack(**more: object) -> RunningStack:
+    """Return a stack of this process."""
+    mine = RunningStack(
+        pid=os.getpid(),
+        started=start_of(os.getpid()) or "",
+        directory=os.getcwd(),
+        kafka="127.0.0.1:9092",
+        url="http://127.0.0.1:8080",
+        services={"materializer": "http://127.0.0.1:8081"},
+        config="topics.yaml",
+        data_dir="var/sow",
+    )
+    return replace(mine, **more)  # type: ignore[arg-type]
+
+
+def test_a_stack_is_found_while_it_runs() -> None:
+    """And not any more afterwards."""
+    assert chosen_stack() is None
+    with announced(stack()):
+        assert chosen_stack() == stack()
+        assert stack().urls == ("http://127.0.0.1:8080", "http://127.0.0.1:8081")
+    assert chosen_stack() is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}', "null"])
+def test_a_damaged_file_is_no_stack(state: Path, text: str) -> None:
+    """The next announcement removes it."""
+    state.mkdir(parents=True)
+    (state / "7.json").write_text(text)
+    assert running_stacks() == []
+    with announced(stack()):
+        assert not (state / "7.json").exists()
+
+
+def test_a_stale_file_is_no_stack(state: Path) -> None:
+    """Its process was killed; or another one has its id."""
+    state.mkdir(parents=True)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    (state / "1.json").write_text(json.dumps(asdict(stack(pid=ended.pid))))
+    (state / "2.json").write_text(json.dumps(asdict(stack(started="12"))))
+    assert running_stacks() == []
+
+
+def test_of_several_the_one_of_this_directory(state: Path) -> None:
+    """Without one of this directory, none of several is chosen."""
+    state.mkdir(parents=True)
+    for number, directory in enumerate(("/a", "/b")):
+        (state / f"{number}.json").write_text(json.dumps(asdict(stack(directory=directory))))
+    assert chosen_stack() is None
+    with announced(stack()):
+        assert chosen_stack() == stack()
+
+
+def test_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stack runs without being found."""
+    monkeypatch.setenv("XDG_STATE_HOME", "/dev/null")
+    with announced(stack()):
+        assert running_stacks() == []
