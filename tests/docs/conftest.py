@@ -11,7 +11,7 @@ from tests.docs.reader import Running
 from tests.integration.services import system
 
 # Whose `topics.yaml` is served; those of other pages are only loaded.
-SERVED = ("README.md", "docs/queries.md", "docs/emodb.md", "docs/tutorial.md")
+SERVED = ("README.md", "docs/queries.md", "docs/emodb.md", "docs/tutorial.md", "docs/gallery.md")
 # What other pages ask of these topics.
 MORE: list[dict[str, Any]] = [{"name": "files", "key": {"from": "kafka_key"}}]
 """Topics that pages use and do not define."""
