@@ -19,10 +19,11 @@ BESIDES: dict[str, Any] = {"orders": {"history": {"window": "1h"}}}
 
 
 def topics_of(page: str) -> list[dict[str, Any]]:
-    """Return the topics that a page's `topics.yaml` defines."""
-    blocks = [block.text for block in blocks_of(page) if block.language == "yaml" and "topics:" in block.text]
+    """Return the topics that a page's `topics.yaml` defines, but for those that another test serves."""
+    blocks = [block for block in blocks_of(page) if block.language == "yaml" and "topics:" in block.text]
+    texts = [block.text for block in blocks if not block.elsewhere]
     return [
-        topic | BESIDES.get(topic["name"], {}) for text in blocks for topic in yaml.safe_load(text)["topics"]
+        topic | BESIDES.get(topic["name"], {}) for text in texts for topic in yaml.safe_load(text)["topics"]
     ]
 
 

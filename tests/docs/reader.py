@@ -55,10 +55,13 @@ class Shown(io.StringIO):
 
 
 class Reader:
-    """Reads one page. What it does lies in a directory of its own; its topics are empty when it begins."""
+    """Reads one page, or those of its blocks that name a test that runs them.
 
-    def __init__(self, page: str, running: Running, directory: Path) -> None:
-        self._blocks = [block for block in blocks_of(page) if not (block.excuse or block.elsewhere)]
+    What it does lies in a directory of its own; its topics are empty when it begins.
+    """
+
+    def __init__(self, page: str, running: Running, directory: Path, test: str = "") -> None:
+        self._blocks = [block for block in blocks_of(page) if not block.excuse and block.elsewhere == test]
         self._running = running
         self._directory = directory
         self._terminal = Terminal(running.url, running.system.kafka, directory / "bin")

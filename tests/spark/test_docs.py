@@ -6,10 +6,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from tests.docs.pages import blocks_of
+from tests.docs.reader import Reader, Running
+from tests.integration.services import system
 from tests.spark.log import create_topic, read_log
 from tests.spark.pipelines import run_once
 
@@ -63,6 +66,20 @@ def test_pipeline_of_the_tutorial(
     run_once(tmp_path / "pipeline.yaml")
     found = sorted((one.value or b"").decode() for one in read_log(kafka, topic))
     assert found == [line for line in shown.splitlines() if line.startswith('{"id"')]
+
+
+def test_cache_of_the_gallery(kafka: str, tmp_path: Path) -> None:
+    """The changes of a database, as docs/gallery.md has them, reach subscribers and the cache."""
+    page, test = "docs/gallery.md", "tests/spark/test_docs.py::test_cache_of_the_gallery"
+    blocks = [block.text for block in blocks_of(page) if block.elsewhere == test]
+    (topics,) = (text for text in blocks if text.startswith("# topics.yaml"))
+    reading = tmp_path / "reading"
+    reading.mkdir()
+    with system(kafka, tmp_path, yaml.safe_load(topics)["topics"]) as made:
+        services = [made.service(module).start() for module in ("materializer", "query_service")]
+        for service in services:
+            service.wait_ready()
+        Reader(page, Running(made, services[1].url), reading, test).read()
 
 
 def test_own_job(spark: SparkSession, kafka: str, prefix: str, tmp_path: Path) -> None:
