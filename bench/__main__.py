@@ -33,6 +33,7 @@ BENCHMARKS = (
     "turns",
     "records",
     "console",
+    "demo",
 )
 """Modules of this package; each has `run(records, runs)`, which prints as it goes and may return a table."""
 

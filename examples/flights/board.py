@@ -64,8 +64,8 @@ class Board:
 
 def sentence(verb: str, flight: Flight) -> str:
     """Return a plain line about a flight."""
-    due = clock_face(flight["sched_dep_time"])
-    return f"{verb:<8} {name(flight)}  to {flight['dest']}  due {due}  {news(flight)}"
+    due = clock_face(flight.get("sched_dep_time"))
+    return f"{verb:<8} {name(flight)}  to {flight.get('dest', '???')}  due {due}  {news(flight)}"
 
 
 def name(flight: Flight) -> str:
@@ -76,12 +76,16 @@ def name(flight: Flight) -> str:
 def news(flight: Flight) -> str:
     """Return where a flight is, with its delay in minutes as far as it is known."""
     delay = flight.get("arr_delay", flight.get("dep_delay"))
-    return flight["status"] if delay is None else f"{flight['status']} {delay:+} min"
+    status = str(flight.get("status"))
+    return f"{status} {delay:+} min" if isinstance(delay, int) else status
 
 
-def clock_face(digits: int) -> str:
-    """Write a time of day that the data has as the digits 515 or 1340 the way a clock shows it."""
-    return f"{digits // 100:02}:{digits % 100:02}"
+def clock_face(digits: object) -> str:
+    """Write a time of day that the data has as the digits 515 or 1340 the way a clock shows it.
+
+    A visitor may write a record without it, or with something else.
+    """
+    return f"{digits // 100:02}:{digits % 100:02}" if isinstance(digits, int) else "--:--"
 
 
 def new_york() -> tzinfo:
@@ -118,13 +122,16 @@ def picture(board: Board, clock: str, footer: str, rows_max: int) -> RenderableT
 
 def by_departure(flights: Iterable[Flight]) -> list[Flight]:
     """Return flights in the order in which they were due."""
-    return sorted(flights, key=lambda flight: (flight["time_hour"], flight["sched_dep_time"], name(flight)))
+    return sorted(
+        flights,
+        key=lambda flight: (str(flight["time_hour"]), clock_face(flight.get("sched_dep_time")), name(flight)),
+    )
 
 
 def row(flight: Flight) -> tuple[str, str, str, Text, str]:
     """Return a flight's line of the board."""
-    status = flight["status"]
+    status = str(flight.get("status"))
     delay = flight.get("dep_delay")
     shown = Text(status, style="red" if status == "late" else "yellow")
-    late = "" if delay is None else f"{delay:+} min"
-    return clock_face(flight["sched_dep_time"]), name(flight), flight["dest"], shown, late
+    late = f"{delay:+} min" if isinstance(delay, int) else ""
+    return clock_face(flight.get("sched_dep_time")), name(flight), str(flight.get("dest", "???")), shown, late

@@ -1,10 +1,15 @@
-"""The demo's bookkeeper: a plain Kafka consumer that counts what is on the log, its changes and its dead letters."""
+"""The demo's bookkeeper: a plain Kafka consumer that counts what is on the log, its changes and its dead letters.
+
+Visitors may write, too: from the console, or with any producer. The bookkeeper tells their commands from those of the
+demo's pipeline by the publisher, and notes which records they have written: the comparison leaves these out.
+"""
 
 import threading
+from collections import defaultdict
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import Message, TopicPartition
+from confluent_kafka import KafkaException, Message, TopicPartition
 
 from sowline.config.kafka_options import kafka_config
 from sowline.kafka.clients import plain_consumer
@@ -14,24 +19,40 @@ from sowline.protocol.command import Headers
 
 BATCH_MAX = 5000
 WAIT_S = 0.1
+KAFKA_S_MAX = 30
 
 
 class ChangeCounter:
     """Counts the records of a topic's three Kafka topics, in a thread of its own, from its first record on.
 
-    `applied` is true once the changes show that every record that is on the log has been applied.
+    `publisher` is the pipeline's: its commands carry that name, a slash, and a number. `applied` is true once the
+    changes show that every record that is on the log has been applied.
     """
 
-    def __init__(self, kafka: str, topic: str) -> None:
+    def __init__(self, kafka: str, topic: str, publisher: str) -> None:
         self.commands = 0
+        """Commands of the pipeline."""
         self.deltas = 0
         self.changes = 0
+        """Changes, those of visitors too."""
         self.dead = 0
+        """Dead letters of the pipeline."""
+        self.by_visitors = 0
+        """Commands of visitors."""
+        self.visited: set[str] = set()
+        """The SOW keys of the records that visitors have written."""
         self.applied = False
         self.error: Exception | None = None
+        self._publisher = f"{publisher}/".encode()
         self._log, self._changes, self._dead = topic, f"{topic}.changes", f"{topic}.dead"
         self._consumer = plain_consumer(kafka_config(kafka))
         self._positions: dict[int, Position] = {}
+        self._reached: dict[int, int] = defaultdict(int)
+        """By partition, the offset before which every command of the log was read."""
+        self._visits: set[tuple[int, int]] = set()
+        """The partitions and offsets of visitors' commands."""
+        self._early: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        """By partition, changes that came before their commands were read: the offset, and the SOW key."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tally", daemon=True)
 
@@ -55,30 +76,55 @@ class ChangeCounter:
             self.error = error
 
     def _assign(self) -> None:
-        metadata = self._consumer.list_topics(timeout=30).topics
+        metadata = self._consumer.list_topics(timeout=KAFKA_S_MAX).topics
         topics = (self._log, self._changes, self._dead)
         locations = [TopicPartition(topic, p, 0) for topic in topics for p in metadata[topic].partitions]
         self._positions = {p: before_the_log() for p in metadata[self._log].partitions}
         self._consumer.assign(locations)
 
     def _read(self) -> None:
-        messages = self._consumer.consume(BATCH_MAX, WAIT_S)
+        messages = [message for message in self._consumer.consume(BATCH_MAX, WAIT_S) if not message.error()]
         if messages:
             self.applied = False
             for message in messages:
                 self._count(message)
-        else:
+            return
+        try:
             self.applied = self._behind() == 0
+        except KafkaException:  # Kafka is being restarted
+            self.applied = False
 
     def _count(self, message: Message) -> None:
         topic = message.topic()
         if topic == self._log:
-            self.commands += 1
-            self.deltas += ("sow.command", b"delta_publish") in (message.headers() or ())
+            self._count_command(message)
         elif topic == self._dead:
-            self.dead += 1
+            self.dead += self._is_ours(message)
         else:
             self._count_change(message)
+
+    def _is_ours(self, message: Message) -> bool:
+        """Whether a command is the pipeline's."""
+        headers: Headers = message.headers() or []  # type: ignore[assignment]
+        return any(
+            name == "sow.publisher" and (text or b"").startswith(self._publisher) for name, text in headers
+        )
+
+    def _count_command(self, message: Message) -> None:
+        partition, offset = message.partition() or 0, message.offset() or 0
+        if self._is_ours(message):
+            self.commands += 1
+            self.deltas += ("sow.command", b"delta_publish") in (message.headers() or ())
+        else:
+            self.by_visitors += 1
+            self._visits.add((partition, offset))
+        self._reached[partition] = offset + 1
+        while self._early[partition] and self._early[partition][0][0] <= offset:
+            self._note_writer(partition, *self._early[partition].pop(0))
+
+    def _note_writer(self, partition: int, offset: int, key: str) -> None:
+        if (partition, offset) in self._visits:
+            self.visited.add(key)
 
     def _count_change(self, message: Message) -> None:
         partition, key = message.partition(), message.key()
@@ -86,9 +132,15 @@ class ChangeCounter:
         assert isinstance(key, bytes)
         headers: Headers = message.headers()  # type: ignore[assignment]
         event = read_event(key, message.value(), headers)
-        if event.position > self._positions[partition]:  # else a repeat, which followers drop
-            self._positions[partition] = event.position
-            self.changes += isinstance(event, Change)
+        if event.position <= self._positions[partition]:  # a repeat, which followers drop
+            return
+        self._positions[partition] = event.position
+        if isinstance(event, Change):
+            self.changes += 1
+            if event.position.offset < self._reached[partition]:
+                self._note_writer(partition, event.position.offset, event.sow_key.decode())
+            else:
+                self._early[partition].append((event.position.offset, event.sow_key.decode()))
 
     def _behind(self) -> int:
         """Return how many records of the log the changes read so far do not cover, and how many are unread."""
@@ -102,6 +154,6 @@ class ChangeCounter:
         return self._end(TopicPartition(self._log, partition)) - 1 - self._positions[partition].offset
 
     def _end(self, location: TopicPartition) -> int:
-        ends = self._consumer.get_watermark_offsets(location, timeout=30)
+        ends = self._consumer.get_watermark_offsets(location, timeout=KAFKA_S_MAX)
         assert ends is not None, "Kafka did not say where its log ends"
         return int(ends[1])

@@ -19,6 +19,7 @@ SCHEDULED = "scheduled"
 LATE = "late"
 DEPARTED = "departed"
 LANDED = "landed"
+DIVERTED = "diverted"
 CANCELLED = "cancelled"
 
 MISSING = "NA"
@@ -30,6 +31,8 @@ LATE_MIN = 15
 """Minutes after its scheduled departure at which a flight still at the gate is late."""
 CANCELLED_MIN = 60
 """Minutes after its scheduled departure at which a flight that never left is taken off the board."""
+TAXI_MIN, MILES_A_MIN = 30, 8
+"""A flight that was diverted is known to be so when a usual one of its distance would have landed."""
 
 
 class Flight(NamedTuple):
@@ -86,7 +89,7 @@ def facts_of(flight: Flight) -> Iterator[Fact]:
     """Yield what becomes known of one flight, in the order in which it does.
 
     A flight without a departure is late after a quarter of an hour and cancelled after an hour; one without
-    an air time never lands.
+    an air time was diverted.
     """
     due = _due(flight)
     yield Fact(due - ANNOUNCED_MIN * 60, SCHEDULED, flight)
@@ -98,7 +101,9 @@ def facts_of(flight: Flight) -> Iterator[Fact]:
     if int(flight.dep_delay) > LATE_MIN:
         yield Fact(due + LATE_MIN * 60, LATE, flight)
     yield Fact(left, DEPARTED, flight)
-    if flight.air_time != MISSING:
+    if flight.air_time == MISSING:
+        yield Fact(left + (TAXI_MIN + int(flight.distance) // MILES_A_MIN) * 60, DIVERTED, flight)
+    else:
         yield Fact(left + int(flight.air_time) * 60, LANDED, flight)
 
 
@@ -117,7 +122,7 @@ def feed_of(flights: Iterable[Flight]) -> list[Fact]:
 def line_of(fact: Fact) -> tuple[str, ...]:
     """Return a fact as a line of the feed; a column that could not be known at that moment is `NA`."""
     flight = fact.flight
-    if fact.kind not in (DEPARTED, LANDED):
+    if fact.kind not in (DEPARTED, LANDED, DIVERTED):
         flight = flight._replace(dep_time=MISSING, dep_delay=MISSING)
     if fact.kind != LANDED:
         flight = flight._replace(arr_time=MISSING, arr_delay=MISSING, air_time=MISSING)

@@ -2,10 +2,12 @@
 
 import asyncio
 import json
+import os
 import signal
 import sys
 import tempfile
 import time
+import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
@@ -14,17 +16,27 @@ from typing import NamedTuple
 import click
 from rich.console import Console
 
+from deploy.local import LocalKafka
 from examples.flights.board import AIRPORTS
 from examples.flights.counter import ChangeCounter
 from examples.flights.data import Fact, feed_of, flights_csv, read_flights
+from examples.flights.disturb import Disturbances
 from examples.flights.feed import Feed, SliceWriter
+from examples.flights.landing import LandingPage
 from examples.flights.processes import Child, DemoError, child
 from examples.flights.run import TOPIC, Run
 from sowline import SowlineError
+from sowline.config.kafka_options import kafka_config
+from sowline.config.topics import load_topics
+from sowline.kafka.admin import ensure_topics
 from sowline.runtime.java import find_java
 
 TOPICS_FILE = Path(__file__).with_name("topics.yaml")
 PIPELINE_FILE = TOPICS_FILE.with_name("pipeline.yaml")
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""Options with which Java starts sooner: a demo lasts for minutes, and needs no second compiler."""
+PUBLISHER = "flights"
+"""The name under which the pipeline writes."""
 EXIT_LOST = 1
 EXIT_INTERRUPTED = 130
 MAX_SPEED = "max"
@@ -37,6 +49,7 @@ class Options(NamedTuple):
     airport: str
     speed: float | None
     data_dir: Path | None
+    opens_browser: bool = False
 
 
 async def run_demo(options: Options, console: Console) -> int:
@@ -61,23 +74,63 @@ async def _start(options: Options, console: Console, stack: AsyncExitStack) -> t
     archive = flights_csv()
     find_java()
     directory = stack.enter_context(_directory(options.data_dir))
-    console.print("starting Kafka, the materializer and the query service …")
-    system = await stack.enter_async_context(child("sowline up", _up(directory), directory / "sowline.log"))
+    began = time.monotonic()
+
+    def step(sentence: str) -> None:
+        console.print(f"{time.monotonic() - began:4.1f} s  {sentence}", highlight=False)
+
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", QUICK_START)
+    step("starting Kafka …")
     loading = asyncio.create_task(asyncio.to_thread(_load, archive))
-    at = json.loads(await system.first_line())
-    console.print("starting the Spark pipeline …")
-    writer = SliceWriter(directory / "feed")
+    kafka = LocalKafka(directory / "kafka")
+    stack.callback(kafka.stop)
+    await asyncio.to_thread(_start_kafka, kafka)
+    # Both at once: Spark's start takes longest, and needs no more than the topics.
+    step("starting the materializer, the query service, and Spark …")
+    page = LandingPage(options.airport)
+    command = _up(directory, kafka.bootstrap, page.origin)
+    system = await stack.enter_async_context(child("sowline up", command, directory / "sowline.log"))
+    feed = Feed(await loading, SliceWriter(directory / "feed"), options.speed)
+    feed.begin()
     locations = {"FLIGHTS_FEED": str(directory / "feed"), "FLIGHTS_CHECKPOINT": str(directory / "checkpoint")}
-    command = [sys.executable, "-m", "sowline", "pipeline", "run", "--kafka", at["kafka"], str(PIPELINE_FILE)]
+    command = [
+        sys.executable,
+        "-m",
+        "sowline",
+        "pipeline",
+        "run",
+        "--kafka",
+        kafka.bootstrap,
+        str(PIPELINE_FILE),
+    ]
     pipeline = await stack.enter_async_context(
         child("the pipeline", command, directory / "pipeline.log", locations)
     )
-    feed = Feed(await loading, writer, options.speed)
+    at = json.loads(await system.first_line())
+    step("the query service is ready; waiting for Spark …")
     await pipeline.first_line()
-    console.print(f"running: {at['url']} (Kafka at {at['kafka']})")
-    console.print(f"to watch it in a browser: {at['console']}")
-    counter = stack.enter_context(ChangeCounter(at["kafka"], TOPIC))
-    return Run(options.airport, at["url"], feed, counter, console), [system, pipeline]
+    step(f"running: {at['url']} (Kafka at {kafka.bootstrap})")
+    counter = stack.enter_context(ChangeCounter(kafka.bootstrap, TOPIC, PUBLISHER))
+    run = Run(options.airport, at["url"], feed, counter, console)
+    await stack.enter_async_context(page.served(at["url"], run, Disturbances(run, system.pid, kafka)))
+    console.print(f"to watch it in a browser: {page.link}", soft_wrap=True)
+    if options.opens_browser and _has_browser():
+        webbrowser.open(page.link)
+    return run, [system, pipeline]
+
+
+def _start_kafka(kafka: LocalKafka) -> None:
+    """Start the broker and create the topics, which the pipeline needs."""
+    kafka.start()
+    ensure_topics(kafka_config(kafka.bootstrap), load_topics(TOPICS_FILE))
+
+
+def _has_browser() -> bool:
+    """Whether a browser with windows can be opened: one for terminals would take this one."""
+    is_seen = sys.platform in ("darwin", "win32") or bool(
+        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    )
+    return is_seen and sys.stdout.isatty()
 
 
 async def _watched(run: Run, children: Sequence[Child], until: float | None, console: Console) -> list[str]:
@@ -116,8 +169,9 @@ def _load(archive: Path) -> list[Fact]:
     return feed_of(read_flights(archive))
 
 
-def _up(directory: Path) -> list[str]:
-    options = ["--config", str(TOPICS_FILE), "--data-dir", str(directory / "sowline"), "--port", "0"]
+def _up(directory: Path, kafka: str, origin: str) -> list[str]:
+    places = ["--config", str(TOPICS_FILE), "--data-dir", str(directory / "sowline")]
+    options = [*places, "--port", "0", "--kafka", kafka, "--origin", origin]
     return [sys.executable, "-m", "sowline", "up", *options]
 
 
@@ -178,12 +232,15 @@ def read_speed(context: click.Context | None, parameter: click.Parameter | None,
 @click.option(
     "--data-dir", type=click.Path(path_type=Path, file_okay=False), help="An empty directory; kept."
 )
-def main(seconds: float | None, airport: str, speed: float | None, data_dir: Path | None) -> None:
+@click.option("--browser/--no-browser", default=True, help="Open the page in a browser, where there is one.")
+def main(
+    seconds: float | None, airport: str, speed: float | None, data_dir: Path | None, browser: bool
+) -> None:
     """Replay the flights of 2013 through Spark and Kafka, and show who is late.
 
     Exits with 0, with 1 if anything was lost or did not work, with 130 if interrupted.
     """
-    options = Options(seconds, airport, speed, data_dir)
+    options = Options(seconds, airport, speed, data_dir, browser)
     try:
         sys.exit(asyncio.run(_interruptible(options, Console())))
     except FileNotFoundError as error:

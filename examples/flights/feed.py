@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from examples.flights.data import Fact, line_of
+from examples.flights.data import LATE, Fact, line_of
 
 SLICE_S = 0.5
 """Real seconds between two slices, where the feed runs at a speed."""
@@ -85,12 +85,20 @@ class Feed:
         self._writer = writer
         self._speed = speed
 
+    def begin(self) -> None:
+        """Feed at once what was known before the first flight is late: a board has no use for those hours."""
+        first = next((fact.moment for fact in self.facts if fact.kind == LATE), self.clock)
+        known = [fact for fact in self.facts if fact.moment < first]
+        if known and not self.fed:
+            self._writer.write(known)
+            self.fed, self.clock = len(known), first
+
     async def run(self, stop: asyncio.Event, has_room: Callable[[], bool]) -> None:
         """Write slices until the feed ends or, after the first, `stop` is set; waits while there is no room."""
         interval = interval_s(self._speed)
         start = self.clock // interval * interval
         began = time.monotonic()
-        for part in slices(self.facts, interval):
+        for part in slices(self.facts[self.fed :], interval):
             await _sleep(stop, began + due_s(part.until, start, self._speed) - time.monotonic())
             while not (has_room() or stop.is_set()):
                 await _sleep(stop, ROOM_S)

@@ -26,6 +26,11 @@ class Child:
         self._process = process
         self._log = log
 
+    @property
+    def pid(self) -> int:
+        """The id of the process."""
+        return self._process.pid
+
     async def first_line(self) -> str:
         """Wait until the process says that it is ready; raises DemoError if it does not."""
         assert self._process.stdout is not None

@@ -6,6 +6,7 @@ from typing import Any
 from examples.flights.data import (
     CANCELLED,
     DEPARTED,
+    DIVERTED,
     LANDED,
     LATE,
     LATE_MIN,
@@ -50,8 +51,8 @@ def _schedule(flight: Flight) -> Body:
 
 
 def _news(kind: str, flight: Flight) -> Body:
-    if kind == LATE:
-        return {"status": "late"}
+    if kind in (LATE, DIVERTED):
+        return {"status": kind}
     if kind == DEPARTED:
         delay = _number(flight.dep_delay)
         status = "departed" if delay is None or delay < LATE_MIN else "departed late"

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 from rich.console import Console, RenderableType
 
@@ -13,10 +14,14 @@ from examples.flights.processes import DemoError
 from examples.flights.recompute import recompute
 from examples.flights.screen import Screen
 from examples.flights.summary import Summary
-from examples.flights.view import View, differences
+from examples.flights.view import View, differences, percentile
 from sowline import AsyncClient
+from sowline.model.key import sow_key
 
 TOPIC = "flights"
+DOMAIN = f"{TOPIC}\0".encode()
+LATENCIES = 200
+"""The newest changes whose latency the landing page shows."""
 AHEAD_MAX = 50_000
 """Facts that the feed may be ahead of the subscriber of everything before it waits."""
 STALL_S_MAX = 90.0
@@ -41,6 +46,8 @@ class Run:
         self._screen = Screen(console, self._picture)
         self._sow_size: int | None = None
         self._moved = ((0, 0, 0, 0), time.monotonic())
+        self._is_held = False
+        """Whether the feed waits, so that everything can be compared."""
 
     async def watch(self) -> None:
         """Follow the topic and the board, and show it, until cancelled."""
@@ -63,17 +70,54 @@ class Run:
         await self._wait(self._settled)
 
     async def losses(self) -> list[str]:
-        """Query the SOW, and return a sentence for each thing that is not as the facts have it."""
-        expected = await asyncio.to_thread(recompute, self._feed.facts[: self._feed.fed])
+        """Query the SOW, and return a sentence for each thing that is not as the facts have it.
+
+        Records that visitors have written are left out.
+        """
+        everything = await asyncio.to_thread(recompute, self._feed.facts[: self._feed.fed])
         async with asyncio.timeout(QUERY_S_MAX), AsyncClient(self._url) as client:
-            bodies = [m.body async for m in client.sow(TOPIC, batch_size=1000) if m.command == "sow"]
-        self._sow_size = len(bodies)
-        found = (
+            found = [m async for m in client.sow(TOPIC, batch_size=1000) if m.command == "sow"]
+        self._sow_size = len(found)
+        visited = self._counter.visited
+        expected = {text: body for text, body in everything.items() if _sow_key(text) not in visited}
+        bodies = [message.body for message in found if message.sow_key not in visited]
+        viewed = [body for key, body in self._view.bodies.items() if key not in visited]
+        sentences = (
             differences(expected, bodies).sentence("the SOW"),
-            differences(expected, self._view.bodies.values()).sentence("the subscriber's view"),
+            differences(expected, viewed).sentence("the subscriber's view"),
             f"{self._counter.dead:,} records became dead letters" if self._counter.dead else None,
         )
-        return [sentence for sentence in found if sentence]
+        return [sentence for sentence in sentences if sentence]
+
+    async def compared(self) -> list[str]:
+        """Hold the feed until everything that was fed has arrived, and return what was lost, as `losses` does."""
+        self._is_held = True
+        try:
+            await self._wait(self._settled)
+            return await self.losses()
+        finally:
+            self._is_held = False
+
+    @property
+    def changes_received(self) -> int:
+        """Changes that the subscriber of everything has received."""
+        return self._view.changes
+
+    def state(self) -> dict[str, Any]:
+        """Return the numbers of the moment, for the landing page."""
+        newest = self._view.latencies_ms[-LATENCIES:]
+        return {
+            "clock": self._clock(),
+            "facts": self._feed.fed,
+            "commands": self._counter.commands,
+            "changes": self._view.changes,
+            "dead": self._counter.dead,
+            "late": len(self._board.flights),
+            "latency_ms": percentile(newest, 0.5),
+            "latency_p99_ms": percentile(newest, 0.99),
+            "by_visitors": self._counter.by_visitors,
+            "visited": len(self._counter.visited),
+        }
 
     def summary(self) -> Summary:
         """Return the numbers so far."""
@@ -87,6 +131,7 @@ class Run:
             oofs=self._view.oofs,
             board_oofs=self._board.left,
             latencies_ms=self._view.latencies_ms,
+            by_visitors=self._counter.by_visitors,
         )
 
     def _settled(self) -> bool:
@@ -95,7 +140,7 @@ class Run:
 
     def _has_room(self) -> bool:
         self._check()
-        return self._feed.fed - self._view.changes < AHEAD_MAX
+        return not self._is_held and self._feed.fed - self._view.changes < AHEAD_MAX
 
     async def _wait(self, condition: Callable[[], bool]) -> None:
         self._moved = (self._moved[0], time.monotonic())
@@ -141,3 +186,8 @@ class Run:
         footer = "{:,} facts fed, {:,} records in, {:,} changes out".format(*numbers)
         rows = max(3, self._console.height - BOARD_MARGIN_LINES)
         return picture(self._board, self._clock(), footer, rows)
+
+
+def _sow_key(text: str) -> str:
+    """Return the SOW key of a key text."""
+    return sow_key(DOMAIN, text).decode()

@@ -18,6 +18,7 @@ class Summary(NamedTuple):
     oofs: int
     board_oofs: int
     latencies_ms: Sequence[float]
+    by_visitors: int = 0
 
     def lines(self) -> list[str]:
         """Return the numbers as an aligned table."""
@@ -26,6 +27,7 @@ class Summary(NamedTuple):
             ("records in", _count(self.records_in)),
             ("  of them deltas", _count(self.deltas)),
             ("dead letters", _count(self.dead_letters)),
+            *([("commands of visitors", _count(self.by_visitors))] if self.by_visitors else []),
             ("SOW size", _count(self.sow_size)),
             ("changes out", _count(self.changes_out)),
             ("OOFs, board", _count(self.board_oofs)),

@@ -27,7 +27,11 @@ def spark_session(name: str, conf: Mapping[str, str] | None = None) -> SparkSess
 
 def spark_settings(conf: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the settings of `spark_session`; some of them take effect only when the JVM starts."""
-    settings = {"spark.sql.session.timeZone": "UTC"}
+    settings = {
+        "spark.sql.session.timeZone": "UTC",
+        # An idle stream looks for new input every 10 ms by default, and takes a quarter of a core for that.
+        "spark.sql.streaming.pollingDelay": "100ms",
+    }
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings |= _local_settings()
     return settings | dict(conf or {})
