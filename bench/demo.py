@@ -60,6 +60,8 @@ def _demo(*options: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as demo:
         yield demo
         demo.terminate()
+        # Read to the end: a demo that can't write its last words would not end in good order.
+        demo.communicate()
 
 
 def _start() -> Start:
@@ -74,7 +76,9 @@ def _start() -> Start:
         assert demo.stdout is not None
         any(" enters " in line for line in demo.stdout)
         first_row = time.monotonic() - began
-    return Start(running, first_record, first_row)
+    start = Start(running, first_record, first_row)
+    print(start, flush=True)
+    return start
 
 
 def _url(demo: subprocess.Popen[str]) -> str:
