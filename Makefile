@@ -18,7 +18,7 @@ FROM ?= 0
 # A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
 $(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))
 
-.PHONY: help demo test test-all test-tools simulate mutants coverage lint docs bench clean prerequisites set-up
+.PHONY: help demo test test-all test-tools simulate mutants coverage lint docs bench pictures clean prerequisites set-up
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -66,6 +66,9 @@ docs: set-up ## the documentation as a site, in build/docs/
 
 bench: set-up ## measure, and write the tables into docs/performance.md and docs/benchmarks.md
 	@$(BIN)/python -m bench --page docs/performance.md --page docs/benchmarks.md $(ARGS)
+
+pictures: set-up ## the pictures of README and docs, from the running demo; for a release
+	@$(BIN)/python -m examples.flights.pictures
 
 clean: ## remove .venv, the site and what tools left; the jars in the user's cache stay
 	@rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

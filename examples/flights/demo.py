@@ -170,8 +170,8 @@ def _load(archive: Path) -> list[Fact]:
 
 
 def _up(directory: Path, kafka: str, origin: str) -> list[str]:
-    places = ["--config", str(TOPICS_FILE), "--data-dir", str(directory / "sowline")]
-    options = [*places, "--port", "0", "--kafka", kafka, "--origin", origin]
+    locations = ["--config", str(TOPICS_FILE), "--data-dir", str(directory / "sowline")]
+    options = [*locations, "--port", "0", "--kafka", kafka, "--origin", origin]
     return [sys.executable, "-m", "sowline", "up", *options]
 
 

@@ -63,6 +63,7 @@ def derive(fact: Fact, sequence: tuple[int, int]) -> Command:
     messages = {
         "scheduled": "tailnum origin dest distance sched_dep_time sched_arr_time",
         "late": "",
+        "diverted": "",
         "departed": "dep_time dep_delay",
         "landed": "arr_time arr_delay air_time",
     }[fact.kind].split()

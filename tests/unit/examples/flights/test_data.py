@@ -67,9 +67,9 @@ def test_cancelled_flight() -> None:
 
 def test_flight_without_air_time() -> None:
     """A flight without an air time was diverted, which is known when a usual one of its distance has landed."""
-    told = story(PUNCTUAL._replace(air_time=MISSING, distance="800", dep_delay="0"))
-    assert [kind for kind, _ in told] == ["scheduled", "departed", "diverted"]
-    (left, over) = (datetime.strptime(clock, "%H:%M") for _, clock in told[1:])
+    facts = story(PUNCTUAL._replace(air_time=MISSING, distance="800", dep_delay="0"))
+    assert [kind for kind, _ in facts] == ["scheduled", "departed", "diverted"]
+    (left, over) = (datetime.strptime(clock, "%H:%M") for _, clock in facts[1:])
     assert (over - left).seconds == (30 + 800 // 8) * 60
 
 
