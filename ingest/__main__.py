@@ -13,19 +13,20 @@ import click
 from ingest.submit import submit
 from ingest.syntax import checked_pipeline
 from sowline.cli import CliGroup
-from sowline.cli.connection import through_connection
+from sowline.cli.connection import CONNECTION_OPTIONS, through_connection
+from sowline.cli.help import CONTEXT
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
 
 FILE = click.Path(path_type=Path)
 
 
-@click.group(cls=CliGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CliGroup, connection=CONNECTION_OPTIONS, context_settings=CONTEXT)
 def main() -> None:
     """Pipelines with Spark, each declared by one YAML file."""
 
 
-@main.command()
+@main.command(examples=("sowline pipeline validate orders.yaml",))
 @click.argument("file", type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print problems as a JSON list.")
 def validate(file: Path, as_json: bool) -> None:
@@ -44,7 +45,7 @@ def validate(file: Path, as_json: bool) -> None:
     sys.exit(1 if problems else 0)
 
 
-@main.command()
+@main.command(examples=("sowline pipeline run orders.yaml", "sowline pipeline run orders.yaml --once --wait"))
 @click.argument("file", type=FILE)
 @click.option("--once", is_flag=True, help="Stop after writing the available input.")
 @click.option("--rows-per-second", type=float, help="Maximum rows per second; overrides FILE.")
@@ -80,7 +81,7 @@ def run(
     _print(outcome)
 
 
-@main.command()
+@main.command(examples=("sowline pipeline explain orders.yaml",))
 @click.argument("file", type=FILE)
 @click.option("--plan", is_flag=True, help="Show Spark's plan as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as a line of JSON.")

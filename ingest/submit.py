@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from sowline.cli.help import cli_command
 from sowline.errors import SowlineError
 from sowline.runtime.jars import spark_connector_jars
 from sowline.runtime.java import find_java
@@ -23,7 +24,7 @@ LOG_SETTINGS = Path(str(files("sowline").joinpath("spark", "log4j2.properties"))
 """Settings for the logs of Spark's JVMs: they report errors only."""
 
 
-@click.command()
+@cli_command(examples=("sowline pipeline submit orders.yaml -- --master spark://head:7077",))
 @click.argument("file", type=click.Path(path_type=Path))
 @click.argument("spark_options", nargs=-1, type=click.UNPROCESSED)
 @click.option("--once", is_flag=True, help="Stop after writing the available input.")

@@ -26,6 +26,7 @@ from materializer.store.errors import DiskFull, NoDescriptors
 from materializer.worker.assignment import partition_path
 from materializer.worker.worker import group_of
 from sowline.cli import CliGroup
+from sowline.cli.help import CONTEXT, cli_command
 from sowline.cli.output import Output
 from sowline.cli.progress import ProgressLine
 from sowline.config.settings import Settings, read_settings
@@ -112,7 +113,7 @@ def _on_topic(command: Command) -> Command:
 _partition = click.option("--partition", type=click.IntRange(0), help="Only this partition.")
 
 
-@click.command()
+@cli_command(examples=("sowline dump orders --partition 0 | jq .",))
 @_on_topic
 @_partition
 @click.option(
@@ -164,7 +165,7 @@ def require_store(offline: OfflineCopies, path: Path) -> OfflineCopy:
     return copy
 
 
-@click.command()
+@cli_command(examples=("sowline verify orders",))
 @_on_topic
 @_partition
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each partition.")
@@ -183,7 +184,7 @@ def verify(topic: str, partition: int | None, as_json: bool, **where: Any) -> No
     sys.exit(not equal)
 
 
-@click.command()
+@cli_command(examples=("sowline backup orders orders-backup",))
 @_on_topic
 @click.argument("directory", type=PATH)
 def backup(topic: str, directory: Path, **where: Any) -> None:
@@ -196,7 +197,7 @@ def backup(topic: str, directory: Path, **where: Any) -> None:
     click.echo(orjson.dumps(made.summary))
 
 
-@click.command()
+@cli_command(examples=("sowline restore orders orders-backup",))
 @_on_topic
 @click.argument("directory", type=PATH)
 def restore(topic: str, directory: Path, **where: Any) -> None:
@@ -212,7 +213,7 @@ def restore(topic: str, directory: Path, **where: Any) -> None:
     click.echo(orjson.dumps(found.summary | {"topic": topic}))
 
 
-@click.command()
+@cli_command(examples=("sowline rebuild orders",))
 @_on_topic
 @click.option("--accept-loss", is_flag=True, help="Rebuild from the rest of the log if some of it is gone.")
 def rebuild(topic: str, accept_loss: bool, **where: Any) -> None:
@@ -229,7 +230,7 @@ def rebuild(topic: str, accept_loss: bool, **where: Any) -> None:
     click.echo(orjson.dumps(result))
 
 
-@click.group(cls=CliGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CliGroup, context_settings=CONTEXT)
 def operate() -> None:
     """Commands on the state of a topic."""
 

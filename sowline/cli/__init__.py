@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from sowline.cli.connection import CONNECTION_OPTIONS
 from sowline.cli.data import (
     delete,
     delta,
@@ -18,6 +19,7 @@ from sowline.cli.data import (
 )
 from sowline.cli.dead import dead
 from sowline.cli.doctor.command import doctor
+from sowline.cli.help import CONTEXT, HelpGroup
 from sowline.cli.interrupt import end_on_interrupt
 from sowline.cli.operate import backup, dump, rebuild, restore, verify
 from sowline.cli.services import fanout, materializer, pipeline, query_service, up
@@ -28,7 +30,7 @@ from sowline.errors import SowlineError
 from sowline.version import __version__
 
 
-class CliGroup(click.Group):
+class CliGroup(HelpGroup):
     """Prints errors and exits with 1: one sentence, or one for each problem of a file."""
 
     def invoke(self, context: click.Context) -> object:
@@ -47,36 +49,20 @@ class CliGroup(click.Group):
             sys.exit(0)
 
 
-@click.group(cls=CliGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=CliGroup, connection=CONNECTION_OPTIONS, context_settings=CONTEXT)
 @click.version_option(__version__, prog_name="sowline")
 def main() -> None:
-    """Keep and query the State of the World of Kafka topics."""
+    """Keep and query the State of the World of Kafka topics.
+
+    `sowline COMMAND --help` describes a command, with an example.
+    """
 
 
-for command in (
-    up,
-    materializer,
-    query_service,
-    fanout,
-    pipeline,
-    topics,
-    publish,
-    delta_publish,
-    delta,
-    delete,
-    sow,
-    subscribe,
-    sow_and_subscribe,
-    explain,
-    timeline,
-    dead,
-    dump,
-    verify,
-    backup,
-    restore,
-    rebuild,
-    doctor,
-    top,
-    token,
-):
-    main.add_command(command)
+main.add_commands(
+    {
+        "Run": (up, materializer, query_service, fanout, pipeline),
+        "Read": (topics, sow, subscribe, sow_and_subscribe, timeline, explain),
+        "Write": (publish, delta_publish, delta, delete),
+        "Operate": (top, doctor, dead, dump, verify, backup, restore, rebuild, token),
+    }
+)

@@ -4,12 +4,13 @@ import ssl
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
+from sowline.cli.help import ConnectionOption
 from sowline.config.credentials import Credentials, Token, checked_token
 from sowline.errors import SowlineError
 from sowline.runtime.running_stack import chosen_stack
@@ -60,16 +61,19 @@ class ConnectionOptions:
         return Credentials(None, self.ca_file, self.cert_file, self.key_file).tls()
 
 
+_option = partial(click.option, cls=ConnectionOption, show_envvar=True)
+
 _OPTIONS = (
-    click.option(
-        "--token", "_token", envvar="SOWLINE_TOKEN", help="A token to log on with. Prefer SOWLINE_TOKEN."
+    _option(
+        "--token",
+        "_token",
+        envvar="SOWLINE_TOKEN",
+        help="A token to log on with. Prefer the environment variable.",
     ),
-    click.option(
-        "--token-file", envvar="SOWLINE_TOKEN_FILE", type=_FILE, help="A file that holds the token."
-    ),
-    click.option("--ca-file", envvar="SOWLINE_CA_FILE", type=_FILE, help="CA certificates to trust, as PEM."),
-    click.option("--cert-file", envvar="SOWLINE_CERT_FILE", type=_FILE, help="A client certificate, as PEM."),
-    click.option(
+    _option("--token-file", envvar="SOWLINE_TOKEN_FILE", type=_FILE, help="A file that holds the token."),
+    _option("--ca-file", envvar="SOWLINE_CA_FILE", type=_FILE, help="CA certificates to trust, as PEM."),
+    _option("--cert-file", envvar="SOWLINE_CERT_FILE", type=_FILE, help="A client certificate, as PEM."),
+    _option(
         "--key-file",
         envvar="SOWLINE_KEY_FILE",
         type=_FILE,
@@ -88,7 +92,7 @@ def found_url() -> str:
     return stack.url
 
 
-url_option = click.option(
+url_option = _option(
     "--url",
     "-u",
     envvar="SOWLINE_URL",
@@ -126,3 +130,11 @@ def through_connection(command: Command) -> Command:
         command(connection=connection.for_client(url), **given)
 
     return url_option(with_connection(wraps(command)(run)))
+
+
+def _any_command(**_: Any) -> None:
+    """Do nothing, with the options of every command that asks a query service."""
+
+
+CONNECTION_OPTIONS = click.command()(through_connection(_any_command)).params
+"""These options, for the help of `sowline`."""

@@ -14,6 +14,7 @@ import orjson
 from sowline.cli.columns import columns, number, table_of, tenths
 from sowline.cli.completion import topic_argument
 from sowline.cli.connection import through_connection
+from sowline.cli.help import cli_command
 from sowline.cli.marks import Marks
 from sowline.cli.output import Output
 from sowline.cli.progress import ProgressLine
@@ -160,7 +161,7 @@ def _keyed(command: Command) -> Command:
     return command
 
 
-@click.command()
+@cli_command(examples=("sowline topics",))
 @through_connection
 def topics(connection: dict[str, Any]) -> None:
     """List the topics: a table on a terminal, else a line of JSON each."""
@@ -190,7 +191,7 @@ def topics_table(found: Iterable[Mapping[str, Any]]) -> list[str]:
     return columns(heads, rows, "<<>>>>>")
 
 
-@click.command()
+@cli_command(examples=('sowline sow orders --filter "/status = \'open\'" --order-by "/qty DESC" --top-n 10',))
 @_reading
 @_time
 @click.option("--batch-size", default=100, show_default=True, help="Records per message on the wire.")
@@ -200,7 +201,7 @@ def sow(topic: str, full: bool, connection: dict[str, Any], **reading: Any) -> N
         _print(client.sow(topic, **reading), full, {"sow"})
 
 
-@click.command()
+@cli_command(examples=('sowline subscribe orders --filter "/qty > 100" --options oof',))
 @_reading
 @_bookmark
 @_up_to
@@ -215,7 +216,10 @@ def subscribe(
         _print(read(topic, **reading), full, {"publish", "oof"}, count)
 
 
-@click.command("sow-and-subscribe")
+@cli_command(
+    "sow-and-subscribe",
+    examples=("sowline sow-and-subscribe orders --filter \"/status = 'open'\" --options oof",),
+)
 @_reading
 @_bookmark
 @_up_to
@@ -231,7 +235,7 @@ def sow_and_subscribe(
         _print(messages, full, {"sow", "publish", "oof"}, count)
 
 
-@click.command()
+@cli_command(examples=("sowline explain orders --filter \"/status = 'open'\"",))
 @_selecting
 @_time
 def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
@@ -240,7 +244,7 @@ def explain(topic: str, connection: dict[str, Any], **reading: Any) -> None:
         _print_all([client.explain(topic, **reading)])
 
 
-@click.command()
+@cli_command(examples=("sowline timeline orders 17 --limit 10",))
 @topic_argument
 @click.argument("key")
 @click.option("--limit", "-n", default=100, show_default=True, help="Return at most this many writes.")
@@ -261,7 +265,12 @@ def timeline(topic: str, key: str, connection: dict[str, Any], oldest_first: boo
     _print_all(writes)
 
 
-@click.command()
+@cli_command(
+    examples=(
+        'sowline publish orders \'{"id": 17, "status": "open", "qty": 100}\' --wait',
+        "sowline publish orders < orders.jsonl",
+    )
+)
 @_writing
 @_keyed
 def publish(
@@ -271,7 +280,7 @@ def publish(
     (_write_and_wait if wait else _write)(topic, data, connection, Client.publish, writing)
 
 
-@click.command("delta-publish")
+@cli_command("delta-publish", examples=('sowline delta-publish orders \'{"id": 17, "qty": 80}\' --wait',))
 @_writing
 @_keyed
 def delta_publish(
@@ -281,7 +290,7 @@ def delta_publish(
     (_write_and_wait if wait else _write)(topic, data, connection, Client.delta_publish, writing)
 
 
-@click.command()
+@cli_command(examples=("sowline delta reviews r1 '{..,\"rating\":5}' --wait",))
 @topic_argument
 @click.argument("key")
 @click.argument("delta", nargs=-1)
@@ -300,7 +309,9 @@ def delta(
         _print_all({"outcome": outcome} for outcome in outcomes)
 
 
-@click.command()
+@cli_command(
+    examples=("sowline delete orders --filter \"/status = 'done'\"", "sowline delete orders --key 17")
+)
 @topic_argument
 @click.option("--filter", "-f", help="Delete all records that match; 1=1 deletes every one.")
 @click.option("--key", "keys", multiple=True, help="Delete the record with this SOW key; may be repeated.")

@@ -11,6 +11,7 @@ import orjson
 from sowline.cli.columns import columns, number
 from sowline.cli.completion import topic_argument
 from sowline.cli.connection import ConnectionOptions, url_option, with_connection
+from sowline.cli.help import HelpGroup
 from sowline.cli.http import get
 from sowline.client.client import Client
 from sowline.errors import SowlineError
@@ -26,12 +27,12 @@ Letter = dict[str, Any]
 _reason = click.option("--reason", "-r", default="", help='Only those with this reason, e.g. "key missing".')
 
 
-@click.group()
+@click.group(cls=HelpGroup)
 def dead() -> None:
     """Dead letters: list them, show one, publish them again."""
 
 
-@dead.command("list", epilog='Example: sowline dead list orders --reason "key missing"')
+@dead.command("list", examples=('sowline dead list orders --reason "key missing"',))
 @topic_argument
 @_reason
 @click.option(
@@ -51,7 +52,7 @@ def list_(topic: str, reason: str, limit: int, url: str, connection: ConnectionO
         click.echo(orjson.dumps(letter))
 
 
-@dead.command(epilog="Example: sowline dead show orders 6 --body | sed s/1.5/1/ | sowline publish orders")
+@dead.command(examples=("sowline dead show orders 6 --body | sed s/1.5/1/ | sowline publish orders",))
 @topic_argument
 @click.argument("offset", type=click.IntRange(0))
 @click.option("--body", is_flag=True, help="Only the bytes that were refused, e.g. to edit them.")
@@ -63,7 +64,7 @@ def show(topic: str, offset: int, body: bool, url: str, connection: ConnectionOp
     click.echo(letter["value"] if body else orjson.dumps(letter, option=orjson.OPT_INDENT_2))
 
 
-@dead.command(epilog='Example: sowline dead retry orders --reason "unknown topic"')
+@dead.command(examples=('sowline dead retry orders --reason "unknown topic"',))
 @topic_argument
 @click.argument("offsets", type=click.IntRange(0), nargs=-1)
 @_reason

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from sowline.cli.help import cli_command
 from sowline.runtime.programs import Program
 
 Command = Callable[..., None]
@@ -33,7 +34,7 @@ class Port(click.ParamType[int | None]):
 
 
 def _service(name: str, program: Program, what: str) -> click.Command:
-    @click.command(name, help=what)
+    @cli_command(name, help=what, examples=(f"sowline {name} --config topics.yaml --kafka kafka-1:9092",))
     @click.option("--config", type=click.Path(path_type=Path), help="The file of topics (SOWLINE_CONFIG).")
     @click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
     @click.option(
@@ -75,11 +76,21 @@ def pipeline(arguments: tuple[str, ...]) -> None:
     os.execve(sys.executable, Program.PIPELINE.command(*arguments), os.environ)
 
 
-@click.command()
+@cli_command(examples=("sowline up", "sowline up --port auto --data-dir /tmp/sowline"))
 @click.option(
-    "--config", type=click.Path(path_type=Path, exists=True), default="topics.yaml", show_default=True
+    "--config",
+    type=click.Path(path_type=Path, exists=True),
+    default="topics.yaml",
+    show_default=True,
+    help="The file of topics.",
 )
-@click.option("--data-dir", type=click.Path(path_type=Path), default="var", show_default=True)
+@click.option(
+    "--data-dir",
+    type=click.Path(path_type=Path),
+    default="var",
+    show_default=True,
+    help="Where Kafka's log and the state are kept.",
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="The query service's address.")
 @click.option(
     "--port",

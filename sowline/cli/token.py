@@ -6,10 +6,12 @@ from hashlib import sha256
 
 import click
 
+from sowline.cli.help import cli_command
+
 BYTES = 32
 
 
-@click.command()
+@cli_command(examples=("sowline token maria --role trader",))
 @click.argument("user")
 @click.option("--role", "roles", multiple=True, help="A role that comes with the token; repeatable.")
 def token(user: str, roles: tuple[str, ...]) -> None:

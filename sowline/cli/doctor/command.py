@@ -10,6 +10,7 @@ import orjson
 
 from sowline.cli.connection import ConnectionOptions, with_connection
 from sowline.cli.doctor.finding import Finding, count
+from sowline.cli.help import cli_command
 from sowline.runtime.running_stack import chosen_stack
 
 PATH = click.Path(path_type=Path)
@@ -17,7 +18,7 @@ _SETTINGS = {"SOWLINE_CONFIG", "SOWLINE_KAFKA", "SOWLINE_DATA_DIR"}
 _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "error": "red"}
 
 
-@click.command()
+@cli_command(examples=("sowline doctor", "sowline doctor --config topics.yaml --kafka 127.0.0.1:9092"))
 @click.option("--config", type=PATH, help="The file of topics (SOWLINE_CONFIG).")
 @click.option("--kafka", "-k", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
 @click.option("--data-dir", type=PATH, help="Where the materializer keeps state (SOWLINE_DATA_DIR).")

@@ -16,6 +16,7 @@ import click
 import orjson
 
 from sowline.cli.connection import USUAL_URL, ConnectionOptions, with_connection
+from sowline.cli.help import cli_command
 from sowline.cli.http import get, read_metrics, served_topics
 from sowline.cli.top.table import SORTS, Look, Looks, lines, table
 from sowline.errors import SowlineError
@@ -27,7 +28,7 @@ _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _TO_LINE_END, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
 
 
-@click.command()
+@cli_command(examples=("sowline top", "sowline top --once --sort lag"))
 @click.option(
     "--url",
     "-u",
