@@ -9,11 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from ingest.against_system import checked_against, found_system
 from ingest.submit import submit
 from ingest.syntax import checked_pipeline
 from sowline.cli import CliGroup
-from sowline.cli.connection import CONNECTION_OPTIONS, through_connection
+from sowline.cli.connection import (
+    CONNECTION_OPTIONS,
+    ConnectionOptions,
+    through_connection,
+    url_option,
+    with_connection,
+)
 from sowline.cli.help import CONTEXT
 from sowline.config.yaml_file import YamlFileError
 from sowline.errors import SowlineError
@@ -26,23 +34,47 @@ def main() -> None:
     """Pipelines with Spark, each declared by one YAML file."""
 
 
-@main.command(examples=("sowline pipeline validate orders.yaml",))
+@main.command(
+    examples=("sowline pipeline validate orders.yaml", "sowline pipeline validate orders.yaml --offline")
+)
 @click.argument("file", type=FILE)
 @click.option("--json", "as_json", is_flag=True, help="Print problems as a JSON list.")
-def validate(file: Path, as_json: bool) -> None:
-    """Check the FILE of a pipeline: its fields, its variables, its SQL.
+@click.option("--offline", is_flag=True, help="Check only the file, even if there is a running system.")
+@click.option("--kafka", help="Kafka's bootstrap servers (SOWLINE_KAFKA).")
+@url_option
+@with_connection
+@click.pass_context
+def validate(
+    context: click.Context,
+    file: Path,
+    as_json: bool,
+    offline: bool,
+    kafka: str | None,
+    url: str,
+    connection: ConnectionOptions,
+) -> None:
+    """Check the FILE of a pipeline: its fields, its variables, its SQL; with a running system, also what it would do.
 
-    Nothing is read or written. Exits with 1 if there is a problem.
+    A running system is a `sowline up` on this machine, or one that --kafka, --url or their variables name. Then the
+    topic, its key, the Kafka topics and the columns are checked, and a sample of the rows is shown. Nothing is
+    written. Exits with 1 if there is a problem.
     """
-    problems = []
+    _kafka_is(kafka)
+    asked = url if context.get_parameter_source("url") is not ParameterSource.DEFAULT else None
     try:
-        checked_pipeline(file, os.environ)
+        if offline or (found := found_system(asked)) is None:
+            checked_pipeline(file, os.environ)
+            lines = [f"{file}: ok"]
+        else:
+            lines = [f"{file}: ok", *checked_against(found, file, connection)]
     except YamlFileError as error:
         if not as_json:
             raise
-        problems = [dataclasses.asdict(problem) for problem in error.problems]
-    click.echo(json.dumps(problems, ensure_ascii=False) if as_json else f"{file}: ok")
-    sys.exit(1 if problems else 0)
+        click.echo(
+            json.dumps([dataclasses.asdict(problem) for problem in error.problems], ensure_ascii=False)
+        )
+        sys.exit(1)
+    click.echo("[]" if as_json else "\n".join(lines))
 
 
 @main.command(examples=("sowline pipeline run orders.yaml", "sowline pipeline run orders.yaml --once --wait"))

@@ -22,6 +22,7 @@ from ingest.sources import (
     kafka_json,
     parquet_files,
 )
+from ingest.syntax import ERROR_CODE
 from sowline.config.yaml_file import Location, YamlFile, YamlFileError
 from sowline.errors import SowlineError
 from sowline.protocol.command import PUBLISH, SOW_DELETE
@@ -208,7 +209,7 @@ class Frames:
         try:
             yield
         except PySparkException as error:
-            sentences = str(error).partition(" SQLSTATE")[0].partition(";\n")[0]
+            sentences = ERROR_CODE.sub("", str(error).partition(" SQLSTATE")[0].partition(";\n")[0])
             self._refuse(location, " ".join(sentences.split()))
 
     def _refuse(self, location: Location, reason: str) -> NoReturn:

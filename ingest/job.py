@@ -2,12 +2,14 @@
 
 import os
 from pathlib import Path
+from typing import NoReturn
 
 from pyspark.sql.streaming.query import StreamingQuery
 
 from ingest.definition import Pipeline, open_pipeline
 from ingest.frames import Frames
 from ingest.progress import observed
+from ingest.sources import BATCH_LIMITS
 from ingest.syntax import syntax_problems
 from sowline.config.settings import read_settings
 from sowline.config.topics import TopicDefinition, load_topics
@@ -32,7 +34,8 @@ class Job:
         if problems := syntax_problems(self.pipeline, self._declaration, spark_settings()):
             raise YamlFileError(problems)
         self._settings = read_settings()
-        self._check_definition()
+        self.definition = self._checked_definition()
+        """The topic in `topics.yaml`; None if there is no such file, or it does not define the topic."""
         self.spark = spark_session(self.pipeline.name)
 
     @property
@@ -48,23 +51,29 @@ class Job:
             pipeline.kafka_options,
         )
 
-    def frames(self) -> Frames:
-        """Return the builder of the pipeline's frame."""
+    def frames(self, *, of_sample: int | None = None) -> Frames:
+        """Return the builder of the pipeline's frame; with `of_sample`, for micro-batches of about so many rows."""
         kafka = {f"kafka.{name}": value for name, value in self.pipeline.kafka_options.items()}
         kafka["kafka.bootstrap.servers"] = self._settings.kafka
-        return Frames(self.spark, self.pipeline, self._declaration, kafka)
+        pipeline = self.pipeline if of_sample is None else _in_small_batches(self.pipeline, of_sample)
+        return Frames(self.spark, pipeline, self._declaration, kafka)
+
+    def check_topics(self) -> None:
+        """Raise `invalid topic` if a Kafka topic that the pipeline reads or writes is missing, and `no kafka`."""
+        target = self.log
+        with connected(self.spark, target.kafka, target.options) as broker:
+            for source in self.pipeline.sources.values():
+                if source.kafka:
+                    broker.partitions(source.kafka)
+            broker.partitions(target.topic)
 
     def start(self, *, once: bool = False) -> StreamingQuery:
         """Start the pipeline and return the running query; with `once` it ends with the available input.
 
         Raises `invalid topic` if a topic that it reads or writes is missing, and `no kafka`.
         """
-        target = self.log
-        with connected(self.spark, target.kafka, target.options) as broker:
-            for source in self.pipeline.sources.values():
-                if source.kafka:
-                    broker.partitions(source.kafka)
-        return start(observed(self.frames().rows()), target, self.pipeline.checkpoint, once=once)
+        self.check_topics()
+        return start(observed(self.frames().rows()), self.log, self.pipeline.checkpoint, once=once)
 
     def log_records(self) -> int:
         """Return the number of records that the log has taken so far, from all producers."""
@@ -79,28 +88,39 @@ class Job:
             return None
         return self.spark.read.options(**sources[0].options).parquet(sources[0].directory).count()
 
-    def _check_definition(self) -> None:
-        """Compare the file with the topic's definition, if there is a `topics.yaml` that defines the topic."""
+    def _checked_definition(self) -> TopicDefinition | None:
+        """Return the topic's definition, if there is one, and compare it with the file."""
         pipeline, config = self.pipeline, self._settings.config
         if not config.exists():
-            return
-        found = [one for one in load_topics(config).topics if one.name == pipeline.topic]
-        for topic in found:
-            if topic.log != pipeline.log_topic:
-                self._refuse(
-                    ("log",),
-                    f"expected {topic.log}, the log of the topic in {config}, got {pipeline.log_topic}",
-                )
-            if topic.key_rule.takes_header != pipeline.key_header and topic.has_sow:
-                wanted = "true" if topic.key_rule.takes_header else "false"
-                self._refuse(("key_header",), f"expected key_header: {wanted}, by the topic in {config}")
-            if topic.preprocess is None and not _can_be(pipeline, topic):
-                self._refuse(
-                    ("key",), f"expected the key of the topic in {config}, {', '.join(topic.key_sent)}"
-                )
+            return None
+        topic = next((one for one in load_topics(config).topics if one.name == pipeline.topic), None)
+        if topic is None:
+            return None
+        if topic.log != pipeline.log_topic:
+            self.refuse(
+                ("log",),
+                f"expected {topic.log}, the log of the topic in {config}, got {pipeline.log_topic}",
+            )
+        if topic.key_rule.takes_header != pipeline.key_header and topic.has_sow:
+            wanted = "true" if topic.key_rule.takes_header else "false"
+            self.refuse(("key_header",), f"expected key_header: {wanted}, by the topic in {config}")
+        if topic.preprocess is None and not _can_be(pipeline, topic):
+            self.refuse(("key",), f"expected the key of the topic in {config}, {', '.join(topic.key_sent)}")
+        return topic
 
-    def _refuse(self, location: tuple[str], reason: str) -> None:
+    def refuse(self, location: tuple[str, ...], reason: str) -> NoReturn:
+        """Raise `bad configuration` with the line of a field of the file."""
         raise YamlFileError([self._declaration.problem(location, reason)])
+
+
+def _in_small_batches(pipeline: Pipeline, rows: int) -> Pipeline:
+    """Return the pipeline with limits for its micro-batches: so many Kafka records, and one file."""
+    sources = {}
+    for name, source in pipeline.sources.items():
+        options = {name: value for name, value in source.options.items() if name not in BATCH_LIMITS}
+        limit = {"maxOffsetsPerTrigger": str(rows)} if source.kafka else {"maxFilesPerTrigger": "1"}
+        sources[name] = source.model_copy(update={"options": options | limit})
+    return pipeline.model_copy(update={"sources": sources})
 
 
 def _can_be(pipeline: Pipeline, topic: TopicDefinition) -> bool:

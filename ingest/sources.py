@@ -24,6 +24,9 @@ LIMITED_SECONDS_PER_BATCH = 10
 ROW_BYTES = 32
 """Estimated bytes of a row in a file: Parquet takes less, lines of text take more."""
 
+BATCH_LIMITS = frozenset(("maxOffsetsPerTrigger", "maxFilesPerTrigger", "maxBytesPerTrigger"))
+"""Spark's options that limit a micro-batch."""
+
 BAD_ROW = "bad row"
 KAFKA = "_kafka"
 """The column of a Kafka record's metadata that statements may use: key, topic, partition, offset, time and headers.

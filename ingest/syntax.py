@@ -29,7 +29,8 @@ _EXPECTED = {
     "query": "one query, such as SELECT …",
     "schema": "columns as DDL, such as id BIGINT, name STRING",
 }
-_CODE = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
+ERROR_CODE = re.compile(r"^\s*\[[A-Z0-9_.]+\]\s*")
+"""The code with which a message of Spark begins; it says nothing that the message does not."""
 _LOCATION_SUFFIX = re.compile(r"\s*(?:SQLSTATE: \w+)?\s*(?:\(line \d+, pos \d+\))?\s*$")
 _LOG_CHARACTERS_MAX = 2000
 _TOKEN = re.compile(
@@ -190,7 +191,7 @@ def _unfit_columns(schema: Any) -> str | None:
 def _complaint(error: Any, text: str) -> tuple[int, str]:
     """Return the line of the text, and the parser's message with the position, without its codes and the text."""
     message = str(error.getMessage() or error.getClass().getSimpleName()).partition("\n== SQL")[0]
-    message = " ".join(_LOCATION_SUFFIX.sub("", _CODE.sub("", message)).split()).removesuffix(".")
+    message = " ".join(_LOCATION_SUFFIX.sub("", ERROR_CODE.sub("", message)).split()).removesuffix(".")
     message = message[:1].lower() + message[1:]
     if error.getClass().getSimpleName() != "ParseException" or error.startPosition().isEmpty():
         return 1, message

@@ -12,7 +12,7 @@ from sowline.cli.columns import columns, number
 from sowline.cli.completion import topic_argument
 from sowline.cli.connection import ConnectionOptions, url_option, with_connection
 from sowline.cli.help import HelpGroup
-from sowline.cli.http import get
+from sowline.cli.http import get_json
 from sowline.client.client import Client
 from sowline.errors import SowlineError
 from sowline.protocol.command import DELTA, DELTA_PUBLISH, PUBLISH
@@ -156,13 +156,9 @@ def _at(url: str, connection: ConnectionOptions, topic: str, offset: int) -> Let
 
 
 def _ask(url: str, connection: ConnectionOptions, topic: str, given: dict[str, Any]) -> dict[str, Any]:
-    answer = get(f"{url.rstrip('/')}/v1/topics/{quote(topic)}/dead?{urlencode(given)}", connection)
-    read: dict[str, Any] = orjson.loads(answer.body)
-    if answer.status != 200:
-        raise SowlineError(
-            read.get("reason", "not connected"), read.get("message", f"status {answer.status}")
-        )
-    return read
+    asked = f"{url.rstrip('/')}/v1/topics/{quote(topic)}/dead?{urlencode(given)}"
+    answer: dict[str, Any] = get_json(asked, connection)
+    return answer
 
 
 def _table(letters: list[Letter]) -> list[str]:

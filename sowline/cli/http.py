@@ -81,6 +81,19 @@ def _body(response: httpx2.Response) -> bytes:
     return bytes(body[:BYTES_MAX])
 
 
+def get_json(url: str, connection: ConnectionOptions) -> Any:
+    """Return what a query service answers to a GET; raise its refusal, or `not connected`."""
+    answer = get(url, connection)
+    try:
+        content = orjson.loads(answer.body)
+    except orjson.JSONDecodeError:
+        content = {}
+    if answer.status != 200:
+        message = content.get("message", f"expected an answer at {url}, got status {answer.status}")
+        raise SowlineError(content.get("reason", "not connected"), message)
+    return content
+
+
 def served_topics(answer: HttpAnswer) -> tuple[Mapping[str, Any], ...] | None:
     """Return a query service's answer about its topics at `/v1/topics`; None if the answer is something else."""
     try:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, NamedTuple
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from sowline.config.expected import expected_by
 from sowline.config.kafka_options import kafka_config, read_options
 from sowline.errors import SowlineError
 
@@ -187,10 +188,9 @@ def read_settings(**given: Any) -> Settings:
     try:
         return Settings(**given)
     except ValidationError as error:
-        misfits = [_misfit(str(one["loc"][0]), one["msg"], one["input"]) for one in error.errors()]
+        misfits = [_misfit(str(one["loc"][0]), expected_by(one), one["input"]) for one in error.errors()]
     raise SettingsError(misfits)
 
 
-def _misfit(name: str, sentence: str, found: Any) -> Misfit:
-    expected = sentence.removeprefix("Value error, ")
+def _misfit(name: str, expected: str, found: Any) -> Misfit:
     return Misfit(f"SOWLINE_{name.upper()}", expected, "" if name in SECRET else repr(str(found)[:100]))

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from sowline.config.expected import expected_and_got
 from sowline.errors import SowlineError
 
 Location = tuple[int | str, ...]
@@ -21,22 +22,6 @@ Location = tuple[int | str, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(?:([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\})?)")
-_MESSAGES = {
-    "missing": "this field is required",
-    "extra_forbidden": "unknown field",
-    "model_type": "expected a mapping of fields to values",
-    "dict_type": "expected a mapping of names to values",
-    "tuple_type": "expected a list",
-    "string_type": "expected a text",
-}
-_SHOWN = {
-    "literal_error",
-    "int_parsing",
-    "float_parsing",
-    "bool_parsing",
-    "greater_than_equal",
-    "less_than_equal",
-}
 
 
 @dataclass(frozen=True)
@@ -227,8 +212,5 @@ def _follows(problem: Mapping[str, Any]) -> bool:
 
 
 def _location_and_message(problem: Mapping[str, Any]) -> tuple[Location, str]:
-    kind, location = problem["type"], tuple(problem["loc"])
-    message = _MESSAGES.get(kind) or problem["msg"].removeprefix("Value error, ")
-    if kind in _SHOWN:
-        message += f", got {problem['input']!r}"
-    return tuple(step for step in location if not str(step).startswith("[")), message
+    location = tuple(step for step in problem["loc"] if not str(step).startswith("["))
+    return location, expected_and_got(problem)

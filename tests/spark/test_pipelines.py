@@ -370,7 +370,12 @@ SOURCE = 'sources:\n  lines: {directory: INPUT, format: json, schema: "id STRING
 @pytest.mark.parametrize(
     ("text", "line", "where", "reason"),
     [
-        (SOURCE + "transforms:\n  - where: qty > 0", 10, "transforms.0.where", "[UNRESOLVED_COLUMN"),
+        (
+            SOURCE + "transforms:\n  - where: qty > 0",
+            10,
+            "transforms.0.where",
+            "with name `qty` cannot be resolved",
+        ),
         (
             SOURCE + "transforms:\n  - columns:\n      a: id\n      b: id + c",
             12,

@@ -167,7 +167,7 @@ def test_a_word_that_is_no_command_is_refused(command: str, tmp_path: Path) -> N
         (LEAST.replace("[id]", '[id, ""]'), "line 5: key.1: "),
         (LEAST.replace("checkpoint: var/orders", "checkpoint:"), "line 6: checkpoint: "),
         (LEAST + "body: ''\n", "line 7: body: "),
-        (LEAST + "rows_per_second: 0\n", "line 7: rows_per_second: Input should be greater than 0"),
+        (LEAST + "rows_per_second: 0\n", "line 7: rows_per_second: expected a number greater than 0"),
         (LEAST + "rows_per_second: fast\n", "got 'fast'"),
         (LEAST + "rows_per_second: inf\n", "line 7: rows_per_second: "),
         (
@@ -213,7 +213,7 @@ def test_an_error_names_line_location_and_reason(text: str, message: str, tmp_pa
             "expected json or debezium as the format of a Kafka topic",
         ),
         ("{directory: d, format: debezium, schema: a INT}", "expected json or csv or parquet as the format"),
-        ("{kafka: k, format: xml, schema: a INT}", "raw.format: Input should be 'json', 'csv', 'parquet' or"),
+        ("{kafka: k, format: xml, schema: a INT}", "raw.format: expected 'json', 'csv', 'parquet' or"),
         ("{kafka: k/l, format: json, schema: a INT}", "raw.kafka: expected a Kafka topic"),
         ("{kafka: k, format: json}", "raw.schema: expected the columns of json as DDL, got nothing"),
         ("{kafka: k, format: debezium}", "raw.schema: expected the columns of debezium as DDL, got nothing"),
