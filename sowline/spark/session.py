@@ -2,8 +2,12 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from sowline.runtime.jars import spark_connector_jars
@@ -22,7 +26,30 @@ def spark_session(name: str, conf: Mapping[str, str] | None = None) -> SparkSess
     builder = SparkSession.builder.appName(name)
     for key, value in spark_settings(conf).items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    # PySpark logs each of its errors with Java's stack trace, also those that it raises and that we report in a line.
+    for logger in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(logger).disabled = True
+    session = builder.getOrCreate()
+    _remove_artifacts_directory(session)
+    return session
+
+
+def _remove_artifacts_directory(session: SparkSession) -> None:
+    """Remove the empty directory `artifacts` that Spark 4.0 makes in the directory where a job is started.
+
+    Spark makes it with its first query, for artifacts of Spark Connect, and leaves it there. Asking for its name
+    makes it now; Spark makes it again in the rare case that a file is added to the session.
+    """
+    jvm: Any = session._jvm
+    try:
+        manager = getattr(getattr(jvm.org.apache.spark.sql.artifact, "ArtifactManager$"), "MODULE$")
+        directory = Path(manager.artifactRootDirectory().toString())
+    except (Py4JError, TypeError):  # another version of Spark
+        return
+    # Another job may have its own in the same parent, or the user files.
+    with suppress(OSError):
+        directory.rmdir()
+        directory.parent.rmdir()
 
 
 def spark_settings(conf: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -179,6 +179,7 @@ def test_topics(served: Served) -> None:
         "log": served.topic.replace("/", "."),
         "partitions": 2,
         "record_bytes_max": 1024 * 1024,
+        "changes_kept_seconds": 3600.0,
         "records": 10,
         "loading": False,
         "select": None,

@@ -389,7 +389,7 @@ SOURCE = 'sources:\n  lines: {directory: INPUT, format: json, schema: "id STRING
             "keep the column _source",
         ),
         (SOURCE + "transforms:\n  - drop: [id, qty]", 10, "transforms.0.drop", "got qty"),
-        (SOURCE + "checks:\n  - expect: id", 10, "checks.0.expect", "DATATYPE_MISMATCH"),
+        (SOURCE + "checks:\n  - expect: id", 10, "checks.0.expect", '"id" of type "STRING" is not a boolean'),
         (SOURCE + "body: struct(nothing)", 9, "body", "`nothing`"),
         (SOURCE.replace("key: id", "key: [ratio]"), 8, "key", "key column ratio, got double"),
         (SOURCE.replace("key: id", "key: [qty]"), 8, "key", "_source, id, ratio, got qty"),
