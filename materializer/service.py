@@ -185,6 +185,9 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     yield CounterMetricFamily(
         "sowline_busy_seconds", "Time spent applying batches", value=counts.busy_seconds
     )
+    yield CounterMetricFamily(
+        "sowline_flush_seconds", "Time spent flushing stores", value=counts.flush_seconds
+    )
     yield counts.emitting.family(
         "sowline_append_to_emit_seconds",
         "From a record's append to the log until Kafka had the change that it made",

@@ -55,11 +55,13 @@ class Partition:
         number: int,
         opened: OpenedPartition,
         cache: RecordCache | None = None,
+        store: Store | None = None,
     ) -> None:
+        """Continue from an opened partition; `store` is where commits go, if not to the store that was opened."""
         self.definition = definition
         self.number = number
         self.checkpoint = opened.checkpoint
-        self._store: Store = opened.store
+        self._store: Store = store or opened.store
         self._cache = cache or RecordCache()
         self._floor, self._untaken = opened.floor, opened.untaken
         self._tombstones = tombstones_of(opened.store)

@@ -19,6 +19,7 @@ from materializer.partition.recovery import Recovery
 from materializer.standby.standby import Standby
 from materializer.store.cache import RecordCache
 from materializer.store.memory_budget import MEMORY
+from materializer.store.write_behind import WriteBehindStore
 from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
 from sowline.config.settings import Settings
@@ -151,14 +152,15 @@ class Assignment:
         opened = self._emptied(partition_id, recovery, recovery.open())
         if start is not None:
             opened = self._emptied(partition_id, recovery, recovery.reset_to(opened, start))
+        store = WriteBehindStore(opened.store)
         with closed_on_failure(opened.store):
-            partition = Partition(definition, number, opened, RecordCache(self._cache_share))
+            partition = Partition(definition, number, opened, RecordCache(self._cache_share), store)
             if definition.starts_empty:
                 # Followers wait for an event of each worker that opens a transient partition, also if its state
                 # continues.
                 partition.mark_stale({PROGRESS_KEY}, partition.checkpoint.changes_end)
             self._repair.repair(partition_id, partition, extent.log_end)
-        self._owned.stores[partition_id] = opened.store
+        self._owned.stores[partition_id] = store
         return partition
 
     def _cache_share(self) -> int:
@@ -200,7 +202,9 @@ class Assignment:
             partition = owned.partitions.pop(partition_id, None)
             store = owned.stores.pop(partition_id, None)
             if partition is not None and store is not None and self._standby is not None:
-                self._standby.hold(partition_id, store)
+                # The copy continues from what is on disk.
+                if (disk := store.hand_over()) is not None:
+                    self._standby.hold(partition_id, disk)
             elif partition is not None:
                 partition.close()
         if self._standby is not None:

@@ -24,6 +24,7 @@ class Counts:
     stale_owner_writes: int = 0
     batches: int = 0
     busy_seconds: float = 0.0
+    flush_seconds: float = 0.0
     emitting: Latencies = field(default_factory=Latencies)
     """From a record's append to the log until Kafka had its change; each batch counts its oldest record."""
 

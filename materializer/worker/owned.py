@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from materializer.partition.owner_commands import OwnerCommands
 from materializer.partition.partition import Partition, PartitionId
 from materializer.store.rocksdb import RocksStore
+from materializer.store.write_behind import WriteBehindStore
 from sowline.config.topics import TopicDefinition
 
 
@@ -15,7 +16,7 @@ class OwnedPartitions:
         self.definitions = definitions
         """By their log topics."""
         self.partitions: dict[PartitionId, Partition] = {}
-        self.stores: dict[PartitionId, RocksStore] = {}
+        self.stores: dict[PartitionId, WriteBehindStore[RocksStore]] = {}
         self.owner_commands: dict[PartitionId, OwnerCommands] = {}
         self.stopped: dict[PartitionId, str] = {}
 

@@ -15,6 +15,7 @@ from materializer.store.memory_budget import MEMORY
 from materializer.worker.assignment import Assignment, StartPhase, partition_path
 from materializer.worker.batch import BatchProcessor, now_ms
 from materializer.worker.counts import Counts, WorkerStatistics
+from materializer.worker.flush import Flush
 from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
 from sowline.config.settings import WORKERS, Settings
@@ -76,6 +77,7 @@ class Worker:
             self._standby = Standby(kafka, owned.definitions, self._path)
         self._repair = repair = Repair(kafka, cluster, emitter, owned, counts, self._log_end)
         self._batches = BatchProcessor(owned, emitter, repair, counts, self._log_end)
+        self._flush = Flush(owned, counts)
         self._assignment = Assignment(settings, cluster, owned, repair, self._standby, start_phase)
 
     def _make_consumer(self) -> Consumer:
@@ -120,6 +122,7 @@ class Worker:
                 self._log_ends = {one: self._log_end(one) for one in self._owned.partitions}
                 if messages:
                     self._batches.apply(messages)
+                self._flush.flush_due()
                 self._append()
                 self._repair.look()
                 self._repair.repair_all()

@@ -46,7 +46,7 @@ def test_a_disk_that_fills_up(kafka: str, tmp_path: Path) -> None:
     name = f"t{uuid.uuid4().hex[:12]}-full"
     topics = [{"name": name, "key": ["/id"], "partitions": 2}]
     disk = tmp_path / "disk"
-    with small_disk(disk, 6), system(kafka, tmp_path, topics) as made:
+    with small_disk(disk, 4), system(kafka, tmp_path, topics) as made:
         worker = made.service("materializer", data_dir=disk / "sow").start().wait_ready()
         query = made.service("query_service").start()
         dice = random.Random(7)

@@ -21,7 +21,7 @@ from sowline.kafka.admin import ensure_topics
 from sowline.kafka.clients import exact_producer
 from sowline.model.position import Position
 from sowline.protocol.change import RESET, Change
-from tests.integration.services import ROOT, SECONDS_MAX, Service
+from tests.integration.services import ROOT, SECONDS_MAX, Service, wait_for
 from tests.integration.test_recovery import BASE, PARTITIONS, Rig, lose_both, lose_changes
 
 MORE = "key_domain: k, expiration: enabled"
@@ -85,17 +85,20 @@ def rig(kafka: str, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_three_recovery_sources_print_one_dump(rig: Operated, capfd: pytest.CaptureFixture[str]) -> None:
     """The local store, beside the worker that has it open, the changes, and the log: the same lines."""
+
+    def dumped_alike() -> str | None:
+        stored, *others = (rig.run(capfd, "dump", "--from", one) for one in ("store", "changes", "log"))
+        assert stored[0] == 0
+        return stored[1] if others == [stored, stored] else None
+
     with rig.working() as worker:
         rig.settle(worker)
-        dumps = {source: rig.run(capfd, "dump", "--from", source) for source in ("store", "changes", "log")}
-        assert dumps["store"] == dumps["changes"] == dumps["log"]
-        code, text = dumps["store"]
-        assert code == 0
+        text = wait_for(dumped_alike, "the worker to flush its stores")
         one = rig.run(capfd, "dump", "--partition", "1")[1]
         assert text.endswith(one)
         rig.write(12)
         rig.settle(worker)
-        assert rig.run(capfd, "dump")[1] == rig.run(capfd, "dump", "--from", "log")[1] != text
+        assert wait_for(dumped_alike, "the worker to flush its stores again") != text
     lines = [json.loads(line) for line in text.splitlines()]
     checkpoints = [line for line in lines if "partition" in line]
     assert [checkpoint["partition"] for checkpoint in checkpoints] == list(range(PARTITIONS))

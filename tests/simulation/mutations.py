@@ -21,6 +21,7 @@ from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.partition import Partition
 from materializer.partition.tail import read_tail
 from materializer.store.errors import DiskFull
+from materializer.store.write_behind import WriteBehindStore
 from materializer.worker.assignment import Assignment
 from materializer.worker.batch import BatchProcessor
 from materializer.worker.repair import Repair
@@ -44,6 +45,8 @@ _begin = BatchState.begin
 _loaded_head = ChangesLoader.checkpoint
 _messages = Stream._messages
 _commit = Partition.commit
+_flush = WriteBehindStore.flush
+_commit_behind = WriteBehindStore.commit
 _again = Partition._again
 _fold = fold
 _record_of = record_of
@@ -62,6 +65,7 @@ def _commit_before_emit() -> list[Any]:
         for partition_id, batch in prepared.items():
             partition = self._owned.partitions[partition_id]
             partition.commit(batch, partition.checkpoint.changes_end + len(batch.events))
+            self._owned.stores[partition_id].flush()
         for partition_id, batch in prepared.items():
             self._emitter.events(self._owned.definitions[partition_id[0]], partition_id[1], batch.events)
         self._emitter.wait()
@@ -327,12 +331,45 @@ def _fenced_not_seen() -> list[Any]:
 
 
 def _full_disk_taken_for_written() -> list[Any]:
-    def commit(self: Partition, prepared: Any, changes_end: int) -> None:
+    def flush(self: WriteBehindStore[Any]) -> None:
         with suppress(DiskFull):
-            _commit(self, prepared, changes_end)
-        self.checkpoint = replace(prepared.step.checkpoint, changes_end=changes_end)
+            _flush(self)
+        self._entries, self._expiries, self._is_flushed = {}, {}, True
 
-    return [patch.object(Partition, "commit", commit)]
+    return [patch.object(WriteBehindStore, "flush", flush)]
+
+
+def _checkpoint_ahead_of_its_records() -> list[Any]:
+    def flush(self: WriteBehindStore[Any]) -> None:
+        if not self._is_flushed:
+            self.disk.commit({}, self.disk.checksum(), self._checkpoint)
+        _flush(self)
+
+    return [patch.object(WriteBehindStore, "flush", flush)]
+
+
+def _pending_records_not_read() -> list[Any]:
+    return [patch.object(WriteBehindStore, "get", lambda self, key: self.disk.get(key))]
+
+
+def _pending_records_not_scanned() -> list[Any]:
+    return [patch.object(WriteBehindStore, "scan", lambda self: self.disk.scan())]
+
+
+def _pending_deletes_not_flushed() -> list[Any]:
+    def flush(self: WriteBehindStore[Any]) -> None:
+        self._entries = {key: data for key, data in self._entries.items() if data is not None}
+        _flush(self)
+
+    return [patch.object(WriteBehindStore, "flush", flush)]
+
+
+def _only_the_last_commit_flushed() -> list[Any]:
+    def commit(self: WriteBehindStore[Any], *given: Any) -> None:
+        self._entries, self._expiries = {}, {}
+        _commit_behind(self, *given)
+
+    return [patch.object(WriteBehindStore, "commit", commit)]
 
 
 def _long_load_not_read_on() -> list[Any]:

@@ -12,6 +12,7 @@ from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import OUTCOMES_MAX, Partition, stale_owner_keys
 from materializer.store.integrity import checksum_of
 from materializer.store.memory import MemoryStore
+from materializer.store.write_behind import WriteBehindStore
 from sowline.config.topics import TopicDefinition
 from sowline.model.key import sow_key
 from sowline.model.position import Position
@@ -157,6 +158,30 @@ def test_changes_that_were_emitted_before_a_crash_are_not_emitted_again(store: M
     events = run(partition, *(record(n, b'{"id":%d}' % n) for n in range(3)))
     assert positions(events) == [("Change", Position(0, 2))]
     assert len(list(store.scan())) == 3
+
+
+def test_a_crash_between_two_flushes(store: MemoryStore) -> None:
+    """The replay of many batches changes the state, emits nothing, and may be cut off by a crash of its own."""
+    written = WriteBehindStore(store)
+    first = Partition(DEFINITION, 0, opened(store), store=written)
+    run(first, record(0, b'{"id":1,"n":0}'), changes_end=1)
+    written.flush()
+    for offset in range(1, 6):
+        run(first, record(offset, b'{"id":1,"n":%d}' % offset), changes_end=offset + 1)
+    assert Checkpoint.decode(store.checkpoint() or b"").position == Position(0, 0)
+    for replayed in (range(1, 4), range(4, 7)):
+        written = WriteBehindStore(store)
+        next_owner = replace(opened(store, floor=Position(0, 5)), untaken=1)
+        partition = Partition(DEFINITION, 0, next_owner, store=written)
+        for offset in replayed:
+            events = run(partition, record(offset, b'{"id":1,"n":%d}' % offset), changes_end=7)
+            assert positions(events) == ([("Change", Position(0, 6))] if offset == 6 else [])
+            written.flush()
+            kept = Checkpoint.decode(store.checkpoint() or b"")
+            # Behind the floor, the next owner reads the same tail from here, and finds the same floor.
+            assert (kept.position, kept.changes_end) == (Position(0, offset), 1 if offset < 5 else 7)
+    assert [data.endswith(b'"n":6}') for _, data in store.scan()] == [True]
+    assert checksum_of(store) == store.checksum()
 
 
 def test_state_head_and_checksum_are_committed_together(partition: Partition, store: MemoryStore) -> None:

@@ -12,20 +12,22 @@ from materializer.store.integrity import checksum_of
 from materializer.store.interface import Store
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import RocksStore
+from materializer.store.write_behind import WriteBehindStore
 
 Make = Callable[[], Store]
 
 
-@pytest.fixture(params=["memory", "rocks"])
+@pytest.fixture(params=["memory", "rocks", "memory written behind", "rocks written behind"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Make:
     """A maker of new stores of one kind."""
-    if request.param == "memory":
-        return MemoryStore
+    disk, _, is_behind = request.param.partition(" ")
+    if disk == "memory":
+        return (lambda: WriteBehindStore(MemoryStore())) if is_behind else MemoryStore
     made: list[RocksStore] = []
 
     def rocks() -> Store:
         made.append(RocksStore(tmp_path / str(len(made)), create=True))
-        return made[-1]
+        return WriteBehindStore(made[-1]) if is_behind else made[-1]
 
     return rocks
 

@@ -1,0 +1,138 @@
+"""A store that is written behind: commits wait in memory, and reach the disk together in one sorted batch.
+
+RocksDB sorts what it is given, and a batch that is sorted already costs it much less. A key that was written many
+times in a second is written once. If the process dies, the disk holds an older commit, whole. The next owner applies
+the log again from there, and emits no change that Kafka has already (materializer/partition/recovery.py).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import heapify, heappop
+from typing import Final, Generic, TypeVar
+
+import structlog
+
+from materializer.core.errors import StoreDamaged
+from materializer.store.checksum import Checksum
+from materializer.store.errors import DiskFull, NoDescriptors
+from materializer.store.interface import NO_EXPIRIES, Store
+
+log = structlog.get_logger()
+
+StoreT = TypeVar("StoreT", bound=Store)
+
+ENTRY_BYTES: Final = 200
+"""Approximate bytes in memory of a pending entry, in addition to its key and data."""
+
+
+class WriteBehindStore(Generic[StoreT]):
+    """A store over another one, `disk`. Reads see all commits; the disk has those up to the last `flush`.
+
+    It raises what `disk` raises. Records, due times, checksum and checkpoint of all commits since the last flush
+    reach the disk in one atomic step, so no checkpoint is there without its records.
+    """
+
+    def __init__(self, disk: StoreT) -> None:
+        self.disk: Final = disk
+        self._entries: dict[bytes, bytes | None] = {}
+        self._expiries: dict[bytes, bool] = {}
+        self._checkpoint = disk.checkpoint()
+        self._checksum = disk.checksum()
+        self._is_flushed = True
+        self.pending_bytes = 0
+        """About how much memory the commits take that the disk does not have."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the bytes under the key."""
+        return self._entries[key] if key in self._entries else self.disk.get(key)
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield all entries in key order, as they were when the scan began."""
+        return _merged(self._entries.items(), self.disk.scan())
+
+    def expiries(self, start: bytes = b"") -> Iterator[bytes]:
+        """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
+        pending = (
+            (due, b"" if is_there else None) for due, is_there in self._expiries.items() if due >= start
+        )
+        stored = ((due, b"") for due in self.disk.expiries(start))
+        return (due for due, _ in _merged(pending, stored))
+
+    def checkpoint(self) -> bytes | None:
+        """Return the checkpoint's bytes; None if nothing was ever committed."""
+        return self._checkpoint
+
+    def checksum(self) -> Checksum:
+        """Return the checksum of the last commit."""
+        return self._checksum
+
+    def commit(
+        self,
+        writes: Mapping[bytes, bytes | None],
+        checksum: Checksum,
+        checkpoint: bytes,
+        expiries: Mapping[bytes, bool] = NO_EXPIRIES,
+    ) -> None:
+        """Note entries (None removes one), due times (False removes one), checksum and checkpoint; write nothing."""
+        self._entries.update(writes)
+        self._expiries.update(expiries)
+        self._checksum, self._checkpoint = checksum, checkpoint
+        self._is_flushed = False
+        data = sum(map(len, filter(None, writes.values())))
+        self.pending_bytes += data + sum(map(len, writes)) + ENTRY_BYTES * (len(writes) + len(expiries))
+
+    def flush(self) -> None:
+        """Write what was committed since the last flush to the disk, in one atomic step.
+
+        If that fails, everything is still pending.
+        """
+        if self._is_flushed or self._checkpoint is None:
+            return
+        entries, expiries = dict(sorted(self._entries.items())), dict(sorted(self._expiries.items()))
+        self.disk.commit(entries, self._checksum, self._checkpoint, expiries)
+        self._entries, self._expiries = {}, {}
+        self._is_flushed, self.pending_bytes = True, 0
+
+    def hand_over(self) -> StoreT | None:
+        """Flush, and return the disk's store, which is open; None, and it is closed, if it does not take the writes.
+
+        What it does not take, the next owner applies again.
+        """
+        handed_over = None
+        try:
+            self.flush()
+            handed_over = self.disk
+        except (DiskFull, NoDescriptors, StoreDamaged) as error:
+            log.warning("last commits not written", why=str(error))
+        finally:
+            if handed_over is None:
+                self.disk.close()
+        return handed_over
+
+    def close(self) -> None:
+        """Flush, and close the files."""
+        if (disk := self.hand_over()) is not None:
+            disk.close()
+
+
+def _merged(
+    pending: Iterable[tuple[bytes, bytes | None]], stored: Iterator[tuple[bytes, bytes]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yield stored entries in order, with the pending ones in their place; a pending None removes one."""
+    # A heap, because a reader of due times takes the first few of many.
+    heap = [(key, data) for key, data in pending]
+    heapify(heap)
+    for key, data in stored:
+        while heap and heap[0][0] < key:
+            yield from _live(heappop(heap))
+        if heap and heap[0][0] == key:
+            yield from _live(heappop(heap))
+        else:
+            yield key, data
+    while heap:
+        yield from _live(heappop(heap))
+
+
+def _live(entry: tuple[bytes, bytes | None]) -> Iterator[tuple[bytes, bytes]]:
+    key, data = entry
+    if data is not None:
+        yield key, data
