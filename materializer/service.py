@@ -4,6 +4,7 @@ import gc
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any, get_args
 
 import structlog
 from confluent_kafka import KafkaException
@@ -12,7 +13,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from materializer.core.errors import StoreDamaged
 from materializer.core.fencing import Fenced
 from materializer.emitter import NotWritten
-from materializer.partition.partition import PartitionId
+from materializer.partition.partition import Core, PartitionId
 from materializer.store.disk_space import SPACE_BYTES, has_disk_space
 from materializer.store.errors import DiskFull, NoDescriptors, StoreInUse
 from materializer.store.memory_budget import share_arenas
@@ -26,6 +27,7 @@ from sowline.kafka.admin import Cluster, ensure_topics
 from sowline.kafka.health import KafkaHealth
 from sowline.runtime import descriptors
 from sowline.runtime.health import HealthServer
+from sowline.runtime.native import native_core
 
 log = structlog.get_logger()
 
@@ -39,6 +41,7 @@ class Materializer:
     """Runs one worker after another until the service stops. Each starts from the committed state."""
 
     def __init__(self, settings: Settings, topics: Topics, stop: threading.Event) -> None:
+        self.core: Core = "python" if native_core(settings.core) is None else "native"
         self._settings = settings
         self._topics = topics
         self._stop = stop
@@ -141,6 +144,10 @@ class Materializer:
         """Return why only a restart can help: never, while the process answers."""
         return None
 
+    def details(self) -> dict[str, Any]:
+        """Return what `/status` reports of the core that applies plain log records."""
+        return {"core": self.core}
+
     def _statistics(self) -> WorkerStatistics:
         assert self._worker is not None
         return self._worker.statistics()
@@ -194,6 +201,7 @@ def _metrics(now: WorkerStatistics) -> Iterable[Metric]:
     )
     yield _by_partition("sowline_behind_records", "Log records not yet applied", now.behind)
     yield GaugeMetricFamily("sowline_partitions", "Partitions owned", value=len(now.positions))
+    yield _by_core(now.cores)
     yield GaugeMetricFamily("sowline_partitions_stopped", "Partitions that stopped", value=len(now.stopped))
     yield GaugeMetricFamily(
         "sowline_standby_copies", "Warm copies of partitions that other workers own", value=now.standby.warm
@@ -213,6 +221,15 @@ def _by_partition(name: str, help: str, values: Mapping[PartitionId, int]) -> Me
     return family
 
 
+def _by_core(partitions: Mapping[Core, int]) -> Metric:
+    family = GaugeMetricFamily(
+        "sowline_core_partitions", "Partitions whose plain records a core applies", labels=["core"]
+    )
+    for core in get_args(Core):
+        family.add_metric([core], partitions.get(core, 0))
+    return family
+
+
 def _by(name: str, help: str, label: str, values: dict[str, int]) -> Metric:
     family = CounterMetricFamily(name, help, labels=[label])
     for value, count in dict(values).items():
@@ -224,7 +241,8 @@ def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
     """Run the materializer and its health port until `stop` is set."""
     share_arenas()
     materializer = Materializer(settings, topics, stop)
-    health = HealthServer(materializer, settings.host, settings.port or USUAL_PORT)
+    log.info("applies log records", core=materializer.core)
+    health = HealthServer(materializer, settings.host, settings.port or USUAL_PORT, materializer.details)
     health.start()
     materializer.kafka_health.start()
     try:

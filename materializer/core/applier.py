@@ -14,7 +14,7 @@ from materializer.core.document_writer import DocumentWriter
 from materializer.core.documents import delta_of
 from materializer.core.forwards import Forwards
 from materializer.core.record import Record
-from materializer.core.step import REPEAT, Records, Step
+from materializer.core.step import REPEAT, Accelerator, Records, Step
 from materializer.core.writer import RecordWriter, Writer, first_position
 from sowline.config.command_key import keyed_body
 from sowline.config.topics import TopicDefinition
@@ -34,6 +34,9 @@ from sowline.protocol.command import (
     read_command,
 )
 
+RUN_MAX = 64
+"""How many log records are applied here at most before the accelerator is asked again."""
+
 
 class Applier:
     """Applies log records to the State of the World of one partition and collects the resulting step. For each log
@@ -47,9 +50,15 @@ class Applier:
     """
 
     def __init__(
-        self, definition: TopicDefinition, partition: int, checkpoint: Checkpoint, records: Records
+        self,
+        definition: TopicDefinition,
+        partition: int,
+        checkpoint: Checkpoint,
+        records: Records,
+        accelerator: Accelerator | None = None,
     ) -> None:
         self._definition = definition
+        self._accelerator = accelerator
         self._key_rule = definition.key_rule
         self._records = records
         self._state = state = BatchState(definition, partition, checkpoint, records)
@@ -63,7 +72,30 @@ class Applier:
     def apply(self, batch: Sequence[LogRecord]) -> Step:
         """Apply the records, which are in log order and newer than the checkpoint, and return the step."""
         state = self._state
-        for record in batch:
+        if self._accelerator is None:
+            self._apply_run(batch)
+        else:
+            self._apply_accelerated(batch, self._accelerator)
+        if batch:
+            state.step.checkpoint = state.checkpoint()
+        return state.step
+
+    def _apply_accelerated(self, batch: Sequence[LogRecord], accelerator: Accelerator) -> None:
+        """Apply what the accelerator does not know here.
+
+        Runs of such records become longer as long as it knows nothing in between: it is not asked for each delete of
+        many.
+        """
+        at, run = 0, 1
+        while at < len(batch):
+            start, at = at, accelerator.apply(batch, at, self._state)
+            run = 1 if at > start else min(2 * run, RUN_MAX)
+            self._apply_run(batch[at : at + run])
+            at += run
+
+    def _apply_run(self, records: Sequence[LogRecord]) -> None:
+        state = self._state
+        for record in records:
             state.begin(record)
             # A refused record must not stop the partition: a publisher that writes one bad message would then block
             # all others. It becomes a dead letter, and the records after it are applied
@@ -77,9 +109,6 @@ class Applier:
             # and apply the forward again (test_an_origin_without_a_change_is_reported_before_the_next_change).
             if state.has_unreported_news:
                 state.end()
-        if batch:
-            state.step.checkpoint = state.checkpoint()
-        return state.step
 
     def _apply_one(self, record: LogRecord, command: Command) -> None:
         """Execute the command; raise SowlineError if it is refused."""

@@ -95,6 +95,13 @@ class BatchState:
         if record.time > self.time:
             self.time = record.time
 
+    def report_before(self, first_change: int) -> None:
+        """Note that changes may have been appended to the step from that index on, without `add_change`."""
+        step = self.step
+        if self._unreported is not None and len(step.changes) > first_change:
+            step.unreported.append((first_change, self._unreported))
+            self._unreported = None
+
     def end(self) -> None:
         """Finish a log record with news: unless its changes report them, they are written before the next change."""
         self.has_unreported_news = False
@@ -125,11 +132,10 @@ class BatchState:
 
     def add_change(self, change: Change) -> None:
         """Append a change, made at `next_position` and after `last_change`, to the step."""
-        step = self.step
+        changes = self.step.changes
+        changes.append(change)
         if self._unreported is not None:
-            step.unreported.append((len(step.changes), self._unreported))
-            self._unreported = None
-        step.changes.append(change)
+            self.report_before(len(changes) - 1)
         self.index += 1
         self.position = self.last_change = change.position
 

@@ -1,8 +1,8 @@
 """A step of the pure core: the result of a batch of log records, and the records that it reads and changes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import Record
@@ -27,6 +27,16 @@ class Records(Protocol):
 
     def scan(self) -> Iterator[tuple[bytes, Record]]:
         """Yield all live records in the order of their SOW keys' bytes."""
+
+
+class Accelerator(Protocol):
+    """Applies runs of plain log records at once, with the same result."""
+
+    def apply(self, records: Sequence[LogRecord], start: int, state: Any) -> int:
+        """Apply log records from `start` on, up to the first that it does not know; return its index.
+
+        `state` is the `BatchState`; its step gets the changes and outcomes.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from operator import attrgetter
+from types import ModuleType
+from typing import Literal, Protocol
+
+import structlog
 
 from materializer.core.applier import Applier
 from materializer.core.checkpoint import EVERYTHING, Checkpoint
 from materializer.core.errors import StoreDamaged
 from materializer.core.expiry import Due
 from materializer.core.record import Record, decode_record
-from materializer.core.step import Step
+from materializer.core.step import Records, Step
 from materializer.partition.opened import OpenedPartition
 from materializer.store.cache import RecordCache
-from materializer.store.checksum import expiry_entry
+from materializer.store.checksum import Checksum, expiry_entry
 from materializer.store.interface import Store
-from materializer.store.overlay import Overlay
+from materializer.store.native_overlay import NativeOverlay, NativePanic, is_plain
+from materializer.store.overlay import Overlay, PendingWrites
 from materializer.store.tombstones import tombstones_of
 from sowline.config.topics import TopicDefinition
 from sowline.model.position import Position, before_the_log
@@ -36,11 +41,23 @@ OUTCOMES_MAX = 1000
 _OFFSET, _POSITION = attrgetter("offset"), attrgetter("position")
 
 
+Core = Literal["native", "python"]
+
+log = structlog.get_logger()
+
+
+class BatchView(Records, Protocol):
+    """The records of a partition as one batch sees and changes them."""
+
+    def written(self, checksum: Checksum) -> PendingWrites:
+        """Return the writes to commit to a store with these counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A batch that was applied but not committed: the new state, and the events to write before the commit."""
 
-    view: Overlay
+    view: BatchView
     step: Step
     events: list[Event]
     records: int
@@ -56,8 +73,13 @@ class Partition:
         opened: OpenedPartition,
         cache: RecordCache | None = None,
         store: Store | None = None,
+        native: ModuleType | None = None,
     ) -> None:
-        """Continue from an opened partition; `store` is where commits go, if not to the store that was opened."""
+        """Continue from an opened partition.
+
+        `store` is where commits go, if not to the store that was opened. `native` is the module of the native core.
+        Without it, or in a topic that it does not know, Python applies everything.
+        """
         self.definition = definition
         self.number = number
         self.checkpoint = opened.checkpoint
@@ -66,18 +88,41 @@ class Partition:
         self._floor, self._untaken = opened.floor, opened.untaken
         self._tombstones = tombstones_of(opened.store)
         self._first_due = b""
+        self._native: NativeOverlay | None = None
+        if native is not None and is_plain(definition):
+            self._native = NativeOverlay(native, definition, number, self._store, self._cache.bytes_max)
+
+    @property
+    def core(self) -> Core:
+        """The core that applies plain log records."""
+        return "python" if self._native is None else "native"
 
     def prepare(self, batch: Sequence[LogRecord], log_end: int) -> Prepared:
         """Apply the log records that are newer than the state; nothing is kept until `commit`."""
         # After a rebalance Kafka may deliver records again that were applied already. Applied twice, a delta that
         # appends would append twice (test_records_that_are_applied_already_are_passed_over).
-        new = batch[bisect_left(batch, self.checkpoint.next_offset, key=_OFFSET) :]
-        view = Overlay(self._store, self._cache)
-        step = Applier(self.definition, self.number, self.checkpoint, view).apply(new)
+        new = list(batch[bisect_left(batch, self.checkpoint.next_offset, key=_OFFSET) :])
+        view, step = self._applied(new)
         events = self._events(step, log_end)
         if self._leaves_unreported(step):
             events += self._progress_events(step, log_end)
         return Prepared(view, step, events, len(new))
+
+    def _applied(self, records: list[LogRecord]) -> tuple[BatchView, Step]:
+        native = self._native
+        if native is not None:
+            native.begin()
+            try:
+                applier = Applier(self.definition, self.number, self.checkpoint, native, native)
+                return native, applier.apply(records)
+            except NativePanic as panic:
+                # Nothing of the batch is kept. Python, which is the specification, applies it and all that follow.
+                log.error(
+                    "native core failed", topic=self.definition.log, partition=self.number, why=str(panic)
+                )
+                self._native = None
+        view = Overlay(self._store, self._cache)
+        return view, Applier(self.definition, self.number, self.checkpoint, view).apply(records)
 
     def was_sent(self, offset: int) -> bool:
         """Return whether a previous owner emitted the changes of the log record at an offset."""
@@ -286,7 +331,7 @@ def stale_owner_keys(found: Iterable[Event], ours: Iterable[Event]) -> set[bytes
     compaction keeps the last event of each key, which must be ours. Of two events with one position, one is the other
     process's; it does not matter which.
     """
-    expected = {event.position for event in ours if isinstance(event, Change)}
+    expected = {event.position for event in ours if not isinstance(event, Progress)}
     keys = set()
     for event in found:
         # Two events with one position: one is ours. Which one does not matter, since both bodies come from the same

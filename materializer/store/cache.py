@@ -16,7 +16,7 @@ class RecordCache:
     """Keeps the most recently written records in two halves: when one is full, the older one is dropped."""
 
     def __init__(self, bytes_max: Callable[[], int] = lambda: 0) -> None:
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
         self._young: dict[bytes, Stored | None] = {}
         self._old: dict[bytes, Stored | None] = {}
         self._young_bytes = 0
@@ -28,7 +28,7 @@ class RecordCache:
 
     def keep(self, written: Mapping[bytes, Stored | None], bytes_written: int) -> None:
         """Add the entries that were just committed, None for a deleted one; a record written twice counts twice."""
-        half, more = self._bytes_max() // 2, bytes_written + ENTRY_BYTES * len(written)
+        half, more = self.bytes_max() // 2, bytes_written + ENTRY_BYTES * len(written)
         if self._young_bytes + more > half:
             self._old, self._young, self._young_bytes = self._young, {}, 0
         if more > half:

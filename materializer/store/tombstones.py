@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from materializer.core.record import decode_record
+from materializer.core.step import Records
 from materializer.store.interface import Store
-from materializer.store.overlay import Overlay
 
 SPARE_MAX: Final = 4096
 """Finished entries, which still take their 16 bytes until they are half of all."""
@@ -42,7 +42,7 @@ class Tombstones:
         self._times.append(time)
         self._keys.append(number or 0)
 
-    def forget(self, view: Overlay, since: int) -> None:
+    def forget(self, view: Records, since: int) -> None:
         """Remove the records whose numbers are from before `since`: nothing depends on them any more."""
         while self and self._times[self._done] < since:
             text = self._texts.pop(self._removed + self._done, None)

@@ -47,7 +47,7 @@ class WriteBehindStore(Generic[StoreT]):
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all entries in key order, as they were when the scan began."""
-        return _merged(self._entries.items(), self.disk.scan())
+        return merged(self._entries.items(), self.disk.scan())
 
     def expiries(self, start: bytes = b"") -> Iterator[bytes]:
         """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
@@ -55,7 +55,7 @@ class WriteBehindStore(Generic[StoreT]):
             (due, b"" if is_there else None) for due, is_there in self._expiries.items() if due >= start
         )
         stored = ((due, b"") for due in self.disk.expiries(start))
-        return (due for due, _ in _merged(pending, stored))
+        return (due for due, _ in merged(pending, stored))
 
     def checkpoint(self) -> bytes | None:
         """Return the checkpoint's bytes; None if nothing was ever committed."""
@@ -87,7 +87,9 @@ class WriteBehindStore(Generic[StoreT]):
         """
         if self._is_flushed or self._checkpoint is None:
             return
-        entries, expiries = dict(sorted(self._entries.items())), dict(sorted(self._expiries.items()))
+        # Keys are compared, not pairs of key and data, which takes Python three times as long.
+        entries = {key: self._entries[key] for key in sorted(self._entries)}
+        expiries = {due: self._expiries[due] for due in sorted(self._expiries)}
         self.disk.commit(entries, self._checksum, self._checkpoint, expiries)
         self._entries, self._expiries = {}, {}
         self._is_flushed, self.pending_bytes = True, 0
@@ -114,7 +116,7 @@ class WriteBehindStore(Generic[StoreT]):
             disk.close()
 
 
-def _merged(
+def merged(
     pending: Iterable[tuple[bytes, bytes | None]], stored: Iterator[tuple[bytes, bytes]]
 ) -> Iterator[tuple[bytes, bytes]]:
     """Yield stored entries in order, with the pending ones in their place; a pending None removes one."""

@@ -7,6 +7,7 @@ their recovery points. A partition that moves between workers, or returns to a w
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
@@ -69,7 +70,9 @@ class Assignment:
         repair: Repair,
         standby: Standby | None,
         start_phase: StartPhase | None,
+        native: ModuleType | None = None,
     ) -> None:
+        self._native = native
         self._settings = settings
         self._cluster = cluster
         self._owned = owned
@@ -154,7 +157,9 @@ class Assignment:
             opened = self._emptied(partition_id, recovery, recovery.reset_to(opened, start))
         store = WriteBehindStore(opened.store)
         with closed_on_failure(opened.store):
-            partition = Partition(definition, number, opened, RecordCache(self._cache_share), store)
+            partition = Partition(
+                definition, number, opened, RecordCache(self._cache_share), store, self._native
+            )
             if definition.starts_empty:
                 # Followers wait for an event of each worker that opens a transient partition, also if its state
                 # continues.

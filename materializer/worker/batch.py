@@ -1,6 +1,7 @@
 """A batch of log records: applied, emitted to Kafka, then committed to the stores."""
 
 import time
+from types import ModuleType
 
 from confluent_kafka import Message
 
@@ -19,8 +20,15 @@ class BatchProcessor:
     """
 
     def __init__(
-        self, owned: OwnedPartitions, emitter: Emitter, repair: Repair, counts: Counts, log_end: LogEnd
+        self,
+        owned: OwnedPartitions,
+        emitter: Emitter,
+        repair: Repair,
+        counts: Counts,
+        log_end: LogEnd,
+        native: ModuleType | None,
     ) -> None:
+        self._native = native
         self._owned = owned
         self._emitter = emitter
         self._repair = repair
@@ -51,6 +59,9 @@ class BatchProcessor:
 
     def _by_partition(self, messages: list[Message]) -> dict[PartitionId, list[LogRecord]]:
         """Sort messages by partition. Those of a partition that has just moved away are left to its new owner."""
+        if self._native is not None:
+            found: dict[PartitionId, list[LogRecord]] = self._native.by_partition(messages, self._owned.partitions)
+            return found
         batches: dict[PartitionId, list[LogRecord]] = {one: [] for one in self._owned.partitions}
         for message in messages:
             batch = batches.get((message.topic(), message.partition()))  # type: ignore[arg-type]

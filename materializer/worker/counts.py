@@ -1,10 +1,11 @@
 """The statistics of a worker."""
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from materializer.core.step import FOREIGN, REPEAT
-from materializer.partition.partition import PartitionId, Prepared
+from materializer.partition.partition import Core, PartitionId, Prepared
 from materializer.standby.standby import StandbyStatistics
 from sowline.runtime.metrics import Latencies
 
@@ -45,7 +46,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class WorkerStatistics:
-    """A worker's counts, the positions of its partitions and their lag, and which are stopped or being opened."""
+    """A worker's counts, the positions of its partitions and their lag, and which are stopped or being opened.
+
+    `cores` is how many partitions each core applies.
+    """
 
     counts: Counts
     positions: dict[PartitionId, str]
@@ -53,3 +57,4 @@ class WorkerStatistics:
     stopped: dict[PartitionId, str]
     opening: list[PartitionId]
     standby: StandbyStatistics = field(default_factory=StandbyStatistics)
+    cores: Mapping[Core, int] = field(default_factory=dict)

@@ -1,6 +1,7 @@
 """The worker: one member of the materializer's consumer group, and its loop."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from sowline.config.topics import Topics
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch, raising
 from sowline.model.limits import MIB
+from sowline.runtime.native import native_core
 
 log = structlog.get_logger()
 
@@ -76,9 +78,10 @@ class Worker:
         if settings.standby:
             self._standby = Standby(kafka, owned.definitions, self._path)
         self._repair = repair = Repair(kafka, cluster, emitter, owned, counts, self._log_end)
-        self._batches = BatchProcessor(owned, emitter, repair, counts, self._log_end)
+        native = native_core(settings.core)
+        self._batches = BatchProcessor(owned, emitter, repair, counts, self._log_end, native)
         self._flush = Flush(owned, counts)
-        self._assignment = Assignment(settings, cluster, owned, repair, self._standby, start_phase)
+        self._assignment = Assignment(settings, cluster, owned, repair, self._standby, start_phase, native)
 
     def _make_consumer(self) -> Consumer:
         session = self._settings.session_timeout_ms
@@ -194,6 +197,7 @@ class Worker:
             stopped=dict(self._owned.stopped),
             opening=list(self._assignment.opening),
             standby=StandbyStatistics() if self._standby is None else self._standby.statistics(),
+            cores=Counter(partition.core for partition in partitions.values()),
         )
 
 

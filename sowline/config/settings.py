@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -58,6 +58,10 @@ class Settings(BaseSettings):
     )
     standby: bool = Field(
         default=False, description="keep a warm copy of each partition that another worker owns"
+    )
+    core: Literal["native", "python"] | None = Field(
+        default=None,
+        description="what applies plain log records; by default native, if `sowline[native]` is installed",
     )
     result_records_max: int = Field(default=10_000_000, ge=1, description="records that one query may return")
     result_bytes_max: int = Field(default=1 << 30, ge=1024, description="bytes that one query may return")

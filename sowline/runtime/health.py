@@ -116,8 +116,15 @@ def health_routes(
 class HealthServer:
     """Serves a service's health and metrics from its own thread."""
 
-    def __init__(self, service: ServiceHealth, host: str, port: int) -> None:
-        app = Starlette(routes=health_routes(service))
+    def __init__(
+        self,
+        service: ServiceHealth,
+        host: str,
+        port: int,
+        details: Callable[[], dict[str, Any]] = no_details,
+    ) -> None:
+        """Serve them at an address; `details` returns further fields for `/status`."""
+        app = Starlette(routes=health_routes(service, details=details))
         connections = Connections(descriptors.share_out(descriptors.limit(), 0))
         config = uvicorn.Config(
             app,

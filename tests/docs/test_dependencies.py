@@ -70,4 +70,5 @@ def test_what_is_imported_is_declared_and_the_other_way_round() -> None:
         of = {COMPANIONS.get(name, name) for name in of}
         assert of & set(declared()), f"{module} is imported, but none of {sorted(of)} is declared"
         found |= of
-    assert set(declared()) <= found
+    # Our own native core is imported by name, where it is installed (sowline.runtime.native).
+    assert set(declared()) - {"sowline-native"} <= found

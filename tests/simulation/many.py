@@ -53,7 +53,8 @@ def finds(mistake: str, seeds: Sequence[int]) -> bool:
     in_turn = seeds if known is None else [known, *(seed for seed in seeds if seed != known)]
     with mistaken(mistake):
         for number, seed in enumerate(in_turn, 1):
-            error = simulate(seed, STEPS, FAULTS_OF.get(mistake)).error
+            # Mistakes are made in Python.
+            error = simulate(seed, STEPS, FAULTS_OF.get(mistake), ["python"]).error
             if isinstance(error, TypeError):
                 raise error
             if error is not None:

@@ -6,7 +6,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -16,7 +16,9 @@ from unittest.mock import patch
 
 import structlog
 
+from materializer.partition.partition import Core
 from sowline.config.topics import parse_topics
+from sowline.runtime.native import native_core
 from tests.property.clock import ClockLoop
 from tests.property.document_model import CONDITIONS
 from tests.simulation import clients, strands
@@ -47,6 +49,9 @@ IDLE_ROUNDS_MAX = 300
 """Rounds of half a second each, of which an owner needs a dozen, unless it has just begun to begin again."""
 
 TRACE_LINES = 60
+
+CORES: Sequence[Core] = ("python", "native") if native_core(None) else ("python",)
+"""The cores of the workers: one may take over from the other."""
 
 FAULTS = (
     "crash",
@@ -120,8 +125,16 @@ class Loop(ClockLoop):
 class Simulation:
     """The world of one seed."""
 
-    def __init__(self, seed: int, steps: int, loop: Loop, faults: frozenset[str] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        steps: int,
+        loop: Loop,
+        faults: frozenset[str] | None = None,
+        cores: Sequence[Core] = CORES,
+    ) -> None:
         self.seed = seed
+        self._cores = cores
         self.steps = steps
         self.loop = loop
         self.chance = self._chance("world")
@@ -182,7 +195,10 @@ class Simulation:
     def _worker(self, number: int) -> Worker:
         name = f"worker-{number}"
         batch = self.chance.choice((1, 4, 50))
-        worker = Worker(name, self._chance(name), self.broker, self.group, self.trace, self.disks, batch)
+        core = self._chance(f"core {name}").choice(self._cores)
+        worker = Worker(
+            name, self._chance(name), self.broker, self.group, self.trace, self.disks, batch, core
+        )
         if "skew" in self.faults:
             worker.skew = self.chance.randint(-20_000, 20_000)
         self.processes[name] = worker
@@ -674,10 +690,12 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def simulate(seed: int, steps: int = STEPS, faults: frozenset[str] | None = None) -> Outcome:
-    """Run a seed, and return what became of it."""
+def simulate(
+    seed: int, steps: int = STEPS, faults: frozenset[str] | None = None, cores: Sequence[Core] = CORES
+) -> Outcome:
+    """Run a seed, and return what became of it. Each worker has one of the cores."""
     loop = Loop()
-    simulation = Simulation(seed, steps, loop, faults)
+    simulation = Simulation(seed, steps, loop, faults, cores)
     error: BaseException | None = None
     with _uncollected(), _played(simulation):
         try:

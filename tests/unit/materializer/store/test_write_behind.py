@@ -63,13 +63,9 @@ class WrittenBehind(RuleBasedStateMachine):
         """Continue from the disk; the commits since the last flush are gone."""
         self.store, self.made = WriteBehindStore(self.disk), []
         self.expected = MemoryStore()
-        expiries = dict.fromkeys(self.flushed.expiries(), True)
-        self.expected.commit(
-            dict(self.flushed.scan()),
-            self.flushed.checksum(),
-            self.flushed.checkpoint(),
-            expiries,  # type: ignore[arg-type]
-        )
+        entries, expiries = dict(self.flushed.scan()), dict.fromkeys(self.flushed.expiries(), True)
+        if (checkpoint := self.flushed.checkpoint()) is not None:
+            self.expected.commit(dict(entries), self.flushed.checksum(), checkpoint, expiries)
 
     @rule(steps=st.integers(0, 4), entries=ENTRIES, flushes=st.booleans())
     def commit_during_a_scan(self, steps: int, entries: dict[bytes, bytes | None], flushes: bool) -> None:
@@ -103,7 +99,7 @@ def test_a_flush_that_fails_is_tried_again() -> None:
     def refuse(*given: object) -> None:
         raise refusal
 
-    disk.commit = refuse  # type: ignore[method-assign]
+    disk.commit = refuse  # type: ignore[assignment, method-assign]
     with pytest.raises(DiskFull):
         store.flush()
     assert (store.get(b"a"), list(store.expiries()), disk.checkpoint()) == (b"1", [b"d"], None)
@@ -123,7 +119,7 @@ def test_a_disk_that_refuses_is_closed(tmp_path: Path) -> None:
     def refuse(*given: object) -> None:
         raise DiskFull("No space left on device")
 
-    disk.commit = refuse  # type: ignore[method-assign]
+    disk.commit = refuse  # type: ignore[assignment, method-assign]
     assert store.hand_over() is None
     again = RocksStore(tmp_path / "s", create=False)
     assert (again.get(b"a"), again.checkpoint()) == (b"0", b"zero")

@@ -1,0 +1,118 @@
+"""The records of a partition for one batch after the other, kept by the native core, which applies plain commands.
+
+`Overlay` and `materializer.core` are the specification: whatever the native core does, they do byte for byte
+(tests/property/test_native.py). It stops at the first log record that it does not know, and Python applies that one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from materializer.core.batch_state import BatchState
+from materializer.core.record import Record, decode_record, encode_record
+from materializer.core.step import REPEAT
+from materializer.store.checksum import Checksum
+from materializer.store.interface import Store
+from materializer.store.overlay import PendingWrites
+from materializer.store.write_behind import merged
+from sowline.config.topics import TopicDefinition
+from sowline.model.position import Position, position_of
+from sowline.protocol.command import LogRecord
+from sowline.protocol.key_rule import FieldKeys
+
+NO_LIMIT: Final = -1
+
+
+class NativePanic(Exception):
+    """The native core failed at a batch. Nothing of the batch is kept, and Python can apply it."""
+
+
+def is_plain(definition: TopicDefinition) -> bool:
+    """Return whether the native core knows the topic: JSON records with a SOW, as they come, with one key field."""
+    rule = definition.key_rule
+    return (
+        definition.has_sow
+        and not definition.documents
+        and not definition.delta
+        and definition.preprocess is None
+        and definition.enrich is None
+        and isinstance(rule, FieldKeys)
+        and len(rule.paths) == len(rule.paths[0]) == 1
+    )
+
+
+class NativeOverlay:
+    """Reads records from `store`, keeps recent ones in memory, and collects the changes of a batch.
+
+    `cache_bytes_max` returns how much memory recent records may take. `module` is `sowline_native`. The topic must be
+    plain (`is_plain`).
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        definition: TopicDefinition,
+        partition: int,
+        store: Store,
+        cache_bytes_max: Callable[[], int],
+    ) -> None:
+        ((field,),) = definition.key_paths
+        self._core = module.Core(
+            partition, definition.partitions, definition.domain_prefix, field, store.get, Position
+        )
+        self._partitions = definition.partitions
+        self._store = store
+        self._cache_bytes_max = cache_bytes_max
+
+    def begin(self) -> None:
+        """Forget a batch that was not committed."""
+        self._core.begin()
+
+    def apply(self, records: Sequence[LogRecord], start: int, state: BatchState) -> int:
+        """Apply log records from `start` on, up to the first that only Python can apply; return its index.
+
+        Raise `NativePanic` if the native core fails.
+        """
+        limits, share = state.limits, state.limits.share(self._partitions)
+        numbers = (
+            limits.record_bytes_max,
+            limits.repeat_window,
+            state.numbers_since,
+            limits.expiration if isinstance(limits.expiration, int) else NO_LIMIT,
+            NO_LIMIT if share is None else share,
+        )
+        before = (state.position, state.last_change, state.time, state.live_records)
+        first_change, repeats = len(state.step.changes), list[int]()
+        try:
+            at: int
+            at, after = self._core.apply(records, start, before, numbers, state.step.changes, repeats)
+        except BaseException as error:
+            # PyO3's exception for a panic has no other base, so that nobody takes it for an error of a caller.
+            if type(error).__name__ != "PanicException":
+                raise
+            raise NativePanic(str(error)) from error
+        position, last_change, state.time, state.live_records = after
+        state.position, state.last_change = position_of(position), position_of(last_change)
+        state.step.outcomes.update((str(offset), REPEAT) for offset in repeats)
+        state.report_before(first_change)
+        return at
+
+    def get(self, key: bytes) -> Record | None:
+        """Return the entry of the SOW key: a record, the tombstone of a deleted record, or None."""
+        data = self._core.get(key)
+        return None if data is None else decode_record(data)
+
+    def put(self, key: bytes, record: Record | None) -> None:
+        """Store the record under a SOW key that was read before; None removes it."""
+        self._core.put(key, None if record is None else encode_record(record))
+
+    def scan(self) -> Iterator[tuple[bytes, Record]]:
+        """Yield all live records in the order of their SOW keys' bytes."""
+        for key, data in merged(self._core.changed(), self._store.scan()):
+            record = decode_record(data)
+            if record.body is not None:
+                yield key, record
+
+    def written(self, checksum: Checksum) -> PendingWrites:
+        """Return the writes to commit to a store with these counts; the batch ends."""
+        entries, expiries, counts = self._core.written(checksum, self._cache_bytes_max())
+        return PendingWrites(entries, expiries, Checksum(*counts), {}, 0)

@@ -1,0 +1,76 @@
+//! A change that a plain command makes, ready to be written: `sowline.protocol.change.Change`.
+
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+
+/// A change of one record by a publish. It has those members of `sowline.protocol.change.Change` that the service reads.
+#[pyclass(frozen, module = "sowline_native")]
+pub struct Change {
+    /// The SOW key.
+    #[pyo3(get)]
+    pub sow_key: Py<PyBytes>,
+    /// The new body.
+    #[pyo3(get)]
+    pub body: Py<PyBytes>,
+    /// The body before; None if the record is new.
+    #[pyo3(get)]
+    pub previous: Option<Py<PyBytes>>,
+    /// The content of the header `sow`.
+    pub about: Py<PyBytes>,
+    pub era: u32,
+    pub offset: i64,
+    pub is_delta: bool,
+    pub position_type: Py<PyAny>,
+}
+
+#[pymethods]
+impl Change {
+    /// The position of the change.
+    #[getter]
+    fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.position_type
+            .bind(py)
+            .call1((self.era, self.offset, 0))
+    }
+
+    /// The Kafka value: the body.
+    #[getter]
+    fn value(&self, py: Python<'_>) -> Py<PyBytes> {
+        self.body.clone_ref(py)
+    }
+
+    /// The command.
+    #[getter]
+    fn op<'py>(&self, py: Python<'py>) -> &Bound<'py, PyString> {
+        if self.is_delta {
+            intern!(py, "delta_publish")
+        } else {
+            intern!(py, "publish")
+        }
+    }
+
+    /// Return the Kafka headers. A topic whose changes carry deltas is not for this core: `delta` is always None.
+    #[pyo3(signature = (delta=None))]
+    fn headers<'py>(
+        &self,
+        py: Python<'py>,
+        delta: Option<Py<PyAny>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        debug_assert!(delta.is_none());
+        let about = PyTuple::new(
+            py,
+            [intern!(py, "sow").as_any(), self.about.bind(py).as_any()],
+        )?;
+        match &self.previous {
+            None => PyList::new(py, [about]),
+            Some(previous) => {
+                let name = intern!(py, "sow.previous").as_any();
+                PyList::new(
+                    py,
+                    [about, PyTuple::new(py, [name, previous.bind(py).as_any()])?],
+                )
+            }
+        }
+    }
+}

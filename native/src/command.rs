@@ -1,0 +1,72 @@
+//! The headers of a plain command: `sowline.protocol.command` for publishes.
+
+use crate::number::whole;
+use crate::numbers::Publisher;
+
+/// The longest lifetime that is read here, in seconds; Python reads or refuses longer ones.
+const LIFETIME_MAX: f64 = 1e9;
+
+const TEXT_BYTES_MAX: usize = 250;
+
+/// A publish or a delta publish, without its body.
+#[derive(Default)]
+pub struct Command<'a> {
+    pub is_delta: bool,
+    pub publisher: Option<Publisher<'a>>,
+    pub correlation: Option<&'a [u8]>,
+    /// The lifetime in seconds; 0 for none.
+    pub expiration: Option<f64>,
+}
+
+/// Return the command in the headers; None if only Python can read or refuse it.
+pub fn command<'a>(headers: &[(&str, Option<&'a [u8]>)]) -> Option<Command<'a>> {
+    let mut found = Command::default();
+    let (mut publisher, mut sequence) = (None, None);
+    for &(name, value) in headers {
+        // Python passes the trace context on.
+        if name == "traceparent" {
+            return None;
+        }
+        let Some(name) = name.strip_prefix("sow.") else {
+            continue;
+        };
+        let value = value?;
+        match name {
+            "command" => match value {
+                b"publish" => found.is_delta = false,
+                b"delta_publish" => found.is_delta = true,
+                _ => return None,
+            },
+            "publisher" => publisher = Some(plain(value)?),
+            "sequence" => sequence = Some(pair(value)?),
+            "correlation" => found.correlation = Some(plain(value)?),
+            "expiration" => found.expiration = Some(seconds(value)?),
+            _ => return None,
+        }
+    }
+    found.publisher = match (publisher, sequence) {
+        (Some(name), Some(sequence)) => Some(Publisher { name, sequence }),
+        (None, None) => None,
+        _ => return None,
+    };
+    Some(found)
+}
+
+/// Return a text that JSON holds as it is.
+fn plain(text: &[u8]) -> Option<&[u8]> {
+    let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'"' && *byte != b'\\';
+    (!text.is_empty() && text.len() <= TEXT_BYTES_MAX && text.iter().all(is_plain)).then_some(text)
+}
+
+fn pair(text: &[u8]) -> Option<(u64, u64)> {
+    match text.iter().position(|byte| *byte == b'.') {
+        None => Some((whole(text)?, 0)),
+        Some(dot) => Some((whole(&text[..dot])?, whole(&text[dot + 1..])?)),
+    }
+}
+
+fn seconds(text: &[u8]) -> Option<f64> {
+    pair(text)?;
+    let seconds: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
+    (seconds <= LIFETIME_MAX).then_some(seconds)
+}

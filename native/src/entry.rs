@@ -1,0 +1,122 @@
+//! A record's bytes in the store: `materializer.core.record`.
+
+/// Bytes of the fixed header: kind, era, offset, index, time, due time, bytes of the key text and of the rare fields.
+const HEADER_BYTES: usize = 39;
+const LIVE: u8 = 1;
+pub const NEVER: i64 = -1;
+
+/// A stored record, in parts.
+pub struct Entry<'a> {
+    pub key_text: &'a [u8],
+    /// The publishers' numbers as a JSON object; empty if there are none.
+    pub numbers: &'a [u8],
+    /// The body; None if the record is deleted.
+    pub body: Option<&'a [u8]>,
+}
+
+/// Return the parts of a record's bytes; None if only Python can read them.
+pub fn read(data: &[u8]) -> Option<Entry<'_>> {
+    let header = data.get(..HEADER_BYTES)?;
+    let text_bytes = usize::from(u16::from_le_bytes(header[33..35].try_into().ok()?));
+    let rare_bytes = u32::from_le_bytes(header[35..39].try_into().ok()?) as usize;
+    let (key_text, rest) = data[HEADER_BYTES..].split_at_checked(text_bytes)?;
+    let (rare, body) = rest.split_at_checked(rare_bytes)?;
+    let numbers = if rare.is_empty() {
+        rare
+    } else {
+        numbers_of(rare)?
+    };
+    match header[0] {
+        LIVE => Some(Entry {
+            key_text,
+            numbers,
+            body: Some(body),
+        }),
+        0 => Some(Entry {
+            key_text,
+            numbers,
+            body: None,
+        }),
+        _ => None,
+    }
+}
+
+/// Return the first element of the rare fields, `[numbers or null,correlation or null]`; None if there are more.
+fn numbers_of(rare: &[u8]) -> Option<&[u8]> {
+    let list = rare.strip_prefix(b"[")?;
+    if list.starts_with(b"null,") {
+        // A document's third element follows its correlation.
+        return is_last(&list[5..]).then_some(&list[..0]);
+    }
+    let end = 1 + list.windows(2).position(|two| two == b"]}")?;
+    let rest = list[end + 1..].strip_prefix(b",")?;
+    is_last(rest).then_some(&list[..=end])
+}
+
+/// Whether this is the last element of the rare fields: a correlation without escapes, or null.
+fn is_last(rest: &[u8]) -> bool {
+    let Some(element) = rest.strip_suffix(b"]") else {
+        return false;
+    };
+    element == b"null"
+        || element
+            .strip_prefix(b"\"")
+            .and_then(|text| text.strip_suffix(b"\""))
+            .is_some_and(|text| !text.iter().any(|byte| matches!(byte, b'"' | b'\\')))
+}
+
+/// Return when a stored record is due; `NEVER` if it is not.
+pub fn due(data: &[u8]) -> Option<i64> {
+    Some(i64::from_le_bytes(data.get(25..33)?.try_into().ok()?))
+}
+
+/// The fields of a live record that is written.
+pub struct Written<'a> {
+    pub era: u32,
+    pub offset: i64,
+    pub time: i64,
+    pub expires: i64,
+    pub key_text: &'a [u8],
+    pub numbers: &'a [u8],
+    pub correlation: Option<&'a [u8]>,
+    pub body: &'a [u8],
+}
+
+/// Write the bytes of a live record to `out`, which is empty.
+pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
+    out.reserve(
+        HEADER_BYTES + record.key_text.len() + record.numbers.len() + record.body.len() + 300,
+    );
+    out.push(LIVE);
+    out.extend_from_slice(&record.era.to_le_bytes());
+    out.extend_from_slice(&record.offset.to_le_bytes());
+    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(&record.time.to_le_bytes());
+    out.extend_from_slice(&record.expires.to_le_bytes());
+    out.extend_from_slice(&(record.key_text.len() as u16).to_le_bytes());
+    let rare_at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(record.key_text);
+    let start = out.len();
+    if !record.numbers.is_empty() || record.correlation.is_some() {
+        out.push(b'[');
+        out.extend_from_slice(if record.numbers.is_empty() {
+            b"null"
+        } else {
+            record.numbers
+        });
+        out.push(b',');
+        match record.correlation {
+            None => out.extend_from_slice(b"null"),
+            Some(text) => {
+                out.push(b'"');
+                out.extend_from_slice(text);
+                out.push(b'"');
+            }
+        }
+        out.push(b']');
+    }
+    let rare_bytes = (out.len() - start) as u32;
+    out[rare_at..rare_at + 4].copy_from_slice(&rare_bytes.to_le_bytes());
+    out.extend_from_slice(record.body);
+}

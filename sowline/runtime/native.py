@@ -1,0 +1,28 @@
+"""Finds the native core: the module `sowline_native`, which applies plain log records faster than Python."""
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Final, Literal
+
+from sowline.errors import SowlineError
+
+MODULE: Final = "sowline_native"
+
+
+def native_core(choice: Literal["native", "python"] | None) -> ModuleType | None:
+    """Return the module of the native core; None if it is not installed, or if Python was chosen.
+
+    Raise `bad configuration` if it was chosen and is not installed.
+    """
+    if choice == "python":
+        return None
+    if find_spec(MODULE) is None:
+        if choice == "native":
+            raise SowlineError(
+                "bad configuration",
+                f"expected the module {MODULE} for SOWLINE_CORE=native, which is not installed: "
+                "pip install 'sowline[native]', or set SOWLINE_CORE=python",
+            )
+        return None
+    return import_module(MODULE)

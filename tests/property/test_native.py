@@ -1,0 +1,315 @@
+"""The native core does what Python does: the same events, stored bytes, due times, checksums and refusals."""
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from materializer.core.checkpoint import Checkpoint
+from materializer.partition.opened import OpenedPartition
+from materializer.partition.partition import Partition, Prepared
+from materializer.store.integrity import checksum_of
+from materializer.store.memory import MemoryStore
+from materializer.store.write_behind import WriteBehindStore
+from sowline.config.topics import TopicDefinition
+from sowline.protocol.change import Progress
+from sowline.protocol.command import Headers, LogRecord
+
+native: Any = pytest.importorskip("sowline_native")
+
+Sent = tuple[bytes | None, int, Headers | None]
+"""A body, the ms since the record before, and headers."""
+
+KEYS: st.SearchStrategy[Any] = st.one_of(
+    st.integers(0, 3),
+    st.sampled_from(
+        ["0", "1", "a", "", "é", 'a"b', "a\\b", "\x7f", "x" * 300, "x" * 1100, True, False, None, 1.5, [], {}]
+    ),
+    st.sampled_from([-0.0, -1, 10**17, 10**18, 2**63, 2**64, -(10**17)]),
+)
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-3, 3),
+        st.floats(allow_nan=False, allow_infinity=False),
+        st.text(max_size=5),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=6,
+)
+OBJECTS = st.fixed_dictionaries(
+    {"id": KEYS},
+    optional={
+        "a": VALUES,
+        "b": VALUES,
+        "o": st.dictionaries(st.sampled_from(["a", "b", "é", 'q"', "b\\"]), VALUES, max_size=3),
+    },
+)
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> bytes:
+    """Draw an object as text, with spaces, escapes and names that come again."""
+    fields = list(draw(OBJECTS).items())
+    if draw(st.booleans()):
+        fields = draw(st.permutations(fields))
+    if draw(st.integers(0, 9)) == 0:
+        fields += draw(st.lists(st.sampled_from(fields), max_size=2))
+    space = draw(st.sampled_from(["", "", "", " ", "\n\t ", "\r"]))
+    is_ascii = draw(st.booleans())
+    parts = [
+        f"{json.dumps(name, ensure_ascii=is_ascii)}{space}:{space}{json.dumps(value, ensure_ascii=is_ascii)}"
+        for name, value in fields
+    ]
+    return (space + "{" + space + f"{space},{space}".join(parts) + space + "}" + space).encode(
+        "utf-8", "surrogatepass"
+    )
+
+
+ODD_BODIES = st.sampled_from(
+    [
+        b"",
+        b"{",
+        b"{}",
+        b"[]",
+        b"null",
+        b'{"id":1}x',
+        b'{"id":01}',
+        b'{"id":-0}',
+        b'{"id":1,}',
+        b'{"id":1,"a":1e400}',
+        b'{"id":1,"a":1E5,"b":1.0e-7,"c":-0.0}',
+        b'{"id":1,"a":' + b"1" * 400 + b"}",
+        b'{"id":1,"a":"\xff"}',
+        b'{"id":1,"a":"\xed\xa0\x80"}',
+        b'{"id":1,"a":"\\ud800"}',
+        b'{"id":1,"a":"\\ud83d\\ude00"}',
+        b'{"id":1,"a":"\\u0041\\n\\/"}',
+        b'{"id":1,"a":"\x01"}',
+        b'{"id":1,"\\u0061":1}',
+        b'{"i\\u0064":1}',
+        b'{"id":1,"a":NaN}',
+        b'{"id":1,"a":' + b"[" * 120 + b"]" * 120 + b"}",
+        b'{"id":1,"a":' + b'{"a":' * 99 + b"1" + b"}" * 99 + b"}",
+        b'{"id":1,"a":"' + b"x" * 1200 + b'"}',
+        b"{" + b",".join(b'"f%d":1' % n for n in range(70)) + b',"id":1}',
+        b'\xef\xbb\xbf{"id":1}',
+        b'{"id":tru}',
+        b'{"id":{"id":1}}',
+    ]
+)
+PLAIN_HEADERS = st.fixed_dictionaries(
+    {},
+    optional={
+        "sow.command": st.sampled_from([b"publish", b"delta_publish", b"delta_publish", b"delta_publish"]),
+        "sow.correlation": st.sampled_from([b"c1", b"two words", b'q"', "é".encode(), b"", b"x" * 251]),
+        "sow.expiration": st.sampled_from(
+            [
+                b"1",
+                b"0",
+                b"0.0",
+                b"0.0004",
+                b"2.5",
+                b"1.0005",
+                b"0.0025",
+                b"1e3",
+                b"-1",
+                b"9999999999",
+                b"1.",
+                b".5",
+            ]
+        ),
+        "other": st.sampled_from([b"x", None]),
+    },
+)
+NUMBERED = st.fixed_dictionaries(
+    {
+        "sow.publisher": st.sampled_from([b"p", b"q", b"r s", b"]}", b"a,b"]),
+        "sow.sequence": st.sampled_from([b"1", b"2", b"3", b"4.1", b"4.2", b"5", b"x", b"00006", b"1" * 19]),
+    }
+)
+MANY_PUBLISHERS = st.fixed_dictionaries(
+    {
+        "sow.publisher": st.integers(0, 11).map(lambda n: b"p%d" % n),
+        "sow.sequence": st.integers(0, 5).map(lambda n: b"%d" % n),
+    }
+)
+RARE_HEADERS = st.sampled_from(
+    [
+        [("sow.command", b"sow_delete")],
+        [("sow.command", b"sow_delete"), ("sow.filter", b"/a IS NOT NULL")],
+        [("sow.command", b"sow_delete"), ("sow.filter", b"1=1")],
+        [("sow.command", b"define")],
+        [("sow.command", b"nonsense")],
+        [("sow.publisher", b"p")],
+        [("sow.origin", b"log:1@1")],
+        [("sow.origin", b"log:1@2")],
+        [("sow.origin", b"other:1@2")],
+        [("traceparent", b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")],
+        [("sow.command", b"publish"), ("sow.command", b"delta_publish")],
+        [("sow.command", None)],
+    ]
+)
+HEADERS = st.one_of(
+    st.none(),
+    st.just([]),
+    PLAIN_HEADERS.map(lambda named: list(named.items())),
+    st.tuples(PLAIN_HEADERS, NUMBERED).map(lambda both: list((both[0] | both[1]).items())),
+    MANY_PUBLISHERS.map(lambda named: list(named.items())),
+    RARE_HEADERS,
+)
+LIMITS = st.fixed_dictionaries(
+    {"key": st.just("/id")},
+    optional={
+        "partitions": st.sampled_from([1, 2]),
+        "expiration": st.sampled_from(["enabled", "1s", "disabled"]),
+        "repeat_window": st.sampled_from(["5ms", "100ms"]),
+        "record_bytes_max": st.sampled_from([1024, 100_000]),
+        "records_max": st.sampled_from([2, 4]),
+    },
+)
+ODD = st.tuples(st.one_of(texts(), texts(), texts(), ODD_BODIES, st.none()), st.integers(-2, 30), HEADERS)
+PLAIN_BODIES = st.fixed_dictionaries(
+    {"id": st.integers(0, 3), "a": VALUES}, optional={"o": st.dictionaries(st.sampled_from("ab"), VALUES)}
+)
+PLAIN = st.tuples(
+    PLAIN_BODIES.map(lambda body: json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")),
+    st.integers(-2, 30),
+    st.one_of(
+        st.none(),
+        st.just([("sow.command", b"delta_publish")]),
+        st.tuples(st.sampled_from([b"p", b"q"]), st.integers(0, 9)).map(
+            lambda pair: [("sow.publisher", pair[0]), ("sow.sequence", b"%d" % pair[1])]
+        ),
+        st.just([("sow.correlation", b"c"), ("sow.expiration", b"0.02"), ("sow.command", b"delta_publish")]),
+    ),
+)
+RECORDS = st.lists(st.one_of(PLAIN, PLAIN, PLAIN, ODD), max_size=25)
+
+
+def partition_of(definition: TopicDefinition, module: Any) -> tuple[Partition, MemoryStore]:
+    """Return a partition with nothing in it."""
+    disk = MemoryStore()
+    checkpoint = Checkpoint(definition=definition.digest, limits=definition.limits, log_id="log")
+    opened = OpenedPartition(disk, checkpoint, checkpoint.position)  # type: ignore[arg-type]
+    return Partition(definition, 0, opened, store=WriteBehindStore(disk), native=module), disk
+
+
+def output_of(prepared: Prepared) -> Any:
+    """Return all that a batch writes to Kafka."""
+    step = prepared.step
+    events = [
+        (event.key, event.value(), None)
+        if isinstance(event, Progress)
+        else (event.sow_key, event.value, event.headers(None))
+        for event in prepared.events
+    ]
+    ops = [(change.op, change.position, change.previous) for change in step.changes]
+    dead = [(fields_of(letter.record), letter.reason, letter.message) for letter in step.dead]
+    forwards = [(one.partition, fields_of(one.record), one.origin) for one in step.forwards]
+    return events, ops, step.outcomes, dead, forwards, step.unreported
+
+
+def fields_of(record: LogRecord) -> Any:
+    """Return the fields of a log record of either kind."""
+    return record.offset, record.time, record.key, record.value, record.headers
+
+
+@given(
+    limits=LIMITS,
+    sent=RECORDS,
+    cuts=st.lists(st.integers(0, 25), max_size=4),
+    discarded=st.booleans(),
+    run_max=st.sampled_from([1, 1, 1, 64]),
+)
+@example(
+    limits={"key": "/id"},
+    sent=[
+        (b'{"id":1,"a":{"b":1}}', 0, None),
+        (b'{"id":1,"a":{"c":2}}', 0, [("sow.command", b"delta_publish")]),
+    ],
+    cuts=[],
+    discarded=False,
+    run_max=1,
+)
+def test_native_is_python(
+    limits: dict[str, Any], sent: list[Sent], cuts: list[int], discarded: bool, run_max: int
+) -> None:
+    """Whatever comes, in whatever batches."""
+    with patch("materializer.core.applier.RUN_MAX", run_max):
+        check(limits, sent, cuts, discarded)
+
+
+def check(limits: dict[str, Any], sent: list[Sent], cuts: list[int], discarded: bool) -> None:
+    """Apply log records with both cores, and compare all that they write."""
+    definition = TopicDefinition.model_validate({"name": "orders", **limits})
+    (one, disk), (other, other_disk) = partition_of(definition, native), partition_of(definition, None)
+    assert (one.core, other.core) == ("native", "python")
+    time, records = 1000, []
+    for offset, (body, later, headers) in enumerate(sent):
+        time += later
+        records.append((offset, time, b"1" if body is None else None, body, headers))
+    bounds = [0, *sorted(min(cut, len(records)) for cut in cuts), len(records)]
+    end = 0
+    for start, stop in pairwise(bounds):
+        batch = [native.LogRecord(*record) for record in records[start:stop]]
+        if discarded:
+            one.prepare(batch, 100)
+        mine = one.prepare(batch, 100)
+        expected = other.prepare([LogRecord(*record) for record in records[start:stop]], 100)
+        assert output_of(mine) == output_of(expected)
+        end += len(mine.events)
+        for partition, prepared in ((one, mine), (other, expected)):
+            partition.commit(prepared, end)
+        assert one.checkpoint == other.checkpoint
+        assert list(one.due(time + 500)) == list(other.due(time + 500))
+    assert one.core == "native"
+    for partition in (one, other):
+        partition.close()
+    assert (disk.checkpoint(), disk.checksum()) == (other_disk.checkpoint(), other_disk.checksum())
+    assert dict(disk.scan()) == dict(other_disk.scan())
+    assert list(disk.expiries()) == list(other_disk.expiries())
+    assert checksum_of(disk) == disk.checksum()
+
+
+def test_a_panic_leaves_the_batch_to_python() -> None:
+    """Nothing of it is kept, and Python applies it and all that follow."""
+
+    class PanicException(BaseException):
+        """As PyO3 raises it."""
+
+    class Panicking:
+        """A core that fails after the first change."""
+
+        def __init__(self, *given: Any) -> None:
+            self._core = native.Core(*given)
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            return getattr(self._core, name)  # type: ignore[no-any-return]
+
+        def apply(self, records: list[LogRecord], *given: Any) -> Any:
+            self._core.apply(records[:1], *given)
+            raise PanicException("index out of bounds")
+
+    definition = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
+    (one, _), (other, _) = (
+        partition_of(definition, type("Module", (), {"Core": Panicking})),
+        partition_of(definition, None),
+    )
+    batch = [(n, 1, None, b'{"id":%d}' % n, None) for n in range(3)]
+    mine = one.prepare([native.LogRecord(*record) for record in batch], 3)
+    assert output_of(mine) == output_of(other.prepare([LogRecord(*record) for record in batch], 3))
+    assert one.core == "python"
+
+
+def test_a_topic_that_is_not_plain_is_pythons() -> None:
+    """Documents, several key fields, preprocessing and enrichment."""
+    for more in ({"documents": True}, {"key": ["/a", "/b"]}, {"key": "/a/b"}, {"delta": True}):
+        definition = TopicDefinition.model_validate({"name": "orders", "key": "/id", **more})
+        assert partition_of(definition, native)[0].core == "python"
