@@ -1,4 +1,4 @@
-"""The materializer's throughput, as a ratio to a raw consume-and-produce loop over the same log: the quick look.
+"""The materializer's throughput with each core, beside a raw consume-and-produce loop over the same log.
 
 `bench.peers` compares it to other systems, on the same job.
 """
@@ -6,27 +6,34 @@
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from bench.broker import broker
 from bench.merging import PARTITIONS, Entrant, Figure, Load, held_load, line, measure, median, new_load
 from bench.service import metric, until
+from bench.table import table
 from deploy.ports import HOST, free_port
 from sowline.config.topics import TopicDefinition
 
 
-def run(records: int, runs: int) -> None:
-    """Measure both by turns and print medians and ratios."""
-    figures: dict[str, list[Figure]] = {"raw": [], "sow": []}
+def run(records: int, runs: int) -> str:
+    """Measure both cores by turns, and return the table of their medians."""
     with broker() as bootstrap:
         load = new_load(bootstrap, records)
+        entrants: dict[str, Callable[[], AbstractContextManager[Entrant]]] = {
+            "raw loop: copies, merges nothing": lambda: raw_loop(load),
+            "materializer, Python core": lambda: materializer(load, "python"),
+            "materializer, native core": lambda: materializer(load, "native"),
+        }
+        figures: dict[str, list[Figure]] = {name: [] for name in entrants}
         for _ in range(runs):
-            for name, entrant in (("raw", raw_loop(load)), ("sow", materializer(load))):
-                with entrant as entered:
+            for name, make in entrants.items():
+                with make() as entered:
                     figures[name].append(measure(load, entered))
-    report(records, median(figures["raw"]), median(figures["sow"]))
+                print(line(name, figures[name][-1]), flush=True)
+    return report(records, {name: median(measured) for name, measured in figures.items()})
 
 
 @contextmanager
@@ -39,13 +46,14 @@ def raw_loop(load: Load) -> Iterator[Entrant]:
 
 
 @contextmanager
-def materializer(load: Load) -> Iterator[Entrant]:
-    """One materializer with an empty store, and an empty changes topic."""
+def materializer(load: Load, core: str | None = None) -> Iterator[Entrant]:
+    """One materializer with an empty store, and an empty changes topic; with the core that is installed, or this."""
     load.cluster.delete_topics([load.definition.changes])
     load.cluster.ensure_topic(load.definition)
     with _settings(load, 1) as (settings,):
         # Each partition begins with one event that is no change.
-        yield Entrant([_process(settings)], load.definition.changes, lambda: load.partitions)
+        chosen = {} if core is None else {"SOWLINE_CORE": core}
+        yield Entrant([_process(settings | chosen)], load.definition.changes, lambda: load.partitions)
 
 
 @contextmanager
@@ -91,9 +99,19 @@ def _process(settings: dict[str, str]) -> tuple[list[str], dict[str, str]]:
     return [sys.executable, "-m", "materializer"], settings
 
 
-def report(records: int, raw: Figure, sow: Figure) -> None:
-    """Print the medians and how they compare."""
-    print(f"{records:,} records, {PARTITIONS} partitions, one process each; start-up is left out for both")
-    print(line("raw consume and produce", raw))
-    print(line("materializer", sow))
-    print(f"  ratio: {sow.rate / raw.rate:.2f} of the raw rate, {sow.cpu_us / raw.cpu_us:.1f} times its CPU")
+def report(records: int, figures: Mapping[str, Figure]) -> str:
+    """Return the medians, and how the cores compare, as a table."""
+    rows = [
+        [name, f"{one.rate:,.0f}", f"{one.cpu_us:.1f}", f"{one.whole_cpu_us:.1f}", f"{one.rss_mb:,.0f}"]
+        for name, one in figures.items()
+    ]
+    _, python, native = figures.values()
+    compared = [
+        "native compared to Python",
+        f"{native.rate / python.rate:.2f} times its records/s",
+        f"{python.cpu_us / native.cpu_us:.1f} times less CPU",
+        f"{python.whole_cpu_us / native.whole_cpu_us:.1f} times",
+        f"{native.rss_mb / python.rss_mb:.2f} of its memory",
+    ]
+    head = ["", "records/s", "µs CPU a record", "with start-up", "peak RSS, MB"]
+    return f"{records:,} records in {PARTITIONS} partitions.\n\n{table(head, [*rows, compared])}"

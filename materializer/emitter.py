@@ -50,15 +50,19 @@ class Emitter:
         The delivery report of the last event of a batch has its offset; the others were written before it, without
         gaps.
         """
-        topic = definition.changes
+        topic, produce = definition.changes, self._producer.produce
         last = events[-1] if events else None
         for event in events:
             report = self._on_last if event is last else None
             if isinstance(event, Progress):
                 self._produce(topic, event.value(), event.key, partition, report)
-            else:
-                delta = event.delta(definition.key_paths) if definition.delta else None
-                self._produce(topic, event.value, event.sow_key, partition, report, event.headers(delta))
+                continue
+            delta = event.delta(definition.key_paths) if definition.delta else None
+            headers = event.headers(delta)
+            try:
+                produce(topic, event.value, event.sow_key, partition, report, headers=headers)  # type: ignore[arg-type]
+            except BufferError:
+                self._produce(topic, event.value, event.sow_key, partition, report, headers)
 
     def forwards(self, topic: str, forwards: Iterable[Forward]) -> None:
         """Write records to the log partitions that own them, with unchanged headers except for their origin."""

@@ -122,6 +122,7 @@ TOOLS = {
         debian("default-jdk-headless"),
         "a JDK 17 or 21 with its compiler",
     ),
+    "cargo": Tool("the native core", program("cargo"), None, "Rust 1.88 or newer, by https://rustup.rs"),
     "go": Tool("helm, kubeconform and schemas", program("go"), None, "Go 1.26 or newer"),
     "helm": Tool(
         "the chart", program("helm"), go_module("helm.sh/helm/v3/cmd/helm@v3.22.0"), "Helm 3; it needs Go"

@@ -21,7 +21,7 @@ log = structlog.get_logger()
 StoreT = TypeVar("StoreT", bound=Store)
 
 ENTRY_BYTES: Final = 200
-"""Approximate bytes in memory of a pending entry, in addition to its key and data."""
+"""Approximate bytes in memory of a pending entry with its key, in addition to its data."""
 
 
 class WriteBehindStore(Generic[StoreT]):
@@ -78,7 +78,7 @@ class WriteBehindStore(Generic[StoreT]):
         self._checksum, self._checkpoint = checksum, checkpoint
         self._is_flushed = False
         data = sum(map(len, filter(None, writes.values())))
-        self.pending_bytes += data + sum(map(len, writes)) + ENTRY_BYTES * (len(writes) + len(expiries))
+        self.pending_bytes += data + ENTRY_BYTES * (len(writes) + len(expiries))
 
     def flush(self) -> None:
         """Write what was committed since the last flush to the disk, in one atomic step.

@@ -60,7 +60,9 @@ class BatchProcessor:
     def _by_partition(self, messages: list[Message]) -> dict[PartitionId, list[LogRecord]]:
         """Sort messages by partition. Those of a partition that has just moved away are left to its new owner."""
         if self._native is not None:
-            found: dict[PartitionId, list[LogRecord]] = self._native.by_partition(messages, self._owned.partitions)
+            found: dict[PartitionId, list[LogRecord]] = self._native.by_partition(
+                messages, self._owned.partitions
+            )
             return found
         batches: dict[PartitionId, list[LogRecord]] = {one: [] for one in self._owned.partitions}
         for message in messages:

@@ -3,11 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from materializer.core.step import FOREIGN, REPEAT
 from materializer.partition.partition import Core, PartitionId, Prepared
 from materializer.standby.standby import StandbyStatistics
 from sowline.runtime.metrics import Latencies
+
+_OP = attrgetter("op")
 
 
 @dataclass
@@ -34,7 +37,7 @@ class Counts:
         step = batch.step
         self.records += batch.records
         self.changes += len(step.changes)
-        for op, changes in Counter(change.op for change in step.changes).items():
+        for op, changes in Counter(map(_OP, step.changes)).items():
             self.commands[op] += changes
         for letter in step.dead:
             self.dead[letter.reason] += 1

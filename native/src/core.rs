@@ -25,6 +25,9 @@ const KEY_BYTES_MAX: usize = 1024;
 /// The longest integer that is a key here, in characters: it is within 64 bits.
 const INTEGER_BYTES_MAX: usize = 18;
 
+/// Bytes by key, due times, and the checksum after them.
+type Written<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, (i64, u64));
+
 /// A record as it is now, and what the last commit holds of it.
 struct Slot {
     key: Py<PyBytes>,
@@ -140,6 +143,10 @@ impl Core {
     /// Apply log records from `start` on, up to the first that only Python can apply; return its index and the state.
     ///
     /// Changes are appended to `changes`, the offsets of repeated commands to `repeats`.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "Python calls it once for a batch, with its state and outputs"
+    )]
     fn apply<'py>(
         &mut self,
         py: Python<'py>,
@@ -226,7 +233,7 @@ impl Core {
         py: Python<'py>,
         checksum: (i64, u64),
         cache_bytes_max: usize,
-    ) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>, (i64, u64))> {
+    ) -> PyResult<Written<'py>> {
         let (entries, expiries) = (PyDict::new(py), PyDict::new(py));
         let (mut count, mut total) = checksum;
         for key in self.dirty.drain(..) {

@@ -170,7 +170,7 @@ def test_kafka_is_the_one_that_is_tested() -> None:
 def test_image() -> None:
     """No stage that runs is root or asks for its own health, and every usual port is exposed."""
     found = stages()
-    assert list(found) == ["build", "services", "pipeline", ""]
+    assert list(found) == ["native", "build", "services", "pipeline", ""]
     for stage in ("services", "pipeline"):
         assert [line for line in found[stage] if line.startswith("USER")][-1] == "USER 10001:10001"
     assert "HEALTHCHECK NONE" in found["services"]
