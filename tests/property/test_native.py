@@ -100,7 +100,7 @@ ODD_BODIES = st.sampled_from(
         b'{"id":1,"a":"' + b"x" * 1200 + b'"}',
         b"{" + b",".join(b'"f%d":1' % n for n in range(70)) + b',"id":1}',
         b'\xef\xbb\xbf{"id":1}',
-        b'{"id":tru}',
+        b'{"id":truth}',
         b'{"id":{"id":1}}',
     ]
 )
@@ -313,3 +313,56 @@ def test_a_topic_that_is_not_plain_is_pythons() -> None:
     for more in ({"documents": True}, {"key": ["/a", "/b"]}, {"key": "/a/b"}, {"delta": True}):
         definition = TopicDefinition.model_validate({"name": "orders", "key": "/id", **more})
         assert partition_of(definition, native)[0].core == "python"
+
+
+class Message:
+    """A message as Kafka's client returns it."""
+
+    def __init__(self, topic: str, partition: int, record: tuple[Any, ...]) -> None:
+        self._record = record
+        self._partition = topic, partition
+
+    def topic(self) -> str:
+        """Return the topic."""
+        return self._partition[0]
+
+    def partition(self) -> int:
+        """Return the partition."""
+        return self._partition[1]
+
+    def offset(self) -> int:
+        """Return the offset."""
+        return int(self._record[0])
+
+    def timestamp(self) -> tuple[int, int]:
+        """Return the kind of the timestamp, and the time in ms."""
+        return 2, int(self._record[1])
+
+    def key(self) -> bytes | None:
+        """Return the key."""
+        return self._record[2]  # type: ignore[no-any-return]
+
+    def value(self) -> bytes | None:
+        """Return the value."""
+        return self._record[3]  # type: ignore[no-any-return]
+
+    def headers(self) -> Headers | None:
+        """Return the headers."""
+        return self._record[4]  # type: ignore[no-any-return]
+
+
+def test_messages_become_log_records_by_partition() -> None:
+    """In their order; those of a partition that moved away are left out, and partitions without any."""
+    headers = [("sow.command", b"delta_publish"), ("other", None)]
+    records = [
+        (n, 1000 + n, None if n % 2 else b"k", b"{}" if n % 3 else None, headers if n > 3 else None)
+        for n in range(6)
+    ]
+    messages = [Message("orders", n % 3, record) for n, record in enumerate(records)]
+    found = native.by_partition(
+        messages, {("orders", 0): None, ("orders", 2): None, ("orders", 3): None, ("bids", 1): None}
+    )
+    assert {partition: [fields_of(one) for one in batch] for partition, batch in found.items()} == {
+        ("orders", 0): [records[0], records[3]],
+        ("orders", 2): [records[2], records[5]],
+    }

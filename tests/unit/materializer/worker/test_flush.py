@@ -1,0 +1,63 @@
+"""When the stores of a worker are flushed."""
+
+from typing import Any
+
+import pytest
+
+from materializer.store.checksum import Checksum
+from materializer.store.memory import MemoryStore
+from materializer.store.write_behind import WriteBehindStore
+from materializer.worker import flush as module
+from materializer.worker.counts import Counts
+from materializer.worker.flush import FLUSH_BYTES_MAX, FLUSH_SECONDS, Flush
+from materializer.worker.owned import OwnedPartitions
+
+
+class Clock:
+    """A clock that stands still."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        """Return the time."""
+        return self.now
+
+    perf_counter = monotonic
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock that flushes go by."""
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def test_stores_are_flushed_every_second(clock: Clock) -> None:
+    """All of them, whenever their commits were made."""
+    owned, disks = OwnedPartitions({}), [MemoryStore(), MemoryStore()]
+    stores: Any = {("orders", number): WriteBehindStore(disk) for number, disk in enumerate(disks)}
+    owned.stores.update(stores)
+    flush = Flush(owned, Counts())
+    flush.flush_due()
+    for store in owned.stores.values():
+        store.commit({b"a": b"1"}, Checksum(1, 1), b"one")
+    clock.now += FLUSH_SECONDS - 0.1
+    flush.flush_due()
+    assert [disk.checkpoint() for disk in disks] == [None, None]
+    clock.now += 0.1
+    flush.flush_due()
+    assert [disk.checkpoint() for disk in disks] == [b"one", b"one"]
+
+
+def test_much_is_flushed_at_once(clock: Clock) -> None:
+    """Memory is bounded for all partitions together, whatever the clock says."""
+    owned, disks = OwnedPartitions({}), [MemoryStore(), MemoryStore()]
+    stores: Any = {("orders", number): WriteBehindStore(disk) for number, disk in enumerate(disks)}
+    owned.stores.update(stores)
+    flush = Flush(owned, Counts())
+    flush.flush_due()
+    for store in owned.stores.values():
+        store.commit({b"a": bytes(FLUSH_BYTES_MAX // 2)}, Checksum(1, 1), b"one")
+    flush.flush_due()
+    assert [disk.checkpoint() for disk in disks] == [b"one", b"one"]
