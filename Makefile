@@ -18,11 +18,12 @@ CORE := $(VENV)/core-$(NATIVE)
 ARGS ?=
 SEEDS ?= 1000
 FROM ?= 0
+SECONDS ?= 600
 
 # A clone that was moved, or a Python that was taken away, leaves a .venv that is of no use: make a new one.
 $(shell [ "$$(cat $(INSTALLED) 2>&1)" = "$$(pwd)" ] && $(BIN)/python -c '' 2>/dev/null || rm -f $(INSTALLED))
 
-.PHONY: help demo test test-all test-tools simulate mutants coverage lint docs bench pictures clean prerequisites set-up
+.PHONY: help demo test test-all test-tools simulate mutants fuzz coverage lint docs bench pictures clean prerequisites set-up
 .DEFAULT_GOAL := help
 
 help: ## list these commands
@@ -49,6 +50,9 @@ simulate: set-up ## the whole system over simulated time and Kafka, SEEDS runs; 
 
 mutants: set-up ## small changes to the pure packages, each of which a test must refuse; all of them take hours
 	@$(BIN)/python -m tests.mutants $(ARGS)
+
+fuzz: set-up ## odd log records for the native core, compared with Python, for SECONDS
+	@$(BIN)/python -m tests.fuzz --seconds $(SECONDS) $(ARGS)
 
 coverage: set-up ## which lines the tests run; those of the pure packages that they don't are listed
 	@mkdir -p build

@@ -94,17 +94,25 @@ impl<'a> Scanner<'a> {
     fn escape(&mut self) -> Option<()> {
         match self.text.get(self.at + 1)? {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 2,
-            b'u' => {
-                let digits = self.text.get(self.at + 2..self.at + 6)?;
-                let is_surrogate = matches!(digits[0], b'd' | b'D') && digits[1] >= b'8';
-                if !digits.iter().all(u8::is_ascii_hexdigit) || is_surrogate {
-                    return None;
-                }
-                self.at += 6;
-            }
+            b'u' => match self.unit()? {
+                // Half of a surrogate pair is no character.
+                0xD800..0xDC00 if !matches!(self.unit(), Some(0xDC00..0xE000)) => return None,
+                0xDC00..0xE000 => return None,
+                _ => {}
+            },
             _ => return None,
         }
         Some(())
+    }
+
+    /// Move behind `\u` and its four digits; return what they spell.
+    fn unit(&mut self) -> Option<u32> {
+        let digits = self.text.get(self.at..self.at + 6)?.strip_prefix(b"\\u")?;
+        let value = digits.iter().try_fold(0, |value, digit| {
+            Some(value * 16 + char::from(*digit).to_digit(16)?)
+        })?;
+        self.at += 6;
+        Some(value)
     }
 
     fn digits(&mut self) -> usize {

@@ -216,6 +216,11 @@ def output_of(prepared: Prepared) -> Any:
     return events, ops, step.outcomes, dead, forwards, step.unreported
 
 
+def state_of(disk: MemoryStore) -> Any:
+    """Return all that a store holds."""
+    return disk.checkpoint(), disk.checksum(), dict(disk.scan()), list(disk.expiries())
+
+
 def fields_of(record: LogRecord) -> Any:
     """Return the fields of a log record of either kind."""
     return record.offset, record.time, record.key, record.value, record.headers
@@ -272,9 +277,7 @@ def check(limits: dict[str, Any], sent: list[Sent], cuts: list[int], discarded: 
     assert one.core == "native"
     for partition in (one, other):
         partition.close()
-    assert (disk.checkpoint(), disk.checksum()) == (other_disk.checkpoint(), other_disk.checksum())
-    assert dict(disk.scan()) == dict(other_disk.scan())
-    assert list(disk.expiries()) == list(other_disk.expiries())
+    assert state_of(disk) == state_of(other_disk)
     assert checksum_of(disk) == disk.checksum()
 
 
