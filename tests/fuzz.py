@@ -24,7 +24,7 @@ BATCHES_A_LIFE = 40
 TOKENS = [
     *(b'"', b"\\", b"{", b"}", b"[", b"]", b",", b":", b" ", b"\n", b"\x00", b"\x1f", b"\x7f", b"\x80", b"\xff"),
     *(b"\\u0041", b"\\ud800", b"\\udfff", b"\\u00", b"\xc3\xa9", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82"),
-    *(b"1e5", b"-0", b"0.1", b"1e400", b"1E-99", b"-", b"00", b"9" * 30, b"true", b"fals", b"null", b"NaN"),
+    *(b"1e5", b"-0", b"0.1", b"1e400", b"1E-99", b"-", b"00", b"9" * 30, b"true", b"truth", b"null", b"NaN"),
     *(b'"id":1', b'"id":"a"', b',"id":2', b'"":1', b'{"a":{"b":1}}', b'"a":null', b"\xef\xbb\xbf"),
 ]  # fmt: skip
 COMMANDS = [

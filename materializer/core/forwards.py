@@ -1,7 +1,5 @@
 """Forwards: log records that other partitions must apply. Pure."""
 
-import msgspec
-
 from materializer.core.batch_state import BatchState
 from materializer.core.step import Forward
 from sowline.config.command_key import owner_of
@@ -41,7 +39,7 @@ class Forwards:
         # same record would get another key there.
         if state.definition.key_rule.needs_append:
             headers = [*(record.headers or ()), ("sow.origin_time", b"%d" % state.time)]
-            record = msgspec.structs.replace(record, headers=headers)
+            record = LogRecord(record.offset, record.time, record.key, record.value, headers)
         self._check_fits(record)
         owner = owner_of(state.definition, key_text)
         state.step.forwards.append(Forward(owner, record, self._copy_of(record)))

@@ -19,6 +19,7 @@ from materializer.store.write_behind import WriteBehindStore
 from sowline.config.topics import TopicDefinition
 from sowline.protocol.change import Progress
 from sowline.protocol.command import Headers, LogRecord
+from tests.property.test_supplied_model import ById
 
 native: Any = pytest.importorskip("sowline_native")
 
@@ -316,6 +317,29 @@ def test_a_topic_that_is_not_plain_is_pythons() -> None:
     for more in ({"documents": True}, {"key": ["/a", "/b"]}, {"key": "/a/b"}, {"delta": True}):
         definition = TopicDefinition.model_validate({"name": "orders", "key": "/id", **more})
         assert partition_of(definition, native)[0].core == "python"
+
+
+OTHERS: list[dict[str, Any]] = [
+    {"key": "/id", "documents": True},
+    {"key": ["/id", "/a"]},
+    {"key": {"from": "kafka_key"}},
+    {"key": {"from": "header"}},
+    {"key": {"generator": "by-id", "options": {"span": "40"}}},
+]
+
+
+@given(sent=st.lists(ODD, max_size=12), given=st.sampled_from(OTHERS))
+def test_python_takes_log_records_of_the_native_core(sent: list[Sent], given: dict[str, Any]) -> None:
+    """In topics that the native core does not know, they are as good as Python's."""
+    with patch("sowline.protocol.key_rule.load_generator", lambda name, options: ById(options)):
+        definition = TopicDefinition.model_validate({"name": "orders", "partitions": 3, **given})
+        (one, _), (other, _) = partition_of(definition, native), partition_of(definition, None)
+        records, time = list[tuple[Any, ...]](), 1000
+        for offset, (body, later, headers) in enumerate(sent):
+            time += later
+            records.append((offset, time, b"1", body, headers))
+        mine = one.prepare([native.LogRecord(*record) for record in records], 100)
+        assert output_of(mine) == output_of(other.prepare([LogRecord(*record) for record in records], 100))
 
 
 class Message:

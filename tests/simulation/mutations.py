@@ -439,7 +439,7 @@ FOUND_BY: dict[str, int] = {
     "cut short not seen": 8,
     "replica not waited for": 9,
     "reset goes on from before": 399,
-    "fenced not seen": 40,
+    "fenced not seen": 172,
     "long load not read on": 77,
     "written between ours not seen": 28,
     "fanout loads during a refill": 41,
