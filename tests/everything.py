@@ -15,7 +15,7 @@ SEED = time.time_ns() % 100_000
 STEPS = (
     ("make", "test"),
     ("make", "test", f"ARGS=-n 2 --random-order --random-order-seed={SEED} tests/unit tests/property"),
-    ("env", "SOWLINE_CORE=python", "make", "test", "ARGS=-n 2 tests/integration tests/spark"),
+    ("make", "test", "SOWLINE_CORE=python", "ARGS=-n 2 tests/integration tests/spark"),
     ("make", "fuzz"),
     ("make", "coverage"),
     ("make", "simulate", "SEEDS=10000"),

@@ -16,8 +16,7 @@ from typing import Any
 
 from materializer.core import applier
 from sowline.config.topics import TopicDefinition
-from sowline.protocol.command import LogRecord
-from tests.property.test_native import Sent, native, output_of, partition_of, state_of
+from tests.property.test_native import Sent, apply_alike, native, partition_of, state_of
 
 BATCH = 20
 BATCHES_A_LIFE = 40
@@ -141,13 +140,8 @@ def life(seed: int) -> Counter[str]:
                 (offset, now, chance.choice([None, b"0", b"a"]) if text is None else None, text, named)
             )
             offset += 1
-        mine = one.prepare([native.LogRecord(*record) for record in records], 100)
-        expected = other.prepare([LogRecord(*record) for record in records], 100)
-        assert output_of(mine) == output_of(expected), "events"
+        mine = apply_alike(one, other, records, end)
         end += len(mine.events)
-        for partition, prepared in ((one, mine), (other, expected)):
-            partition.commit(prepared, end)
-        assert one.checkpoint == other.checkpoint, "checkpoints"
         counts["records"] += len(records)
         counts["native"] += sum(isinstance(change, native.Change) for change in mine.step.changes)
     assert one.core == "native", "a panic"

@@ -222,6 +222,20 @@ def state_of(disk: MemoryStore) -> Any:
     return disk.checkpoint(), disk.checksum(), dict(disk.scan()), list(disk.expiries())
 
 
+def apply_alike(one: Partition, other: Partition, records: list[tuple[Any, ...]], end: int) -> Prepared:
+    """Let the native core and Python's apply the same log records and commit them; return what the native core made.
+
+    `end` is the end of the changes before. Raise AssertionError where the cores differ.
+    """
+    mine = one.prepare([native.LogRecord(*record) for record in records], 100)
+    expected = other.prepare([LogRecord(*record) for record in records], 100)
+    assert output_of(mine) == output_of(expected), "events"
+    for partition, prepared in ((one, mine), (other, expected)):
+        partition.commit(prepared, end + len(mine.events))
+    assert one.checkpoint == other.checkpoint, "checkpoints"
+    return mine
+
+
 def fields_of(record: LogRecord) -> Any:
     """Return the fields of a log record of either kind."""
     return record.offset, record.time, record.key, record.value, record.headers
@@ -264,16 +278,9 @@ def check(limits: dict[str, Any], sent: list[Sent], cuts: list[int], discarded: 
     bounds = [0, *sorted(min(cut, len(records)) for cut in cuts), len(records)]
     end = 0
     for start, stop in pairwise(bounds):
-        batch = [native.LogRecord(*record) for record in records[start:stop]]
         if discarded:
-            one.prepare(batch, 100)
-        mine = one.prepare(batch, 100)
-        expected = other.prepare([LogRecord(*record) for record in records[start:stop]], 100)
-        assert output_of(mine) == output_of(expected)
-        end += len(mine.events)
-        for partition, prepared in ((one, mine), (other, expected)):
-            partition.commit(prepared, end)
-        assert one.checkpoint == other.checkpoint
+            one.prepare([native.LogRecord(*record) for record in records[start:stop]], 100)
+        end += len(apply_alike(one, other, records[start:stop], end).events)
         assert list(one.due(time + 500)) == list(other.due(time + 500))
     assert one.core == "native"
     for partition in (one, other):
