@@ -40,7 +40,7 @@ class JarSet:
             f"<exclude org={quoteattr(org)} module={quoteattr(name)}/>" for org, name in self.excludes
         )
         return (
-            "<ivy-module version='2.0'><info organization='sowline' module='jars'/>"
+            "<ivy-module version='2.0'><info organisation='sowline' module='jars'/>"
             "<configurations><conf name='default'/></configurations>"
             f"<dependencies>{''.join(modules)}{''.join(excludes)}</dependencies></ivy-module>"
         )

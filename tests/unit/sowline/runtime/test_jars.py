@@ -114,3 +114,19 @@ def test_what_is_asked_for() -> None:
     """The broker comes with a logger; the connector comes without the Hadoop jars that PySpark has."""
     assert 'name="log4j-slf4j-impl"' in KAFKA.ivy_xml()
     assert '<exclude org="org.apache.hadoop" module="hadoop-client-runtime"/>' in SPARK_CONNECTOR.ivy_xml()
+
+
+@pytest.mark.parametrize("jar_set", [KAFKA, SPARK_CONNECTOR])
+def test_ivy_understands_what_is_asked_for(
+    jar_set: JarSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real Ivy reads the file, looks for the first module in an empty repository, and does not find it."""
+    pattern = tmp_path / "[organisation]-[module]-[revision].jar"
+    (tmp_path / "empty.xml").write_text(
+        "<ivysettings><settings defaultResolver='empty'/><resolvers><filesystem name='empty'>"
+        f"<artifact pattern='{pattern}'/></filesystem></resolvers></ivysettings>"
+    )
+    monkeypatch.setenv("SOWLINE_IVY_SETTINGS", str(tmp_path / "empty.xml"))
+    with pytest.raises(SowlineError) as caught:
+        retrieve(jar_set)
+    assert f"unresolved dependency: {jar_set.modules[0][0]}#{jar_set.modules[0][1]}" in str(caught.value)
