@@ -53,7 +53,7 @@ struct State {
 }
 
 /// A position: era, offset, and the number of the change within its log record.
-type PositionTuple = (u32, i64, u32);
+pub type PositionTuple = (u32, i64, u32);
 
 /// `State` as Python passes it.
 type StateTuple = (PositionTuple, PositionTuple, i64, i64);

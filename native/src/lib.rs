@@ -8,6 +8,7 @@ mod change;
 mod command;
 mod core;
 mod entry;
+mod event;
 mod json;
 mod key;
 mod log_record;
@@ -24,6 +25,8 @@ mod sowline_native {
     use super::change::Change;
     #[pymodule_export]
     use super::core::Core;
+    #[pymodule_export]
+    use super::event::read_about;
     #[pymodule_export]
     use super::log_record::{LogRecord, by_partition};
 }
