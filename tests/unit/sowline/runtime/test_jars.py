@@ -129,4 +129,5 @@ def test_ivy_understands_what_is_asked_for(
     monkeypatch.setenv("SOWLINE_IVY_SETTINGS", str(tmp_path / "empty.xml"))
     with pytest.raises(SowlineError) as caught:
         retrieve(jar_set)
-    assert f"unresolved dependency: {jar_set.modules[0][0]}#{jar_set.modules[0][1]}" in str(caught.value)
+    _, name, revision = jar_set.modules[0]
+    assert f"#{name};{revision}: not found" in str(caught.value)
