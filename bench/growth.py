@@ -40,7 +40,7 @@ from materializer.core.record import Record, encode_record
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
 from materializer.store.checksum import Checksum, entry_hash
-from materializer.store.integrity import verified_checkpoint
+from materializer.store.integrity import verified
 from materializer.store.rocksdb import RocksStore
 from query_service.topics.state import ServedTopics
 from sowline.config.topics import TopicDefinition, parse_topics
@@ -147,7 +147,7 @@ def _stored(size: int) -> Stored:
         disk = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
         began = time.perf_counter()
         store = RocksStore(path, create=False)
-        assert verified_checkpoint(store).records == size
+        assert verified(store)[0].records == size
         seconds = time.perf_counter() - began
         store.close()
     applying, heading, committing = (cpu / UPDATES * 1e6 for cpu in updates)

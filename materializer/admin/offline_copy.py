@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import count, islice
+from itertools import count
 from pathlib import Path
 
 from materializer.core.checkpoint import Checkpoint
@@ -12,14 +12,12 @@ from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.kafka_partition import (
     KafkaExtent,
     PartitionReader,
-    as_event,
     kafka_extent,
-    offsets_of,
 )
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
 from materializer.store.bulk_load import BulkLoad
-from materializer.store.interface import Store
+from materializer.store.interface import DiskStore
 from materializer.store.rocksdb import RocksStore
 from materializer.store.secondary import open_secondary
 from materializer.worker.batch import as_log_record
@@ -124,6 +122,7 @@ class OfflineCopies:
         loader = loader_class(store, self.definition, extent.changes_id)
         checkpoint = self._load_whole(loader, extent.changes_start, extent.changes_end)
         checkpoint = replace(checkpoint, changes_id=extent.changes_id)
+        loader.finish()
         store.commit({}, store.checksum(), checkpoint.encode())
         return OfflineCopy(store, checkpoint), loader
 
@@ -151,7 +150,7 @@ class OfflineCopies:
 
     def _load(self, loader: ChangesLoader, start: int, end: int) -> None:
         for messages in read_range(self._kafka, self.definition.changes, self.partition, start, end):
-            loader.load([as_event(message) for message in messages], offsets_of(messages))
+            loader.load_messages(messages)
             self.report(
                 f"loading {self.name} from the changes", (messages[-1].offset() or 0) - start, end - start
             )
@@ -219,14 +218,10 @@ class OfflineCopies:
         return OfflineCopy(store, copy.checkpoint)
 
 
-def fill(
-    store: Store, entries: Iterable[tuple[bytes, bytes]], checkpoint: Checkpoint, batch_max: int = 1000
-) -> None:
+def fill(store: DiskStore, entries: Iterable[tuple[bytes, bytes]], checkpoint: Checkpoint) -> None:
     """Write a state's entries, and then its checkpoint, into an empty store."""
-    left = iter(entries)
-    while batch := list(islice(left, batch_max)):
-        filled = BulkLoad(store)
-        for key, data in batch:
-            filled.put(key, None, data)
-        filled.commit()
+    filled = BulkLoad(store)
+    for key, data in entries:
+        filled.put(key, None, data)
+    filled.finish()
     store.commit({}, store.checksum(), checkpoint.encode())

@@ -19,7 +19,7 @@ from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.kafka_partition import KafkaExtent, PartitionReader
 from materializer.partition.partition import progress_of
 from materializer.partition.state_reset import StateReset
-from materializer.store.interface import Store
+from materializer.store.interface import DiskStore
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
@@ -33,7 +33,7 @@ class EndsLoader(ChangesLoader):
     rebuild.
     """
 
-    def __init__(self, store: Store, definition: TopicDefinition, changes_id: str = "") -> None:
+    def __init__(self, store: DiskStore, definition: TopicDefinition, changes_id: str = "") -> None:
         super().__init__(store, _of_any_key(definition), changes_id)
 
     @property

@@ -2,14 +2,21 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import repeat
+from operator import methodcaller
+from types import ModuleType
+from typing import Any, Final, NamedTuple
+
+from confluent_kafka import Message
 
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import decode_record, encode_record
 from materializer.partition.changes_follower import record_of
-from materializer.store.bulk_load import BulkLoad
-from materializer.store.interface import Store
+from materializer.partition.kafka_partition import as_event, offsets_of
+from materializer.store.bulk_load import PENDING_BYTES_MAX, BulkLoad, LoadState, NativeBulkLoad
+from materializer.store.interface import DiskStore
 from sowline.config.topics import TopicDefinition
 from sowline.kafka.admin import compaction_lag_ms
+from sowline.model.position import Position, position_of
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, RESET, Change, Event, Progress
 from sowline.protocol.changes_loader import (
     UNKNOWN_OFFSET,
@@ -18,21 +25,47 @@ from sowline.protocol.changes_loader import (
     RelativeAge,
     is_of,
 )
+from sowline.protocol.command import PUBLISH
+from sowline.protocol.key_rule import FieldKeys
+
+RUN_MAX: Final = 64
+"""How many messages are loaded here at most before the native core is asked again."""
+
+_COLUMNS: Final = tuple(map(methodcaller, ("key", "value", "headers", "offset")))
+
+
+class _Newest(NamedTuple):
+    """The newest change of a load."""
+
+    position: Position
+    op: str
+    last: bool
 
 
 class ChangesLoader:
     """Loads a changes partition into an empty store, by the rule of `sowline.protocol.changes_loader`.
 
     In addition to the records it collects the parts of a checkpoint: position, origins, times, and the keys to
-    repair.
+    repair. `native` is the module of the native core, which loads plain changes of topics that it knows; Python loads
+    all others, with the same result. At most about `pending_bytes_max` of entries are kept in memory.
     """
 
-    def __init__(self, store: Store, definition: TopicDefinition, changes_id: str = "") -> None:
-        self._store = store
+    def __init__(
+        self,
+        store: DiskStore,
+        definition: TopicDefinition,
+        changes_id: str = "",
+        native: ModuleType | None = None,
+        pending_bytes_max: int = PENDING_BYTES_MAX,
+    ) -> None:
+        self._native: NativeBulkLoad | None = None
+        if native is not None and (field := plain_key_field(definition)) is not None:
+            self._native = NativeBulkLoad(native, field, store, pending_bytes_max)
+        self._entries = self._native or BulkLoad(store, pending_bytes_max)
         self._definition = definition
         self._topic_id = changes_id
         self._newest_events = NewestEvents()
-        self._newest: Change | None = None
+        self._newest: _Newest | None = None
         self._era = 0
         self._origins: dict[int, int] = {}
         self._time = 0
@@ -44,10 +77,42 @@ class ChangesLoader:
         )
         self.stale_keys: set[bytes] = set()
         """Keys whose last event is not their newest: compaction would keep the wrong one."""
+        self.has_tombstones = False
+        """Whether a deleted record was stored for its publishers' numbers; it may be gone again."""
+
+    def load_messages(self, messages: Sequence[Message]) -> None:
+        """Load the next messages of the topic, in the order of their offsets."""
+        native = self._native
+        if native is None:
+            self.load([as_event(message) for message in messages], offsets_of(messages))
+            return
+        columns = _columns(messages)
+        at, run = 0, 1
+        # Where one message is not plain, the next ones are often not: Python takes longer and longer runs of them.
+        while at < len(messages):
+            start, at = at, self._load_plain(native, columns, at)
+            if at == len(messages):
+                return
+            run = 1 if at > start else min(2 * run, RUN_MAX)
+            some = messages[at : at + run]
+            self.load([as_event(message) for message in some], offsets_of(some))
+            at += run
+
+    def _load_plain(self, native: NativeBulkLoad, columns: Sequence[list[Any]], start: int) -> int:
+        """Load plain changes of the current era from `start` on; return the index of the first message behind."""
+        newest_events, wholeness = self._newest_events, self.load_progress.wholeness
+        if newest_events.era != self._era or wholeness is None or not wholeness.has_position:
+            return start
+        newest = None if self._newest is None else self._newest.position
+        state: LoadState = (self._era, newest, self._time, self._live, wholeness.state)
+        at, state = native.load(columns, start, state, newest_events.ranks, self.stale_keys)
+        _, position, self._time, self._live, wholeness.state = state
+        if position is not None and position != newest:
+            self._newest = _Newest(position_of(position), PUBLISH, True)
+        return at
 
     def load(self, events: Sequence[Event], offsets: Iterable[int] = repeat(UNKNOWN_OFFSET)) -> None:
         """Load the next events, in the order of the topic's offsets."""
-        entries = BulkLoad(self._store)
         self.load_progress.saw(events, offsets)
         for event in events:
             # An owner that has not noticed the replaced topic reports its position in the old one. Taken for the
@@ -61,10 +126,13 @@ class ChangesLoader:
             if event.position.era > self._era:
                 self._begin_era(event.position.era)
             if isinstance(event, Change):
-                self._load_change(event, entries)
+                self._load_change(event)
             else:
                 self._load_progress(event)
-        entries.commit()
+
+    def finish(self) -> None:
+        """Write what was loaded to the store. It is complete with a checkpoint."""
+        self._entries.finish()
 
     def _begin_era(self, era: int) -> None:
         """Forget the origins of eras that have ended: they are offsets of a log that no longer exists."""
@@ -76,7 +144,8 @@ class ChangesLoader:
         for partition, offset in event.origins.items():
             self._saw_origin(event, partition, offset)
 
-    def _load_change(self, event: Change, entries: BulkLoad) -> None:
+    def _load_change(self, event: Change) -> None:
+        entries = self._entries
         key, has_sow = event.sow_key, self._definition.has_sow
         before = entries.get(key) if has_sow else None
         held = None if before is None else decode_record(before)
@@ -97,6 +166,8 @@ class ChangesLoader:
         if relative_age is RelativeAge.EQUAL:
             return
         record = record_of(self._definition, event, held)
+        if record is not None and record.is_forgettable:
+            self.has_tombstones = True
         entries.put(key, before, None if record is None else encode_record(record))
         self._live += (event.body is not None) - (held is not None and held.body is not None)
         self._newest_events.keep(event, is_stored=record is not None)
@@ -107,7 +178,7 @@ class ChangesLoader:
         # as the newest change.
         stands_for_none = event.op == AGAIN and event.body is None and event.key_text is None
         if not stands_for_none and (self._newest is None or event.position > self._newest.position):
-            self._newest = event
+            self._newest = _Newest(event.position, event.op, event.last)
         if event.origin is not None:
             self._saw_origin(event, *event.origin)
         if event.op == RESET:
@@ -177,3 +248,16 @@ class ChangesLoader:
             records=self._live,
             begin=self.progress.begin if self.progress.position.era == position.era else None,
         )
+
+
+def plain_key_field(definition: TopicDefinition) -> str | None:
+    """Return the key field of a topic whose plain changes the native core can load; None of any other topic."""
+    rule = definition.key_rule
+    if not definition.has_sow or definition.documents or not isinstance(rule, FieldKeys):
+        return None
+    return rule.paths[0][0] if len(rule.paths) == 1 and len(rule.paths[0]) == 1 else None
+
+
+def _columns(messages: Sequence[Message]) -> list[list[Any]]:
+    """Return the keys, values, headers and offsets of messages."""
+    return [list(map(column, messages)) for column in _COLUMNS]

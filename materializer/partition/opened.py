@@ -1,6 +1,6 @@
 """A partition that recovery has opened."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,6 +17,8 @@ class OpenedPartition:
 
     With `state_reset` it is not open yet: first the ends of all its records must be written, and its store emptied.
     If the checkpoint is behind the floor, the events after it are in the changes from the offset `untaken` on.
+    `tombstones` are the deleted records that the store remembers, as (log time in ms, SOW key), oldest first; None if
+    they are not known.
     """
 
     store: RocksStore
@@ -24,6 +26,7 @@ class OpenedPartition:
     floor: Position
     state_reset: StateReset | None = None
     untaken: int = 0
+    tombstones: Sequence[tuple[int, bytes]] | None = None
 
 
 @contextmanager

@@ -19,10 +19,11 @@ from materializer.core.step import Records, Step
 from materializer.partition.opened import OpenedPartition
 from materializer.store.cache import RecordCache
 from materializer.store.checksum import Checksum, expiry_entry
+from materializer.store.integrity import survey
 from materializer.store.interface import Store
 from materializer.store.native_overlay import NativeOverlay, NativePanic, is_plain
 from materializer.store.overlay import Overlay, PendingWrites
-from materializer.store.tombstones import tombstones_of
+from materializer.store.tombstones import Tombstones
 from sowline.config.topics import TopicDefinition
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import AGAIN, PROGRESS_KEY, UNFILLED, Change, Event, Progress
@@ -86,7 +87,8 @@ class Partition:
         self._store: Store = store or opened.store
         self._cache = cache or RecordCache()
         self._floor, self._untaken = opened.floor, opened.untaken
-        self._tombstones = tombstones_of(opened.store)
+        known = opened.tombstones
+        self._tombstones = Tombstones(survey(opened.store, native).tombstones if known is None else known)
         self._first_due = b""
         self._native: NativeOverlay | None = None
         if native is not None and is_plain(definition):

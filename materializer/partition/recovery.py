@@ -9,22 +9,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from materializer.core.checkpoint import EVERYTHING, Checkpoint
 from materializer.core.errors import StoreDamaged
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.eras import Eras
-from materializer.partition.kafka_partition import (
-    KafkaExtent,
-    PartitionReader,
-    as_event,
-    offsets_of,
-)
+from materializer.partition.kafka_partition import KafkaExtent, PartitionReader
 from materializer.partition.opened import OpenedPartition, closed_on_failure
 from materializer.partition.state_reset import StateReset
 from materializer.partition.tail import read_tail
-from materializer.store.integrity import checkpoint_of, verified_checkpoint
+from materializer.store.integrity import verified
 from materializer.store.rocksdb import RocksStore
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
@@ -39,9 +35,9 @@ from sowline.protocol.changes_loader import (
 class Recovery:
     """Opens one partition's store from the first source that has its state.
 
-    A `copy` is the local store if it is already open and checked; it is not checked again. `ask` returns the present
-    extent of the partition in Kafka. `first_since` returns the offset of the log's first record at or after a log
-    time (ms). It is needed to recognize a log that was cut, and has grown again beyond the state's position.
+    A `copy` is the local store if it is already open. `native` is the module of the native core. `ask` returns the
+    present extent of the partition in Kafka. `first_since` returns the offset of the log's first record at or after a
+    log time (ms). It is needed to recognize a log that was cut, and has grown again beyond the state's position.
     """
 
     def __init__(
@@ -56,7 +52,9 @@ class Recovery:
         copy: RocksStore | None = None,
         ask: Callable[[], KafkaExtent] | None = None,
         first_since: Callable[[int], int] | None = None,
+        native: ModuleType | None = None,
     ) -> None:
+        self._native = native
         self._definition = definition
         self._partition = partition
         self._path = path
@@ -135,7 +133,7 @@ class Recovery:
             return None
 
     def _checked(self, store: RocksStore) -> OpenedPartition | None:
-        checkpoint = checkpoint_of(store) if store is self._copy else verified_checkpoint(store)
+        checkpoint, found = verified(store, self._native)
         replaced = self._is_replaced(checkpoint)
         # Normally the tail begins where the last commit saw the changes end. A replaced topic is read from its start:
         # nothing in it is known (test_a_changes_topic_that_was_replaced_is_filled_again).
@@ -170,7 +168,7 @@ class Recovery:
         # the one that this store knows (test_a_changes_topic_that_was_replaced_is_filled_again opens it twice).
         if replaced:
             store.commit({}, store.checksum(), replace(checkpoint, changes_end=0).encode())
-        return OpenedPartition(store, checkpoint, floor, untaken=start)
+        return OpenedPartition(store, checkpoint, floor, untaken=start, tombstones=found.tombstones)
 
     def _is_replaced(self, checkpoint: Checkpoint) -> bool:
         """Return whether the changes topic is another one than that of the checkpoint, or has lost its end."""
@@ -189,7 +187,7 @@ class Recovery:
             return self._loaded(store)
 
     def _loaded(self, store: RocksStore) -> OpenedPartition:
-        loader = ChangesLoader(store, self._definition, self._extent.changes_id)
+        loader = ChangesLoader(store, self._definition, self._extent.changes_id, self._native)
         phase = self._load_up_to_end(loader, self._extent.changes_start)
         if loader.progress is None and not self._definition.has_sow:
             loader.stand_at_newest(self._extent.log_id)
@@ -200,17 +198,19 @@ class Recovery:
                 "local state. Delete that topic: the materializer makes it again from the log",
             )
         checkpoint = replace(loader.checkpoint(self._extent.changes_end), changes_id=self._extent.changes_id)
+        loader.finish()
         self._finish(store, checkpoint)
         self._log.warning("state loaded from the changes topic")
         state_reset = StateReset(checkpoint, checkpoint.position.nth + 1) if loader.is_resetting else None
-        return OpenedPartition(store, checkpoint, checkpoint.position, state_reset)
+        tombstones = None if loader.has_tombstones else ()
+        return OpenedPartition(store, checkpoint, checkpoint.position, state_reset, tombstones=tombstones)
 
     def _load_up_to_end(self, loader: "ChangesLoader", start: int) -> Phase:
         """Load the changes from an offset on, until they are complete or there are no more."""
         while True:
             loader.load_progress.aim(self._extent.changes_end, self._seen_at)
             for messages in self._reader.changes(start, self._extent.changes_end):
-                loader.load([as_event(message) for message in messages], offsets_of(messages))
+                loader.load_messages(messages)
             start = self._extent.changes_end
             loader.load_progress.read_up_to(start)
             phase = loader.load_progress.phase(time.monotonic())

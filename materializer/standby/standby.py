@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 
 import structlog
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
@@ -30,9 +31,6 @@ log = structlog.get_logger()
 
 PORTION = 100
 """Changes applied between two checks of the clock."""
-
-CHECK_PORTION = 1000
-"""Entries of a store that are checked between two looks at the clock."""
 
 LOOK_SECONDS = 1.0
 """Interval at which Kafka is asked whether the changes topics are still the same."""
@@ -75,7 +73,9 @@ class Standby:
         kafka: KafkaConfig,
         definitions: Mapping[str, TopicDefinition],
         path: Callable[[PartitionId], Path],
+        native: ModuleType | None = None,
     ) -> None:
+        self._native = native
         self._definitions = definitions
         self._path = path
         self._cluster = Cluster(kafka)
@@ -195,7 +195,8 @@ class Standby:
 
     def _begin(self, partition_id: PartitionId, store: RocksStore | None) -> None:
         definition = self._definitions[partition_id[0]]
-        copy = WarmCopy(definition, partition_id[1], self._path(partition_id), self._cluster.topic_id, store)
+        path, topic_id = self._path(partition_id), self._cluster.topic_id
+        copy = WarmCopy(definition, partition_id[1], path, topic_id, store, self._native)
         self._copies[partition_id] = copy
         self._tried(partition_id, lambda: copy.begin(partition_id in self._damaged))
         if partition_id in self._copies:
@@ -221,7 +222,7 @@ class Standby:
             return False
         partition_id = self._checking[0]
         copy = self._copies[partition_id]
-        if self._tried(partition_id, lambda: copy.check(CHECK_PORTION)):
+        if self._tried(partition_id, lambda: copy.check()):
             self._checking.popleft()
             self._go_on(partition_id)
         return True

@@ -7,27 +7,29 @@ may be the only state.
 """
 
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from types import ModuleType
+from typing import Final, NamedTuple
 
 import structlog
 
 from materializer.core.checkpoint import EVERYTHING, Checkpoint
 from materializer.core.errors import StoreDamaged
-from materializer.core.record import decode_record
 from materializer.partition.changes_follower import ChangesFollower, Gap
 from materializer.partition.changes_loader import ChangesLoader
-from materializer.store.checksum import Checksum, entry_hash, expiry_hash
-from materializer.store.integrity import checkpoint_of
+from materializer.store.integrity import Walk, checkpoint_of
 from materializer.store.rocksdb import RocksStore, delete_store
 from sowline.config.topics import TopicDefinition
+from sowline.model.limits import MIB
 from sowline.protocol.change import Event
 from sowline.protocol.changes_loader import Phase
 
 log = structlog.get_logger()
+
+LOAD_BYTES_MAX: Final = 8 * MIB
+"""How much each copy that is loaded keeps in memory. All copies may be loaded at once."""
 
 BEGINNING = 0
 """Where to load changes from: the first offset that Kafka still has."""
@@ -44,8 +46,8 @@ class WarmCopy:
     """The copy of one partition; `topic_id` returns Kafka's id of a topic.
 
     Its `Standby` passes it the changes from `reads_from` on, in order. A `store` that is given is open, and was
-    checked when it was opened. After an error (`StoreDamaged`, `StoreInUse`, or an invalid event) a copy can only be
-    closed.
+    checked when it was opened. `native` is the module of the native core. After an error (`StoreDamaged`,
+    `StoreInUse`, or an invalid event) a copy can only be closed.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class WarmCopy:
         path: Path,
         topic_id: Callable[[str], str],
         store: RocksStore | None = None,
+        native: ModuleType | None = None,
     ) -> None:
+        self._native = native
         self._definition = definition
         self._number = number
         self._path = path
@@ -64,7 +68,7 @@ class WarmCopy:
         self._changes_id = ""
         self._is_checked = store is not None
         self._store = store
-        self._check: _Check | None = None
+        self._check: Walk | None = None
         self._follower: ChangesFollower | None = None
         self._loader: ChangesLoader | None = None
         self._loading: RocksStore | None = None
@@ -97,13 +101,13 @@ class WarmCopy:
         """Start with the checkpoint, which shows whether this version can read the store."""
         self._checkpoint = checkpoint_of(store)
         self._changes_id = self._topic_id(self._definition.changes)
-        self._check = _Check(store)
+        self._check = Walk(store, self._native)
 
-    def check(self, entries_max: int) -> bool:
-        """Check the next entries; return whether all are checked: then the copy follows the changes or is loaded."""
+    def check(self) -> bool:
+        """Check the next portion; return whether all are checked: then the copy follows the changes or is loaded."""
         assert self._check is not None, "the store is being checked"
         assert self._store is not None, "there is a store to check"
-        if not self._check.go_on(entries_max):
+        if not self._check.go_on():
             return False
         found, tombstones = self._check.result()
         self._check = None
@@ -175,7 +179,9 @@ class WarmCopy:
         self._close_loading()
         self._changes_id = self._topic_id(self._definition.changes)
         self._loading = RocksStore(self._loading_path, create=True)
-        self._loader = ChangesLoader(self._loading, self._definition, self._changes_id)
+        self._loader = ChangesLoader(
+            self._loading, self._definition, self._changes_id, self._native, LOAD_BYTES_MAX
+        )
         self.has_caught_up = False
         self.next_offset = BEGINNING
 
@@ -219,6 +225,7 @@ class WarmCopy:
         assert self._loader is not None, "it was loaded"
         assert self._loading is not None, "it was loaded"
         checkpoint = replace(self._loader.checkpoint(self.next_offset), changes_id=self._changes_id)
+        self._loader.finish()
         store = self._loading
         store.commit({}, store.checksum(), checkpoint.encode())
         store.mark_finished()
@@ -263,35 +270,3 @@ class WarmCopy:
         if self._loading is not None:
             self._loading.close()
             self._loading = None
-
-
-class _Check:
-    """A walk through a store in portions: computes its checksum, and collects the deleted records."""
-
-    def __init__(self, store: RocksStore) -> None:
-        self._hashes = self._walk(store)
-        self._entries = self._checksum = 0
-        self._tombstones: list[tuple[int, bytes]] = []
-
-    def _walk(self, store: RocksStore) -> Generator[int, None, None]:
-        for key, data in store.scan():
-            if not data[0] and (record := decode_record(data)).is_forgettable:
-                self._tombstones.append((record.time, key))
-            yield entry_hash(key, data)
-        for due in store.expiries():
-            yield expiry_hash(due)
-
-    def go_on(self, entries_max: int) -> bool:
-        """Read the next entries; return whether they were the last."""
-        hashes = list(islice(self._hashes, entries_max))
-        self._entries += len(hashes)
-        self._checksum += sum(hashes)
-        return len(hashes) < entries_max
-
-    def close(self) -> None:
-        """Release the store: its files are not closed as long as something reads from it."""
-        self._hashes.close()
-
-    def result(self) -> tuple[Checksum, list[tuple[int, bytes]]]:
-        """Return the checksum, and the remembered records as (log time in ms, SOW key), oldest first."""
-        return Checksum(self._entries, self._checksum & 0xFFFFFFFFFFFFFFFF), sorted(self._tombstones)

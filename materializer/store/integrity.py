@@ -1,17 +1,93 @@
 """Whether a store is complete: it has a checkpoint, and its entries sum up to its checksum."""
 
+from collections.abc import Generator
+from types import ModuleType
+from typing import NamedTuple
+
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.errors import StoreDamaged
+from materializer.core.record import decode_record
 from materializer.store.checksum import Checksum, entry_hash, expiry_hash
-from materializer.store.interface import Store
+from materializer.store.interface import EXPIRY, Portion, Store
 
 
-def verified_checkpoint(store: Store) -> Checkpoint:
-    """Return the checkpoint of a complete store; raise `StoreDamaged`, or `unknown format` before anything else."""
+class Survey(NamedTuple):
+    """What a walk through a whole store has found.
+
+    `tombstones` are the deleted records that the store remembers, as (log time in ms, SOW key), oldest first.
+    """
+
+    checksum: Checksum
+    tombstones: list[tuple[int, bytes]]
+
+
+class Walk:
+    """A walk through a store, a portion at a time. `native` is the module of the native core."""
+
+    def __init__(self, store: Store, native: ModuleType | None = None) -> None:
+        self._summed = _Sum() if native is None else native.Survey()
+        self._tombstones: list[tuple[int, bytes]] = []
+        self._steps = self._walk(store)
+
+    def _walk(self, store: Store) -> Generator[None]:
+        for portion in store.portions():
+            for key, data in self._summed.add(portion):
+                if (record := decode_record(data)).is_forgettable:
+                    self._tombstones.append((record.time, key[1:]))
+            yield
+
+    def go_on(self) -> bool:
+        """Read the next portion, about a thousand entries; return whether all were read."""
+        return next(self._steps, self) is self
+
+    def close(self) -> None:
+        """Release the store: its files are not closed as long as something reads from it."""
+        self._steps.close()
+
+    def result(self) -> Survey:
+        """Return what was found, once all is read."""
+        return Survey(Checksum(*self._summed.checksum), sorted(self._tombstones))
+
+
+class _Sum:
+    """Sums up portions. `native.Survey` does the same (tests/property/test_native_load.py)."""
+
+    def __init__(self) -> None:
+        self._entries = self._sum = 0
+
+    def add(self, portion: Portion) -> Portion:
+        """Add entries; return those of deleted records."""
+        self._entries += len(portion)
+        if portion and portion[0][0].startswith(EXPIRY):
+            self._sum += sum(expiry_hash(key[1:]) for key, _ in portion)
+            return []
+        self._sum += sum(entry_hash(key[1:], data) for key, data in portion)
+        return [pair for pair in portion if not pair[1][0]]
+
+    @property
+    def checksum(self) -> tuple[int, int]:
+        """The number of entries, and the sum of their hashes."""
+        return self._entries, self._sum & 0xFFFFFFFFFFFFFFFF
+
+
+def survey(store: Store, native: ModuleType | None = None) -> Survey:
+    """Walk through a whole store."""
+    walk = Walk(store, native)
+    while not walk.go_on():
+        pass
+    return walk.result()
+
+
+def verified(store: Store, native: ModuleType | None = None) -> tuple[Checkpoint, Survey]:
+    """Return the checkpoint of a complete store, and what is in it.
+
+    Raise `StoreDamaged`, or `unknown format` before anything else.
+    """
     checkpoint = checkpoint_of(store)
-    if (found := checksum_of(store)) != store.checksum():
-        raise StoreDamaged(f"expected {store.checksum()}, found {found}")
-    return checkpoint
+    found = survey(store, native)
+    if found.checksum != store.checksum():
+        raise StoreDamaged(f"expected {store.checksum()}, found {found.checksum}")
+    return checkpoint, found
 
 
 def checkpoint_of(store: Store) -> Checkpoint:
@@ -20,15 +96,3 @@ def checkpoint_of(store: Store) -> Checkpoint:
     if data is None:
         raise StoreDamaged("there is no checkpoint")
     return Checkpoint.decode(data)
-
-
-def checksum_of(store: Store) -> Checksum:
-    """Read every entry of a store and return the resulting checksum."""
-    entries = checksum = 0
-    for key, data in store.scan():
-        entries += 1
-        checksum += entry_hash(key, data)
-    for due in store.expiries():
-        entries += 1
-        checksum += expiry_hash(due)
-    return Checksum(entries, checksum & 0xFFFFFFFFFFFFFFFF)

@@ -1,11 +1,22 @@
 """The interface of a partition's store: records by SOW key, the expiry index and the checkpoint."""
 
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, Protocol
 
 from materializer.store.checksum import Checksum
 
 NO_EXPIRIES: Mapping[bytes, bool] = {}
+
+RECORD: Final = b"r"
+EXPIRY: Final = b"d"
+"""The kinds of entries in a portion: records, and entries of the index of due times."""
+
+PORTION_ENTRIES: Final = 1000
+"""The maximum number of entries in a portion."""
+
+Portion = list[tuple[bytes, bytes]]
+"""Entries of one kind: keys, each behind its kind, and data, which is empty for a due time."""
 
 
 class Store(Protocol):
@@ -22,6 +33,9 @@ class Store(Protocol):
 
     def expiries(self, start: bytes = b"") -> Iterator[bytes]:
         """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
+
+    def portions(self) -> Iterator[Portion]:
+        """Yield all that the checksum covers, due times first, `PORTION_ENTRIES` at a time."""
 
     def checkpoint(self) -> bytes | None:
         """Return the checkpoint's bytes; None if nothing was ever committed."""
@@ -42,3 +56,27 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close the files."""
+
+
+class DiskStore(Store, Protocol):
+    """What recovery needs of a store in addition: to fill a new one."""
+
+    def load(
+        self,
+        entries: Sequence[tuple[bytes, bytes | None]],
+        expiries: Sequence[tuple[bytes, bool]],
+        checksum: Checksum,
+    ) -> None:
+        """Write entries (None removes one) and due times (False removes one), both in order, into a new store.
+
+        The store has no checkpoint yet: whatever a load writes is worth nothing without the commit that follows it.
+        """
+
+
+def portions(store: Store) -> Iterator[Portion]:
+    """Yield the portions of a store that has no faster way than its scans."""
+    dues = ((EXPIRY + due, b"") for due in store.expiries())
+    records = ((RECORD + key, data) for key, data in store.scan())
+    for entries in (dues, records):
+        while portion := list(islice(entries, PORTION_ENTRIES)):
+            yield portion

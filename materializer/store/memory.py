@@ -1,9 +1,9 @@
 """A store in memory, for tests of the core and as the reference for the one on disk."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from materializer.store.checksum import Checksum
-from materializer.store.interface import NO_EXPIRIES
+from materializer.store.interface import NO_EXPIRIES, Portion, portions
 
 
 class MemoryStore:
@@ -27,6 +27,10 @@ class MemoryStore:
         """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
         return iter(sorted(due for due in self._expiries if due >= start))
 
+    def portions(self) -> Iterator[Portion]:
+        """Yield all that the checksum covers, due times first."""
+        return portions(self)
+
     def checkpoint(self) -> bytes | None:
         """Return the checkpoint's bytes; None if nothing was ever committed."""
         return self._checkpoint
@@ -45,14 +49,29 @@ class MemoryStore:
         """Write entries (None removes one), due times (False removes one), checksum and checkpoint in one atomic
         step.
         """
-        for key, data in writes.items():
+        self._write(writes.items(), expiries.items())
+        self._checksum, self._checkpoint = checksum, checkpoint
+
+    def load(
+        self,
+        entries: Sequence[tuple[bytes, bytes | None]],
+        expiries: Sequence[tuple[bytes, bool]],
+        checksum: Checksum,
+    ) -> None:
+        """Write entries (None removes one) and due times (False removes one)."""
+        self._write(entries, expiries)
+        self._checksum = checksum
+
+    def _write(
+        self, entries: Iterable[tuple[bytes, bytes | None]], expiries: Iterable[tuple[bytes, bool]]
+    ) -> None:
+        for key, data in entries:
             if data is None:
                 self._entries.pop(key, None)
             else:
                 self._entries[key] = data
-        for due, is_there in expiries.items():
+        for due, is_there in expiries:
             (self._expiries.add if is_there else self._expiries.discard)(due)
-        self._checksum, self._checkpoint = checksum, checkpoint
 
     def close(self) -> None:
         """Keep everything: there are no files."""

@@ -5,26 +5,30 @@
 
 import fcntl
 import shutil
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from typing import Any, Final
 from weakref import WeakSet
 
 import orjson
 import structlog
-from rocksdict import Options, Rdict, WriteBatch
+from rocksdict import IngestExternalFileOptions, Options, Rdict, SstFileWriter, WriteBatch
 from rocksdict import WriteOptions as RocksWriteOptions
 
 from materializer.core.errors import StoreDamaged
 from materializer.store.checksum import Checksum
 from materializer.store.errors import DiskFull, judged, judged_alone, judgment
-from materializer.store.interface import NO_EXPIRIES
+from materializer.store.interface import EXPIRY, NO_EXPIRIES, PORTION_ENTRIES, RECORD, Portion
 from materializer.store.memory_budget import MEMORY
 
 log = structlog.get_logger()
 
 MARK = "INITIALISED"
-_CHECKPOINT, _CHECKSUM, _RECORD, _EXPIRY = b"h", b"t", b"r", b"d"
+_CHECKPOINT, _CHECKSUM = b"h", b"t"
+
+LOADED_FILE: Final = "load.sst"
 
 
 class RocksStore:
@@ -41,7 +45,7 @@ class RocksStore:
         Raises `StoreInUse` if it is open already, even in this process: then nothing is deleted.
         """
         self._path = path
-        self._scans: WeakSet[Generator[tuple[bytes, bytes]]] = WeakSet()
+        self._scans: WeakSet[Generator[Any]] = WeakSet()
         if create:
             delete_store(path)
             with judged(f"{path} can't be made"):
@@ -55,16 +59,15 @@ class RocksStore:
         return (path / MARK).exists()
 
     def _open(self, create: bool) -> Rdict:
-        options = Options(raw_mode=True)
+        options = _options()
         options.create_if_missing(create)
         options.set_keep_log_file_num(3)
-        MEMORY.set_up(options)
         with judged_alone(self._path, "does not open"):
             return Rdict(str(self._path / "db"), options)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the key."""
-        return self._get(_RECORD + key)
+        return self._get(RECORD + key)
 
     def _get(self, key: bytes) -> bytes | None:
         try:
@@ -75,16 +78,50 @@ class RocksStore:
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all entries in key order, as they were when the scan began."""
-        yield from self._range(_RECORD)
+        yield from self._range(RECORD)
 
     def expiries(self, start: bytes = b"") -> Iterator[bytes]:
         """Yield the index of due times from `start` on: due time (8 bytes, the highest first) and key, in order."""
-        for due, _ in self._range(_EXPIRY, start):
+        for due, _ in self._range(EXPIRY, start):
             yield due
+
+    def portions(self) -> Iterator[Portion]:
+        """Yield all that the checksum covers, due times first, `PORTION_ENTRIES` at a time."""
+        return self._until_closed(self._walked())
+
+    def _walked(self) -> Generator[Portion]:
+        for kind in (EXPIRY, RECORD):
+            yield from self._walked_kind(kind)
+
+    def _walked_kind(self, kind: bytes) -> Generator[Portion]:
+        """Yield the entries of a kind. One call of RocksDB's binding returns an entry; `scan` needs four."""
+        items: Iterator[Any] = self._db.items(from_key=kind)
+        last = kind
+        try:
+            while portion := list(islice(items, PORTION_ENTRIES)):
+                last = portion[-1][0]
+                if not last.startswith(kind):
+                    yield [pair for pair in portion if pair[0].startswith(kind)]
+                    return
+                yield portion
+        finally:
+            del items
+        self._require_end(kind, last)
+
+    def _require_end(self, kind: bytes, last: bytes) -> None:
+        """Raise unless the entries of a kind end behind the key `last`: at a damaged block, `items` ends too."""
+        iterator = self._db.iter()
+        iterator.seek(last + b"\0")
+        with judged(f"{self._path} does not read to its end"):
+            iterator.status()
+        if iterator.valid() and iterator.key().startswith(kind):
+            raise StoreDamaged(f"{self._path} does not read to its end")
 
     def _range(self, prefix: bytes, start: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Yield the entries with a prefix of one byte, from a key on; the iteration ends with the store."""
-        scan = self._scanned(prefix, start)
+        return self._until_closed(self._scanned(prefix, start))
+
+    def _until_closed(self, scan: Generator[Any]) -> Iterator[Any]:
         self._scans.add(scan)
         return scan
 
@@ -132,18 +169,50 @@ class RocksStore:
         batch = WriteBatch(raw_mode=True)
         for key, data in writes.items():
             if data is None:
-                batch.delete(_RECORD + key)
+                batch.delete(RECORD + key)
             else:
-                batch.put(_RECORD + key, data)
+                batch.put(RECORD + key, data)
         for due, is_there in expiries.items():
             if is_there:
-                batch.put(_EXPIRY + due, b"")
+                batch.put(EXPIRY + due, b"")
             else:
-                batch.delete(_EXPIRY + due)
+                batch.delete(EXPIRY + due)
         batch.put(_CHECKSUM, orjson.dumps(list(checksum)))
         batch.put(_CHECKPOINT, checkpoint)
         with judged(f"{self._path} does not write"):
             self._db.write(batch, self._write_options)
+
+    def load(
+        self,
+        entries: Sequence[tuple[bytes, bytes | None]],
+        expiries: Sequence[tuple[bytes, bool]],
+        checksum: Checksum,
+    ) -> None:
+        """Write entries (None removes one) and due times (False removes one), both in order, into a new store.
+
+        They become a file of the store at once. Through a write buffer they would be sorted again, and written twice.
+        """
+        path = str(self._path / LOADED_FILE)
+        with judged(f"{self._path} does not write"):
+            writer = SstFileWriter(_options())
+            writer.open(path)
+            for due, is_there in expiries:
+                if is_there:
+                    writer[EXPIRY + due] = b""
+                else:
+                    del writer[EXPIRY + due]
+            for key, data in entries:
+                if data is None:
+                    del writer[RECORD + key]
+                else:
+                    writer[RECORD + key] = data
+            # RocksDB refuses a file without entries.
+            if entries or expiries:
+                writer.finish()
+                options = IngestExternalFileOptions()
+                options.set_move_files(True)
+                self._db.ingest_external_file([path], options)
+            self._db.put(_CHECKSUM, orjson.dumps(list(checksum)), self._write_options)
 
     def mark_finished(self) -> None:
         """Mark the store as complete; everything written before is then on disk."""
@@ -160,6 +229,12 @@ class RocksStore:
             self._db.close()
         except Exception as error:
             log.warning("store closed with an error", path=str(self._path), why=str(error))
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    MEMORY.set_up(options)
+    return options
 
 
 def _write_options(*, with_log: bool) -> RocksWriteOptions:

@@ -8,7 +8,7 @@ from rocksdict import AccessType, Options, Rdict
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.errors import StoreDamaged
 from materializer.store.errors import judgment
-from materializer.store.integrity import verified_checkpoint
+from materializer.store.integrity import verified
 from materializer.store.rocksdb import RocksStore
 
 LOOKS_MAX = 5
@@ -49,7 +49,7 @@ def open_secondary(path: Path, directory: Path) -> tuple[SecondaryStore, Checkpo
 def _look(path: Path, directory: Path) -> tuple[SecondaryStore, Checkpoint]:
     store = SecondaryStore(path, directory)
     try:
-        return store, verified_checkpoint(store)
+        return store, verified(store)[0]
     except Exception:
         store.close()
         raise

@@ -4,9 +4,7 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
-from materializer.core.record import decode_record
 from materializer.core.step import Records
-from materializer.store.interface import Store
 
 SPARE_MAX: Final = 4096
 """Finished entries, which still take their 16 bytes until they are half of all."""
@@ -63,9 +61,3 @@ def _number(key: bytes) -> int | None:
         return None
     number = int(key)
     return number if number <= NUMBER_MAX else None
-
-
-def tombstones_of(store: Store) -> Tombstones:
-    """Find the deleted records of a store."""
-    deleted = ((key, decode_record(data)) for key, data in store.scan() if not data[0])
-    return Tombstones(sorted((record.time, key) for key, record in deleted if record.is_forgettable))

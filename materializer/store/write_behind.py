@@ -14,7 +14,7 @@ import structlog
 from materializer.core.errors import StoreDamaged
 from materializer.store.checksum import Checksum
 from materializer.store.errors import DiskFull, NoDescriptors
-from materializer.store.interface import NO_EXPIRIES, Store
+from materializer.store.interface import NO_EXPIRIES, Portion, Store, portions
 
 log = structlog.get_logger()
 
@@ -56,6 +56,10 @@ class WriteBehindStore(Generic[StoreT]):
         )
         stored = ((due, b"") for due in self.disk.expiries(start))
         return (due for due, _ in merged(pending, stored))
+
+    def portions(self) -> Iterator[Portion]:
+        """Yield all that the checksum covers, due times first."""
+        return portions(self)
 
     def checkpoint(self) -> bytes | None:
         """Return the checkpoint's bytes; None if nothing was ever committed."""

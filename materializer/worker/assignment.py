@@ -4,16 +4,21 @@ The service starts with the first worker of a group without other members. Only 
 their recovery points. A partition that moves between workers, or returns to a worker that restarted, keeps its state.
 """
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 import structlog
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from materializer.core.fencing import Fenced
-from materializer.partition.kafka_partition import KafkaExtent, kafka_extent
+from materializer.partition.kafka_partition import kafka_extent
 from materializer.partition.opened import OpenedPartition, closed_on_failure
 from materializer.partition.partition import Partition, PartitionId
 from materializer.partition.recovery import Recovery
@@ -30,6 +35,23 @@ from sowline.kafka.admin import Cluster
 from sowline.protocol.change import PROGRESS_KEY
 
 log = structlog.get_logger()
+
+
+RECOVERED_AT_ONCE: Final = min(4, os.cpu_count() or 1)
+"""How many partitions are recovered side by side. Each may keep `PENDING_BYTES_MAX` of entries in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovering:
+    """The recovery of a partition: `open` returns its result, or raises, and is called once.
+
+    `start` is where a transient partition starts in its log, if the service starts with it.
+    """
+
+    recovery: Recovery
+    open: Callable[[], OpenedPartition]
+    log_end: int
+    start: int | None
 
 
 class StartPhase:
@@ -87,8 +109,9 @@ class Assignment:
         """Open partitions that the group gives to this worker."""
         self.opening = [(one.topic, one.partition) for one in partitions]
         MEMORY.share_among(self._stores_at_once())
-        for one in partitions:
-            one.offset = self._open((one.topic, one.partition))
+        with self._recovering() as recovering:
+            for one in partitions:
+                one.offset = self._open((one.topic, one.partition), recovering)
         if partitions and self._start_phase is not None:
             self._start_phase.over()
         if self._standby is not None:
@@ -105,14 +128,35 @@ class Assignment:
             return sum(definition.partitions for definition in self._owned.definitions.values())
         return len(self._owned.partitions) + len(self.opening)
 
-    def _open(self, partition_id: PartitionId) -> int:
+    @contextmanager
+    def _recovering(self) -> Iterator[dict[PartitionId, Recovering]]:
+        """Recover several partitions side by side, in threads. What nobody takes is closed at the end."""
+        at_once = min(RECOVERED_AT_ONCE, len(self.opening))
+        if at_once < 2:
+            yield {}
+            return
+        recovering: dict[PartitionId, Recovering] = {}
+        futures: dict[PartitionId, Future[OpenedPartition]] = {}
+        with ThreadPoolExecutor(at_once, "recovery") as pool:
+            try:
+                for partition_id in self.opening:
+                    # What is refused here is refused again, and reported, when its turn comes.
+                    with suppress(SowlineError):
+                        begun = self._begin(partition_id)
+                        futures[partition_id] = pool.submit(begun.open)
+                        recovering[partition_id] = replace(begun, open=futures[partition_id].result)
+                yield recovering
+            finally:
+                for partition_id in recovering:
+                    future = futures[partition_id]
+                    if not future.cancel() and future.exception() is None:
+                        future.result().store.close()
+
+    def _open(self, partition_id: PartitionId, recovering: dict[PartitionId, Recovering]) -> int:
         """Open a partition and return the log offset to read from; stop the partition if it can't be recovered."""
         topic, number = partition_id
-        definition = self._owned.definitions[topic]
         try:
-            if number >= definition.partitions:
-                self._cluster.ensure_topic(definition)
-            partition = self.recover(partition_id)
+            partition = self.opened(partition_id, recovering.pop(partition_id, None))
         except SowlineError as error:
             log.error("partition stopped", topic=topic, partition=number, reason=error.reason, why=str(error))
             self._owned.stopped[partition_id] = error.message
@@ -122,24 +166,33 @@ class Assignment:
         log.info("partition opened", topic=topic, partition=number, position=str(position))
         return partition.checkpoint.next_offset
 
-    def recover(self, partition_id: PartitionId) -> Partition:
+    def opened(self, partition_id: PartitionId, recovering: Recovering | None = None) -> Partition:
         """Open a partition; open it again if followers received more than the base of the era that began."""
-        topic, number = partition_id
-        ask = partial(kafka_extent, self._cluster, self._owned.definitions[topic], number)
-        extent = ask()
-        start = None
-        if self._start_phase is not None:
-            start = self._start_phase.offset(partition_id, extent.changes_end, extent.log_end)
+        recovering = recovering or self._begin(partition_id)
         while True:
             try:
-                return self._opened(partition_id, extent, start)
+                return self._finished(partition_id, recovering)
             except Fenced:
-                log.warning("previous owner emitted past the era base", topic=topic, partition=number)
-                extent = ask()
+                log.warning(
+                    "previous owner emitted past the era base",
+                    topic=partition_id[0],
+                    partition=partition_id[1],
+                )
+                recovering = self._begin(partition_id, recovering)
 
-    def _opened(self, partition_id: PartitionId, extent: KafkaExtent, start: int | None) -> Partition:
+    def _begin(self, partition_id: PartitionId, before: Recovering | None = None) -> Recovering:
+        """Prepare the recovery of a partition; `before` is one that was in vain."""
         topic, number = partition_id
         definition = self._owned.definitions[topic]
+        if number >= definition.partitions:
+            self._cluster.ensure_topic(definition)
+        ask = partial(kafka_extent, self._cluster, definition, number)
+        extent = ask()
+        start = None
+        if before is not None:
+            start = before.start
+        elif self._start_phase is not None:
+            start = self._start_phase.offset(partition_id, extent.changes_end, extent.log_end)
         recovery = Recovery(
             self._settings.kafka_client,
             definition,
@@ -149,12 +202,19 @@ class Assignment:
             accept_loss=self._settings.accept_loss,
             starts_empty=start is not None,
             copy=self._standby.take_over(partition_id) if self._standby is not None else None,
-            ask=partial(kafka_extent, self._cluster, definition, number),
+            ask=ask,
             first_since=partial(self._cluster.offset_at, definition.log, number),
+            native=self._native,
         )
-        opened = self._emptied(partition_id, recovery, recovery.open())
-        if start is not None:
-            opened = self._emptied(partition_id, recovery, recovery.reset_to(opened, start))
+        return Recovering(recovery, recovery.open, extent.log_end, start)
+
+    def _finished(self, partition_id: PartitionId, recovering: Recovering) -> Partition:
+        """Write what a partition needs before its first batch, and return it."""
+        topic, number = partition_id
+        definition, recovery = self._owned.definitions[topic], recovering.recovery
+        opened = self._emptied(partition_id, recovery, recovering.open())
+        if recovering.start is not None:
+            opened = self._emptied(partition_id, recovery, recovery.reset_to(opened, recovering.start))
         store = WriteBehindStore(opened.store)
         with closed_on_failure(opened.store):
             partition = Partition(
@@ -164,7 +224,7 @@ class Assignment:
                 # Followers wait for an event of each worker that opens a transient partition, also if its state
                 # continues.
                 partition.mark_stale({PROGRESS_KEY}, partition.checkpoint.changes_end)
-            self._repair.repair(partition_id, partition, extent.log_end)
+            self._repair.repair(partition_id, partition, recovering.log_end)
         self._owned.stores[partition_id] = store
         return partition
 

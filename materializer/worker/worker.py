@@ -75,10 +75,10 @@ class Worker:
         self._owned = owned = OwnedPartitions({definition.log: definition for definition in topics.topics})
         self._log_ends: dict[PartitionId, int] = {}
         self._standby: Standby | None = None
-        if settings.standby:
-            self._standby = Standby(kafka, owned.definitions, self._path)
-        self._repair = repair = Repair(kafka, cluster, emitter, owned, counts, self._log_end)
         native = native_core(settings.core)
+        if settings.standby:
+            self._standby = Standby(kafka, owned.definitions, self._path, native)
+        self._repair = repair = Repair(kafka, cluster, emitter, owned, counts, self._log_end)
         self._batches = BatchProcessor(owned, emitter, repair, counts, self._log_end, native)
         self._flush = Flush(owned, counts)
         self._assignment = Assignment(settings, cluster, owned, repair, self._standby, start_phase, native)

@@ -1,16 +1,16 @@
 //! The records of a partition, and the plain commands of a batch applied to them: `materializer.core`.
 
-use crc32fast::Hasher;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 use rustc_hash::FxHashMap;
 
 use crate::change::Change;
+use crate::checksum::{Checksum, Committed};
 use crate::command::{Command, command};
 use crate::entry::{self, NEVER};
-use crate::json::{Field, Kind, fields};
-use crate::key::{DomainHash, domain_hash, partition_of, sow_key};
+use crate::json::fields;
+use crate::key::{DomainHash, domain_hash, partition_of, sow_key, text_in};
 use crate::log_record::LogRecord;
 use crate::merge::merge;
 use crate::number::push;
@@ -18,12 +18,6 @@ use crate::numbers::{self, After};
 
 /// About how much memory a record takes in addition to its bytes.
 const SLOT_BYTES: usize = 250;
-
-/// The longest key text, in bytes; Python reads or refuses longer ones.
-const KEY_BYTES_MAX: usize = 1024;
-
-/// The longest integer that is a key here, in characters: it is within 64 bits.
-const INTEGER_BYTES_MAX: usize = 18;
 
 /// Bytes by key, due times, and the checksum after them.
 type Written<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, (i64, u64));
@@ -34,13 +28,6 @@ struct Slot {
     data: Option<Py<PyBytes>>,
     committed: Option<Committed>,
     is_dirty: bool,
-}
-
-/// What the checksum and the index of due times hold of a record.
-#[derive(Clone, Copy)]
-struct Committed {
-    hash: u32,
-    due: i64,
 }
 
 /// The state that moves from log record to log record; `sowline` keeps it in its `BatchState`.
@@ -235,7 +222,10 @@ impl Core {
         cache_bytes_max: usize,
     ) -> PyResult<Written<'py>> {
         let (entries, expiries) = (PyDict::new(py), PyDict::new(py));
-        let (mut count, mut total) = checksum;
+        let mut checksum = Checksum {
+            entries: checksum.0,
+            sum: checksum.1,
+        };
         for key in self.dirty.drain(..) {
             let slot = self
                 .young
@@ -244,36 +234,11 @@ impl Core {
             let now = slot
                 .data
                 .as_ref()
-                .map(|data| committed(&key, data.bind(py).as_bytes()));
-            if let Some(before) = slot.committed {
-                count -= 1;
-                total = total.wrapping_sub(u64::from(before.hash));
-            }
-            if let Some(now) = now {
-                count += 1;
-                total = total.wrapping_add(u64::from(now.hash));
-            }
+                .map(|data| Committed::of(&key, data.bind(py).as_bytes()));
+            checksum.replace(&key, slot.committed, now, |index, is_there| {
+                expiries.set_item(PyBytes::new(py, &index), is_there)
+            })?;
             entries.set_item(&slot.key, &slot.data)?;
-            let (was, is) = (
-                slot.committed.map_or(NEVER, |it| it.due),
-                now.map_or(NEVER, |it| it.due),
-            );
-            if was != is {
-                for (due, is_there) in [(was, false), (is, true)] {
-                    if due == NEVER {
-                        continue;
-                    }
-                    let index = [&due.to_be_bytes(), &*key].concat();
-                    let hash = expiry_hash(&index);
-                    count += if is_there { 1 } else { -1 };
-                    total = if is_there {
-                        total.wrapping_add(hash)
-                    } else {
-                        total.wrapping_sub(hash)
-                    };
-                    expiries.set_item(PyBytes::new(py, &index), is_there)?;
-                }
-            }
             slot.committed = now;
             slot.is_dirty = false;
         }
@@ -284,24 +249,8 @@ impl Core {
             }
             self.young_bytes = 0;
         }
-        Ok((entries, expiries, (count, total)))
+        Ok((entries, expiries, (checksum.entries, checksum.sum)))
     }
-}
-
-fn committed(key: &[u8], data: &[u8]) -> Committed {
-    let mut hash = Hasher::new();
-    hash.update(key);
-    hash.update(data);
-    Committed {
-        hash: hash.finalize(),
-        due: entry::due(data).unwrap_or(NEVER),
-    }
-}
-
-fn expiry_hash(index: &[u8]) -> u64 {
-    let mut hash = Hasher::new_with_initial(1);
-    hash.update(index);
-    u64::from(hash.finalize())
 }
 
 impl Core {
@@ -326,7 +275,9 @@ impl Core {
         let name = PyBytes::new(py, key);
         let data: Option<Bound<'_, PyBytes>> = self.get.bind(py).call1((&name,))?.extract()?;
         Ok(Slot {
-            committed: data.as_ref().map(|data| committed(key, data.as_bytes())),
+            committed: data
+                .as_ref()
+                .map(|data| Committed::of(key, data.as_bytes())),
             data: data.map(Bound::unbind),
             key: name.unbind(),
             is_dirty: false,
@@ -386,7 +337,9 @@ impl Core {
             return Ok(Outcome::Left);
         }
         let mut given = Vec::with_capacity(16);
-        let Some(key_text) = fields(body, &mut given).and_then(|()| self.key_text(&given)) else {
+        let Some(key_text) =
+            fields(body, &mut given).and_then(|()| text_in(&given, &self.key_field))
+        else {
             return Ok(Outcome::Left);
         };
         let mut digits = itoa::Buffer::new();
@@ -478,20 +431,6 @@ impl Core {
         state.time = time;
         state.live_records += i64::from(is_new);
         Ok(Outcome::Applied(change))
-    }
-
-    /// Return the key text in the fields of a body; None if only Python can find or refuse it.
-    fn key_text<'a>(&self, given: &[Field<'a>]) -> Option<&'a [u8]> {
-        let field = given.iter().find(|field| field.name == self.key_field)?;
-        let text = match field.kind {
-            Kind::Text => &field.value[1..field.value.len() - 1],
-            Kind::Integer if field.value.len() <= INTEGER_BYTES_MAX && field.value != b"-0" => {
-                field.value
-            }
-            Kind::Boolean => field.value,
-            _ => return None,
-        };
-        (!text.is_empty() && text.len() <= KEY_BYTES_MAX && !text.contains(&b'\\')).then_some(text)
     }
 }
 

@@ -1,5 +1,7 @@
 //! A record's bytes in the store: `materializer.core.record`.
 
+use crate::core::PositionTuple;
+
 /// Bytes of the fixed header: kind, era, offset, index, time, due time, bytes of the key text and of the rare fields.
 const HEADER_BYTES: usize = 39;
 const LIVE: u8 = 1;
@@ -70,6 +72,24 @@ pub fn due(data: &[u8]) -> Option<i64> {
     Some(i64::from_le_bytes(data.get(25..33)?.try_into().ok()?))
 }
 
+/// The position of a stored record's last change, and whether the record is live.
+pub struct Head {
+    pub position: PositionTuple,
+    pub is_live: bool,
+}
+
+/// Return the head of a record's bytes; None if only Python can read them.
+pub fn head(data: &[u8]) -> Option<Head> {
+    let header = data.get(..HEADER_BYTES)?;
+    let era = u32::from_le_bytes(header[1..5].try_into().ok()?);
+    let offset = i64::from_le_bytes(header[5..13].try_into().ok()?);
+    let nth = u32::from_le_bytes(header[13..17].try_into().ok()?);
+    matches!(header[0], 0 | LIVE).then_some(Head {
+        position: (era, offset, nth),
+        is_live: header[0] == LIVE,
+    })
+}
+
 /// The fields of a live record that is written.
 pub struct Written<'a> {
     pub era: u32,
@@ -82,11 +102,21 @@ pub struct Written<'a> {
     pub body: &'a [u8],
 }
 
+/// Return how many bytes a live record takes.
+pub fn bytes_of(record: &Written<'_>) -> usize {
+    let rare = match (record.numbers.len(), record.correlation) {
+        (0, None) => 0,
+        (numbers, correlation) => {
+            let numbers = if numbers == 0 { 4 } else { numbers };
+            3 + numbers + correlation.map_or(4, |text| text.len() + 2)
+        }
+    };
+    HEADER_BYTES + record.key_text.len() + rare + record.body.len()
+}
+
 /// Write the bytes of a live record to `out`, which is empty.
 pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
-    out.reserve(
-        HEADER_BYTES + record.key_text.len() + record.numbers.len() + record.body.len() + 300,
-    );
+    out.reserve(bytes_of(record));
     out.push(LIVE);
     out.extend_from_slice(&record.era.to_le_bytes());
     out.extend_from_slice(&record.offset.to_le_bytes());

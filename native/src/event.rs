@@ -164,7 +164,10 @@ pub fn about_of<'py>(headers: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, 
         let Ok(pair) = pair.cast_into::<PyTuple>() else {
             return Ok(None);
         };
-        let Ok(name) = pair.get_borrowed_item(0)?.cast::<PyString>().map(|name| name.to_owned())
+        let Ok(name) = pair
+            .get_borrowed_item(0)?
+            .cast::<PyString>()
+            .map(|name| name.to_owned())
         else {
             return Ok(None);
         };

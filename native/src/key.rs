@@ -3,6 +3,14 @@
 use blake2::digest::consts::U8;
 use blake2::{Blake2b, Digest};
 
+use crate::json::{Field, Kind};
+
+/// The longest key text, in bytes; Python reads or refuses longer ones.
+const KEY_BYTES_MAX: usize = 1024;
+
+/// The longest integer that is a key here, in characters: it is within 64 bits.
+const INTEGER_BYTES_MAX: usize = 18;
+
 /// A hash that has read the key domain.
 pub type DomainHash = Blake2b<U8>;
 
@@ -32,4 +40,18 @@ pub fn partition_of(text: &[u8], partitions: u32) -> u32 {
     }
     hash = (hash ^ (hash >> 13)).wrapping_mul(M);
     ((hash ^ (hash >> 15)) & 0x7FFF_FFFF) % partitions
+}
+
+/// Return the key text in the fields of a body; None if only Python can find or refuse it.
+pub fn text_in<'a>(given: &[Field<'a>], key_field: &[u8]) -> Option<&'a [u8]> {
+    let field = given.iter().find(|field| field.name == key_field)?;
+    let text = match field.kind {
+        Kind::Text => &field.value[1..field.value.len() - 1],
+        Kind::Integer if field.value.len() <= INTEGER_BYTES_MAX && field.value != b"-0" => {
+            field.value
+        }
+        Kind::Boolean => field.value,
+        _ => return None,
+    };
+    (!text.is_empty() && text.len() <= KEY_BYTES_MAX && !text.contains(&b'\\')).then_some(text)
 }

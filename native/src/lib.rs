@@ -5,16 +5,21 @@
 //! which is the specification.
 
 mod change;
+mod checksum;
 mod command;
 mod core;
 mod entry;
 mod event;
 mod json;
 mod key;
+mod key_filter;
+mod loader;
 mod log_record;
 mod merge;
 mod number;
 mod numbers;
+mod survey;
+mod wholeness;
 
 use pyo3::prelude::*;
 
@@ -28,5 +33,9 @@ mod sowline_native {
     #[pymodule_export]
     use super::event::read_about;
     #[pymodule_export]
+    use super::loader::Loader;
+    #[pymodule_export]
     use super::log_record::{LogRecord, by_partition};
+    #[pymodule_export]
+    use super::survey::Survey;
 }

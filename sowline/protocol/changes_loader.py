@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from enum import Enum
 from itertools import repeat
 
-from sowline.model.position import Position, before_the_log
+from sowline.model.position import Position, before_the_log, position_of
 from sowline.protocol.change import AGAIN, UNFILLED, Change, Event, Rank
 
 UNKNOWN_OFFSET = -1
@@ -84,7 +84,8 @@ class NewestEvents:
     def __init__(self) -> None:
         self.era = 0
         """The latest era in which any event seen so far was written."""
-        self._ranks: dict[bytes, Rank] = {}
+        self.ranks: dict[bytes, Rank] = {}
+        """By SOW key, the ranks that stored positions do not give."""
 
     def saw(self, event: Event) -> None:
         """Note the era in which an event was written. Call it for each event, in the order of their offsets."""
@@ -106,7 +107,7 @@ class NewestEvents:
         # The load reads record K at 7, its deletion at 8, and K at 7 again from a stalled owner. The store holds
         # nothing for K by then: without the kept rank of the deletion, K would come back
         # (test_a_deletion_of_a_later_era_outranks_a_higher_position).
-        highest = self._ranks.get(change.sow_key)
+        highest = self.ranks.get(change.sow_key)
         if highest is None:
             if held is None:
                 return RelativeAge.NEWER
@@ -119,13 +120,13 @@ class NewestEvents:
         """Note that the reader holds this change now; `is_stored` if its store has the change's position."""
         # The position of an event that was written again in a later era names the earlier era, and so ranks too low.
         if is_stored and change.emitted_in is None:
-            self._ranks.pop(change.sow_key, None)
+            self.ranks.pop(change.sow_key, None)
         else:
-            self._ranks[change.sow_key] = change.rank
+            self.ranks[change.sow_key] = change.rank
 
     def clear(self) -> None:
         """Forget all ranks, after the load."""
-        self._ranks.clear()
+        self.ranks.clear()
 
 
 class Wholeness:
@@ -173,6 +174,25 @@ class Wholeness:
                 if event.changes_id != UNFILLED:
                     self._has_progress, self._is_refilling = True, False
         self._newest, self._due = newest, due
+
+    @property
+    def has_position(self) -> bool:
+        """Whether any event was seen that has a position."""
+        return self._newest.era >= 0
+
+    @property
+    def state(self) -> tuple[Position, int, bool]:
+        """What changes that are not written again depend on, and change: `saw` does it for one event after the other.
+
+        The position of the newest event, the offset that follows without a gap, and whether a refill is unfinished.
+        The native core does it for many changes at once.
+        """
+        return self._newest, self._due, self._is_refilling
+
+    @state.setter
+    def state(self, state: tuple[tuple[int, int, int], int, bool]) -> None:
+        newest, self._due, self._is_refilling = state
+        self._newest = position_of(newest)
 
     @property
     def is_whole(self) -> bool:

@@ -20,8 +20,18 @@ from tests.docs.prose import (
 )
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("cancelled", "cancelling", "acknowledgement", "acknowledgements", "initialised", "moddel", "organisation", "thn")
-"""Words that stay: those of Python, Kafka and Ivy, the name of a file that stores have, and typos that are examples."""
+NAMES = (
+    "cancelled",
+    "cancelling",
+    "acknowledgement",
+    "acknowledgements",
+    "initialised",
+    "moddel",
+    "organisation",
+    "thn",
+)
+"""Words that stay: those of Python, Kafka and Ivy, the name of a file that stores have, and typos that are examples.
+"""
 
 
 def test_prose_keeps_the_rules() -> None:

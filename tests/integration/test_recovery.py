@@ -16,7 +16,7 @@ from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.kafka_partition import as_event
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import MARK, RocksStore
 from materializer.worker.batch import as_log_record
@@ -162,7 +162,7 @@ class Rig:
         """Return the records and the head that a partition's store holds; nobody may have it open."""
         store = RocksStore(self.path(partition), create=False)
         try:
-            assert checksum_of(store) == store.checksum()
+            assert survey(store).checksum == store.checksum()
             data = store.checkpoint()
             assert data is not None
             return dump(store, 0, NEVER), Checkpoint.decode(data)
@@ -187,7 +187,9 @@ class Rig:
             last.pop(key, None)
             last[key] = event
         store = MemoryStore()
-        ChangesLoader(store, self.topic).load(list(last.values()))
+        loader = ChangesLoader(store, self.topic)
+        loader.load(list(last.values()))
+        loader.finish()
         return dump(store, 0, NEVER)
 
     def check(self) -> None:

@@ -10,7 +10,7 @@ from materializer.core.errors import StoreDamaged
 from materializer.partition.kafka_partition import KafkaExtent
 from materializer.partition.recovery import Recovery
 from materializer.standby.warm_copy import ReadEvent, WarmCopy
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from sowline.config.topics import TopicDefinition
 from tests.property.world import Disk, World, rocks_in_memory
@@ -59,7 +59,7 @@ class CopiedWorld(World):
         try:
             copy.begin(reset_to)
             while copy.reads_from is None:
-                copy.check(2)
+                copy.check()
         except StoreDamaged:
             assert not reset_to
             return self._begun(number, reset_to=True)
@@ -79,11 +79,11 @@ class CopiedWorld(World):
         else:
             copy.ended(changes.end)
         while copy.reads_from is None:
-            copy.check(2)
+            copy.check()
         if copy.is_warm:
             store = copy._store
             assert store is not None
-            assert checksum_of(store) == store.checksum()
+            assert survey(store).checksum == store.checksum()
             assert Checkpoint.decode(store.checkpoint() or b"").changes_end == copy.next_offset
         return not new
 

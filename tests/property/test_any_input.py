@@ -11,7 +11,7 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from sowline.config.topics import TopicDefinition
 from sowline.protocol.command import LogRecord
@@ -128,5 +128,6 @@ def test_any_input_is_applied_or_refused(log: list[LogRecord], definition: Topic
         assert events == prepared.events
         partition.commit(prepared, 0)
         loader.load(events)
-    assert checksum_of(store) == store.checksum()
+        loader.finish()
+    assert survey(store).checksum == store.checksum()
     assert dump(loaded, 0, 0) == dump(store, 0, 0)

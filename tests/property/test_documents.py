@@ -96,6 +96,7 @@ def test_compaction_after_any_prefix_changes_nothing(
     loaded = MemoryStore()
     loader = ChangesLoader(loaded, DEFINITION)
     loader.load(compacted(events))
+    loader.finish()
     assert loader.is_whole
     apply(loaded, loader.checkpoint(0), records[prefix:])
     assert documents(loaded) == documents(straight)
@@ -126,5 +127,6 @@ def test_what_is_written_again_tells_everything(writes: list[tuple[str, str | No
     loader.load(
         [*(read_event(c.sow_key, c.value, c.headers()) for c in changes), progress_of(checkpoint, 0, {})]
     )
+    loader.finish()
     assert documents(loaded) == documents(owner)
     assert loader.checkpoint(0).records == checkpoint.records

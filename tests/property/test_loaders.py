@@ -31,6 +31,7 @@ def materializer(history: History) -> tuple[bool, Held]:
     loader = ChangesLoader(store, DEFINITION, TOPIC_ID)
     for offset, event in history:
         loader.load([event], [offset])
+        loader.finish()
     records = {key: decode_record(data) for key, data in store.scan()}
     held = {key: (one.position, one.body) for key, one in records.items() if one.body is not None}
     return loader.load_progress.is_whole, held

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from materializer.core.checkpoint import Checkpoint
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition, Prepared
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.write_behind import WriteBehindStore
 from sowline.config.topics import TopicDefinition
@@ -286,7 +286,7 @@ def check(limits: dict[str, Any], sent: list[Sent], cuts: list[int], discarded: 
     for partition in (one, other):
         partition.close()
     assert state_of(disk) == state_of(other_disk)
-    assert checksum_of(disk) == disk.checksum()
+    assert survey(disk).checksum == disk.checksum()
 
 
 def test_a_panic_leaves_the_batch_to_python() -> None:
@@ -310,7 +310,7 @@ def test_a_panic_leaves_the_batch_to_python() -> None:
 
     definition = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
     (one, _), (other, _) = (
-        partition_of(definition, type("Module", (), {"Core": Panicking})),
+        partition_of(definition, type("Module", (), {"Core": Panicking, "Survey": native.Survey})),
         partition_of(definition, None),
     )
     batch = [(n, 1, None, b'{"id":%d}' % n, None) for n in range(3)]

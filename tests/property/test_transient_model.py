@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from materializer.partition.changes_loader import ChangesLoader
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from sowline.config.topics import TopicDefinition
 from sowline.model.position import before_the_log
@@ -116,7 +116,7 @@ class Transient(RuleBasedStateMachine):
         with self.stack:
             self.settle()
             partition = self.world.owner(0)
-            assert checksum_of(partition._store) == partition._store.checksum()
+            assert survey(partition._store).checksum == partition._store.checksum()
             since = partition.checkpoint.remembered_since
             records = dump(partition._store, since, 0)
             live = {key: record.body for key, record in records.items() if record.body is not None}
@@ -126,6 +126,7 @@ class Transient(RuleBasedStateMachine):
                 store = MemoryStore()
                 loader = ChangesLoader(store, DEFINITION)
                 loader.load([message.event for message in self.world.changes[0].held])
+                loader.finish()
                 assert (loader.stale_keys, loader.is_resetting) == (set(), False)
                 assert dump(store, since, 0) == records
                 assert same(loader.checkpoint(0)) == same(partition.checkpoint)

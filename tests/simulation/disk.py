@@ -1,6 +1,6 @@
 """The disks that are played: what was committed outlives a process, and a power cut takes the last of it."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -145,6 +145,17 @@ class PlayedStore(MemoryStore):
         }
         self.disks.on_commit(self._path, self)
         self._process.boundary("committed")
+
+    def load(
+        self,
+        entries: Sequence[tuple[bytes, bytes | None]],
+        expiries: Sequence[tuple[bytes, bool]],
+        checksum: Checksum,
+    ) -> None:
+        """Write a part of a load; the process may end just before it."""
+        self._process.boundary("load")
+        self.disks.check_room(self._path.parts[1])
+        super().load(entries, expiries, checksum)
 
     def mark_finished(self) -> None:
         """Mark the store as whole; what is whole is on the disk for good."""

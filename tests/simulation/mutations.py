@@ -21,6 +21,7 @@ from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.partition import Partition
 from materializer.partition.tail import read_tail
 from materializer.store.errors import DiskFull
+from materializer.store.integrity import survey as _survey
 from materializer.store.write_behind import WriteBehindStore
 from materializer.worker.assignment import Assignment
 from materializer.worker.batch import BatchProcessor
@@ -205,7 +206,10 @@ def _halves_shown() -> list[Any]:
 
 
 def _damage_not_seen() -> list[Any]:
-    return [patch("materializer.store.integrity.checksum_of", lambda store: store.checksum())]
+    def survey(store: Any, native: Any = None) -> Any:
+        return _survey(store, native)._replace(checksum=store.checksum())
+
+    return [patch("materializer.store.integrity.survey", survey)]
 
 
 def _resumed_from_the_start() -> list[Any]:

@@ -635,6 +635,7 @@ def _played(simulation: Simulation) -> Iterator[None]:
         patch("materializer.service.ensure_topics", lambda kafka, topics: None),
         patch("materializer.service.has_disk_space", lambda path: path.name not in simulation.disks.full),
         patch("materializer.service.Path", lambda path: SimpleNamespace(mkdir=lambda **_: None)),
+        patch("materializer.worker.assignment.RECOVERED_AT_ONCE", 1),
         patch("materializer.partition.partition.OUTCOMES_MAX", chance.choice((1, 3, 1000))),
         patch("query_service.topics.follower.threading", threads),
         patch("fanout.runner.LOAD_STEP", simulation._chance("load step").choice((1, 2, 10_000))),

@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 
 from materializer.core.checkpoint import Checkpoint
 from materializer.core.record import decode_record
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from query_service.index.rows import Rows
 from query_service.replica.timeline import Timeline
@@ -217,7 +217,7 @@ class Truth:
         if not data:
             return
         checkpoint, number = Checkpoint.decode(data), int(path.name)
-        hold(checksum_of(store) == store.checksum(), path, "the tally is wrong")
+        hold(survey(store).checksum == store.checksum(), path, "the tally is wrong")
         if not checkpoint.complete:
             return
         model = self.model(number)

@@ -8,7 +8,7 @@ from materializer.admin.dump import dump_lines
 from materializer.admin.offline_copy import OfflineCopy, fill
 from materializer.core.checkpoint import EVERYTHING, Checkpoint
 from materializer.core.record import Record, encode_record
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from sowline.config.topics import TopicDefinition
 from sowline.model.limits import Limits
@@ -37,8 +37,8 @@ RECORDS = {
 def copy_of(records: dict[bytes, Record], checkpoint: Checkpoint = CHECKPOINT) -> OfflineCopy:
     """Return a copy that holds these records."""
     store = MemoryStore()
-    fill(store, ((key, encode_record(record)) for key, record in records.items()), checkpoint, batch_max=3)
-    assert checksum_of(store) == store.checksum()
+    fill(store, ((key, encode_record(record)) for key, record in records.items()), checkpoint)
+    assert survey(store).checksum == store.checksum()
     return OfflineCopy(store, checkpoint)  # type: ignore[arg-type]
 
 

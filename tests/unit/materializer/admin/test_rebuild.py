@@ -105,6 +105,7 @@ def loaded(*events: Event) -> tuple[EndsLoader, MemoryStore]:
     store = MemoryStore()
     loader = EndsLoader(store, defined(key=("/a", "/b"), preprocessing=("UPPER(/x) AS /a",)))
     loader.load(list(events))
+    loader.finish()
     return loader, store
 
 

@@ -117,7 +117,7 @@ def test_an_owner_of_before_writes_as_an_era_begins(world: World, start: int | N
     """The new owner, a loader of the changes and a follower of them have the same records."""
     key = sow_key(DEFINITION.domain_prefix, "3")
     late = Change(key, b'{"id":3}', None, Position(0, 2), Position(0, 1), "publish", 1000)
-    partition = assignment_in(world, [late], start).recover(("orders", 0))
+    partition = assignment_in(world, [late], start).opened(("orders", 0))
     keys = {key for key, _ in partition._store.scan()}
     assert (key in keys) is (start is None)
     assert len(keys) == (3 if start is None else 0)

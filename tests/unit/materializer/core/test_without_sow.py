@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from materializer.core.step import Step
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from sowline.client.publisher import Publisher
 from sowline.config.topics import NEEDS_SOW, TopicDefinition, parse_topics
 from sowline.errors import SowlineError
@@ -187,7 +187,7 @@ def test_every_recovery_source_goes_on_where_it_was(world: World, recovery_sourc
     elif recovery_source == "changes only":
         world.changes[0].held = [message for message in held if isinstance(message.event, Change)][2:]
     partition = world.owner(0)
-    assert checksum_of(partition._store).entries == 0
+    assert survey(partition._store).checksum.entries == 0
     if recovery_source == "changes only":
         assert partition.checkpoint.position == Position(0, 3)
     else:

@@ -420,6 +420,7 @@ def load(*events: Event, topic_id: str = "") -> tuple[MemoryStore, ChangesLoader
     loader = ChangesLoader(store, DEFINITION, topic_id)
     for event in events:
         loader.load([event])
+        loader.finish()
     return store, loader
 
 

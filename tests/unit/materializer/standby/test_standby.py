@@ -11,7 +11,7 @@ from materializer.core.checkpoint import EVERYTHING, Checkpoint
 from materializer.core.errors import StoreDamaged
 from materializer.partition.changes_follower import ChangesFollower, Gap
 from materializer.standby.warm_copy import ReadEvent, WarmCopy
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import RocksStore
 from sowline.config.topics import TopicDefinition
@@ -64,7 +64,7 @@ def test_each_portion_is_a_state_to_go_on_from() -> None:
     """Records, their tally and the head with its place in the changes are written together."""
     store, one = follower(progress(-1), change(0), change(1, b"2"), change(2, body=None), progress(5))
     assert set(dump(store, 0, 0)) == {b"2"}
-    assert checksum_of(store) == store.checksum()
+    assert survey(store).checksum == store.checksum()
     assert Checkpoint.decode(store.checkpoint() or b"") == one.checkpoint
     assert (one.checkpoint.position, one.checkpoint.last_change) == (Position(0, 5), Position(0, 2))
     assert (
@@ -168,7 +168,7 @@ def test_deleted_records_are_remembered_for_the_window() -> None:
     assert set(dump(store, 0, 0)) == {b"1"} == {key for key, _ in store.scan()}
     one.follow([progress(52, limits=DEFINITION.limits)], 5)
     assert list(store.scan()) == []
-    assert store.checksum() == checksum_of(store)
+    assert store.checksum() == survey(store).checksum
 
 
 # the copy
@@ -196,7 +196,7 @@ class Copies:
         self.copy = WarmCopy(DEFINITION, 0, self.path, lambda topic: self.changes_id, store)
         self.copy.begin()
         while self.copy.reads_from is None:
-            self.copy.check(1)
+            self.copy.check()
         return self.copy
 
     def loaded(self, *events: Event) -> WarmCopy:
@@ -204,7 +204,7 @@ class Copies:
         copy = self.begun()
         assert not copy.take(written(*events), len(events))
         while copy.reads_from is None:
-            copy.check(1)
+            copy.check()
         assert copy.is_warm
         return copy
 
@@ -259,7 +259,7 @@ def test_what_is_not_checked_yet_is_not_handed_over(copies: Copies) -> None:
     copies.loaded(*THREE).close()
     copy = WarmCopy(DEFINITION, 0, copies.path, lambda topic: "a")
     copy.begin()
-    assert not copy.check(1)
+    assert not copy.check()
     assert copy.hand_over() is None
     RocksStore(copies.path, create=False).close()
 
@@ -290,7 +290,7 @@ def test_the_old_state_stays_until_the_new_is_whole(copies: Copies, why: str) ->
     if why in ("another topic", "stale_keys"):
         copy.take(written(progress(-1), change(5, after=Position(0, -1))), 2)
         while copy.reads_from is None:
-            copy.check(1)
+            copy.check()
         store = copy.hand_over()
         assert store is not None
         assert [key for key, _ in store.scan()] == [b"1"]

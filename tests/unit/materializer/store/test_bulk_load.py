@@ -7,7 +7,7 @@ import pytest
 from materializer.core.record import Record, encode_record
 from materializer.store.bulk_load import BulkLoad
 from materializer.store.checksum import expiry_entry
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from sowline.model.position import Position
 
@@ -40,9 +40,9 @@ def test_checksum_and_due_times_are_those_of_the_entries(puts: Puts, batch: int)
         entries = BulkLoad(store)
         for key, data in puts[start : start + batch]:
             entries.put(key, entries.get(key), data)
-        entries.commit()
+        entries.finish()
     left = {key: data for key, data in dict(puts).items() if data is not None}
     assert dict(store.scan()) == left
     expiries = [expiry_entry(10 if data == DUE else 20, key) for key, data in left.items() if data != PLAIN]
     assert list(store.expiries()) == expiries
-    assert checksum_of(store) == store.checksum()
+    assert survey(store).checksum == store.checksum()

@@ -11,7 +11,7 @@ import pytest
 
 from materializer.core.errors import StoreDamaged
 from materializer.partition.partition import Partition
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.rocksdb import RocksStore
 from sowline.config.topics import TopicDefinition
 from sowline.model.key import sow_key
@@ -73,7 +73,7 @@ class Disk:
         self.world.owner(0)
         self.world.drain(100)
         partition = self.world.owner(0)
-        assert checksum_of(partition._store) == partition._store.checksum()
+        assert survey(partition._store).checksum == partition._store.checksum()
         return bool(self._state(partition) == self.expected)
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from materializer.core.record import Record, encode_record
 from materializer.store.cache import RecordCache
 from materializer.store.checksum import Checksum, expiry_entry
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
 from sowline.model.position import Position
@@ -68,7 +68,7 @@ def test_a_view_is_the_store_with_the_batch_laid_over_it(
         ]
         assert list(store.expiries()) == sorted(expiries)
         assert dict(store.scan()) == {key: encode_record(found) for key, found in kept.items()}
-        assert checksum_of(store) == store.checksum()
+        assert survey(store).checksum == store.checksum()
 
 
 def test_several_updates_of_a_record_are_one_read_and_one_write() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from materializer.core.errors import StoreDamaged
 from materializer.store.checksum import Checksum, entry_hash, expiry_hash
-from materializer.store.integrity import checksum_of
+from materializer.store.integrity import survey
 from materializer.store.interface import Store
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import RocksStore
@@ -100,9 +100,9 @@ def test_a_due_time_that_went_missing_does_not_fit_the_checksum(make: Make) -> N
     for wrong in ({b"5": False}, {b"6": True}, {b"5": False, b"6": True}):
         store = make()
         store.commit({}, Checksum(1, expiry_hash(b"5")), b"head", {b"5": True})
-        assert checksum_of(store) == store.checksum()
+        assert survey(store).checksum == store.checksum()
         store.commit({}, store.checksum(), b"head", wrong)
-        assert checksum_of(store) != store.checksum()
+        assert survey(store).checksum != store.checksum()
 
 
 def test_keys_of_any_bytes_do_not_meet_the_head(make: Make) -> None:
@@ -120,7 +120,7 @@ def test_a_rocks_store_keeps_what_was_committed(tmp_path: Path) -> None:
     store.close()
     again = RocksStore(tmp_path / "s", create=False)
     assert dict(again.scan()) == entries
-    assert checksum_of(again) == again.checksum()
+    assert survey(again).checksum == again.checksum()
     assert again.checkpoint() == b"head"
     again.close()
 
@@ -179,7 +179,7 @@ def is_sound(path: Path) -> bool:
     """Open a store and walk through it; tell whether all is as its tally says."""
     store = RocksStore(path, create=False)
     try:
-        return checksum_of(store) == store.checksum() and store.checkpoint() is not None
+        return survey(store).checksum == store.checksum() and store.checkpoint() is not None
     finally:
         store.close()
 
@@ -226,7 +226,7 @@ def test_entries_that_went_missing_do_not_fit_the_checksum(make: Make) -> None:
         store = make()
         entries = filled(store, 10)
         store.commit(wrong, expected_checksum(entries), b"head")
-        assert checksum_of(store) != store.checksum()
+        assert survey(store).checksum != store.checksum()
 
 
 def test_a_write_that_fails_is_damage(tmp_path: Path) -> None:

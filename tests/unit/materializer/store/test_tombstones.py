@@ -6,9 +6,10 @@ from hypothesis import strategies as st
 
 from materializer.core.record import Record, encode_record
 from materializer.store.checksum import Checksum
+from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from materializer.store.overlay import Overlay
-from materializer.store.tombstones import Tombstones, tombstones_of
+from materializer.store.tombstones import Tombstones
 from sowline.model.position import Position
 from tests.property.keys import HOSTILE
 
@@ -33,7 +34,7 @@ def test_those_from_before_are_forgotten(times: list[int], since: int) -> None:
     """They, and no others, oldest first, also a SOW key of all 64 bits."""
     keys = [LARGEST_KEY, *(b"%d" % number for number in range(1, len(times)))]
     store = stored({key: gone(time) for key, time in zip(keys, times, strict=True)})
-    tombstones, view = tombstones_of(store), Overlay(store)
+    tombstones, view = Tombstones(survey(store).tombstones), Overlay(store)
     tombstones.forget(view, since)
     left = {key for key, time in zip(keys, times, strict=True) if time >= since}
     assert len(tombstones) == len(left)
@@ -44,7 +45,7 @@ def test_those_from_before_are_forgotten(times: list[int], since: int) -> None:
 def test_live_records_are_not_looked_at() -> None:
     """Nor is one that came back."""
     store = stored({b"1": Record(b"{}", "k", POSITION, 0), b"2": gone(0)})
-    tombstones = tombstones_of(store)
+    tombstones = Tombstones(survey(store).tombstones)
     assert len(tombstones) == 1
     store.commit({b"2": encode_record(Record(b"{}", "k", POSITION, 5))}, Checksum(), b"")
     view = Overlay(store)

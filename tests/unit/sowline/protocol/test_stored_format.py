@@ -15,7 +15,7 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.partition.opened import OpenedPartition
 from materializer.partition.partition import Partition
-from materializer.store.integrity import verified_checkpoint
+from materializer.store.integrity import verified
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import RocksStore
 from sowline.config.topics import TopicDefinition
@@ -38,7 +38,7 @@ def opened(tmp_path: Path) -> Iterator[OpenedPartition]:
     """The sample's state, opened on a disk of the test's own."""
     shutil.copytree(DATA / "store", tmp_path / "store")
     store = RocksStore(tmp_path / "store", create=False)
-    checkpoint = verified_checkpoint(store)
+    checkpoint = verified(store)[0]
     yield OpenedPartition(store, checkpoint, checkpoint.position)
     store.close()
 
@@ -93,7 +93,7 @@ def test_state_of_the_first_format_goes_on(opened: OpenedPartition) -> None:
     assert prepared.step.outcomes == {"16": "repeat", "17": "repeat", "18": "repeat"}
     assert [change.body for change in prepared.step.changes] == [b'{"id":11,"qty":2}']
     partition.commit(prepared, 20)
-    assert verified_checkpoint(opened.store) == partition.checkpoint
+    assert verified(opened.store)[0] == partition.checkpoint
     assert orjson.loads(opened.store.checkpoint() or b"")["format"] == FORMAT
 
 
@@ -102,6 +102,7 @@ def test_changes_of_the_first_format_load_to_the_same(opened: OpenedPartition) -
     store = MemoryStore()
     loader = ChangesLoader(store, DEFINITION)
     loader.load(events())
+    loader.finish()
     assert dict(store.scan()) == dict(opened.store.scan())
     assert list(store.expiries()) == list(opened.store.expiries())
     assert loader.checkpoint(18) == Checkpoint.decode(
