@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from materializer.core.record import due_time
 from materializer.store.checksum import Checksum, entry_hash, expiry_entry, expiry_hash
-from materializer.store.interface import DiskStore
+from materializer.store.interface import EXPIRY, RECORD, DiskStore
 from sowline.model.limits import MIB
 
 PENDING_BYTES_MAX: Final = 64 * MIB
@@ -57,7 +57,10 @@ class BulkLoad:
         if not self._now:
             return
         checksum = Checksum(self._count, self._sum & 0xFFFFFFFFFFFFFFFF)
-        self._store.load(sorted(self._now.items()), sorted(self._expiries.items()), checksum)
+        dues = [(EXPIRY + due, b"" if is_there else None) for due, is_there in sorted(self._expiries.items())]
+        records = [(RECORD + key, data) for key, data in sorted(self._now.items())]
+        keys, data = zip(*dues, *records, strict=True)
+        self._store.load(keys, data, checksum)
         self._now, self._expiries, self._bytes = {}, {}, 0
 
 
@@ -114,6 +117,6 @@ class NativeBulkLoad:
 
     def finish(self) -> None:
         """Write all pending entries to the store."""
-        entries, expiries, checksum = self._loader.written(self._store.checksum())
-        if entries:
-            self._store.load(entries, expiries, Checksum(*checksum))
+        keys, data, checksum = self._loader.written(self._store.checksum())
+        if keys:
+            self._store.load(keys, data, Checksum(*checksum))

@@ -61,13 +61,8 @@ class Store(Protocol):
 class DiskStore(Store, Protocol):
     """What recovery needs of a store in addition: to fill a new one."""
 
-    def load(
-        self,
-        entries: Sequence[tuple[bytes, bytes | None]],
-        expiries: Sequence[tuple[bytes, bool]],
-        checksum: Checksum,
-    ) -> None:
-        """Write entries (None removes one) and due times (False removes one), both in order, into a new store.
+    def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
+        """Write entries, in the order of their keys, into a new store. Each key is behind its kind; None removes it.
 
         The store has no checkpoint yet: whatever a load writes is worth nothing without the commit that follows it.
         """

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from materializer.store.checksum import Checksum
-from materializer.store.interface import NO_EXPIRIES, Portion, portions
+from materializer.store.interface import EXPIRY, NO_EXPIRIES, RECORD, Portion, portions
 
 
 class MemoryStore:
@@ -52,14 +52,13 @@ class MemoryStore:
         self._write(writes.items(), expiries.items())
         self._checksum, self._checkpoint = checksum, checkpoint
 
-    def load(
-        self,
-        entries: Sequence[tuple[bytes, bytes | None]],
-        expiries: Sequence[tuple[bytes, bool]],
-        checksum: Checksum,
-    ) -> None:
-        """Write entries (None removes one) and due times (False removes one)."""
-        self._write(entries, expiries)
+    def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
+        """Write entries. Each key is behind its kind; None removes it."""
+        given = list(zip(keys, data, strict=True))
+        self._write(
+            ((key[1:], one) for key, one in given if key.startswith(RECORD)),
+            ((key[1:], one is not None) for key, one in given if key.startswith(EXPIRY)),
+        )
         self._checksum = checksum
 
     def _write(

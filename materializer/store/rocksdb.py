@@ -182,32 +182,22 @@ class RocksStore:
         with judged(f"{self._path} does not write"):
             self._db.write(batch, self._write_options)
 
-    def load(
-        self,
-        entries: Sequence[tuple[bytes, bytes | None]],
-        expiries: Sequence[tuple[bytes, bool]],
-        checksum: Checksum,
-    ) -> None:
-        """Write entries (None removes one) and due times (False removes one), both in order, into a new store.
+    def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
+        """Write entries, in the order of their keys, into a new store. Each key is behind its kind; None removes it.
 
         They become a file of the store at once. Through a write buffer they would be sorted again, and written twice.
         """
         path = str(self._path / LOADED_FILE)
         with judged(f"{self._path} does not write"):
-            writer = SstFileWriter(_options())
-            writer.open(path)
-            for due, is_there in expiries:
-                if is_there:
-                    writer[EXPIRY + due] = b""
-                else:
-                    del writer[EXPIRY + due]
-            for key, data in entries:
-                if data is None:
-                    del writer[RECORD + key]
-                else:
-                    writer[RECORD + key] = data
             # RocksDB refuses a file without entries.
-            if entries or expiries:
+            if keys:
+                writer = SstFileWriter(_options())
+                writer.open(path)
+                for key, one in zip(keys, data, strict=True):
+                    if one is None:
+                        del writer[key]
+                    else:
+                        writer[key] = one
                 writer.finish()
                 options = IngestExternalFileOptions()
                 options.set_move_files(True)

@@ -114,7 +114,7 @@ pub fn bytes_of(record: &Written<'_>) -> usize {
     HEADER_BYTES + record.key_text.len() + rare + record.body.len()
 }
 
-/// Write the bytes of a live record to `out`, which is empty.
+/// Append the bytes of a live record to `out`.
 pub fn write(record: &Written<'_>, out: &mut Vec<u8>) {
     out.reserve(bytes_of(record));
     out.push(LIVE);

@@ -13,11 +13,13 @@ mod event;
 mod json;
 mod key;
 mod key_filter;
+mod kinds;
 mod loader;
 mod log_record;
 mod merge;
 mod number;
 mod numbers;
+mod pending;
 mod survey;
 mod wholeness;
 

@@ -4,29 +4,20 @@ use std::convert::Infallible;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PySet};
-use rustc_hash::FxHashMap;
 
-use crate::checksum::{Checksum, Committed};
+use crate::checksum::Checksum;
 use crate::core::PositionTuple;
 use crate::entry;
 use crate::event::{About, about, about_of};
 use crate::json::fields;
 use crate::key::text_in;
 use crate::key_filter::KeyFilter;
+use crate::kinds::{EXPIRY, RECORD};
+use crate::pending::Pending;
 use crate::wholeness::{Wholeness, WholenessTuple};
 
-/// About how much memory an entry takes in addition to its bytes.
-const ENTRY_BYTES: usize = 150;
-
-/// Entries in the order of their keys, changes of the index of due times in order, and the checksum after them.
+/// Keys with their kinds, data or None for a removed entry, and the checksum after them.
 type Written<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, (i64, u64));
-
-/// An entry as it is now, and what the store's checksum holds of it.
-struct Loaded {
-    data: Option<Box<[u8]>>,
-    committed: Option<Committed>,
-    is_dirty: bool,
-}
 
 /// What a load knows besides its entries: era, newest change, log time, live records, and its wholeness.
 type StateTuple = (u32, Option<PositionTuple>, i64, i64, WholenessTuple);
@@ -60,8 +51,7 @@ struct Plain<'a> {
 pub struct Loader {
     key_field: Vec<u8>,
     get: Py<PyAny>,
-    entries: FxHashMap<Box<[u8]>, Loaded>,
-    bytes: usize,
+    pending: Pending,
     /// The keys that the store may hold; None as long as it is empty.
     stored: Option<KeyFilter>,
 }
@@ -73,8 +63,7 @@ impl Loader {
         Loader {
             key_field: key_field.as_bytes().to_vec(),
             get,
-            entries: FxHashMap::default(),
-            bytes: 0,
+            pending: Pending::default(),
             stored: None,
         }
     }
@@ -82,7 +71,7 @@ impl Loader {
     /// About how much memory the entries take that were not yet written.
     #[getter]
     fn pending_bytes(&self) -> usize {
-        self.bytes
+        self.pending.bytes
     }
 
     /// Load messages from `start` on, up to the first that only Python can load; return its index and the state.
@@ -161,53 +150,65 @@ impl Loader {
 
     /// Return an entry's bytes, or None.
     fn get<'py>(&mut self, py: Python<'py>, key: &[u8]) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        if !self.entries.contains_key(key) {
+        if self.pending.get(key).is_none() {
             self.read(py, key)?;
         }
-        let data = self.entries[key].data.as_ref();
+        let data = self.pending.get(key).and_then(|entry| entry.data());
         Ok(data.map(|data| PyBytes::new(py, data)))
     }
 
     /// Change an entry that was read before; None removes it.
     fn put(&mut self, key: &[u8], data: Option<&[u8]>) {
-        self.write(key, data.map(Box::from));
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(data.unwrap_or_default());
+        self.pending
+            .write(key, data.is_some(), data.map_or(0, <[u8]>::len), write);
     }
 
-    /// Return what is to be written to the store, and forget it. `checksum` is that of the store before.
+    /// Return what is to be written to the store, in the order of the keys, and forget it.
+    ///
+    /// `checksum` is that of the store before.
     fn written<'py>(&mut self, py: Python<'py>, checksum: (i64, u64)) -> PyResult<Written<'py>> {
         let mut checksum = Checksum {
             entries: checksum.0,
             sum: checksum.1,
         };
-        let entries = std::mem::take(&mut self.entries);
-        self.bytes = 0;
         let stored = self.stored.get_or_insert_with(KeyFilter::new);
-        let (sorted, expiries) = py.detach(|| {
-            let mut sorted: Vec<_> = entries.into_iter().filter(|(_, it)| it.is_dirty).collect();
-            sorted.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        let pending = &mut self.pending;
+        let (changed, expiries) = py.detach(|| {
+            let changed = pending.take();
             let mut expiries = Vec::new();
-            for (key, loaded) in &sorted {
-                let data = loaded.data.as_deref();
-                let now = data.map(|data| Committed::of(key, data));
-                let Ok(()) = checksum.replace(key, loaded.committed, now, |index, is_there| {
+            for entry in changed.sorted() {
+                let (was, now) = entry.change();
+                let Ok(()) = checksum.replace(entry.key(), was, now, |index, is_there| {
                     expiries.push((index, is_there));
                     Ok::<(), Infallible>(())
                 });
-                stored.add(key);
+                stored.add(entry.key());
             }
             expiries.sort_unstable();
-            (sorted, expiries)
+            (changed, expiries)
         });
-        let (written, dues) = (PyList::empty(py), PyList::empty(py));
-        for (key, loaded) in &sorted {
-            let data = loaded.data.as_deref().map(|data| PyBytes::new(py, data));
-            written.append((PyBytes::new(py, key), data))?;
-        }
+        let (keys, data) = (PyList::empty(py), PyList::empty(py));
         for (index, is_there) in &expiries {
-            dues.append((PyBytes::new(py, index), is_there))?;
+            keys.append(of_kind(py, EXPIRY, index)?)?;
+            data.append(is_there.then(|| PyBytes::new(py, b"")))?;
         }
-        Ok((written, dues, (checksum.entries, checksum.sum)))
+        for entry in changed.sorted() {
+            keys.append(of_kind(py, RECORD, entry.key())?)?;
+            data.append(entry.data().map(|data| PyBytes::new(py, data)))?;
+        }
+        py.detach(|| drop((changed, expiries)));
+        Ok((keys, data, (checksum.entries, checksum.sum)))
     }
+}
+
+/// Return a key behind its kind.
+fn of_kind<'py>(py: Python<'py>, kind: u8, key: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, 1 + key.len(), |bytes| {
+        bytes[0] = kind;
+        bytes[1..].copy_from_slice(key);
+        Ok(())
+    })
 }
 
 impl Loader {
@@ -244,27 +245,23 @@ impl Loader {
             return Vec::new();
         };
         let keys = plain.iter().map(|change| change.message.key);
-        keys.filter(|key| !self.entries.contains_key(*key) && stored.may_hold(key))
+        keys.filter(|key| self.pending.get(key).is_none() && stored.may_hold(key))
             .collect()
     }
 
     /// Read an entry from the store.
     fn read(&mut self, py: Python<'_>, key: &[u8]) -> PyResult<()> {
         let is_stored = self.stored.as_ref().is_some_and(|it| it.may_hold(key));
-        let data: Option<Box<[u8]>> = if is_stored {
-            let found = self.get.bind(py).call1((PyBytes::new(py, key),))?;
-            let data: Option<Bound<'_, PyBytes>> = found.extract()?;
-            data.map(|data| data.as_bytes().into())
-        } else {
-            None
-        };
-        let loaded = Loaded {
-            committed: data.as_deref().map(|data| Committed::of(key, data)),
-            data,
-            is_dirty: false,
-        };
-        self.bytes += ENTRY_BYTES + key.len() + loaded.data.as_ref().map_or(0, |data| data.len());
-        self.entries.insert(key.into(), loaded);
+        let mut data: Option<Bound<'_, PyBytes>> = None;
+        if is_stored {
+            data = self
+                .get
+                .bind(py)
+                .call1((PyBytes::new(py, key),))?
+                .extract()?;
+        }
+        self.pending
+            .add_stored(key, data.as_ref().map(|data| data.as_bytes()));
         Ok(())
     }
 
@@ -272,10 +269,7 @@ impl Loader {
     fn apply(&mut self, change: &Plain<'_>, state: &mut State) -> Option<()> {
         let (about, message) = (&change.about, change.message);
         let position = about.position;
-        let held = self
-            .entries
-            .get(message.key)
-            .and_then(|it| it.data.as_deref());
+        let held = self.pending.get(message.key).and_then(|entry| entry.data());
         let (is_newer, was_live) = match held {
             None => (true, false),
             Some(data) => {
@@ -304,31 +298,11 @@ impl Loader {
             correlation: about.correlation,
             body: message.value,
         };
-        let mut stored = Vec::with_capacity(entry::bytes_of(&record));
-        entry::write(&record, &mut stored);
-        self.write(message.key, Some(stored.into_boxed_slice()));
+        self.pending
+            .write(message.key, true, entry::bytes_of(&record), |out| {
+                entry::write(&record, out);
+            });
         state.live += i64::from(!was_live);
         Some(())
-    }
-
-    fn write(&mut self, key: &[u8], data: Option<Box<[u8]>>) {
-        let more = data.as_ref().map_or(0, |data| data.len());
-        match self.entries.get_mut(key) {
-            Some(loaded) => {
-                let less = loaded.data.as_ref().map_or(0, |data| data.len());
-                self.bytes = (self.bytes + more).saturating_sub(less);
-                loaded.data = data;
-                loaded.is_dirty = true;
-            }
-            None => {
-                self.bytes += ENTRY_BYTES + key.len() + more;
-                let loaded = Loaded {
-                    data,
-                    committed: None,
-                    is_dirty: true,
-                };
-                self.entries.insert(key.into(), loaded);
-            }
-        }
     }
 }

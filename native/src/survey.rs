@@ -5,10 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::checksum::{Checksum, entry_hash, expiry_hash};
-
-/// The kinds of entries, as the first byte of their keys: `materializer.store.interface`.
-const RECORD: u8 = b'r';
-const EXPIRY: u8 = b'd';
+use crate::kinds::{EXPIRY, RECORD};
 
 /// The kind of a stored record that is deleted: the first byte of its data.
 const DELETED: u8 = 0;

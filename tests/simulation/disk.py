@@ -146,16 +146,11 @@ class PlayedStore(MemoryStore):
         self.disks.on_commit(self._path, self)
         self._process.boundary("committed")
 
-    def load(
-        self,
-        entries: Sequence[tuple[bytes, bytes | None]],
-        expiries: Sequence[tuple[bytes, bool]],
-        checksum: Checksum,
-    ) -> None:
+    def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
         """Write a part of a load; the process may end just before it."""
         self._process.boundary("load")
         self.disks.check_room(self._path.parts[1])
-        super().load(entries, expiries, checksum)
+        super().load(keys, data, checksum)
 
     def mark_finished(self) -> None:
         """Mark the store as whole; what is whole is on the disk for good."""
