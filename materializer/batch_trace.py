@@ -1,7 +1,7 @@
 """The spans of a batch: one for each log record with a sampled `traceparent`, which its changes carry on."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +10,6 @@ from msgspec.structs import replace as with_fields
 from materializer.core.step import Step
 from materializer.partition.partition import Partition, Prepared
 from sowline.protocol.change import Change
-from sowline.protocol.command import LogRecord
 from sowline.protocol.traceparent import traceparent_of
 from sowline.runtime.tracing import Attributes, TraceSpan, begin, is_on
 
@@ -31,16 +30,16 @@ class BatchTrace:
     def __init__(self) -> None:
         self._spans: list[tuple[TraceSpan, Became]] = []
 
-    def traced(
-        self, partition: Partition, records: Sequence[LogRecord], prepared: Prepared, began_ns: int
-    ) -> Prepared:
+    def traced(self, partition: Partition, prepared: Prepared, began_ns: int) -> Prepared:
         """Begin the spans of a partition's records, and pass their trace context on to their changes.
+
+        A record with a trace context is not plain: the native core leaves it to Python.
 
         Changes that a previous owner emitted without committing already have spans.
         """
         carried = {
             record.offset: parent
-            for record in records[len(records) - prepared.records :]
+            for record in prepared.step.others
             if record.headers and (parent := traceparent_of(record.headers)) is not None
         }
         if not carried:

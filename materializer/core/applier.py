@@ -95,6 +95,7 @@ class Applier:
 
     def _apply_run(self, records: Sequence[LogRecord]) -> None:
         state = self._state
+        state.step.others += records
         for record in records:
             state.begin(record)
             # A refused record must not stop the partition: a publisher that writes one bad message would then block

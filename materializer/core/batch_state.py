@@ -132,8 +132,11 @@ class BatchState:
 
     def add_change(self, change: Change) -> None:
         """Append a change, made at `next_position` and after `last_change`, to the step."""
-        changes = self.step.changes
+        step, changes = self.step, self.step.changes
         changes.append(change)
+        step.commands[change.op] += 1
+        if change.body is None:
+            step.removed.append(change)
         if self._unreported is not None:
             self.report_before(len(changes) - 1)
         self.index += 1

@@ -1,5 +1,6 @@
 """A step of the pure core: the result of a batch of log records, and the records that it reads and changes."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -62,7 +63,9 @@ class Step:
     """The result of a batch of log records, in log order; `outcomes` names those that made no change.
 
     `unreported` holds checkpoints with the number of changes before them. Each follows a forwarded record without a
-    change, or new limits, which nothing else reports before the next change.
+    change, or new limits, which nothing else reports before the next change. `others` are the log records that are
+    not plain: all but those that the accelerator has applied. `commands` counts the changes by command, and `removed`
+    holds those that removed a record.
     """
 
     checkpoint: Checkpoint
@@ -72,3 +75,6 @@ class Step:
     outcomes: dict[str, str] = field(default_factory=dict)
     unreported: list[tuple[int, Checkpoint]] = field(default_factory=list)
     publishers_pushed_out: int = 0
+    others: list[LogRecord] = field(default_factory=list)
+    commands: Counter[str] = field(default_factory=Counter)
+    removed: list[Change] = field(default_factory=list)

@@ -65,14 +65,12 @@ class OwnerCommands:
         self._definition = define_value(was, now)
         return [Append(None, self._definition, _DEFINE)]
 
-    def applied(self, records: Iterable[LogRecord], now: int) -> None:
-        """Note the log records that were applied at `now`."""
-        last = None
-        for last in records:
-            if last.headers and (last.value is None or not self._is_defined):
-                self._resolve(last, now)
-        if last is not None:
-            self.expiring.saw(last.time, now)
+    def applied(self, others: Iterable[LogRecord], log_time: int, now: int) -> None:
+        """Note that log records up to a log time were applied at `now`; `others` are those that are not plain."""
+        for record in others:
+            if record.headers and (record.value is None or not self._is_defined):
+                self._resolve(record, now)
+        self.expiring.saw(log_time, now)
 
     def _resolve(self, record: LogRecord, now: int) -> None:
         try:

@@ -186,10 +186,10 @@ class Partition:
         for due, is_there in written.expiries.items():
             if is_there and due < self._first_due:
                 self._first_due = due
-        for change in prepared.step.changes:
+        for change in prepared.step.removed:
             # A deleted record's numbers are kept for the window: without them a repeated publish would bring the
             # record back.
-            if change.body is None and change.numbers and change.writes is None:
+            if change.numbers and change.writes is None:
                 self._tombstones.add(change.time, change.sow_key)
 
     def _deleted_again(self, step: Step) -> frozenset[bytes]:

@@ -4,6 +4,7 @@
 (tests/property/test_native.py). It stops at the first log record that it does not know, and Python applies that one.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from materializer.store.overlay import PendingWrites
 from materializer.store.write_behind import merged
 from sowline.config.topics import TopicDefinition
 from sowline.model.position import Position, position_of
-from sowline.protocol.command import LogRecord
+from sowline.protocol.command import DELTA_PUBLISH, PUBLISH, LogRecord
 from sowline.protocol.key_rule import FieldKeys
 
 NO_LIMIT: Final = -1
@@ -84,7 +85,7 @@ class NativeOverlay:
         first_change, repeats = len(state.step.changes), list[int]()
         try:
             at: int
-            at, after = self._core.apply(records, start, before, numbers, state.step.changes, repeats)
+            at, after, deltas = self._core.apply(records, start, before, numbers, state.step.changes, repeats)
         except BaseException as error:
             # PyO3's exception for a panic has no other base, so that nobody takes it for an error of a caller.
             if type(error).__name__ != "PanicException":
@@ -93,6 +94,8 @@ class NativeOverlay:
         position, last_change, state.time, state.live_records = after
         state.position, state.last_change = position_of(position), position_of(last_change)
         state.step.outcomes.update((str(offset), REPEAT) for offset in repeats)
+        changes = len(state.step.changes) - first_change
+        state.step.commands += Counter({DELTA_PUBLISH: deltas, PUBLISH: changes - deltas})
         state.report_before(first_change)
         return at
 

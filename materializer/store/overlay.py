@@ -1,6 +1,6 @@
 """The records of a partition as one batch sees them: the store, overlaid with the batch's own changes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from zlib import crc32
 
@@ -13,11 +13,12 @@ from materializer.store.interface import Store
 class PendingWrites(NamedTuple):
     """The writes of a batch, ready to be committed.
 
-    `entries` are the bytes under each changed key, None for a removed one; `expiries` are the changes of the expiry
-    index; `checksum` is that of the store afterwards; `records` are the `entries`, decoded, of `bytes` in all.
+    `entries` are the bytes under each changed key, None for a removed one; those of the native core can only be
+    listed. `expiries` are the changes of the expiry index; `checksum` is that of the store afterwards; `records` are
+    the `entries`, decoded, of `bytes` in all.
     """
 
-    entries: dict[bytes, bytes | None]
+    entries: Mapping[bytes, bytes | None]
     expiries: dict[bytes, bool]
     checksum: Checksum
     records: dict[bytes, Stored | None]

@@ -7,6 +7,7 @@ the log again from there, and emits no change that Kafka has already (materializ
 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify, heappop
+from types import ModuleType
 from typing import Final, Generic, TypeVar
 
 import structlog
@@ -15,35 +16,43 @@ from materializer.core.errors import StoreDamaged
 from materializer.store.checksum import Checksum
 from materializer.store.errors import DiskFull, NoDescriptors
 from materializer.store.interface import NO_EXPIRIES, Portion, Store, portions
+from materializer.store.unflushed import Unflushed
 
 log = structlog.get_logger()
 
 StoreT = TypeVar("StoreT", bound=Store)
 
-ENTRY_BYTES: Final = 200
-"""Approximate bytes in memory of a pending entry with its key, in addition to its data."""
+EXPIRY_BYTES: Final = 200
+"""Approximate bytes in memory of a pending due time."""
+
+_NONE_PENDING: Final = object()
 
 
 class WriteBehindStore(Generic[StoreT]):
     """A store over another one, `disk`. Reads see all commits; the disk has those up to the last `flush`.
 
+    `native` is the module of the native core, which then keeps the entries.
     It raises what `disk` raises. Records, due times, checksum and checkpoint of all commits since the last flush
     reach the disk in one atomic step, so no checkpoint is there without its records.
     """
 
-    def __init__(self, disk: StoreT) -> None:
+    def __init__(self, disk: StoreT, native: ModuleType | None = None) -> None:
         self.disk: Final = disk
-        self._entries: dict[bytes, bytes | None] = {}
+        self._entries: Unflushed = Unflushed() if native is None else native.Unflushed()
         self._expiries: dict[bytes, bool] = {}
         self._checkpoint = disk.checkpoint()
         self._checksum = disk.checksum()
         self._is_flushed = True
-        self.pending_bytes = 0
+
+    @property
+    def pending_bytes(self) -> int:
         """About how much memory the commits take that the disk does not have."""
+        return self._entries.bytes + EXPIRY_BYTES * len(self._expiries)
 
     def get(self, key: bytes) -> bytes | None:
         """Return the bytes under the key."""
-        return self._entries[key] if key in self._entries else self.disk.get(key)
+        data: bytes | None = self._entries.get(key, _NONE_PENDING)
+        return self.disk.get(key) if data is _NONE_PENDING else data
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield all entries in key order, as they were when the scan began."""
@@ -81,8 +90,6 @@ class WriteBehindStore(Generic[StoreT]):
         self._expiries.update(expiries)
         self._checksum, self._checkpoint = checksum, checkpoint
         self._is_flushed = False
-        data = sum(map(len, filter(None, writes.values())))
-        self.pending_bytes += data + ENTRY_BYTES * (len(writes) + len(expiries))
 
     def flush(self) -> None:
         """Write what was committed since the last flush to the disk, in one atomic step.
@@ -91,12 +98,11 @@ class WriteBehindStore(Generic[StoreT]):
         """
         if self._is_flushed or self._checkpoint is None:
             return
-        # Keys are compared, not pairs of key and data, which takes Python three times as long.
-        entries = {key: self._entries[key] for key in sorted(self._entries)}
         expiries = {due: self._expiries[due] for due in sorted(self._expiries)}
-        self.disk.commit(entries, self._checksum, self._checkpoint, expiries)
-        self._entries, self._expiries = {}, {}
-        self._is_flushed, self.pending_bytes = True, 0
+        self.disk.commit(self._entries.sorted(), self._checksum, self._checkpoint, expiries)
+        self._entries.clear()
+        self._expiries = {}
+        self._is_flushed = True
 
     def hand_over(self) -> StoreT | None:
         """Flush, and return the disk's store, which is open; None, and it is closed, if it does not take the writes.

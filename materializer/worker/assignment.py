@@ -215,7 +215,7 @@ class Assignment:
         opened = self._emptied(partition_id, recovery, recovering.open())
         if recovering.start is not None:
             opened = self._emptied(partition_id, recovery, recovery.reset_to(opened, recovering.start))
-        store = WriteBehindStore(opened.store)
+        store = WriteBehindStore(opened.store, self._native)
         with closed_on_failure(opened.store):
             partition = Partition(
                 definition, number, opened, RecordCache(self._cache_share), store, self._native

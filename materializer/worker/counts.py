@@ -1,6 +1,6 @@
 """The statistics of a worker."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -37,7 +37,7 @@ class Counts:
         step = batch.step
         self.records += batch.records
         self.changes += len(step.changes)
-        for op, changes in Counter(map(_OP, step.changes)).items():
+        for op, changes in step.commands.items():
             self.commands[op] += changes
         for letter in step.dead:
             self.dead[letter.reason] += 1

@@ -69,13 +69,13 @@ class Worker:
         self._stopping = stopping
         kafka = settings.kafka_client
         self._cluster = cluster = Cluster(kafka)
-        self._emitter = emitter = Emitter(kafka, topics.topics, stopping)
+        native = native_core(settings.core)
+        self._emitter = emitter = Emitter(kafka, topics.topics, stopping, native)
         self._consumer = self._make_consumer()
         self.counts = counts = Counts()
         self._owned = owned = OwnedPartitions({definition.log: definition for definition in topics.topics})
         self._log_ends: dict[PartitionId, int] = {}
         self._standby: Standby | None = None
-        native = native_core(settings.core)
         if settings.standby:
             self._standby = Standby(kafka, owned.definitions, self._path, native)
         self._repair = repair = Repair(kafka, cluster, emitter, owned, counts, self._log_end)

@@ -58,6 +58,12 @@ impl Change {
         delta: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
         debug_assert!(delta.is_none());
+        self.header_list(py)
+    }
+}
+
+impl Change {
+    fn header_list<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let about = PyTuple::new(
             py,
             [intern!(py, "sow").as_any(), self.about.bind(py).as_any()],
@@ -73,4 +79,32 @@ impl Change {
             }
         }
     }
+}
+
+/// The index of the first event that was left, and Kafka values, keys and headers of those before it.
+type Messages<'py> = (
+    usize,
+    Bound<'py, PyList>,
+    Bound<'py, PyList>,
+    Bound<'py, PyList>,
+);
+
+/// Return the Kafka messages of events from `start` on, up to the first that is not a `Change` of the native core.
+#[pyfunction]
+pub fn messages<'py>(events: &Bound<'py, PyList>, start: usize) -> PyResult<Messages<'py>> {
+    let py = events.py();
+    let (values, keys, headers) = (PyList::empty(py), PyList::empty(py), PyList::empty(py));
+    let mut at = start;
+    while at < events.len() {
+        let event = events.get_item(at)?;
+        let Ok(change) = event.cast::<Change>() else {
+            break;
+        };
+        let change = change.get();
+        values.append(&change.body)?;
+        keys.append(&change.sow_key)?;
+        headers.append(change.header_list(py)?)?;
+        at += 1;
+    }
+    Ok((at, values, keys, headers))
 }

@@ -15,12 +15,13 @@ use crate::log_record::LogRecord;
 use crate::merge::merge;
 use crate::number::push;
 use crate::numbers::{self, After};
+use crate::unflushed::Entries;
 
 /// About how much memory a record takes in addition to its bytes.
 const SLOT_BYTES: usize = 250;
 
-/// Bytes by key, due times, and the checksum after them.
-type Written<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>, (i64, u64));
+/// Entries, due times, and the checksum after them.
+type Written<'py> = (Entries, Bound<'py, PyDict>, (i64, u64));
 
 /// A record as it is now, and what the last commit holds of it.
 struct Slot {
@@ -127,7 +128,8 @@ impl Core {
         }
     }
 
-    /// Apply log records from `start` on, up to the first that only Python can apply; return its index and the state.
+    /// Apply log records from `start` on, up to the first that only Python can apply; return its index, the state, and
+    /// how many changes are of delta publishes.
     ///
     /// Changes are appended to `changes`, the offsets of repeated commands to `repeats`.
     #[expect(
@@ -143,7 +145,7 @@ impl Core {
         limits: LimitsTuple,
         changes: &Bound<'py, PyList>,
         repeats: &Bound<'py, PyList>,
-    ) -> PyResult<(usize, StateTuple)> {
+    ) -> PyResult<(usize, StateTuple, usize)> {
         let (position, last_change, time, live_records) = state;
         let mut state = State {
             position,
@@ -160,11 +162,14 @@ impl Core {
             records_max,
         };
         let mut buffers = std::mem::take(&mut self.buffers);
-        let mut at = start;
+        let (mut at, mut deltas) = (start, 0);
         while at < records.len() {
             let record = records.get_item(at)?;
             match self.apply_one(py, &record, &mut state, &limits, &mut buffers)? {
-                Outcome::Applied(change) => changes.append(Bound::new(py, change)?)?,
+                Outcome::Applied(change) => {
+                    deltas += usize::from(change.is_delta);
+                    changes.append(Bound::new(py, change)?)?;
+                }
                 Outcome::Repeat => repeats.append(state.position.1)?,
                 Outcome::Left => break,
             }
@@ -179,6 +184,7 @@ impl Core {
                 state.time,
                 state.live_records,
             ),
+            deltas,
         ))
     }
 
@@ -213,15 +219,17 @@ impl Core {
         Ok(changed)
     }
 
-    /// Return the writes of the batch, and keep its records: bytes by key, due times, the checksum after them, and the
-    /// bytes of all records. `checksum` is the store's number of entries and sum of hashes before.
+    /// Return the writes of the batch, and keep its records: entries, due times, and the checksum after them.
+    ///
+    /// `checksum` is the store's number of entries and sum of hashes before.
     fn written<'py>(
         &mut self,
         py: Python<'py>,
         checksum: (i64, u64),
         cache_bytes_max: usize,
     ) -> PyResult<Written<'py>> {
-        let (entries, expiries) = (PyDict::new(py), PyDict::new(py));
+        let expiries = PyDict::new(py);
+        let mut entries = Vec::with_capacity(self.dirty.len());
         let mut checksum = Checksum {
             entries: checksum.0,
             sum: checksum.1,
@@ -238,7 +246,8 @@ impl Core {
             checksum.replace(&key, slot.committed, now, |index, is_there| {
                 expiries.set_item(PyBytes::new(py, &index), is_there)
             })?;
-            entries.set_item(&slot.key, &slot.data)?;
+            let data = slot.data.as_ref().map(|data| data.clone_ref(py));
+            entries.push((slot.key.clone_ref(py), data));
             slot.committed = now;
             slot.is_dirty = false;
         }
@@ -249,7 +258,11 @@ impl Core {
             }
             self.young_bytes = 0;
         }
-        Ok((entries, expiries, (checksum.entries, checksum.sum)))
+        Ok((
+            Entries { entries },
+            expiries,
+            (checksum.entries, checksum.sum),
+        ))
     }
 }
 

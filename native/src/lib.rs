@@ -20,7 +20,9 @@ mod merge;
 mod number;
 mod numbers;
 mod pending;
+mod sorting;
 mod survey;
+mod unflushed;
 mod wholeness;
 
 use pyo3::prelude::*;
@@ -29,7 +31,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod sowline_native {
     #[pymodule_export]
-    use super::change::Change;
+    use super::change::{Change, messages};
     #[pymodule_export]
     use super::core::Core;
     #[pymodule_export]
@@ -40,4 +42,6 @@ mod sowline_native {
     use super::log_record::{LogRecord, by_partition};
     #[pymodule_export]
     use super::survey::Survey;
+    #[pymodule_export]
+    use super::unflushed::{Entries, Unflushed};
 }

@@ -1,6 +1,5 @@
 //! Log records as the core reads them: `sowline.protocol.command.LogRecord`.
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
@@ -41,39 +40,58 @@ impl LogRecord {
 
 /// Sort consumed messages by topic and partition, as log records in order. Messages of other partitions are left out.
 ///
-/// A message is a `confluent_kafka.Message` without an error; `partitions` has pairs of topic and number as its keys.
+/// The lists have an item for each message: what its methods of these names return. `partitions` has pairs of topic
+/// and number as its keys.
 #[pyfunction]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "Python passes the columns of a batch"
+)]
 pub fn by_partition<'py>(
-    messages: &Bound<'py, PyList>,
+    topics: &Bound<'py, PyList>,
+    numbers: Vec<i64>,
+    offsets: Vec<i64>,
+    timestamps: Vec<(i64, i64)>,
+    keys: &Bound<'py, PyList>,
+    values: &Bound<'py, PyList>,
+    headers: &Bound<'py, PyList>,
     partitions: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyDict>> {
-    let py = messages.py();
+    let py = topics.py();
     let batches = PyDict::new(py);
-    for partition in partitions.keys() {
-        batches.set_item(partition, PyList::empty(py))?;
-    }
-    for message in messages {
-        let topic = message.call_method0(intern!(py, "topic"))?;
-        let partition = message.call_method0(intern!(py, "partition"))?;
-        let Some(batch) = batches.get_item((topic, partition))? else {
-            continue;
-        };
-        let record = LogRecord {
-            offset: message.call_method0(intern!(py, "offset"))?.extract()?,
-            time: message
-                .call_method0(intern!(py, "timestamp"))?
-                .get_item(1)?
-                .extract()?,
-            key: message.call_method0(intern!(py, "key"))?.extract()?,
-            value: message.call_method0(intern!(py, "value"))?.extract()?,
-            headers: message.call_method0(intern!(py, "headers"))?.extract()?,
-        };
-        batch.cast::<PyList>()?.append(Bound::new(py, record)?)?;
-    }
-    for (partition, batch) in batches.copy()? {
-        if batch.len()? == 0 {
-            batches.del_item(partition)?;
+    let mut start = 0;
+    while start < numbers.len() {
+        // Messages of one partition usually follow each other, and then have the same text as their topic.
+        let topic = topics.get_item(start)?;
+        let mut end = start + 1;
+        while end < numbers.len()
+            && numbers[end] == numbers[start]
+            && topics.get_item(end)?.eq(&topic)?
+        {
+            end += 1;
         }
+        let partition = (topic, numbers[start]).into_pyobject(py)?;
+        if partitions.contains(&partition)? {
+            let batch = match batches.get_item(&partition)? {
+                Some(batch) => batch.cast_into::<PyList>()?,
+                None => {
+                    let batch = PyList::empty(py);
+                    batches.set_item(&partition, &batch)?;
+                    batch
+                }
+            };
+            for at in start..end {
+                let record = LogRecord {
+                    offset: offsets[at],
+                    time: timestamps[at].1,
+                    key: keys.get_item(at)?.extract()?,
+                    value: values.get_item(at)?.extract()?,
+                    headers: headers.get_item(at)?.extract()?,
+                };
+                batch.append(Bound::new(py, record)?)?;
+            }
+        }
+        start = end;
     }
     Ok(batches)
 }

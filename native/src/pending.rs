@@ -1,12 +1,10 @@
 //! Entries of a load that wait to be written to the store.
 
-use std::hash::BuildHasher;
-
 use hashbrown::HashTable;
-use rustc_hash::FxBuildHasher;
 
 use crate::checksum::{Committed, entry_hash};
 use crate::entry::{self, NEVER};
+use crate::sorting::{hash_of, rank};
 
 /// About how much memory an entry takes in addition to its bytes.
 const ENTRY_BYTES: usize = 120;
@@ -39,14 +37,6 @@ impl Entry {
             due: entry::due(data).unwrap_or(NEVER),
         });
         (self.committed, now)
-    }
-
-    /// The first bytes of the key as a number: keys that differ in them are in the order of these numbers.
-    fn rank(&self) -> u128 {
-        let mut first = [0; 16];
-        let length = self.key_bytes.min(16);
-        first[..length].copy_from_slice(&self.bytes[..length]);
-        u128::from_be_bytes(first)
     }
 }
 
@@ -118,10 +108,9 @@ impl Pending {
     pub fn take(&mut self) -> Changed {
         let taken = std::mem::take(self).table.into_iter();
         let entries: Vec<Entry> = taken.filter(|entry| entry.is_dirty).collect();
-        // Comparing numbers is much faster than following a pointer for each comparison.
         let mut order: Vec<(u128, u32)> = (0..)
             .zip(&entries)
-            .map(|(at, entry)| (entry.rank(), at))
+            .map(|(at, entry)| (rank(entry.key()), at))
             .collect();
         order.sort_unstable_by(|(rank, at), (other, that)| {
             let keys = || {
@@ -147,8 +136,4 @@ impl Changed {
     pub fn sorted(&self) -> impl Iterator<Item = &Entry> {
         self.order.iter().map(|at| &self.entries[*at as usize])
     }
-}
-
-fn hash_of(key: &[u8]) -> u64 {
-    FxBuildHasher.hash_one(key)
 }

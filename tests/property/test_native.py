@@ -199,7 +199,7 @@ def partition_of(definition: TopicDefinition, module: Any) -> tuple[Partition, M
     disk = MemoryStore()
     checkpoint = Checkpoint(definition=definition.digest, limits=definition.limits, log_id="log")
     opened = OpenedPartition(disk, checkpoint, checkpoint.position)  # type: ignore[arg-type]
-    return Partition(definition, 0, opened, store=WriteBehindStore(disk), native=module), disk
+    return Partition(definition, 0, opened, store=WriteBehindStore(disk, module), native=module), disk
 
 
 def output_of(prepared: Prepared) -> Any:
@@ -310,7 +310,7 @@ def test_a_panic_leaves_the_batch_to_python() -> None:
 
     definition = TopicDefinition.model_validate({"name": "orders", "key": "/id"})
     (one, _), (other, _) = (
-        partition_of(definition, type("Module", (), {"Core": Panicking, "Survey": native.Survey})),
+        partition_of(definition, type("Module", (), vars(native) | {"Core": Panicking})),
         partition_of(definition, None),
     )
     batch = [(n, 1, None, b'{"id":%d}' % n, None) for n in range(3)]
@@ -349,42 +349,6 @@ def test_python_takes_log_records_of_the_native_core(sent: list[Sent], given: di
         assert output_of(mine) == output_of(other.prepare([LogRecord(*record) for record in records], 100))
 
 
-class Message:
-    """A message as Kafka's client returns it."""
-
-    def __init__(self, topic: str, partition: int, record: tuple[Any, ...]) -> None:
-        self._record = record
-        self._partition = topic, partition
-
-    def topic(self) -> str:
-        """Return the topic."""
-        return self._partition[0]
-
-    def partition(self) -> int:
-        """Return the partition."""
-        return self._partition[1]
-
-    def offset(self) -> int:
-        """Return the offset."""
-        return int(self._record[0])
-
-    def timestamp(self) -> tuple[int, int]:
-        """Return the kind of the timestamp, and the time in ms."""
-        return 2, int(self._record[1])
-
-    def key(self) -> bytes | None:
-        """Return the key."""
-        return self._record[2]  # type: ignore[no-any-return]
-
-    def value(self) -> bytes | None:
-        """Return the value."""
-        return self._record[3]  # type: ignore[no-any-return]
-
-    def headers(self) -> Headers | None:
-        """Return the headers."""
-        return self._record[4]  # type: ignore[no-any-return]
-
-
 def test_messages_become_log_records_by_partition() -> None:
     """In their order; those of a partition that moved away are left out, and partitions without any."""
     headers = [("sow.command", b"delta_publish"), ("other", None)]
@@ -392,10 +356,11 @@ def test_messages_become_log_records_by_partition() -> None:
         (n, 1000 + n, None if n % 2 else b"k", b"{}" if n % 3 else None, headers if n > 3 else None)
         for n in range(6)
     ]
-    messages = [Message("orders", n % 3, record) for n, record in enumerate(records)]
-    found = native.by_partition(
-        messages, {("orders", 0): None, ("orders", 2): None, ("orders", 3): None, ("bids", 1): None}
-    )
+    topics, numbers = ["orders"] * len(records), [n % 3 for n in range(len(records))]
+    offsets, times, keys, values, all_headers = (list(column) for column in zip(*records, strict=True))
+    stamps = [(2, time) for time in times]
+    owned = {("orders", 0): None, ("orders", 2): None, ("orders", 3): None, ("bids", 1): None}
+    found = native.by_partition(topics, numbers, offsets, stamps, keys, values, all_headers, owned)
     assert {partition: [fields_of(one) for one in batch] for partition, batch in found.items()} == {
         ("orders", 0): [records[0], records[3]],
         ("orders", 2): [records[2], records[5]],

@@ -268,7 +268,9 @@ class World:
                 foreign = self._stale_owner_keys(number, before, after, prepared.events, stands)
                 partition.mark_stale(foreign, after)
             partition.commit(prepared, after)
-            self.owner_commands[number].applied(batch, self.time + self.skew)
+            if batch:
+                owner_commands, others = self.owner_commands[number], prepared.step.others
+                owner_commands.applied(others, batch[-1].time, self.time + self.skew)
             if restart:
                 self.crash(number)
                 return

@@ -234,6 +234,8 @@ class Producer:
         key: bytes | None,
         partition: int,
         report: Report | None,
+        on_delivery: None = None,
+        timestamp: int = 0,
         headers: Headers | None = None,
     ) -> None:
         """Queue a message; some of what is queued may go out at once."""

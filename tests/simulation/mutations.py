@@ -338,7 +338,8 @@ def _full_disk_taken_for_written() -> list[Any]:
     def flush(self: WriteBehindStore[Any]) -> None:
         with suppress(DiskFull):
             _flush(self)
-        self._entries, self._expiries, self._is_flushed = {}, {}, True
+        self._entries.clear()
+        self._expiries, self._is_flushed = {}, True
 
     return [patch.object(WriteBehindStore, "flush", flush)]
 
@@ -362,7 +363,9 @@ def _pending_records_not_scanned() -> list[Any]:
 
 def _pending_deletes_not_flushed() -> list[Any]:
     def flush(self: WriteBehindStore[Any]) -> None:
-        self._entries = {key: data for key, data in self._entries.items() if data is not None}
+        kept = {key: data for key, data in self._entries.items() if data is not None}
+        self._entries.clear()
+        self._entries.update(kept)
         _flush(self)
 
     return [patch.object(WriteBehindStore, "flush", flush)]
@@ -370,7 +373,8 @@ def _pending_deletes_not_flushed() -> list[Any]:
 
 def _only_the_last_commit_flushed() -> list[Any]:
     def commit(self: WriteBehindStore[Any], *given: Any) -> None:
-        self._entries, self._expiries = {}, {}
+        self._entries.clear()
+        self._expiries = {}
         _commit_behind(self, *given)
 
     return [patch.object(WriteBehindStore, "commit", commit)]

@@ -6,9 +6,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
+from materializer.core.checkpoint import Checkpoint
 from materializer.core.step import DeadLetter, Forward
 from materializer.emitter import Emitter, NotWritten
+from materializer.partition.opened import OpenedPartition
 from materializer.partition.owner_commands import Append
+from materializer.partition.partition import Partition
+from materializer.store.memory import MemoryStore
 from sowline.config.topics import parse_topics
 from sowline.model.position import Position
 from sowline.protocol.change import CATCH_UP_KEY, PROGRESS_KEY, Change, Progress
@@ -49,9 +53,23 @@ class FakeProducer:
         self.error: KafkaError | None = None
         self.failure: Exception | None = None
         self.stuck = 0
+        self.no_space_for: list[Any] = []
 
-    def produce(self, topic: str, value: Any, key: Any, partition: int, report: Any, headers: Any) -> None:
-        """Take a message."""
+    def produce(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int,
+        report: Any,
+        on_delivery: None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """Take a message, if there is space."""
+        if value in self.no_space_for:
+            self.no_space_for.remove(value)
+            raise BufferError
         self.produced.append((topic, value, key, partition, headers))
         if report is not None:
             self.reports.append((report, FakeMessage(topic, partition, len(self.produced) - 1)))
@@ -101,6 +119,37 @@ def test_events_go_to_their_partition(emitter: Emitter, producer: FakeProducer) 
     assert emitter.end("orders.changes", 3) is None
     emitter.wait()
     assert (emitter.end("orders.changes", 3), emitter.end("orders.changes", 0)) == (3, None)
+
+
+def native_changes(count: int) -> list[Change]:
+    """Return what the native core makes of so many publishes of two records."""
+    native = pytest.importorskip("sowline_native")
+    checkpoint = Checkpoint(definition=ORDERS.digest, limits=ORDERS.limits, log_id="log")
+    opened = OpenedPartition(MemoryStore(), checkpoint, checkpoint.position)  # type: ignore[arg-type]
+    partition = Partition(ORDERS, 0, opened, native=native)
+    records = [native.LogRecord(n, 1000, None, b'{"id":%d,"n":%d}' % (n % 2, n), None) for n in range(count)]
+    return partition.prepare(records, count).step.changes
+
+
+@pytest.mark.parametrize("full", [[], [0], [3], [0, 1, 2, 3, 4], [4]])
+def test_changes_of_the_native_core_are_written_in_order(producer: FakeProducer, full: list[int]) -> None:
+    """Before, between and behind other events, wherever the producer's queue is full for a moment."""
+    native = pytest.importorskip("sowline_native")
+    emitter = Emitter({}, TOPICS, lambda: False, native)
+    changes = native_changes(5)
+    assert all(isinstance(change, native.Change) for change in changes)
+    producer.no_space_for = [changes[n].value for n in full]
+    emitter.events(ORDERS, 3, [PROGRESS, *changes[:3], CHANGE, *changes[3:]])
+    written = [changes[n] for n in range(3)] + [CHANGE] + changes[3:]
+    assert producer.produced == [
+        ("orders.changes", PROGRESS.value(), PROGRESS_KEY, 3, None),
+        *(("orders.changes", one.value, one.sow_key, 3, one.headers()) for one in written),
+    ]
+    emitter.wait()
+    assert emitter.end("orders.changes", 3) == 7
+    emitter.events(ORDERS, 3, changes[:1])
+    emitter.wait()
+    assert emitter.end("orders.changes", 3) == 8
 
 
 def test_a_topic_with_deltas_tells_what_updates_changed(emitter: Emitter, producer: FakeProducer) -> None:

@@ -43,8 +43,10 @@ class Owner:
         """Append records and apply them."""
         start = self.partition.checkpoint.next_offset
         records = [LogRecord(start + n, self.now - self.skew, *append) for n, append in enumerate(appends)]
-        self.partition.commit(self.partition.prepare(records, 0), 0)
-        self.owner_commands.applied(records, self.now)
+        prepared = self.partition.prepare(records, 0)
+        self.partition.commit(prepared, 0)
+        if records:
+            self.owner_commands.applied(prepared.step.others, records[-1].time, self.now)
 
     def keep_up(self) -> list[Append]:
         """Return what is appended at the log's end, and apply it."""

@@ -12,7 +12,9 @@ from materializer.store.errors import DiskFull
 from materializer.store.memory import MemoryStore
 from materializer.store.rocksdb import RocksStore
 from materializer.store.write_behind import WriteBehindStore
+from sowline.runtime.native import native_core
 
+sowline_native = native_core(None)
 KEYS = st.sampled_from([b"", b"a", b"b", b"c", b"\xff"])
 ENTRIES = st.dictionaries(KEYS, st.none() | st.binary(max_size=2), max_size=4)
 EXPIRIES = st.dictionaries(KEYS, st.booleans(), max_size=3)
@@ -34,10 +36,12 @@ def state_of(store: Any) -> tuple[Any, ...]:
 class WrittenBehind(RuleBasedStateMachine):
     """Commits, flushes and crashes: reads are those of the last commit, the disk is as of the last flush."""
 
+    native: Any = None
+
     def __init__(self) -> None:
         super().__init__()
         self.disk, self.commits = MemoryStore(), 0
-        self.store = WriteBehindStore(self.disk)
+        self.store = WriteBehindStore(self.disk, self.native)
         self.expected, self.flushed = MemoryStore(), MemoryStore()
         self.made: list[tuple[Any, ...]] = []
 
@@ -61,7 +65,7 @@ class WrittenBehind(RuleBasedStateMachine):
     @rule()
     def crash(self) -> None:
         """Continue from the disk; the commits since the last flush are gone."""
-        self.store, self.made = WriteBehindStore(self.disk), []
+        self.store, self.made = WriteBehindStore(self.disk, self.native), []
         self.expected = MemoryStore()
         entries, expiries = dict(self.flushed.scan()), dict.fromkeys(self.flushed.expiries(), True)
         if (checkpoint := self.flushed.checkpoint()) is not None:
@@ -86,7 +90,16 @@ class WrittenBehind(RuleBasedStateMachine):
         assert state_of(self.disk) == state_of(self.flushed)
 
 
+class NativeWrittenBehind(WrittenBehind):
+    """The same, where the native core keeps what is pending."""
+
+    native = sowline_native
+
+
 test_write_behind = WrittenBehind.TestCase
+test_write_behind_by_the_native_core = pytest.mark.skipif(sowline_native is None, reason="no native core")(
+    NativeWrittenBehind.TestCase
+)
 
 
 def test_a_flush_that_fails_is_tried_again() -> None:

@@ -72,7 +72,7 @@ def apply(records: list[LogRecord], floor: Position | None = None) -> list[Chang
     more = {} if floor is None else {"floor": floor}
     partition, applying = Partition(DEFINITION, 0, opened(MemoryStore(), **more)), BatchTrace()
     prepared = partition.prepare(records, 100)
-    handed_on = applying.traced(partition, records, prepared, 1_000_000_000)
+    handed_on = applying.traced(partition, prepared, 1_000_000_000)
     applying.end()
     return [event for event in handed_on.events if isinstance(event, Change)]
 
