@@ -57,9 +57,11 @@ class BulkLoad:
         if not self._now:
             return
         checksum = Checksum(self._count, self._sum & 0xFFFFFFFFFFFFFFFF)
-        dues = [(EXPIRY + due, b"" if is_there else None) for due, is_there in sorted(self._expiries.items())]
+        due_times = [
+            (EXPIRY + due, b"" if is_there else None) for due, is_there in sorted(self._expiries.items())
+        ]
         records = [(RECORD + key, data) for key, data in sorted(self._now.items())]
-        keys, data = zip(*dues, *records, strict=True)
+        keys, data = zip(*due_times, *records, strict=True)
         self._store.load(keys, data, checksum)
         self._now, self._expiries, self._bytes = {}, {}, 0
 

@@ -70,8 +70,8 @@ class DiskStore(Store, Protocol):
 
 def portions(store: Store) -> Iterator[Portion]:
     """Yield the portions of a store that has no faster way than its scans."""
-    dues = ((EXPIRY + due, b"") for due in store.expiries())
+    due_times = ((EXPIRY + due, b"") for due in store.expiries())
     records = ((RECORD + key, data) for key, data in store.scan())
-    for entries in (dues, records):
+    for entries in (due_times, records):
         while portion := list(islice(entries, PORTION_ENTRIES)):
             yield portion

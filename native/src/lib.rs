@@ -20,6 +20,7 @@ mod merge;
 mod number;
 mod numbers;
 mod pending;
+mod scan;
 mod sorting;
 mod survey;
 mod unflushed;
@@ -40,6 +41,8 @@ mod sowline_native {
     use super::loader::Loader;
     #[pymodule_export]
     use super::log_record::{LogRecord, by_partition};
+    #[pymodule_export]
+    use super::scan::scan;
     #[pymodule_export]
     use super::survey::Survey;
     #[pymodule_export]

@@ -221,7 +221,7 @@ def read_alike(text: bytes) -> bool:
     position, after, is_delta, time, expires, correlation, native_numbers = found
     assert (position, after, is_delta) == (change.position, change.after, change.op == "delta_publish"), text
     assert (time, expires) == (change.time, change.expires), text
-    assert correlation == (change.correlation and change.correlation.encode()), text
+    assert correlation == (None if change.correlation is None else change.correlation.encode()), text
     if native_numbers is not None:
         assert rare.startswith(b"[" + native_numbers + b","), text
     return True

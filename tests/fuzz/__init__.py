@@ -1,0 +1,1 @@
+"""The native core beside Python, on odd inputs by the million."""

@@ -1,0 +1,97 @@
+"""What is fuzzed: each target draws an input from a seed, and compares the native core to Python.
+
+A target returns what it has counted, and raises AssertionError where the cores differ.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import orjson
+
+from materializer.core import applier
+from sowline.config.topics import TopicDefinition
+from tests.fuzz.inputs import body, change_header, damaged, headers
+from tests.property.test_native import Sent, apply_alike, native, partition_of, state_of
+from tests.property.test_native_load import load_alike, read_alike
+
+BATCH = 20
+BATCHES_A_LIFE = 40
+INPUTS_A_SEED = 100
+VARIANTS = 7
+"""How many damaged texts are made of a whole one."""
+LIMITS: list[dict[str, Any]] = [
+    {},
+    {"partitions": 2},
+    {"expiration": "1s"},
+    {"expiration": "enabled", "repeat_window": "50ms"},
+    {"records_max": 4, "record_bytes_max": 1024},
+]
+
+
+def log_records(seed: int) -> Counter[str]:
+    """Let both cores apply the same batches to a partition."""
+    # Where the native core stops, Python applies one record, not a run: the native core sees all the others.
+    applier.RUN_MAX = 1
+    chance, counts = Random(seed), Counter[str]()
+    definition = TopicDefinition.model_validate({"name": "orders", "key": "/id", **chance.choice(LIMITS)})
+    (one, disk), (other, other_disk) = partition_of(definition, native), partition_of(definition, None)
+    offset, now, end = 0, 1000, 0
+    for _ in range(BATCHES_A_LIFE):
+        sent: list[Sent] = [(body(chance), chance.randrange(-2, 30), headers(chance)) for _ in range(BATCH)]
+        records = []
+        for text, later, named in sent:
+            now += later
+            records.append(
+                (offset, now, chance.choice([None, b"0", b"a"]) if text is None else None, text, named)
+            )
+            offset += 1
+        mine = apply_alike(one, other, records, end)
+        end += len(mine.events)
+        counts["records"] += len(records)
+        counts["native"] += sum(isinstance(change, native.Change) for change in mine.step.changes)
+    assert one.core == "native", "a panic"
+    for partition in (one, other):
+        partition.close()
+    assert state_of(disk) == state_of(other_disk), "stores"
+    return counts
+
+
+def scanner(seed: int) -> Counter[str]:
+    """Scan texts: what the scanner accepts, `orjson` accepts, and it finds the same fields."""
+    chance, counts = Random(seed), Counter[str]()
+    for _ in range(INPUTS_A_SEED):
+        whole = body(chance) or b""
+        for text in (whole, *(damaged(chance, whole) for _ in range(VARIANTS))):
+            found = native.scan(text)
+            counts["inputs"] += 1
+            counts["accepted"] += found is not None
+            if found is not None:
+                read = {orjson.loads(b'"%b"' % name): orjson.loads(value) for name, value in found}
+                assert repr(read) == repr(orjson.loads(text)), text
+    return counts
+
+
+def event_reader(seed: int) -> Counter[str]:
+    """Read the headers of changes, whole and damaged ones."""
+    chance, counts = Random(seed), Counter[str]()
+    for _ in range(INPUTS_A_SEED):
+        whole = change_header(chance)
+        for text in (whole, *(damaged(chance, whole) for _ in range(VARIANTS))):
+            counts["inputs"] += 1
+            counts["accepted"] += read_alike(text)
+    return counts
+
+
+def loads(seed: int) -> Counter[str]:
+    """Let both cores load the same messages of a changes topic into a store."""
+    return Counter(inputs=load_alike(seed))
+
+
+TARGETS: Mapping[str, Callable[[int], Counter[str]]] = {
+    "log-records": log_records,
+    "scanner": scanner,
+    "event-reader": event_reader,
+    "loads": loads,
+}
