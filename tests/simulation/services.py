@@ -10,8 +10,10 @@ from materializer.partition.partition import Core
 from materializer.service import Materializer
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
+from query_service.replica.plain_run import events_of
 from query_service.server.session import Session
-from query_service.topics.follower import Batches, ChangesPartition, TopicFollower
+from query_service.topics.follower import Batches, TopicFollower
+from query_service.topics.message_reader import ChangesPartition
 from query_service.topics.state import ServedTopics
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
@@ -90,8 +92,9 @@ class QueryService(Process):
             return
         self.state.take(batches)
         self.context.publishing.take(batches)
-        for (_, number), events in batches.items():
-            self.trace(self.name, "takes", number, [str(placed.event.position) for placed in events])
+        for (_, number), portions in batches.items():
+            positions = [str(placed.event.position) for placed in events_of(portions)]
+            self.trace(self.name, "takes", number, positions)
             self._check(number)
 
     def _loaded(self, partition_ids: list[ChangesPartition]) -> None:
