@@ -17,7 +17,8 @@ import orjson
 from bench.orders import CONDITION, bodies_of
 from query_service.query.query import Query
 from query_service.query.selection import QueryLimits, Selection
-from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.plain_run import EventAtOffset
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.topics import parse_topics
 from sowline.expressions.order import parse_order

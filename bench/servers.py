@@ -25,7 +25,7 @@ from query_service.context import ServiceContext
 from query_service.cooperative import StepSize
 from query_service.live.dispatcher import Dispatcher
 from query_service.live.subscription import LiveSubscription
-from query_service.replica.partition_replica import EventAtOffset
+from query_service.replica.plain_run import EventAtOffset
 from query_service.server.app import Server
 from query_service.topics.state import ServedTopics
 from sowline.config.settings import Settings

@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any, Literal
 
 import structlog
 import uvicorn
@@ -32,6 +33,7 @@ from sowline.kafka.health import KafkaHealth
 from sowline.runtime import descriptors
 from sowline.runtime.connections import Connections
 from sowline.runtime.http_server import ACCEPTED_A_TURN, HttpServer, WebSocketProtocol, listening
+from sowline.runtime.native import native_core
 
 log = structlog.get_logger()
 
@@ -42,6 +44,8 @@ class QueryService:
     """Holds the State of the World of a set of topics and serves it until it is stopped."""
 
     def __init__(self, settings: Settings, topics: Topics) -> None:
+        native = native_core(settings.core)
+        self.core: Literal["native", "python"] = "python" if native is None else "native"
         self._settings = settings
         self._topics = topics
         self._state = ServedTopics(
@@ -67,6 +71,7 @@ class QueryService:
             self._state.loaded,
             self._state.failed,
             settings.group + WORKERS,
+            native,
         )
         self._log_ends = LogEnds(
             settings.kafka_client,
@@ -82,7 +87,9 @@ class QueryService:
         self._proxies = read_proxies(settings.trusted_proxies)
         self._budget = descriptors.share_out(descriptors.limit(), settings.sessions_max, os.cpu_count() or 1)
         self._connections = Connections(self._budget)
-        self._server = Server(settings, context, self, self._kafka_health.lost, self._connections)
+        self._server = Server(
+            settings, context, self, self._kafka_health.lost, self._connections, self._details
+        )
         self._state.listen(self._dispatcher.on_changes)
 
     async def run(self, stop: threading.Event) -> None:
@@ -187,12 +194,17 @@ class QueryService:
         """Return why only a restart can help; None if the service works."""
         return self._state.broken
 
+    def _details(self) -> dict[str, Any]:
+        """Return what `/status` reports of the core that loads plain changes."""
+        return {"core": self.core}
+
     def metrics(self) -> Iterable[Metric]:
         """Yield the metrics; docs/metrics.md describes each."""
         records = GaugeMetricFamily("sowline_records", "Records in the State of the World", labels=["topic"])
         for name, topic in self._state.topics.items():
             records.add_metric([name], topic.size)
         yield records
+        yield self._core_metric()
         yield from self._kafka_health.metrics()
         yield GaugeMetricFamily(
             "sowline_index_bytes", "Estimated memory of all indexes", value=self._state.memory.nbytes
@@ -223,6 +235,16 @@ class QueryService:
             value=self._dispatcher.fell_behind,
         )
         yield from self._lag_metrics()
+
+    def _core_metric(self) -> Metric:
+        topics = self._state.topics.values()
+        native = sum(topic.plain_partitions for topic in topics) if self._follower.is_native else 0
+        cores = GaugeMetricFamily(
+            "sowline_core_partitions", "Partitions whose plain changes a core loads", labels=["core"]
+        )
+        cores.add_metric(["native"], native)
+        cores.add_metric(["python"], sum(len(topic.partitions) for topic in topics) - native)
+        return cores
 
     def _access_metrics(self) -> Iterator[Metric]:
         authenticator = self._server.authenticator
@@ -340,4 +362,6 @@ def _has_failed(task: "asyncio.Task[bool]") -> bool:
 
 def serve(settings: Settings, topics: Topics, stop: threading.Event) -> None:
     """Run the query service until `stop` is set."""
-    asyncio.run(QueryService(settings, topics).run(stop))
+    service = QueryService(settings, topics)
+    log.info("loads changes", core=service.core)
+    asyncio.run(service.run(stop))

@@ -1,4 +1,4 @@
-//! The native core of Sowline: applies batches of plain log records to the records of a partition.
+//! The native core of Sowline: applies batches of plain log records to the records of a partition, and loads changes.
 //!
 //! It does what `materializer.core` does for publishes of plain JSON objects, byte for byte, and stops at the first
 //! record that it does not know. It does no I/O, and has no clock and no threads. Each module names its Python twin,
@@ -20,6 +20,7 @@ mod merge;
 mod number;
 mod numbers;
 mod pending;
+mod replica;
 mod scan;
 mod sorting;
 mod survey;
@@ -41,6 +42,8 @@ mod sowline_native {
     use super::loader::Loader;
     #[pymodule_export]
     use super::log_record::{LogRecord, by_partition};
+    #[pymodule_export]
+    use super::replica::PlainChanges;
     #[pymodule_export]
     use super::scan::scan;
     #[pymodule_export]

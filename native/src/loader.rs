@@ -20,13 +20,19 @@ use crate::wholeness::{Wholeness, WholenessTuple};
 type Written<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, (i64, u64));
 
 /// What a load knows besides its entries: era, newest change, log time, live records, and its wholeness.
-type StateTuple = (u32, Option<PositionTuple>, i64, i64, WholenessTuple);
+type StateTuple = (
+    u32,
+    Option<PositionTuple>,
+    i64,
+    i64,
+    WholenessTuple<PositionTuple>,
+);
 
 struct State {
     newest: Option<PositionTuple>,
     time: i64,
     live: i64,
-    wholeness: Wholeness,
+    wholeness: Wholeness<PositionTuple>,
 }
 
 /// A message of a changes topic, as bytes.

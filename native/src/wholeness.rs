@@ -1,23 +1,21 @@
 //! Whether the changes of a load include every record: `sowline.protocol.changes_loader.Wholeness`.
 
-use crate::core::PositionTuple;
-
 /// The expected next offset after a gap in the offsets.
 const BROKEN_OFF: i64 = -2;
 
 /// What a load knows of its wholeness: the newest position, the next offset without a gap, and whether it is refilling.
-pub type WholenessTuple = (PositionTuple, i64, bool);
+pub type WholenessTuple<P> = (P, i64, bool);
 
-/// What plain changes show about the wholeness of a load.
+/// What plain changes show about the wholeness of a load; `P` is a position.
 #[derive(Clone, Copy)]
-pub struct Wholeness {
-    newest: PositionTuple,
+pub struct Wholeness<P> {
+    newest: P,
     due: i64,
     is_refilling: bool,
 }
 
-impl From<WholenessTuple> for Wholeness {
-    fn from((newest, due, is_refilling): WholenessTuple) -> Self {
+impl<P> From<WholenessTuple<P>> for Wholeness<P> {
+    fn from((newest, due, is_refilling): WholenessTuple<P>) -> Self {
         Wholeness {
             newest,
             due,
@@ -26,15 +24,15 @@ impl From<WholenessTuple> for Wholeness {
     }
 }
 
-impl From<Wholeness> for WholenessTuple {
-    fn from(it: Wholeness) -> Self {
+impl<P> From<Wholeness<P>> for WholenessTuple<P> {
+    fn from(it: Wholeness<P>) -> Self {
         (it.newest, it.due, it.is_refilling)
     }
 }
 
-impl Wholeness {
+impl<P: Copy + Ord> Wholeness<P> {
     /// Note the next change, which is not written again.
-    pub fn saw_change(&mut self, offset: i64, position: PositionTuple, after: PositionTuple) {
+    pub fn saw_change(&mut self, offset: i64, position: P, after: P) {
         let follows = offset == self.due;
         self.due = if follows { offset + 1 } else { BROKEN_OFF };
         if position > self.newest {

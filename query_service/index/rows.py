@@ -29,6 +29,10 @@ GATHER_SHARE = 8
 """To get more than one in this many rows, copying whole columns is faster than gathering the rows."""
 
 
+SPARE_SHARE = 16
+"""The columns get room for one more row in this many."""
+
+
 class Rare(NamedTuple):
     """Values that not every record has: the correlation of its last update, and a document's metadata."""
 
@@ -53,6 +57,7 @@ class Rows:
         """By SOW key, the metadata of deleted documents."""
         self.changed: set[int] | None = None
         """Rows that changed since they were indexed; None until there are indexes."""
+        # The columns have room for more rows: many changes get theirs at once.
         self._partitions = array("H")
         self._eras = array("q")
         self._offsets = array("q")
@@ -105,13 +110,48 @@ class Rows:
             self._digests[row] = digest
             self._read_at[row] = 0.0
             return row
+        row = len(self.keys)
+        self._reserve(row + 1)
         self.keys.append(key)
         self.bodies.append(None)
-        for column in (self._partitions, self._eras, self._offsets, self._nths, self._times):
-            column.append(0)
-        self._digests.append(digest)
-        self._read_at.append(0.0)
-        return len(self.keys) - 1
+        self._digests[row] = digest
+        return row
+
+    def _reserve(self, count: int) -> None:
+        """Give the columns room for so many rows."""
+        missing = count - len(self._digests)
+        if missing > 0:
+            missing += count // SPARE_SHARE
+            values = (self._partitions, self._eras, self._offsets, self._nths, self._times)
+            for column in (*values, self._digests, self._read_at):
+                column.frombytes(bytes(missing * column.itemsize))
+
+    def load(self, plain: Any, partition: int, before: tuple[Any, ...], index_step: int) -> tuple[Any, ...]:
+        """Put the newest change of each key, where it is newer than what is held: `PartitionReplica.load`.
+
+        `plain` are changes of a partition, a `PlainChanges` of the native core. `before` is the state of the load,
+        which its `load` describes; return the state after it.
+        """
+        self._reserve(self.end + len(plain))
+        rows = np.frombuffer(plain.rows(self.numbers), np.int64)
+        eras, offsets, times = (
+            np.frombuffer(each, np.int64) for each in (self._eras, self._offsets, self._times)
+        )
+        nths = np.frombuffer(self._nths, np.int32)
+        found = (rows, eras[rows], offsets[rows], nths[rows])
+        tables = (self.numbers, self.keys, self.bodies, self.rare, self.changed, self._free, Rare)
+        after: tuple[Any, ...]
+        after, (changed, *values, made, digests) = plain.load(tables, found, before, index_step)
+        rows = np.frombuffer(changed, np.int64)
+        np.frombuffer(self._partitions, np.uint16)[rows] = partition
+        columns: tuple[NDArray[Any], ...] = (eras, offsets, nths, times)
+        for column, written in zip(columns, values, strict=True):
+            column[rows] = np.frombuffer(written, column.dtype)
+        if made:
+            rows = np.frombuffer(made, np.int64)
+            np.frombuffer(self._digests, np.uint64)[rows] = np.frombuffer(digests, np.uint64)
+            np.frombuffer(self._read_at)[rows] = 0.0
+        return after
 
     def remove(self, key: bytes, known: DocumentMetadata | None = None) -> None:
         """Remove the record, if it exists; of a document keep the metadata `known`."""
@@ -163,7 +203,7 @@ class Rows:
 
     def capture(self, rows: RowNumbers) -> "Captured":
         """Capture the records in these rows, in ascending order; later changes do not affect the captured records."""
-        chosen = slice(None) if len(rows) == self.end else rows
+        chosen = slice(self.end) if len(rows) == self.end else rows
         return Captured(
             rows=rows,
             keys=_gathered(self.keys, rows),
@@ -265,5 +305,5 @@ def _gathered(column: list[Any], rows: RowNumbers) -> list[Any]:
 
 
 def _copied(column: "array[Any]", kind: Any, chosen: RowNumbers | slice) -> NDArray[Any]:
-    values: NDArray[Any] = np.frombuffer(column, kind)
-    return values.copy() if isinstance(chosen, slice) else values[chosen]
+    values: NDArray[Any] = np.frombuffer(column, kind)[chosen]
+    return values.copy() if isinstance(chosen, slice) else values

@@ -7,10 +7,10 @@ the owner of the key, whose changes name the origin too; if there are none, the 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from query_service.replica.partition_replica import EventAtOffset
+from query_service.replica.plain_run import Portion, events_of
 from sowline.model.bookmark import Positions
 from sowline.model.position import Position
 from sowline.protocol.change import Change, Progress
@@ -160,12 +160,12 @@ class Outcomes:
         if not self._logs[log].end(token):
             del self._logs[log]
 
-    def take(self, log: str, partition: int, events: Iterable[EventAtOffset]) -> None:
+    def take(self, log: str, partition: int, portions: Sequence[Portion]) -> None:
         """Add the events that were applied for a partition."""
         kept = self._logs.get(log)
         if kept is None:
             return
-        for _, event in events:
+        for _, event in events_of(portions):
             if isinstance(event, Change):
                 kept.note_change(partition, event)
             else:

@@ -6,16 +6,20 @@ are an error, never a silent gap.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import NamedTuple
 
 from query_service.index.rows import Rows
 from query_service.replica.history import PartitionHistory
+from query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
 from query_service.replica.timeline import Timeline
-from sowline.model.position import Position, before_the_log
+from sowline.errors import is_panic
+from sowline.model.position import Position, before_the_log, position_of
 from sowline.protocol.change import Change, Event, Progress
 from sowline.protocol.changes_loader import NewestEvents, RelativeAge, Verdict, verdict
+
+RUN_MIN = 8
+"""Changes that a run has at least to be loaded by the native core: for fewer, its call costs more than it spares."""
 
 INDEX_STEP = 500
 """Events between two entries of the index from positions to offsets."""
@@ -25,13 +29,6 @@ RING_BYTES_MAX = 64 * 1024 * 1024
 
 CHANGE_BYTES = 1024
 """Bytes of a change in addition to its bodies: measured 600, and 950 with a correlation and a publisher."""
-
-
-class EventAtOffset(NamedTuple):
-    """An event and its offset in the changes topic."""
-
-    offset: int
-    event: Event
 
 
 class GapFound(Exception):
@@ -106,6 +103,8 @@ class PartitionReplica:
         """The next offset in the changes topic; everything before it is applied."""
         self.ring = Ring(ring_changes_max, ring_bytes_max)
         self.loading = True
+        self.native_failure: str | None = None
+        """Why the native core has failed at a run of changes; None if it has not."""
         self._newest = NewestEvents()
         self._index: list[tuple[Position, int]] = []
         self._since_indexed = 0
@@ -117,21 +116,53 @@ class PartitionReplica:
 
     # loading
 
-    def load(self, events: Sequence[EventAtOffset]) -> None:
-        """Load events in the order of their offsets; of each key, keep the one with the highest rank."""
-        for offset, event in events:
-            self._note(offset, event)
-            self._newest.saw(event)
-            if self.history is not None:
-                self._load_history(self.history, event)
-            # During a load events come by offset, not by position. A repair writes an old event again: noted once
-            # more, a write would be in the timeline twice (test_what_is_written_again_is_not_the_past).
-            if self.timeline is not None and event.position > self.held:
-                self._note_write(self.timeline, offset, event)
-            if isinstance(event, Change):
-                self._load_change(event)
-            self._advance(event)
-            self.next_offset = offset + 1
+    def load(self, portions: Iterable[Portion]) -> None:
+        """Load events in the order of their offsets; of each key, keep the one with the highest rank.
+
+        A partition with a history or a timeline takes no runs. After `native_failure`, Python loads them.
+        """
+        for portion in portions:
+            if isinstance(portion, EventAtOffset):
+                self._load_event(*portion)
+            elif len(portion) < RUN_MIN or self.native_failure or not self._load_run(portion):
+                for event in portion:
+                    self._load_event(*event)
+
+    def _load_run(self, run: PlainRun) -> bool:
+        """Load a run with the native core; return False if that has failed, and the run is still to be loaded."""
+        newest = self._newest
+        before = (newest.ranks, newest.era, self.position, self._since_indexed)
+        try:
+            after = self._rows.load(run.changes, self.number, before, INDEX_STEP)
+        except BaseException as error:
+            # The native core decides what to keep before it changes anything (test_a_panic_leaves_the_run_to_python).
+            if not is_panic(error):
+                raise
+            self.native_failure = str(error)
+            return False
+        era, position, time, self._since_indexed, entries = after
+        self._index += [(position_of(reached), offset) for reached, offset in entries]
+        if era is not None:
+            newest.era = era
+        if position is not None:
+            self.position = position_of(position)
+            self.time, self.changed_time = max(self.time, time), max(self.changed_time, time)
+        self.next_offset = run.last_offset + 1
+        return True
+
+    def _load_event(self, offset: int, event: Event) -> None:
+        self._note(offset, event)
+        self._newest.saw(event)
+        if self.history is not None:
+            self._load_history(self.history, event)
+        # During a load events come by offset, not by position. A repair writes an old event again: noted once
+        # more, a write would be in the timeline twice (test_what_is_written_again_is_not_the_past).
+        if self.timeline is not None and event.position > self.held:
+            self._note_write(self.timeline, offset, event)
+        if isinstance(event, Change):
+            self._load_change(event)
+        self._advance(event)
+        self.next_offset = offset + 1
 
     def _load_history(self, history: PartitionHistory, event: Event) -> None:
         """Add the event to the history; if changes before it are missing, start the history again after it."""
@@ -162,7 +193,7 @@ class PartitionReplica:
 
     # following
 
-    def apply(self, events: Sequence[EventAtOffset]) -> list[Change]:
+    def apply(self, events: Iterable[EventAtOffset]) -> list[Change]:
         """Apply the events that follow; return the new changes among them. Raise `GapFound`."""
         changes: list[Change] = []
         held, history = self.held, self.history
@@ -244,15 +275,21 @@ class PartitionReplica:
         return self.ring.after(position, limit)
 
 
-def whole_records(events: list[EventAtOffset]) -> tuple[list[EventAtOffset], list[EventAtOffset]]:
+def whole_records(portions: Sequence[Portion]) -> tuple[list[Portion], list[Portion]]:
     """Split events into those that are complete log records, and the rest: the changes of an incomplete one."""
     whole = 0
-    newest: Event | None = None
-    for end, (_, event) in enumerate(events, 1):
+    newest: Position | None = None
+    is_end = True
+    for end, portion in enumerate(portions, 1):
+        if isinstance(portion, PlainRun):
+            position, is_last = portion.highest, True
+        else:
+            event = portion.event
+            position, is_last = event.position, isinstance(event, Progress) or event.last
         # An event that a stale owner wrote between the changes of one log record has `last` set, too. Taken for the
         # end, it would show half of a delete (test_a_stale_event_within_a_record_does_not_end_it).
-        if newest is None or event.position >= newest.position:
-            newest = event
-        if isinstance(newest, Progress) or newest.last:
+        if newest is None or position >= newest:
+            newest, is_end = position, is_last
+        if is_end:
             whole = end
-    return events[:whole], events[whole:]
+    return list(portions[:whole]), list(portions[whole:])

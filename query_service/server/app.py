@@ -29,7 +29,7 @@ from query_service.server.websocket_api import WebSocketApi
 from sowline.config.settings import Settings
 from sowline.protocol.command import DELTA, DELTA_PUBLISH, PUBLISH, SOW_DELETE
 from sowline.runtime.connections import Connections
-from sowline.runtime.health import ServiceHealth, health_routes, nothing
+from sowline.runtime.health import ServiceHealth, health_routes, no_details, nothing
 
 METHODS = ("GET", "POST", "DELETE")
 HEADERS = ("authorization", "content-type", "last-event-id")
@@ -47,8 +47,10 @@ class Server:
         service: ServiceHealth,
         note: Callable[[], str | None] = nothing,
         connections: Connections | None = None,
+        details: Callable[[], dict[str, Any]] = no_details,
     ) -> None:
         self._settings = settings
+        self._details = details
         self._connections = connections or Connections()
         self.authenticator = Authenticator(WatchedFile(Path(settings.access)) if settings.access else None)
         self.rates = Rates(settings.commands_per_second_max)
@@ -104,7 +106,7 @@ class Server:
         await self.authenticator.watch(self.sessions.logins.reconsider)
 
     def _status(self) -> dict[str, Any]:
-        """Return what `/status` reports of connections."""
+        """Return what `/status` reports of connections, and further details."""
         return {
             "sessions": {
                 "max": self.sessions.limit,
@@ -113,6 +115,7 @@ class Server:
                 "refused": self.sessions.refused,
             },
             "connections": {"max": self._connections.budget.connections, "open": self._connections.open},
+            **self._details(),
         }
 
 

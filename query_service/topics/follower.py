@@ -8,29 +8,29 @@ import asyncio
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import groupby
+from types import ModuleType
+from typing import cast
 
 import structlog
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from query_service.cooperative import StepSize
-from query_service.replica.partition_replica import EventAtOffset, whole_records
+from query_service.replica.partition_replica import whole_records
+from query_service.replica.plain_run import EventAtOffset, PlainRun, Portion
+from query_service.topics.message_reader import ChangesPartition, MessageReader, Portions, is_plain
 from sowline.config.kafka_options import KafkaConfig
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import Cluster, await_answer, compaction_lag_ms
 from sowline.kafka.clients import REPORT_ENDS, Behind, plain_consumer, poll_batch
-from sowline.protocol.change import read_event
 from sowline.protocol.changes_loader import LoadProgress, Phase, incomplete, is_of
 
 log = structlog.get_logger()
 
-ChangesPartition = tuple[str, int]
-"""The name of a changes topic and the number of one of its partitions."""
-
-Batches = dict[ChangesPartition, list[EventAtOffset]]
-
+Batches = Mapping[ChangesPartition, Sequence[Portion]]
 
 LOOK_SECONDS = 1.0
 """Interval at which a load that waits for its topic to be filled checks that the topic is still the same."""
@@ -56,7 +56,9 @@ class TopicFollower:
         loaded: Callable[[list[ChangesPartition]], None],
         failed: Callable[[BaseException], None],
         workers: str = "",
+        native: ModuleType | None = None,
     ) -> None:
+        """Follow topics once it starts. `native` is the module of the native core, if that reads plain changes."""
         self._kafka = kafka
         self._topics = topics
         self._take = take
@@ -66,7 +68,9 @@ class TopicFollower:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="follower", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._held_back: Batches = defaultdict(list)
+        self._reader = MessageReader(native)
+        self._plain = {topic.changes for topic in topics if is_plain(topic)}
+        self._held_back: Portions = defaultdict(list)
         self._starts: dict[ChangesPartition, int] = {}
         self._loading: dict[ChangesPartition, LoadProgress] = {}
         self._incomplete: frozenset[ChangesPartition] = frozenset()
@@ -162,34 +166,37 @@ class TopicFollower:
             self._loading[changes, number].aim(end, now)
 
     def _hand_over(self, messages: list[Message]) -> None:
-        batches: Batches = {}
-        for message in messages:
-            partition = (message.topic() or "", message.partition() or 0)
-            event = read_event(message.key() or b"", message.value(), message.headers())  # type: ignore[arg-type]
-            batches.setdefault(partition, []).append(EventAtOffset(message.offset() or 0, event))
-        for partition in batches.keys() & self._loading.keys():
-            offsets, events = zip(*batches[partition], strict=True)
-            self._loading[partition].saw(events, offsets)
-            self._loading[partition].read_up_to(offsets[-1] + 1)
-        batches = {
-            partition: ours
-            for partition, events in batches.items()
-            if (ours := self._ours(partition, events))
-        }
-        whole = {partition: self._whole(partition, events) for partition, events in batches.items()}
-        self._call(self._take, {partition: events for partition, events in whole.items() if events})
+        plain = [partition for partition in self._loading if partition[0] in self._plain]
+        portions = self._reader.read(messages, plain)
+        for partition in portions.keys() & self._loading.keys():
+            self._note_seen(self._loading[partition], portions[partition])
+        ours = {partition: self._ours(partition, found) for partition, found in portions.items()}
+        whole = {partition: self._whole(partition, found) for partition, found in ours.items() if found}
+        self._call(self._take, {partition: found for partition, found in whole.items() if found})
 
-    def _ours(self, partition: ChangesPartition, events: list[EventAtOffset]) -> list[EventAtOffset]:
+    @staticmethod
+    def _note_seen(load: LoadProgress, portions: list[Portion]) -> None:
+        for kind, found in groupby(portions, type):
+            if kind is PlainRun:
+                for run in cast(Iterable[PlainRun], found):
+                    load.saw_plain(run.changes)
+                    load.read_up_to(run.last_offset + 1)
+            else:
+                offsets, events = zip(*cast(Iterable[EventAtOffset], found), strict=True)
+                load.saw(events, offsets)
+                load.read_up_to(offsets[-1] + 1)
+
+    def _ours(self, partition: ChangesPartition, portions: list[Portion]) -> list[Portion]:
         # An owner that has not noticed a replaced changes topic reports positions of the old one. They would complete
         # the load of a topic that is still being filled (test_the_word_of_an_owner_that_knows_another_topic).
         topic_id = self._topic_ids[partition[0]]
-        return [placed for placed in events if is_of(placed.event, topic_id)]
+        return [one for one in portions if isinstance(one, PlainRun) or is_of(one.event, topic_id)]
 
-    def _whole(self, partition: ChangesPartition, events: list[EventAtOffset]) -> list[EventAtOffset]:
+    def _whole(self, partition: ChangesPartition, portions: list[Portion]) -> list[Portion]:
         """Return the events to hand over; hold back the changes of a log record that is not complete yet."""
         # A delete by filter makes many changes of one log record. If the batch ended within them, a query would see
         # half of the command.
-        whole, self._held_back[partition] = whole_records([*self._held_back[partition], *events])
+        whole, self._held_back[partition] = whole_records([*self._held_back[partition], *portions])
         return whole
 
     def _on_end(self, topic: str, partition: int, offset: int) -> None:
@@ -240,6 +247,11 @@ class TopicFollower:
                 "changes replaced",
                 f"{changes} was deleted and created again while it was loaded. Start again",
             )
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the native core reads plain changes."""
+        return self._reader.is_native
 
     def waiting(self) -> str | None:
         """Return a sentence that names the partitions that can't be loaded yet, and why; None if there are none."""

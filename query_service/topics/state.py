@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,9 +14,11 @@ from query_service.index.rows import Rows
 from query_service.replica.history import Former, Histories, PartitionHistory, joined, time_text
 from query_service.replica.log_end import Lag, LogEnd
 from query_service.replica.partition_replica import RING_BYTES_MAX, GapFound, PartitionReplica
+from query_service.replica.plain_run import Portion, events_of
 from query_service.replica.timeline import Timeline, Timelines
-from query_service.topics.follower import Batches, ChangesPartition
+from query_service.topics.follower import Batches
 from query_service.topics.log_ends import LogEndSample, LogPartition
+from query_service.topics.message_reader import ChangesPartition, is_plain
 from query_service.topics.topic_indexes import Indexes
 from sowline.config.topics import TopicDefinition, Topics
 from sowline.errors import SowlineError
@@ -97,6 +99,13 @@ class TopicState:
         timeline = Timeline(self.definition.history_ttl)
         timelines.add(timeline)
         return timeline
+
+    @property
+    def plain_partitions(self) -> int:
+        """The number of partitions whose plain changes the native core may load."""
+        if not is_plain(self.definition):
+            return 0
+        return sum(partition.native_failure is None for partition in self.partitions)
 
     @property
     def loading(self) -> bool:
@@ -274,15 +283,15 @@ class ServedTopics:
         """Apply the batches of the follower. Each is one instant, and the listener is called within it."""
         if self.broken:
             return
-        for (changes_topic, number), events in batches.items():
+        for (changes_topic, number), portions in batches.items():
             topic = self._by_changes[changes_topic]
             partition = topic.partitions[number]
             if partition.loading:
-                partition.load(events)
+                self._load(topic, partition, portions)
                 continue
             before = partition.held
             try:
-                changes = partition.apply(events)
+                changes = partition.apply(events_of(portions))
             # A change is missing, and the records may be wrong from now on. Apply nothing more, and report it: only a
             # restart loads the partition again.
             except GapFound as gap:
@@ -300,6 +309,18 @@ class ServedTopics:
         self._keep_timelines_within()
         self._moved.set()
         self._moved = asyncio.Event()
+
+    @staticmethod
+    def _load(topic: TopicState, partition: PartitionReplica, portions: Sequence[Portion]) -> None:
+        had_failed = partition.native_failure is not None
+        partition.load(portions)
+        if partition.native_failure is not None and not had_failed:
+            log.error(
+                "native core failed",
+                topic=topic.definition.changes,
+                partition=partition.number,
+                why=partition.native_failure,
+            )
 
     def _keep_histories_within(self) -> None:
         had_memory = not self.histories.dropped

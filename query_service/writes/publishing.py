@@ -90,8 +90,8 @@ class Publishing:
 
     def take(self, batches: Batches) -> None:
         """Take the events that the replicas have applied."""
-        for (changes, partition), events in batches.items():
-            self._outcomes.take(self._logs[changes], partition, events)
+        for (changes, partition), portions in batches.items():
+            self._outcomes.take(self._logs[changes], partition, portions)
         self._moved.set()
         self._moved = asyncio.Event()
 

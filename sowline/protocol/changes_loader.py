@@ -13,6 +13,7 @@ complete (`LoadProgress`). Then it follows.
 from collections.abc import Iterable
 from enum import Enum
 from itertools import repeat
+from typing import Protocol
 
 from sowline.model.position import Position, before_the_log, position_of
 from sowline.protocol.change import AGAIN, UNFILLED, Change, Event, Rank
@@ -129,6 +130,13 @@ class NewestEvents:
         self.ranks.clear()
 
 
+class PlainChanges(Protocol):
+    """Changes by publishes, without rare fields, that the native core has read."""
+
+    def follow(self, state: tuple[Position, int, bool]) -> tuple[tuple[int, int, int] | None, int, bool]:
+        """Return the `Wholeness.state` after these changes; None for the position if it is the same."""
+
+
 class Wholeness:
     """Checks that the events read from the start of a changes partition include every record.
 
@@ -174,6 +182,11 @@ class Wholeness:
                 if event.changes_id != UNFILLED:
                     self._has_progress, self._is_refilling = True, False
         self._newest, self._due = newest, due
+
+    def saw_plain(self, changes: PlainChanges) -> None:
+        """Note the next events, which are plain changes."""
+        newest, due, is_refilling = changes.follow(self.state)
+        self.state = (self._newest if newest is None else newest, due, is_refilling)
 
     @property
     def has_position(self) -> bool:
@@ -254,6 +267,11 @@ class LoadProgress:
         """Note the next events, in the order of their offsets."""
         if self.wholeness is not None:
             self.wholeness.saw(events, offsets)
+
+    def saw_plain(self, changes: PlainChanges) -> None:
+        """Note the next events, which are plain changes."""
+        if self.wholeness is not None:
+            self.wholeness.saw_plain(changes)
 
     def read_up_to(self, offset: int) -> None:
         """Note that all events before this offset were applied; there may be no events at the last offsets."""

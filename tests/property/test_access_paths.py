@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_INDEX, SCAN
 from query_service.query.query import Query
 from query_service.query.selection import QueryLimits, Selection
-from query_service.replica.partition_replica import EventAtOffset
+from query_service.replica.plain_run import EventAtOffset
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.topics import Topics, parse_topics
 from sowline.errors import SowlineError

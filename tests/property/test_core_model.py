@@ -18,7 +18,8 @@ from materializer.partition.partition import Partition
 from materializer.store.integrity import survey
 from materializer.store.memory import MemoryStore
 from query_service.index.rows import Rows
-from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.plain_run import EventAtOffset
 from sowline.config.topics import TopicDefinition
 from sowline.filter import compile_filter
 from sowline.model.key import partition_of, sow_key

@@ -18,7 +18,7 @@ from query_service.query import read_request as asking
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.selection import QueryLimits, Selection
-from query_service.replica.partition_replica import EventAtOffset
+from query_service.replica.plain_run import EventAtOffset
 from query_service.subscriptions.query_at_bookmark import query_at
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.topics import Topics, parse_topics

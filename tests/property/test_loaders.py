@@ -11,7 +11,8 @@ from materializer.core.record import decode_record
 from materializer.partition.changes_loader import ChangesLoader
 from materializer.store.memory import MemoryStore
 from query_service.index.rows import Rows
-from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.plain_run import EventAtOffset
 from sowline.config.topics import TopicDefinition
 from sowline.filter import Metadata, compile_filter
 from sowline.model.position import Position

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from query_service.authorization.entitlements import EVERYTHING, Entitlement, Rights, to_read
 from query_service.query.selection import QueryLimits
-from query_service.replica.partition_replica import EventAtOffset
+from query_service.replica.plain_run import EventAtOffset
 from sowline.filter import compile_filter
 from sowline.model.bookmark import Positions, format_bookmark, parse_bookmark
 from sowline.model.key import sow_key

@@ -8,7 +8,8 @@ from materializer.core.checkpoint import Checkpoint
 from materializer.core.documents import literal
 from materializer.store.memory import MemoryStore
 from query_service.index.rows import Rows
-from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.plain_run import EventAtOffset
 from query_service.replica.timeline import Timeline
 from sowline.emodb import UNDEFINED, Delta, parse_delta
 from sowline.emodb.fold import Document, DocumentDelta, fold

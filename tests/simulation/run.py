@@ -51,7 +51,7 @@ IDLE_ROUNDS_MAX = 300
 TRACE_LINES = 60
 
 CORES: Sequence[Core] = ("python", "native") if native_core(None) else ("python",)
-"""The cores of the workers: one may take over from the other."""
+"""The cores of the workers and the query services: one may take over from the other."""
 
 FAULTS = (
     "crash",
@@ -206,7 +206,8 @@ class Simulation:
 
     def _service(self, number: int) -> QueryService:
         name = f"service-{number}"
-        service = QueryService(name, self._chance(name), self.broker, self.trace, self.truth)
+        core = self._chance(f"core {name}").choice(self._cores)
+        service = QueryService(name, self._chance(name), self.broker, self.trace, self.truth, core)
         self.processes[name] = service
         return service
 
@@ -694,7 +695,7 @@ def _uncollected() -> Iterator[None]:
 def simulate(
     seed: int, steps: int = STEPS, faults: frozenset[str] | None = None, cores: Sequence[Core] = CORES
 ) -> Outcome:
-    """Run a seed, and return what became of it. Each worker has one of the cores."""
+    """Run a seed, and return what became of it. Each worker and each query service has one."""
     loop = Loop()
     simulation = Simulation(seed, steps, loop, faults, cores)
     error: BaseException | None = None

@@ -10,11 +10,14 @@ from materializer.partition.partition import Core
 from materializer.service import Materializer
 from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
+from query_service.replica.plain_run import events_of
 from query_service.server.session import Session
-from query_service.topics.follower import Batches, ChangesPartition, TopicFollower
+from query_service.topics.follower import Batches, TopicFollower
+from query_service.topics.message_reader import ChangesPartition
 from query_service.topics.state import ServedTopics
 from sowline.config.settings import Settings
 from sowline.config.topics import Topics
+from sowline.runtime.native import native_core
 from tests.simulation.broker import Broker, Group
 from tests.simulation.disk import Disks
 from tests.simulation.process import Process
@@ -69,9 +72,12 @@ class Worker(Process):
 class QueryService(Process):
     """A query service: its real follower in a strand, its state, and sessions without a socket."""
 
-    def __init__(self, name: str, chance: Random, broker: Broker, trace: Any, truth: Truth) -> None:
+    def __init__(
+        self, name: str, chance: Random, broker: Broker, trace: Any, truth: Truth, core: Core
+    ) -> None:
         super().__init__(name, chance, broker, None, trace)
         self._truth = truth
+        self._native = native_core(core)
         self.sessions: set[Session] = set()
 
     def start(self, topics: Topics, ring: int, failed: Callable[["QueryService"], None]) -> None:
@@ -81,7 +87,9 @@ class QueryService(Process):
         self.dispatcher = Dispatcher()
         self.state.listen(self.dispatcher.on_changes)
         self.context = ServiceContext(self.state, self.dispatcher, self.kafka)
-        follower = TopicFollower(self.kafka, topics.topics, self._take, self._loaded, self._failed)
+        follower = TopicFollower(
+            self.kafka, topics.topics, self._take, self._loaded, self._failed, native=self._native
+        )
         follower.start()
         self.begin(follower._thread.strand)  # type: ignore[attr-defined]
 
@@ -90,8 +98,9 @@ class QueryService(Process):
             return
         self.state.take(batches)
         self.context.publishing.take(batches)
-        for (_, number), events in batches.items():
-            self.trace(self.name, "takes", number, [str(placed.event.position) for placed in events])
+        for (_, number), portions in batches.items():
+            positions = [str(placed.event.position) for placed in events_of(portions)]
+            self.trace(self.name, "takes", number, positions)
             self._check(number)
 
     def _loaded(self, partition_ids: list[ChangesPartition]) -> None:

@@ -21,7 +21,8 @@ from materializer.store.interface import NO_EXPIRIES
 from materializer.store.rocksdb import RocksStore
 from materializer.worker.counts import Counts, WorkerStatistics
 from query_service.index.rows import Rows
-from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.plain_run import EventAtOffset
 from sowline.config.settings import Settings
 from sowline.config.topics import TopicDefinition, parse_topics
 from sowline.protocol.change import AGAIN

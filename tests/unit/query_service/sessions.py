@@ -15,7 +15,7 @@ from query_service.context import ServiceContext
 from query_service.live.dispatcher import Dispatcher
 from query_service.outbox.outbox import Outbox
 from query_service.query.selection import QueryLimits
-from query_service.replica.partition_replica import EventAtOffset
+from query_service.replica.plain_run import EventAtOffset
 from query_service.server.session import Session
 from query_service.topics.state import ServedTopics, TopicState
 from sowline.config.topics import parse_topics

@@ -16,7 +16,8 @@ from materializer.worker.counts import Counts
 from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
 from query_service.index.rows import Rows
-from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.plain_run import EventAtOffset
 from sowline.config.topics import TopicDefinition
 from sowline.model.key import sow_key
 from sowline.model.position import Position

@@ -9,7 +9,7 @@ from query_service.query import past
 from query_service.query.grouping import GroupedQuery
 from query_service.query.query import Query
 from query_service.query.selection import QueryLimits, Selection
-from query_service.replica.partition_replica import EventAtOffset
+from query_service.replica.plain_run import EventAtOffset
 from query_service.topics.state import ServedTopics
 from sowline.config.topics import parse_topics
 from sowline.errors import SowlineError

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from query_service.replica.outcomes import CommandOutcome, Outcomes
-from query_service.replica.partition_replica import EventAtOffset
+from query_service.replica.plain_run import EventAtOffset
 from sowline.model.position import Position
 from sowline.protocol.change import DELETE, DELETED, Change, Event, Progress
 from sowline.protocol.command import PUBLISH, Origin

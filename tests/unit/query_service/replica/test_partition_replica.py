@@ -13,11 +13,11 @@ from query_service.replica.history import PartitionHistory
 from query_service.replica.partition_replica import (
     CHANGE_BYTES,
     INDEX_STEP,
-    EventAtOffset,
     GapFound,
     PartitionReplica,
     whole_records,
 )
+from query_service.replica.plain_run import EventAtOffset
 from sowline.config import topics
 from sowline.model.position import Position, before_the_log
 from sowline.protocol.change import AGAIN, Change, Event, Progress

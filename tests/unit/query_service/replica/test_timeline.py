@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from query_service.index.rows import Rows
 from query_service.replica import timeline as module
-from query_service.replica.partition_replica import EventAtOffset, PartitionReplica
+from query_service.replica.partition_replica import PartitionReplica
+from query_service.replica.plain_run import EventAtOffset
 from query_service.replica.timeline import (
     DOCUMENT_BYTES,
     PRUNED_A_STEP,

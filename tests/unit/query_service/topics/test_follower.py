@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from structlog.testing import capture_logs
 
-from query_service.replica.partition_replica import EventAtOffset
-from query_service.topics.follower import ChangesPartition, TopicFollower
+from query_service.replica.plain_run import EventAtOffset, events_of
+from query_service.topics.follower import TopicFollower
+from query_service.topics.message_reader import ChangesPartition
 from sowline.config.topics import TopicDefinition
 from sowline.errors import SowlineError
 from sowline.kafka.admin import compaction_lag_ms
@@ -126,7 +127,7 @@ def test_the_word_of_an_owner_that_knows_another_topic(
     """Nobody hears of it: what it has written up to there is in the topic that is no more."""
     taken: list[EventAtOffset] = []
     follower = follower_of(loaded, monkeypatch)
-    follower._take = lambda batches: taken.extend(batches.get(PARTITION, []))
+    follower._take = lambda batches: taken.extend(events_of(batches.get(PARTITION, [])))
     read(follower, message(0, progress(3)._replace(changes_id="this")))
     read(follower, message(1, progress(9)._replace(changes_id="old")))
     assert [event.position.offset for _, event in taken] == [3]
