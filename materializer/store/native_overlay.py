@@ -15,6 +15,7 @@ from materializer.store.interface import Store
 from materializer.store.overlay import PendingWrites
 from materializer.store.write_behind import merged
 from sowline.config.topics import TopicDefinition
+from sowline.errors import is_panic
 from sowline.model.position import Position, position_of
 from sowline.protocol.command import LogRecord
 from sowline.protocol.key_rule import FieldKeys
@@ -86,8 +87,7 @@ class NativeOverlay:
             at: int
             at, after = self._core.apply(records, start, before, numbers, state.step.changes, repeats)
         except BaseException as error:
-            # PyO3's exception for a panic has no other base, so that nobody takes it for an error of a caller.
-            if type(error).__name__ != "PanicException":
+            if not is_panic(error):
                 raise
             raise NativePanic(str(error)) from error
         position, last_change, state.time, state.live_records = after

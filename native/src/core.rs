@@ -491,7 +491,7 @@ impl Core {
             Kind::Boolean => field.value,
             _ => return None,
         };
-        (!text.is_empty() && text.len() <= KEY_BYTES_MAX && !text.contains(&b'\\')).then_some(text)
+        (!text.is_empty() && text.len() <= KEY_BYTES_MAX).then_some(text)
     }
 }
 

@@ -5,6 +5,7 @@
 //! which is the specification.
 
 mod change;
+mod columns;
 mod command;
 mod core;
 mod entry;
@@ -23,6 +24,8 @@ use pyo3::prelude::*;
 mod sowline_native {
     #[pymodule_export]
     use super::change::Change;
+    #[pymodule_export]
+    use super::columns::ColumnReader;
     #[pymodule_export]
     use super::core::Core;
     #[pymodule_export]
