@@ -32,6 +32,7 @@ from sowline.kafka.health import KafkaHealth
 from sowline.runtime import descriptors
 from sowline.runtime.connections import Connections
 from sowline.runtime.http_server import ACCEPTED_A_TURN, HttpServer, WebSocketProtocol, listening
+from sowline.runtime.native import native_core
 
 log = structlog.get_logger()
 
@@ -51,6 +52,7 @@ class QueryService:
             settings.ring_bytes_max,
             settings.history_bytes_max,
             settings.timeline_bytes_max,
+            native_core(settings.core),
         )
         for topic in self._state.topics.values():
             topic.metadata = topic.metadata._replace(instance=socket.gethostname(), group=settings.group)
