@@ -45,7 +45,7 @@ pub struct Value<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// Return a text as a value.
+    /// Return a text with its quotes as a value.
     pub fn of(quoted: &'a [u8]) -> Self {
         Value {
             ahead: quoted,
@@ -287,11 +287,10 @@ impl<'a> Scanner<'a> {
 
     /// Move behind the next name of an object and its colon; at the end, move behind the object and its space.
     ///
-    /// Stands at the opening brace, or behind a value and its space. A name with escapes is none: Python compares
+    /// Stands behind the opening brace, or behind a value and its space. A name with escapes is none: Python compares
     /// names without them.
     fn name(&mut self, is_first: bool) -> Option<Option<&'a [u8]>> {
         if is_first {
-            self.take(b'{')?;
             self.skip_space();
         }
         if self.take(b'}').is_some() {
@@ -369,10 +368,20 @@ impl<'a> Scanner<'a> {
 /// returns None.
 pub fn members<'a>(
     text: &'a [u8],
-    mut each: impl FnMut(&'a [u8], Value<'a>) -> Option<()>,
+    each: impl FnMut(&'a [u8], Value<'a>) -> Option<()>,
 ) -> Option<()> {
     let mut scanner = Scanner { text, at: 0 };
     scanner.skip_space();
+    scanner.take(b'{')?;
+    members_behind_brace(&text[scanner.at..], each)
+}
+
+/// Do the same for an object of which `text` is what follows the opening brace.
+pub fn members_behind_brace<'a>(
+    text: &'a [u8],
+    mut each: impl FnMut(&'a [u8], Value<'a>) -> Option<()>,
+) -> Option<()> {
+    let mut scanner = Scanner { text, at: 0 };
     let mut is_first = true;
     while let Some(name) = scanner.name(is_first)? {
         is_first = false;
@@ -436,6 +445,7 @@ impl<'n> Layout<'n> {
     pub fn find<'a>(&mut self, text: &'a [u8], found: &mut [Option<Value<'a>>]) -> Option<()> {
         let mut scanner = Scanner { text, at: 0 };
         scanner.skip_space();
+        scanner.take(b'{')?;
         for index in 0.. {
             if index == self.heads.len() {
                 self.heads.push(Head::default());

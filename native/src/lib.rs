@@ -8,6 +8,7 @@ mod change;
 mod columns;
 mod command;
 mod core;
+mod deltas;
 mod entry;
 mod event;
 mod json;
@@ -16,6 +17,7 @@ mod log_record;
 mod merge;
 mod number;
 mod numbers;
+mod value;
 
 use pyo3::prelude::*;
 
@@ -28,6 +30,8 @@ mod sowline_native {
     use super::columns::ColumnReader;
     #[pymodule_export]
     use super::core::Core;
+    #[pymodule_export]
+    use super::deltas::plain_delta;
     #[pymodule_export]
     use super::event::read_about;
     #[pymodule_export]

@@ -42,6 +42,11 @@ def members_delta(members: dict[str, Json]) -> Delta:
     return MapDelta(True, _ordered((key, LiteralDelta(value)) for key, value in members.items()), False)
 
 
+def plain_map(entries: Sequence[tuple[str, Json]]) -> Delta:
+    """Return the same of keys and values, at least one, that are in order already."""
+    return MapDelta(True, tuple([(key, LiteralDelta(value)) for key, value in entries]), False)
+
+
 def _ordered(entries: Iterable[tuple[str, Delta]]) -> Entries:
     return tuple(sorted(entries, key=lambda entry: key_order(entry[0])))
 
