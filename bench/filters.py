@@ -90,8 +90,8 @@ def _columns_filled_natively(condition: Filter, bodies: Sequence[bytes], native:
     columns = _empty_columns(condition, len(bodies))
     fill = filler_of(list(columns), native)
     for start in range(0, len(bodies), NATIVE_CHUNK):
-        chunk = bodies[start : start + NATIVE_CHUNK]
-        fill(list(columns.values()), slice(start, start + len(chunk)), chunk)
+        stop = min(start + NATIVE_CHUNK, len(bodies))
+        fill(list(columns.values()), slice(start, stop), bodies, start, stop)
     return columns
 
 

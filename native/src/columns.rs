@@ -1,7 +1,5 @@
 //! The cells of memo columns, read from bodies: `query_service.index.read` and `query_service.index.cells`.
 
-use std::borrow::Cow;
-
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 use rustc_hash::FxHashMap;
@@ -62,15 +60,23 @@ impl ColumnReader {
         ColumnReader { names, paths }
     }
 
-    /// Return the cells of each path for some bodies, each of which `orjson` takes for an object, or None.
+    /// Return the cells of each path for the bodies from `start` to `stop`. `orjson` takes each for an object, or it is
+    /// None.
     ///
     /// Codes are numbered from 1 in the order of first appearance; code 0 is no string. Numbers or codes are None if
     /// no row needs them. The rows of bodies that are left to Python are empty. Best called with some thousand bodies:
     /// a hash that their sender can guess finds their strings.
-    fn read<'py>(&self, bodies: &Bound<'py, PyList>) -> PyResult<Vec<CellsTuple<'py>>> {
+    fn read<'py>(
+        &self,
+        bodies: &Bound<'py, PyList>,
+        start: usize,
+        stop: usize,
+    ) -> PyResult<Vec<CellsTuple<'py>>> {
         let py = bodies.py();
-        let bodies: Vec<Bound<'py, PyAny>> = bodies.iter().collect();
-        let mut columns: Vec<Cells<'_, '_>> = Vec::with_capacity(self.paths.len());
+        let bodies: Vec<_> = (start..stop)
+            .map(|row| bodies.get_item(row))
+            .collect::<PyResult<_>>()?;
+        let mut columns: Vec<Cells<'_>> = Vec::with_capacity(self.paths.len());
         columns.resize_with(self.paths.len(), || Cells::new(py, bodies.len()));
         let mut layout = Layout::new(&self.names);
         let mut found: Vec<Option<Value<'_>>> = vec![None; self.names.len()];
@@ -86,8 +92,8 @@ impl ColumnReader {
             for ((name, rest), cells) in self.paths.iter().zip(&mut columns) {
                 let is_put = is_read.and_then(|()| match found[*name] {
                     None => cells.put_null(row),
-                    Some(node) if rest.is_empty() => cells.put_member(row, node),
-                    Some(node) => cells.put_deep(row, node, rest),
+                    Some(value) if rest.is_empty() => cells.put_member(row, value),
+                    Some(value) => cells.put_deep(row, value, rest),
                 });
                 if is_put.is_none() {
                     cells.left.push(row);
@@ -99,19 +105,19 @@ impl ColumnReader {
 }
 
 /// The cells of one path.
-struct Cells<'a, 'py> {
+struct Cells<'py> {
     kinds: Vec<u8>,
     numbers: Option<Vec<f64>>,
     codes: Option<Vec<u32>>,
     /// The codes of strings of up to 14 bytes, which are most: with its quotes, each is one number.
     short: FxHashMap<u128, u32>,
     /// The codes of the others.
-    long: FxHashMap<Cow<'a, [u8]>, u32>,
+    long: FxHashMap<Vec<u8>, u32>,
     texts: Vec<Bound<'py, PyString>>,
     left: Vec<usize>,
 }
 
-impl<'a, 'py> Cells<'a, 'py> {
+impl<'py> Cells<'py> {
     /// Make the cells of so many rows, all empty.
     fn new(py: Python<'py>, rows: usize) -> Self {
         Cells {
@@ -142,7 +148,7 @@ impl<'a, 'py> Cells<'a, 'py> {
 
     /// Put a member of a body. Python's column is blank until a member is anything but null: an empty text, array or
     /// object makes an array here, too.
-    fn put_member(&mut self, row: usize, value: Value<'a>) -> Option<()> {
+    fn put_member(&mut self, row: usize, value: Value<'_>) -> Option<()> {
         match value.kind {
             Kind::Array | Kind::Object => drop(self.all_numbers()),
             Kind::Text | Kind::EscapedText => drop(self.all_codes()),
@@ -152,7 +158,7 @@ impl<'a, 'py> Cells<'a, 'py> {
     }
 
     /// Put what a path finds in a member: nothing, one value, or an array of several.
-    fn put_deep(&mut self, row: usize, value: Value<'a>, steps: &[Step]) -> Option<()> {
+    fn put_deep(&mut self, row: usize, value: Value<'_>, steps: &[Step]) -> Option<()> {
         let mut nodes = vec![value];
         for step in steps {
             let mut next = Vec::new();
@@ -185,7 +191,7 @@ impl<'a, 'py> Cells<'a, 'py> {
         }
     }
 
-    fn put(&mut self, row: usize, value: Value<'a>) -> Option<()> {
+    fn put(&mut self, row: usize, value: Value<'_>) -> Option<()> {
         self.kinds[row] = match value.kind {
             Kind::Null | Kind::Object => NULL,
             Kind::Array if holds_scalar(value)? => HARD,
@@ -216,20 +222,20 @@ impl<'a, 'py> Cells<'a, 'py> {
     }
 
     /// Return the code of a string, a new one for a new string, or 0 for an empty one; None if it is not UTF-8.
-    fn code(&mut self, value: Value<'a>) -> Option<u32> {
+    fn code(&mut self, value: Value<'_>) -> Option<u32> {
         let text = value.text();
         let inside = &text[1..text.len() - 1];
         if value.kind == Kind::EscapedText {
             let spelled = unescaped(inside)?;
             let quoted = [b"\"", &spelled[..], b"\""].concat();
             return match Value::of(&quoted).word() {
-                None => self.code_of_long(Cow::Owned(spelled)),
+                None => self.code_of_long(&spelled),
                 Some(word) => self.code_of_short(word, &spelled),
             };
         }
         match value.word() {
             _ if inside.is_empty() => Some(0),
-            None => self.code_of_long(Cow::Borrowed(inside)),
+            None => self.code_of_long(inside),
             Some(word) => self.code_of_short(word, inside),
         }
     }
@@ -243,12 +249,12 @@ impl<'a, 'py> Cells<'a, 'py> {
         Some(code)
     }
 
-    fn code_of_long(&mut self, text: Cow<'a, [u8]>) -> Option<u32> {
-        if let Some(code) = self.long.get(&*text) {
+    fn code_of_long(&mut self, text: &[u8]) -> Option<u32> {
+        if let Some(code) = self.long.get(text) {
             return Some(*code);
         }
-        let code = self.add(&text)?;
-        self.long.insert(text, code);
+        let code = self.add(text)?;
+        self.long.insert(text.to_vec(), code);
         Some(code)
     }
 

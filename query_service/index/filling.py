@@ -24,18 +24,21 @@ NATIVE_CHUNK = 4000
 
 Bodies = Sequence[bytes | None]
 
-Fill = Callable[[Sequence[Column], Rows, Bodies], None]
-"""Sets rows of columns to the values in bodies; None for a body clears a row. The columns are in the paths' order."""
+Fill = Callable[[Sequence[Column], Rows, Bodies, int, int], None]
+"""Sets rows of columns to the values in the bodies from a first to a last index; None for a body clears a row.
+
+The columns are in the paths' order. A part of a long list is given by its indexes, because a copy costs time.
+"""
 
 _Read = Callable[[Bodies], Values]
 
 
 def filler_of(paths: Sequence[Path], native: ModuleType) -> Fill:
-    """Return a function that fills columns of these paths; best called with `NATIVE_CHUNK` bodies at once.
+    """Return a function that fills columns of these paths; best called for `NATIVE_CHUNK` bodies at once.
 
     `native` is the module of the native core. Each body must be one that `orjson.loads` takes for an object.
     """
-    in_python = partial(_fill_in_python, reader_of(paths))
+    in_python = partial(_fill_in_python, paths)
     try:
         reader = native.ColumnReader([(path.steps[0], path.steps[1:]) for path in paths])
     except UnicodeEncodeError:
@@ -44,8 +47,10 @@ def filler_of(paths: Sequence[Path], native: ModuleType) -> Fill:
     return partial(_fill, reader, [_LazyReader(path) for path in paths], in_python)
 
 
-def _fill_in_python(read: _Read, columns: Sequence[Column], rows: Rows, bodies: Bodies) -> None:
-    for column, values in zip(columns, read(bodies), strict=True):
+def _fill_in_python(
+    paths: Sequence[Path], columns: Sequence[Column], rows: Rows, bodies: Bodies, start: int, stop: int
+) -> None:
+    for column, values in zip(columns, reader_of(paths)(bodies[start:stop]), strict=True):
         column.put_rows(rows, values)
 
 
@@ -56,13 +61,15 @@ def _fill(
     columns: Sequence[Column],
     rows: Rows,
     bodies: Bodies,
+    start: int,
+    stop: int,
 ) -> None:
     try:
-        found = reader.read(bodies)
+        found = reader.read(bodies, start, stop)
     except BaseException as error:
         if not is_panic(error):
             raise
-        in_python(columns, rows, bodies)
+        in_python(columns, rows, bodies, start, stop)
         return
     filled: list[Cells] = []
     for column, read, (kinds, numbers, codes, texts, left) in zip(columns, read_left, found, strict=True):
@@ -72,7 +79,7 @@ def _fill(
             None if codes is None else _coded(np.frombuffer(codes, np.uint32), texts, column.dictionary),
         )
         if left:
-            values = read([bodies[row] for row in left])
+            values = read([bodies[start + row] for row in left])
             cells = _completed(cells, left, cells_of(values, column.dictionary))
         filled.append(cells)
     for column, cells in zip(columns, filled, strict=True):

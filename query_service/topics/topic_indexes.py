@@ -171,15 +171,14 @@ class Indexes:
 
     def _fill_all(self, columns: list[Column], hashes: list[HashIndex]) -> Iterator[None]:
         """Add the rows to new indexes in steps. `_refresh` keeps rows that were added before up to date meanwhile."""
-        start = 0
-        step = CHUNK if self._native is None or hashes else NATIVE_CHUNK
         for column in columns:
             column.reserve(self._rows.end)
+        step = CHUNK if self._native is None or hashes else NATIVE_CHUNK
+        start = 0
         while start < self._rows.end:
-            bodies = self._rows.bodies[start : start + step]
-            rows = range(start, start + len(bodies))
-            self._put(slice(rows.start, rows.stop), rows, bodies, columns, hashes)
-            start = rows.stop
+            stop = min(start + step, self._rows.end)
+            self._put(slice(start, stop), range(start, stop), self._rows.bodies, start, columns, hashes)
+            start = stop
             yield
 
     def _done(self, columns: list[Column], hashes: list[HashIndex]) -> None:
@@ -210,7 +209,7 @@ class Indexes:
         bodies = [self._rows.bodies[number] for number in numbers]
         for start in range(0, len(numbers), CHUNK):
             some = numbers[start : start + CHUNK]
-            self._put(np.array(some), some, bodies[start : start + CHUNK], columns, hashes)
+            self._put(np.array(some), some, bodies, start, columns, hashes)
         self._unweighed += len(numbers)
         if self._unweighed >= CHUNK:
             self._unweighed = 0
@@ -221,17 +220,20 @@ class Indexes:
         where: slice | RowNumbers,
         numbers: Sequence[int],
         bodies: list[bytes | None],
+        start: int,
         columns: list[Column],
         hashes: list[HashIndex],
     ) -> None:
-        if not bodies:
-            return
+        """Put rows, `where` and `numbers`, into indexes: as many bodies from `start` on."""
+        stop = start + len(numbers)
         if self._native is not None and columns:
-            _filler(tuple(column.path for column in columns), self._native)(columns, where, bodies)
+            fill = _filler(tuple(column.path for column in columns), self._native)
+            fill(columns, where, bodies, start, stop)
             columns = []
         paths = tuple(dict.fromkeys([c.path for c in columns] + [p for h in hashes for p in h.paths]))
         if not paths:
             return
+        bodies = bodies[start:stop]
         values = dict(zip(paths, _reader(paths)(bodies), strict=True))
         for column in columns:
             column.put_rows(where, values[column.path])

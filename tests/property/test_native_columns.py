@@ -96,7 +96,7 @@ def check_columns(columns: Sequence[Column], expected: Sequence[Column], rows: i
 def check_bodies(paths: Sequence[Path], bodies: Sequence[bytes | None]) -> None:
     """Raise AssertionError if the native core and Python make different columns of bodies that orjson reads."""
     columns, expected = [Column(path) for path in paths], [Column(path) for path in paths]
-    filler_of(paths, native)(columns, slice(0, len(bodies)), list(bodies))
+    filler_of(paths, native)(columns, slice(0, len(bodies)), [None, *bodies, b"{}"], 1, len(bodies) + 1)
     fill_in_python(expected, slice(0, len(bodies)), bodies)
     check_columns(columns, expected, len(bodies))
 
@@ -123,7 +123,7 @@ def test_native_columns_are_pythons(
                 data.draw(st.lists(st.integers(0, 9), min_size=len(bodies), max_size=len(bodies)))
             )
         end = max(end, rows.stop if isinstance(rows, slice) else int(rows.max()) + 1)
-        fill(columns, rows, bodies)
+        fill(columns, rows, bodies, 0, len(bodies))
         fill_in_python(expected, rows, bodies)
         check_columns(columns, expected, end)
 
@@ -136,7 +136,7 @@ def test_a_damaged_body_harms_nothing(bodies: list[bytes], cut: int) -> None:
     """The native core takes nothing for an object that orjson does not: it leaves such bodies to Python."""
     cut_bodies = [body[:cut] if index % 2 else body[cut:] + body[:cut] for index, body in enumerate(bodies)]
     for some in (bodies, cut_bodies):
-        ((*_, left),) = native.ColumnReader([("a", ())]).read(some)
+        ((*_, left),) = native.ColumnReader([("a", ())]).read(some, 0, len(some))
         assert {index for index, body in enumerate(some) if not is_read(body)} <= set(left)
 
 
@@ -169,12 +169,9 @@ def test_codes_are_numbered_as_python_numbers_them() -> None:
     path = parse_path("/a")
     columns = [Column(path)]
     fill = filler_of([path], native)
+    bodies = [b'{"a":"%d"}' % (number // 2) for number in range(6)]
     for start in (0, 3):
-        fill(
-            columns,
-            slice(start, start + 3),
-            [b'{"a":"%d"}' % (number // 2) for number in range(start, start + 3)],
-        )
+        fill(columns, slice(start, start + 3), bodies, start, start + 3)
     assert columns[0].dictionary.texts == ["", "0", "1", "2"]
     assert columns[0].codes is not None
     assert columns[0].codes[:6].tolist() == [1, 1, 2, 2, 3, 3]
@@ -187,7 +184,7 @@ def test_dictionaries_are_rebuilt() -> None:
     fill = filler_of([path], native)
     for turn in range(6):
         bodies = [b'{"a":"turn %d text %d"}' % (turn, number) for number in range(SPARE_TEXTS)]
-        fill([column], slice(0, SPARE_TEXTS), bodies)
+        fill([column], slice(0, SPARE_TEXTS), bodies, 0, SPARE_TEXTS)
         fill_in_python([other], slice(0, SPARE_TEXTS), bodies)
         check_columns([column], [other], SPARE_TEXTS)
         assert column.nbytes == other.nbytes
@@ -206,12 +203,13 @@ def test_a_panic_leaves_the_chunk_to_python(monkeypatch: pytest.MonkeyPatch) -> 
         def __init__(self, paths: object) -> None:
             pass
 
-        def read(self, bodies: object) -> None:
+        def read(self, *bodies: object) -> None:
             raise PanicException("index out of bounds")
 
     path = parse_path("/a")
     column = Column(path)
-    filler_of([path], type("Module", (), {"ColumnReader": Panicking}))([column], slice(0, 1), [b'{"a":7}'])  # type: ignore[arg-type]
+    module: Any = type("Module", (), {"ColumnReader": Panicking})
+    filler_of([path], module)([column], slice(0, 1), [b'{"a":7}'], 0, 1)
     assert rows_of(column, 1) == [(2, "7.0", "")]
 
 
