@@ -187,7 +187,7 @@ class ServedTopics:
         timeline_bytes_max: int = 1 << 30,
         native: ModuleType | None = None,
     ) -> None:
-        """Hold topics without records. `native` is the module of the native core, if memo indexes use it."""
+        """Hold topics without records. `native` is the module of the native core, if memo indexes are to use it."""
         self.memory = Memory(index_bytes_max)
         self.histories = Histories(history_bytes_max)
         self.timelines = Timelines(timeline_bytes_max)
