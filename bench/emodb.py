@@ -8,12 +8,14 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any
 
 from bench.orders import bodies_of
-from sowline.emodb import Delta, compile_condition, parse_delta
+from sowline.emodb import Delta, compile_condition, parse_delta, use_native
 from sowline.emodb.fold import Document, DocumentDelta, change_id_of_position, fold
 from sowline.emodb.parse import read_delta
+from sowline.runtime.native import native_core
 
 DOCUMENTS_MAX = 2_000
 """More of them would tell no more."""
@@ -60,6 +62,7 @@ def _tasks(documents: Documents) -> dict[str, Task]:
         "json.loads of a whole document": _loaded(literals),
         "literal, a whole document": _applied(literals),
         "map of 2 fields": _applied(maps),
+        **_native_tasks(maps, literals),
         SAME: _applied_cached('{..,"status":"done","qty":7}'),
         "set: one added, one removed": _applied(
             [f'{{..,"tags":(..,"t{number}",~"old")}}' for number in numbers]
@@ -70,6 +73,28 @@ def _tasks(documents: Documents) -> dict[str, Task]:
         "condition of 3 fields": _asked,
         "map of 2 fields, folded": _folded(maps),
     }
+
+
+def _native_tasks(maps: Sequence[str], literals: Sequence[str]) -> dict[str, Task]:
+    """Return the tasks that the native core speeds up; none if it is not installed."""
+    native = native_core(None)
+    if native is None:
+        return {}
+    return {
+        "map of 2 fields, native core": _natively(native, _applied(maps)),
+        "literal, native core": _natively(native, _applied(literals)),
+    }
+
+
+def _natively(native: ModuleType, task: Task) -> Task:
+    def run_natively(documents: Documents) -> None:
+        use_native(native)
+        try:
+            task(documents)
+        finally:
+            use_native(None)
+
+    return run_natively
 
 
 def _patched(texts: Sequence[str]) -> Task:

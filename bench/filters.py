@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from itertools import cycle
+from types import ModuleType
 from typing import Any
 
 import duckdb
@@ -19,12 +20,14 @@ import orjson
 
 from bench.orders import CONDITION, bodies_of
 from query_service.index.column import Column
+from query_service.index.filling import NATIVE_CHUNK, filler_of
 from query_service.index.hash_index import HashIndex
 from query_service.index.ranks import ranks, top
 from query_service.index.read import reader_of
 from query_service.index.vector import evaluate, split
 from sowline.filter import Filter, compile_filter
 from sowline.model.path import Path, parse_path
+from sowline.runtime.native import native_core
 
 SQL = "status = 'open' AND qty > 300 AND price < 60 AND ticker < 'T150' AND side = 'B'"
 SCHEMA = "id bigint, status varchar, ticker varchar, qty bigint, price double, side varchar"
@@ -41,6 +44,7 @@ Seconds = dict[str, float]
 PARSE = "orjson.loads of each body"
 CLOSURE = "closure over each parsed body"
 COLD = "cold columns: read and fill 5"
+COLD_NATIVE = "cold columns, native core"
 COUNT = "filter over columns: count"
 ROWS = "filter over columns: row numbers"
 SQL_COUNT = "DuckDB: count(*)"
@@ -65,12 +69,29 @@ def run(records: int, runs: int) -> None:
 
 def _columns_of(condition: Filter, bodies: Sequence[bytes]) -> Columns:
     """Read the bodies' fields into columns, as a query does that finds none."""
-    columns = {path: Column(path) for path in condition.paths}
+    columns = _empty_columns(condition, len(bodies))
     read = reader_of(list(columns))
     for start in range(0, len(bodies), CHUNK):
         chunk = bodies[start : start + CHUNK]
         for column, values in zip(columns.values(), read(chunk), strict=True):
             column.put_rows(slice(start, start + len(chunk)), values)
+    return columns
+
+
+def _empty_columns(condition: Filter, rows: int) -> Columns:
+    columns = {path: Column(path) for path in condition.paths}
+    for column in columns.values():
+        column.reserve(rows)
+    return columns
+
+
+def _columns_filled_natively(condition: Filter, bodies: Sequence[bytes], native: ModuleType) -> Columns:
+    """Fill the same columns with the native core."""
+    columns = _empty_columns(condition, len(bodies))
+    fill = filler_of(list(columns), native)
+    for start in range(0, len(bodies), NATIVE_CHUNK):
+        stop = min(start + NATIVE_CHUNK, len(bodies))
+        fill(list(columns.values()), slice(start, stop), bodies, start, stop)
     return columns
 
 
@@ -104,7 +125,11 @@ def _cold(condition: Filter, bodies: Sequence[bytes]) -> Tasks:
         matches = condition.matches
         return sum(1 for body in bodies if matches(orjson.loads(body)))
 
-    return {PARSE: parse, CLOSURE: by_closure, COLD: lambda: _columns_of(condition, bodies)}
+    tasks: Tasks = {PARSE: parse, CLOSURE: by_closure, COLD: lambda: _columns_of(condition, bodies)}
+    native = native_core(None)
+    if native is not None:
+        tasks[COLD_NATIVE] = lambda: _columns_filled_natively(condition, bodies, native)
+    return tasks
 
 
 def _warm(condition: Filter, columns: Columns, database: duckdb.DuckDBPyConnection, records: int) -> Tasks:
@@ -178,13 +203,15 @@ def report(seconds: Seconds, column_bytes: int) -> None:
         print(f"  {name:36} {median * 1e3:10.2f} ms")
     for name, other in (
         (COLD, PARSE),
+        (COLD_NATIVE, PARSE),
         (PARSE, COUNT),
         (CLOSURE, COUNT),
         (SQL_COUNT, COUNT),
         (SQL_IDS, ROWS),
         (FIRST, PARTITION),
     ):
-        print(f"  {name} / {other}: {seconds[name] / seconds[other]:.2f}")
+        if name in seconds:
+            print(f"  {name} / {other}: {seconds[name] / seconds[other]:.2f}")
     print(f"  the five columns take {column_bytes / 1e6:.1f} MB")
 
 

@@ -27,6 +27,7 @@ from query_service.topics.log_ends import LogEnds
 from query_service.topics.state import ServedTopics
 from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
+from sowline.emodb import use_native
 from sowline.errors import SowlineError
 from sowline.kafka.admin import await_topics
 from sowline.kafka.health import KafkaHealth
@@ -48,6 +49,8 @@ class QueryService:
         self.core: Literal["native", "python"] = "python" if native is None else "native"
         self._settings = settings
         self._topics = topics
+        native = native_core(settings.core)
+        use_native(native)
         self._state = ServedTopics(
             topics,
             settings.ring_changes_max,
@@ -55,6 +58,7 @@ class QueryService:
             settings.ring_bytes_max,
             settings.history_bytes_max,
             settings.timeline_bytes_max,
+            native,
         )
         for topic in self._state.topics.values():
             topic.metadata = topic.metadata._replace(instance=socket.gethostname(), group=settings.group)

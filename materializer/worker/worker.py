@@ -21,6 +21,7 @@ from materializer.worker.owned import OwnedPartitions
 from materializer.worker.repair import Repair
 from sowline.config.settings import WORKERS, Settings
 from sowline.config.topics import Topics
+from sowline.emodb import use_native
 from sowline.kafka.admin import Cluster
 from sowline.kafka.clients import REPORT_ENDS, plain_consumer, poll_batch, raising
 from sowline.model.limits import MIB
@@ -79,6 +80,7 @@ class Worker:
         if settings.standby:
             self._standby = Standby(kafka, owned.definitions, self._path, native)
         self._repair = repair = Repair(kafka, cluster, emitter, owned, counts, self._log_end)
+        use_native(native)
         self._batches = BatchProcessor(owned, emitter, repair, counts, self._log_end, native)
         self._flush = Flush(owned, counts)
         self._assignment = Assignment(settings, cluster, owned, repair, self._standby, start_phase, native)

@@ -2,6 +2,8 @@
 //!
 //! It accepts less than `orjson`, and never more: what it does not accept, Python judges. Texts are valid UTF-8.
 
+use rustc_hash::FxHashMap;
+
 /// How many levels of arrays and objects the scanner follows.
 pub const DEPTH_MAX: u32 = 100;
 
@@ -16,7 +18,9 @@ const NUMBER_BYTES_MAX: usize = 200;
 pub enum Kind {
     Object,
     Array,
+    /// A text without escapes.
     Text,
+    EscapedText,
     Integer,
     Fraction,
     Boolean,
@@ -31,6 +35,47 @@ pub struct Field<'a> {
     pub kind: Kind,
 }
 
+/// A value as its text, and what follows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Value<'a> {
+    /// The text from the value on: its first 16 bytes can be read at once, most often.
+    ahead: &'a [u8],
+    length: usize,
+    pub kind: Kind,
+}
+
+impl<'a> Value<'a> {
+    /// Return a text with its quotes as a value.
+    pub fn of(quoted: &'a [u8]) -> Self {
+        Value {
+            ahead: quoted,
+            length: quoted.len(),
+            kind: Kind::Text,
+        }
+    }
+
+    pub fn text(&self) -> &'a [u8] {
+        &self.ahead[..self.length]
+    }
+
+    /// Return the first 16 bytes of the text, padded with zeros, the first as the lowest; None if it is longer.
+    pub fn word(&self) -> Option<u128> {
+        let word = match self.ahead.first_chunk() {
+            Some(bytes) => u128::from_le_bytes(*bytes),
+            None => padded(self.ahead),
+        };
+        Some(word & (u128::MAX >> 128_usize.checked_sub(8 * self.length)?))
+    }
+}
+
+/// Return the first 16 bytes, padded with zeros, the first as the lowest.
+fn padded(text: &[u8]) -> u128 {
+    let mut bytes = [0; 16];
+    let length = text.len().min(bytes.len());
+    bytes[..length].copy_from_slice(&text[..length]);
+    u128::from_le_bytes(bytes)
+}
+
 struct Scanner<'a> {
     text: &'a [u8],
     at: usize,
@@ -42,6 +87,17 @@ const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 /// Return the high bit of each byte of `word` that is zero (and perhaps of bytes above the first one).
 fn zero_bytes(word: u64) -> u64 {
     word.wrapping_sub(LOW_BITS) & !word & HIGH_BITS
+}
+
+/// How many bytes are compared at once in a long text.
+const BLOCK: usize = 64;
+
+/// Return whether a block has a quote, a backslash or a control character. The compiler makes vector code of it.
+fn has_stop(block: &[u8; BLOCK]) -> bool {
+    block.iter().fold(0, |found, byte| {
+        // With the second bit flipped, a quote is a space, and what is below a space stays below.
+        found | u8::from((byte ^ 0b10) <= b' ') | u8::from(*byte == b'\\')
+    }) != 0
 }
 
 impl<'a> Scanner<'a> {
@@ -63,19 +119,7 @@ impl<'a> Scanner<'a> {
     fn string(&mut self) -> Option<bool> {
         let mut has_escapes = false;
         loop {
-            // Eight bytes at a time, up to the first that is a quote, a backslash or a control character.
-            while let Some(chunk) = self.text.get(self.at..self.at + 8) {
-                let word = u64::from_le_bytes(chunk.try_into().ok()?);
-                let controls = word.wrapping_sub(LOW_BITS * 0x20) & !word & HIGH_BITS;
-                let stops = zero_bytes(word ^ (LOW_BITS * u64::from(b'"')))
-                    | zero_bytes(word ^ (LOW_BITS * u64::from(b'\\')))
-                    | controls;
-                if stops != 0 {
-                    self.at += (stops.trailing_zeros() / 8) as usize;
-                    break;
-                }
-                self.at += 8;
-            }
+            self.skip_plain();
             match self.peek()? {
                 b'"' => {
                     self.at += 1;
@@ -83,7 +127,7 @@ impl<'a> Scanner<'a> {
                 }
                 b'\\' => {
                     has_escapes = true;
-                    self.escape()?;
+                    self.escaped()?;
                 }
                 0..0x20 => return None,
                 _ => self.at += 1,
@@ -91,18 +135,62 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn escape(&mut self) -> Option<()> {
-        match self.text.get(self.at + 1)? {
-            b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 2,
-            b'u' => match self.unit()? {
-                // Half of a surrogate pair is no character.
-                0xD800..0xDC00 if !matches!(self.unit(), Some(0xDC00..0xE000)) => return None,
-                0xDC00..0xE000 => return None,
-                _ => {}
-            },
-            _ => return None,
+    /// Move to the first byte that is a quote, a backslash or a control character, or to the last bytes.
+    fn skip_plain(&mut self) {
+        let start = self.at;
+        while let Some(bytes) = self.text.get(self.at..).and_then(<[u8]>::first_chunk) {
+            let word = u64::from_le_bytes(*bytes);
+            let controls = word.wrapping_sub(LOW_BITS * 0x20) & !word & HIGH_BITS;
+            let stops = zero_bytes(word ^ (LOW_BITS * u64::from(b'"')))
+                | zero_bytes(word ^ (LOW_BITS * u64::from(b'\\')))
+                | controls;
+            if stops != 0 {
+                self.at += (stops.trailing_zeros() / 8) as usize;
+                return;
+            }
+            self.at += size_of_val(bytes);
+            if self.at - start == 2 * size_of_val(bytes) {
+                // The text is not short.
+                self.skip_blocks();
+            }
         }
-        Some(())
+    }
+
+    /// Move to the first block that has the end of a text or an escape, or to the last bytes.
+    fn skip_blocks(&mut self) {
+        while let Some(block) = self.text.get(self.at..).and_then(<[u8]>::first_chunk) {
+            if has_stop(block) {
+                break;
+            }
+            self.at += BLOCK;
+        }
+    }
+
+    /// Move behind an escape; return the character that it spells.
+    fn escaped(&mut self) -> Option<char> {
+        let character = match self.text.get(self.at + 1)? {
+            b'u' => return self.spelled(),
+            b'b' => '\u{8}',
+            b'f' => '\u{c}',
+            b'n' => '\n',
+            b'r' => '\r',
+            b't' => '\t',
+            mark @ (b'"' | b'\\' | b'/') => char::from(*mark),
+            _ => return None,
+        };
+        self.at += 2;
+        Some(character)
+    }
+
+    /// Move behind `\u` and what belongs to it. Half of a surrogate pair is no character.
+    fn spelled(&mut self) -> Option<char> {
+        let unit = self.unit()?;
+        if !(0xD800..0xDC00).contains(&unit) {
+            return char::from_u32(unit);
+        }
+        let low = self.unit()?;
+        let offset = (0xDC00..0xE000).contains(&low).then(|| low - 0xDC00)?;
+        char::from_u32(0x10000 + ((unit - 0xD800) << 10) + offset)
     }
 
     /// Move behind `\u` and its four digits; return what they spell.
@@ -117,6 +205,14 @@ impl<'a> Scanner<'a> {
 
     fn digits(&mut self) -> usize {
         let start = self.at;
+        while let Some(bytes) = self.text.get(self.at..).and_then(<[u8]>::first_chunk) {
+            let digits = u64::from_le_bytes(*bytes) ^ (LOW_BITS * u64::from(b'0'));
+            let others = (digits.wrapping_add(LOW_BITS * (0x80 - 10)) | digits) & HIGH_BITS;
+            self.at += (others.trailing_zeros() / 8) as usize;
+            if others != 0 {
+                return self.at - start;
+            }
+        }
         while matches!(self.peek(), Some(b'0'..=b'9')) {
             self.at += 1;
         }
@@ -166,8 +262,11 @@ impl<'a> Scanner<'a> {
         match self.peek()? {
             b'"' => {
                 self.at += 1;
-                self.string()?;
-                Some(Kind::Text)
+                Some(if self.string()? {
+                    Kind::EscapedText
+                } else {
+                    Kind::Text
+                })
             }
             b'{' => {
                 self.at += 1;
@@ -184,6 +283,47 @@ impl<'a> Scanner<'a> {
             b'n' => self.literal(b"null", Kind::Null),
             _ => self.number(),
         }
+    }
+
+    /// Move behind the next name of an object and its colon; at the end, move behind the object and its space.
+    ///
+    /// Stands behind the opening brace, or behind a value and its space. A name with escapes is none: Python compares
+    /// names without them.
+    fn name(&mut self, is_first: bool) -> Option<Option<&'a [u8]>> {
+        if is_first {
+            self.skip_space();
+        }
+        if self.take(b'}').is_some() {
+            self.skip_space();
+            return Some(None);
+        }
+        if !is_first {
+            self.take(b',')?;
+            self.skip_space();
+        }
+        self.take(b'"')?;
+        let start = self.at;
+        if self.string()? {
+            return None;
+        }
+        let name = &self.text[start..self.at - 1];
+        self.skip_space();
+        self.take(b':')?;
+        Some(Some(name))
+    }
+
+    /// Move behind a value and the space around it.
+    fn spaced_value(&mut self) -> Option<Value<'a>> {
+        self.skip_space();
+        let start = self.at;
+        let kind = self.value(DEPTH_MAX)?;
+        let value = Value {
+            ahead: &self.text[start..],
+            length: self.at - start,
+            kind,
+        };
+        self.skip_space();
+        Some(value)
     }
 
     fn object(&mut self, depth: u32) -> Option<()> {
@@ -222,47 +362,180 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// Call `each` for every name and value of the object that `text` is, in order; a name may come again.
+///
+/// Returns None if it is not one, or one that only Python judges, such as one with an escape in a name, or if `each`
+/// returns None.
+pub fn members<'a>(
+    text: &'a [u8],
+    each: impl FnMut(&'a [u8], Value<'a>) -> Option<()>,
+) -> Option<()> {
+    let mut scanner = Scanner { text, at: 0 };
+    scanner.skip_space();
+    scanner.take(b'{')?;
+    members_behind_brace(&text[scanner.at..], each)
+}
+
+/// Do the same for an object of which `text` is what follows the opening brace.
+pub fn members_behind_brace<'a>(
+    text: &'a [u8],
+    mut each: impl FnMut(&'a [u8], Value<'a>) -> Option<()>,
+) -> Option<()> {
+    let mut scanner = Scanner { text, at: 0 };
+    let mut is_first = true;
+    while let Some(name) = scanner.name(is_first)? {
+        is_first = false;
+        each(name, scanner.spaced_value()?)?;
+    }
+    (scanner.at == text.len()).then_some(())
+}
+
+/// The numbers that a caller gives to some names: 0, 1, …
+pub type Numbers = FxHashMap<Vec<u8>, usize>;
+
+/// The names of the object that came last.
+///
+/// Most objects of a topic have the same names in the same order: then these are not read again, but compared.
+pub struct Layout<'n> {
+    numbers: &'n Numbers,
+    heads: Vec<Head>,
+}
+
+/// What stood before a value, from the end of the value before, and the number of its name.
+#[derive(Default)]
+struct Head {
+    text: Vec<u8>,
+    /// The first 16 bytes of the text, padded with zeros.
+    word: u128,
+    /// One bits where `word` is no padding.
+    mask: u128,
+    number: Option<usize>,
+}
+
+impl Head {
+    fn set(&mut self, text: &[u8], number: Option<usize>) {
+        self.text.clear();
+        self.text.extend_from_slice(text);
+        self.word = padded(text);
+        self.mask = u128::MAX >> (128 - 8 * text.len().min(16));
+        self.number = number;
+    }
+
+    /// Return whether `text` begins with this head, which is not empty.
+    fn begins(&self, text: &[u8]) -> bool {
+        match text.first_chunk() {
+            // Most names are short.
+            Some(bytes) if self.text.len() <= bytes.len() => {
+                (u128::from_le_bytes(*bytes) ^ self.word) & self.mask == 0
+            }
+            _ => text.starts_with(&self.text),
+        }
+    }
+}
+
+impl<'n> Layout<'n> {
+    pub fn new(numbers: &'n Numbers) -> Self {
+        Layout {
+            numbers,
+            heads: Vec::new(),
+        }
+    }
+
+    /// Put the fields with a number into `found`, of a repeated name the last. Returns None as `members` does.
+    pub fn find<'a>(&mut self, text: &'a [u8], found: &mut [Option<Value<'a>>]) -> Option<()> {
+        let mut scanner = Scanner { text, at: 0 };
+        scanner.skip_space();
+        scanner.take(b'{')?;
+        for index in 0.. {
+            if index == self.heads.len() {
+                self.heads.push(Head::default());
+            }
+            let head = &mut self.heads[index];
+            if !head.text.is_empty() && head.begins(&text[scanner.at..]) {
+                scanner.at += head.text.len();
+            } else {
+                let start = scanner.at;
+                let Some(name) = scanner.name(index == 0)? else {
+                    break;
+                };
+                head.set(&text[start..scanner.at], self.numbers.get(name).copied());
+            }
+            let value = scanner.spaced_value()?;
+            if let Some(number) = head.number {
+                found[number] = Some(value);
+            }
+        }
+        (scanner.at == text.len()).then_some(())
+    }
+}
+
 /// Collect the fields of the object that `text` is; of a repeated name the last value counts, in the first position.
 ///
 /// Returns None if it is not one, or one that only Python judges: then `fields` has no meaning.
 pub fn fields<'a>(text: &'a [u8], fields: &mut Vec<Field<'a>>) -> Option<()> {
     fields.clear();
+    members(text, |name, value| {
+        let field = Field {
+            name,
+            value: value.text(),
+            kind: value.kind,
+        };
+        match fields.iter().position(|known| known.name == field.name) {
+            Some(known) => fields[known] = field,
+            None if fields.len() == FIELDS_MAX => return None,
+            None => fields.push(field),
+        }
+        Some(())
+    })
+}
+
+/// Call `each` for every element of the array that `text` is, in order.
+///
+/// Returns None if it is not one, or one that only Python judges, or if `each` returns None.
+pub fn elements<'a>(text: &'a [u8], mut each: impl FnMut(Value<'a>) -> Option<()>) -> Option<()> {
     let mut scanner = Scanner { text, at: 0 };
+    scanner.take(b'[')?;
     scanner.skip_space();
-    scanner.take(b'{')?;
-    scanner.skip_space();
-    if scanner.take(b'}').is_none() {
-        loop {
-            scanner.skip_space();
-            scanner.take(b'"')?;
-            let start = scanner.at;
-            // Python compares names without their escapes.
-            if scanner.string()? {
-                return None;
-            }
-            let name = &text[start..scanner.at - 1];
-            scanner.skip_space();
-            scanner.take(b':')?;
-            scanner.skip_space();
-            let start = scanner.at;
-            let kind = scanner.value(DEPTH_MAX)?;
-            let field = Field {
-                name,
-                value: &text[start..scanner.at],
-                kind,
-            };
-            match fields.iter().position(|known| known.name == name) {
-                Some(known) => fields[known] = field,
-                None if fields.len() == FIELDS_MAX => return None,
-                None => fields.push(field),
-            }
-            scanner.skip_space();
-            if scanner.take(b',').is_none() {
-                scanner.take(b'}')?;
-                break;
-            }
+    if scanner.take(b']').is_some() {
+        return Some(());
+    }
+    loop {
+        each(scanner.spaced_value()?)?;
+        if scanner.take(b',').is_none() {
+            return scanner.take(b']');
         }
     }
-    scanner.skip_space();
-    (scanner.at == text.len()).then_some(())
+}
+
+/// Call `each` for every value in the array that `text` is, and in arrays inside it, that is no array itself.
+///
+/// The array was scanned before. Returns None as `elements` does.
+pub fn leaves<'a>(text: &'a [u8], mut each: impl FnMut(Value<'a>) -> Option<()>) -> Option<()> {
+    let mut scanner = Scanner { text, at: 0 };
+    while let Some(byte) = scanner.peek() {
+        match byte {
+            b'[' | b']' | b',' | b' ' | b'\n' | b'\t' | b'\r' => scanner.at += 1,
+            _ => each(scanner.spaced_value()?)?,
+        }
+    }
+    Some(())
+}
+
+/// Return what a text of the scanner spells; `inside` is between its quotes.
+pub fn unescaped(inside: &[u8]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(inside.len());
+    let mut scanner = Scanner {
+        text: inside,
+        at: 0,
+    };
+    while let Some(byte) = scanner.peek() {
+        if byte == b'\\' {
+            let character = scanner.escaped()?;
+            out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+        } else {
+            out.push(byte);
+            scanner.at += 1;
+        }
+    }
+    Some(out)
 }

@@ -53,5 +53,5 @@ pub fn text_in<'a>(given: &[Field<'a>], key_field: &[u8]) -> Option<&'a [u8]> {
         Kind::Boolean => field.value,
         _ => return None,
     };
-    (!text.is_empty() && text.len() <= KEY_BYTES_MAX && !text.contains(&b'\\')).then_some(text)
+    (!text.is_empty() && text.len() <= KEY_BYTES_MAX).then_some(text)
 }

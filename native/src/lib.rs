@@ -6,8 +6,10 @@
 
 mod change;
 mod checksum;
+mod columns;
 mod command;
 mod core;
+mod deltas;
 mod entry;
 mod event;
 mod json;
@@ -25,6 +27,7 @@ mod scan;
 mod sorting;
 mod survey;
 mod unflushed;
+mod value;
 mod wholeness;
 
 use pyo3::prelude::*;
@@ -35,7 +38,11 @@ mod sowline_native {
     #[pymodule_export]
     use super::change::{Change, messages};
     #[pymodule_export]
+    use super::columns::ColumnReader;
+    #[pymodule_export]
     use super::core::Core;
+    #[pymodule_export]
+    use super::deltas::plain_delta;
     #[pymodule_export]
     use super::event::read_about;
     #[pymodule_export]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from query_service.index.cells import ABSENT, HARD, NO_ROW, cell_of, cells_of
+from query_service.index.cells import ABSENT, HARD, NO_ROW, Cells, cell_of, cells_of
 from query_service.index.dictionary import Dictionary
 from query_service.index.verdicts import Verdicts
 from sowline.model.path import Document, Path, reader
@@ -88,12 +88,14 @@ class Column:
 
     def put_rows(self, rows: Rows, values: Sequence[Any]) -> None:
         """Set many rows; the value `ABSENT` clears a row. If a row is named twice, the last value counts."""
-        if not len(values):
-            return
+        if len(values):
+            self.put_cells(rows, cells_of(values, self.dictionary))
+
+    def put_cells(self, rows: Rows, cells: Cells) -> None:
+        """Set many rows, at least one, to cells with this column's codes."""
         self.reserve(rows.stop if isinstance(rows, slice) else int(rows.max()) + 1)
-        cells = cells_of(values, self.dictionary)
         self.kinds[rows] = cells.kinds
-        self.may_have_hard = self.may_have_hard or bool(np.any(np.equal(cells.kinds, HARD)))
+        self.may_have_hard = self.may_have_hard or bool(np.equal(cells.kinds, HARD).any())
         if cells.numbers is not None or self.numbers is not None:
             self._all_numbers()[rows] = nan if cells.numbers is None else cells.numbers
         if cells.codes is not None or self.codes is not None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 import structlog
@@ -65,12 +66,13 @@ class TopicState:
         memory: Memory,
         histories: Histories,
         timelines: Timelines,
+        native: ModuleType | None = None,
     ) -> None:
         self.definition = definition
         self.changes_applied = 0
         """The number of changes applied since it was loaded."""
         self.rows = Rows() if definition.has_sow else NoRows()
-        self.indexes = Indexes(definition, self.rows, memory)
+        self.indexes = Indexes(definition, self.rows, memory, native)
         self.metadata = Metadata(topic=definition.name)
         self.partitions = [
             PartitionReplica(
@@ -192,13 +194,21 @@ class ServedTopics:
         ring_bytes_max: int = RING_BYTES_MAX,
         history_bytes_max: int = 1 << 30,
         timeline_bytes_max: int = 1 << 30,
+        native: ModuleType | None = None,
     ) -> None:
+        """Hold topics without records. `native` is the module of the native core, if memo indexes are to use it."""
         self.memory = Memory(index_bytes_max)
         self.histories = Histories(history_bytes_max)
         self.timelines = Timelines(timeline_bytes_max)
         self.topics = {
             definition.name: TopicState(
-                definition, ring_changes_max, ring_bytes_max, self.memory, self.histories, self.timelines
+                definition,
+                ring_changes_max,
+                ring_bytes_max,
+                self.memory,
+                self.histories,
+                self.timelines,
+                native,
             )
             for definition in topics.topics
         }

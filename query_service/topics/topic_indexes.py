@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from query_service.index.access_path import HASH_INDEX, KEY, KEYS, MEMO_INDEX, S
 from query_service.index.budget import Memory
 from query_service.index.column import Column
 from query_service.index.dictionary import Dictionary
+from query_service.index.filling import NATIVE_CHUNK, Fill, filler_of
 from query_service.index.hash_index import HashIndex
 from query_service.index.key_lookup import sow_keys_of
 from query_service.index.ranks import Ranks, Sorting, ranks
@@ -54,7 +56,11 @@ _DONE = object()
 class Indexes:
     """All indexes over the rows of one topic; used from the event loop only."""
 
-    def __init__(self, definition: TopicDefinition, rows: Rows, memory: Memory) -> None:
+    def __init__(
+        self, definition: TopicDefinition, rows: Rows, memory: Memory, native: ModuleType | None = None
+    ) -> None:
+        """Make no index yet. `native` is the module of the native core."""
+        self._native = native
         self._definition = definition
         self._rows = rows
         self._memory = memory
@@ -165,12 +171,14 @@ class Indexes:
 
     def _fill_all(self, columns: list[Column], hashes: list[HashIndex]) -> Iterator[None]:
         """Add the rows to new indexes in steps. `_refresh` keeps rows that were added before up to date meanwhile."""
+        for column in columns:
+            column.reserve(self._rows.end)
+        step = CHUNK if self._native is None or hashes else NATIVE_CHUNK
         start = 0
         while start < self._rows.end:
-            bodies = self._rows.bodies[start : start + CHUNK]
-            rows = range(start, start + len(bodies))
-            self._put(slice(rows.start, rows.stop), rows, bodies, columns, hashes)
-            start = rows.stop
+            stop = min(start + step, self._rows.end)
+            self._put(slice(start, stop), range(start, stop), self._rows.bodies, start, columns, hashes)
+            start = stop
             yield
 
     def _done(self, columns: list[Column], hashes: list[HashIndex]) -> None:
@@ -201,7 +209,7 @@ class Indexes:
         bodies = [self._rows.bodies[number] for number in numbers]
         for start in range(0, len(numbers), CHUNK):
             some = numbers[start : start + CHUNK]
-            self._put(np.array(some), some, bodies[start : start + CHUNK], columns, hashes)
+            self._put(np.array(some), some, bodies, start, columns, hashes)
         self._unweighed += len(numbers)
         if self._unweighed >= CHUNK:
             self._unweighed = 0
@@ -212,12 +220,20 @@ class Indexes:
         where: slice | RowNumbers,
         numbers: Sequence[int],
         bodies: list[bytes | None],
+        start: int,
         columns: list[Column],
         hashes: list[HashIndex],
     ) -> None:
+        """Put rows, `where` and `numbers`, into indexes: as many bodies from `start` on."""
+        stop = start + len(numbers)
+        if self._native is not None and columns:
+            fill = _filler(tuple(column.path for column in columns), self._native)
+            fill(columns, where, bodies, start, stop)
+            columns = []
         paths = tuple(dict.fromkeys([c.path for c in columns] + [p for h in hashes for p in h.paths]))
-        if not paths or not bodies:
+        if not paths:
             return
+        bodies = bodies[start:stop]
         values = dict(zip(paths, _reader(paths)(bodies), strict=True))
         for column in columns:
             column.put_rows(where, values[column.path])
@@ -375,6 +391,11 @@ def _split(filter: Filter) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
 @lru_cache(maxsize=1024)
 def _filter_of(terms: tuple[Node, ...]) -> Filter | None:
     return Filter(conjunction(terms)) if terms else None
+
+
+@lru_cache(maxsize=64)
+def _filler(paths: tuple[Path, ...], native: ModuleType) -> Fill:
+    return filler_of(paths, native)
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ Beside the value there are the document's `Intrinsics`, and where there is no va
 from sowline.emodb.compiled import Condition, Delta, compile_condition, parse_delta
 from sowline.emodb.errors import DocumentError
 from sowline.emodb.intrinsics import UNKNOWN, Intrinsics
+from sowline.emodb.parse import use_native
 from sowline.emodb.stream import parse_deltas
 from sowline.emodb.values import UNDEFINED, Json, Undefined, same
 
@@ -25,4 +26,5 @@ __all__ = [
     "parse_delta",
     "parse_deltas",
     "same",
+    "use_native",
 ]

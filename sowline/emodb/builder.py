@@ -19,7 +19,7 @@ from sowline.emodb.conditions import (
     partition,
     state,
 )
-from sowline.emodb.deltas import DELETE, NOOP, conditional, literal_of, map_delta, set_delta
+from sowline.emodb.deltas import DELETE, NOOP, conditional, literal_of, map_delta, members_delta, set_delta
 from sowline.emodb.errors import excerpt
 from sowline.emodb.json_text import json_text
 from sowline.emodb.lexer import Lexeme
@@ -81,7 +81,7 @@ class _EmodbTreeBuilder(Transformer[Any, Any]):
         return LiteralDelta(value)
 
     def members(self, lexeme: Lexeme) -> Delta:
-        return map_delta(True, ((key, LiteralDelta(value)) for key, value in lexeme.value.items()), False)
+        return members_delta(lexeme.value)
 
     def delete(self, _tilde: Lexeme) -> Delta:
         return DELETE

@@ -16,6 +16,7 @@ from sowline.emodb.tree import (
     Constant,
     Delete,
     Delta,
+    Entries,
     LiteralDelta,
     MapDelta,
     Noop,
@@ -29,11 +30,25 @@ NOOP = Noop()
 
 def map_delta(keeps_rest: bool, entries: Iterable[tuple[str, Delta]], deletes_empty: bool) -> Delta:
     """`{..,"key":delta}?`, its keys all different."""
-    ordered = tuple(sorted(entries, key=lambda entry: key_order(entry[0])))
+    ordered = _ordered(entries)
     if not keeps_rest and all(is_constant(delta) for _, delta in ordered):
         return _worked_out(ordered, deletes_empty)
-    may_be_empty = not any(always_defined(delta) for _, delta in ordered)
-    return MapDelta(keeps_rest, ordered, deletes_empty and may_be_empty)
+    may_be_empty = deletes_empty and not any(always_defined(delta) for _, delta in ordered)
+    return MapDelta(keeps_rest, ordered, may_be_empty)
+
+
+def members_delta(members: dict[str, Json]) -> Delta:
+    """`{..,"key":value}`: at least one value."""
+    return MapDelta(True, _ordered((key, LiteralDelta(value)) for key, value in members.items()), False)
+
+
+def plain_map(entries: Sequence[tuple[str, Json]]) -> Delta:
+    """Return the same of keys and values, at least one, that are in order already."""
+    return MapDelta(True, tuple([(key, LiteralDelta(value)) for key, value in entries]), False)
+
+
+def _ordered(entries: Iterable[tuple[str, Delta]]) -> Entries:
+    return tuple(sorted(entries, key=lambda entry: key_order(entry[0])))
 
 
 def set_delta(keeps_rest: bool, added: Sequence[Json], removed: Sequence[Json], deletes_empty: bool) -> Delta:

@@ -38,6 +38,8 @@ _NEXT = re.compile(
     )""",
     re.VERBOSE,
 )
+_BLANK = "".join(map(chr, range(1, 0x21)))
+_BRACE = re.compile(rf"{_BLANKS}\{{")
 _COLON = re.compile(rf"{_BLANKS}:")
 _OPEN_MAP = re.compile(rf"\{{{_BLANKS}\.\.{_BLANKS}(,?)")
 _INTEGER = re.compile(r"-?[0-9]+")
@@ -123,6 +125,15 @@ def lexemes(text: str) -> Iterator[Lexeme]:
         else:
             lexeme = _READ[kind](text[start:position], start, position)
         yield lexeme
+
+
+def whole(text: str) -> Lexeme | None:
+    """Return the one lexeme of a text that is an object, or a map with `..`, of plain JSON; None for other texts."""
+    brace = _BRACE.match(text)
+    if brace is None:
+        return None
+    lexeme = _plain(text, brace.end() - 1)
+    return None if lexeme is None or text[lexeme.end :].strip(_BLANK) else lexeme
 
 
 def _plain(text: str, start: int) -> Lexeme | None:

@@ -1,0 +1,75 @@
+//! Deltas of documents that are one object of plain JSON: `sowline.emodb.lexer.whole`.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyFloat, PyList, PyString};
+
+use crate::json::{Kind, Value, elements, members_behind_brace, unescaped};
+use crate::value::{double, integer};
+
+/// Return the content of a delta that is an object of plain JSON, or such a map with `..`; None for any other text.
+///
+/// An object comes as a dictionary; of a map come its keys and values as a list, in the order of canonical text.
+#[pyfunction]
+pub fn plain_delta<'py>(text: &Bound<'py, PyString>) -> Option<Bound<'py, PyAny>> {
+    // Half of a surrogate pair is no UTF-8.
+    let all = text.to_str().ok()?;
+    let inside = all.trim_matches(is_blank).strip_prefix('{')?;
+    let py = text.py();
+    let Some(behind) = inside.trim_start_matches(is_blank).strip_prefix("..") else {
+        return object(py, inside.as_bytes());
+    };
+    let behind = behind.trim_start_matches(is_blank).strip_prefix(',')?;
+    let mut entries: Vec<(&str, Bound<'py, PyAny>)> = Vec::with_capacity(4);
+    members_behind_brace(behind.as_bytes(), |name, value| {
+        entries.push((str::from_utf8(name).ok()?, made(py, value)?));
+        Some(())
+    })?;
+    entries.sort_by(|one, other| {
+        (!one.0.starts_with('~'))
+            .cmp(&!other.0.starts_with('~'))
+            .then_with(|| one.0.encode_utf16().cmp(other.0.encode_utf16()))
+    });
+    if entries.is_empty() || entries.windows(2).any(|pair| pair[0].0 == pair[1].0) {
+        return None;
+    }
+    Some(PyList::new(py, entries).ok()?.into_any())
+}
+
+/// Return whether a character is a blank of the language.
+fn is_blank(character: char) -> bool {
+    ('\u{1}'..='\u{20}').contains(&character)
+}
+
+/// Return an object of which `behind` is what follows the opening brace; None if a key comes twice.
+fn object<'py>(py: Python<'py>, behind: &[u8]) -> Option<Bound<'py, PyAny>> {
+    let (made_object, mut count) = (PyDict::new(py), 0);
+    members_behind_brace(behind, |name, value| {
+        count += 1;
+        made_object
+            .set_item(str::from_utf8(name).ok()?, made(py, value)?)
+            .ok()
+    })?;
+    (made_object.len() == count).then(|| made_object.into_any())
+}
+
+/// Return a value of plain JSON as Python's `json` makes it; None if only Python can.
+fn made<'py>(py: Python<'py>, value: Value<'_>) -> Option<Bound<'py, PyAny>> {
+    let text = value.text();
+    Some(match value.kind {
+        Kind::Null => py.None().into_bound(py),
+        Kind::Boolean => PyBool::new(py, text == b"true").to_owned().into_any(),
+        Kind::Integer => integer(value)?.into_pyobject(py).ok()?.into_any(),
+        Kind::Fraction => PyFloat::new(py, double(value)?).into_any(),
+        Kind::Text => PyString::new(py, str::from_utf8(&text[1..text.len() - 1]).ok()?).into_any(),
+        Kind::EscapedText => {
+            let spelled = unescaped(&text[1..text.len() - 1])?;
+            PyString::new(py, str::from_utf8(&spelled).ok()?).into_any()
+        }
+        Kind::Object => return object(py, &text[1..]),
+        Kind::Array => {
+            let made_array = PyList::empty(py);
+            elements(text, |element| made_array.append(made(py, element)?).ok())?;
+            made_array.into_any()
+        }
+    })
+}
