@@ -103,14 +103,15 @@ class Partition:
         """Apply the log records that are newer than the state; nothing is kept until `commit`."""
         # After a rebalance Kafka may deliver records again that were applied already. Applied twice, a delta that
         # appends would append twice (test_records_that_are_applied_already_are_passed_over).
-        new = list(batch[bisect_left(batch, self.checkpoint.next_offset, key=_OFFSET) :])
+        start = bisect_left(batch, self.checkpoint.next_offset, key=_OFFSET)
+        new = batch[start:] if start else batch
         view, step = self._applied(new)
         events = self._events(step, log_end)
         if self._leaves_unreported(step):
             events += self._progress_events(step, log_end)
         return Prepared(view, step, events, len(new))
 
-    def _applied(self, records: list[LogRecord]) -> tuple[BatchView, Step]:
+    def _applied(self, records: Sequence[LogRecord]) -> tuple[BatchView, Step]:
         native = self._native
         if native is not None:
             native.begin()

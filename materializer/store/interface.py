@@ -59,10 +59,15 @@ class Store(Protocol):
 
 
 class DiskStore(Store, Protocol):
-    """What recovery needs of a store in addition: to fill a new one."""
+    """A store on disk, which also takes entries that are sorted: keys in order, each behind its kind."""
+
+    def commit_sorted(
+        self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum, checkpoint: bytes
+    ) -> None:
+        """Write entries (None removes one), checksum and checkpoint in one atomic step, as `commit` does."""
 
     def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
-        """Write entries, in the order of their keys, into a new store. Each key is behind its kind; None removes it.
+        """Write entries (None removes one) into a new store.
 
         The store has no checkpoint yet: whatever a load writes is worth nothing without the commit that follows it.
         """

@@ -54,12 +54,16 @@ class MemoryStore:
 
     def load(self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum) -> None:
         """Write entries. Each key is behind its kind; None removes it."""
-        given = list(zip(keys, data, strict=True))
-        self._write(
-            ((key[1:], one) for key, one in given if key.startswith(RECORD)),
-            ((key[1:], one is not None) for key, one in given if key.startswith(EXPIRY)),
-        )
+        entries, expiries = of_kinds(keys, data)
+        self._write(entries.items(), expiries.items())
         self._checksum = checksum
+
+    def commit_sorted(
+        self, keys: Sequence[bytes], data: Sequence[bytes | None], checksum: Checksum, checkpoint: bytes
+    ) -> None:
+        """Write entries, checksum and checkpoint. Each key is behind its kind; None removes it."""
+        entries, expiries = of_kinds(keys, data)
+        self.commit(entries, checksum, checkpoint, expiries)
 
     def _write(
         self, entries: Iterable[tuple[bytes, bytes | None]], expiries: Iterable[tuple[bytes, bool]]
@@ -74,3 +78,12 @@ class MemoryStore:
 
     def close(self) -> None:
         """Keep everything: there are no files."""
+
+
+def of_kinds(
+    keys: Sequence[bytes], data: Sequence[bytes | None]
+) -> tuple[dict[bytes, bytes | None], dict[bytes, bool]]:
+    """Return the records and the due times among entries whose keys are behind their kinds."""
+    given = list(zip(keys, data, strict=True))
+    entries = {key[1:]: one for key, one in given if key.startswith(RECORD)}
+    return entries, {key[1:]: one is not None for key, one in given if key.startswith(EXPIRY)}

@@ -61,6 +61,7 @@ class NativeOverlay:
         self._core = module.Core(
             partition, definition.partitions, definition.domain_prefix, field, store.get, Position
         )
+        self._records_type = module.LogRecords
         self._partitions = definition.partitions
         self._store = store
         self._cache_bytes_max = cache_bytes_max
@@ -72,8 +73,10 @@ class NativeOverlay:
     def apply(self, records: Sequence[LogRecord], start: int, state: BatchState) -> int:
         """Apply log records from `start` on, up to the first that only Python can apply; return its index.
 
-        Raise `NativePanic` if the native core fails.
+        It knows `LogRecords` of the native core only. Raise `NativePanic` if the native core fails.
         """
+        if not isinstance(records, self._records_type):
+            return start
         limits, share = state.limits, state.limits.share(self._partitions)
         numbers = (
             limits.record_bytes_max,

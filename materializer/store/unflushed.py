@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from materializer.store.interface import RECORD
+
 ENTRY_BYTES: Final = 200
 """Approximate bytes in memory of a pending entry with its key, in addition to its data."""
 
@@ -28,10 +30,11 @@ class Unflushed:
         """Return pairs of a key and its data, or None, in any order."""
         return self._entries.items()
 
-    def sorted(self) -> Mapping[bytes, bytes | None]:
-        """Return the entries in the order of their keys."""
+    def sorted(self) -> tuple[list[bytes], list[bytes | None]]:
+        """Return the keys in order, each behind its kind, and their data."""
         # Keys are compared, not pairs of key and data, which takes Python three times as long.
-        return {key: self._entries[key] for key in sorted(self._entries)}
+        keys = sorted(self._entries)
+        return [RECORD + key for key in keys], [self._entries[key] for key in keys]
 
     def clear(self) -> None:
         """Forget all entries."""

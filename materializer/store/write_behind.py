@@ -15,12 +15,12 @@ import structlog
 from materializer.core.errors import StoreDamaged
 from materializer.store.checksum import Checksum
 from materializer.store.errors import DiskFull, NoDescriptors
-from materializer.store.interface import NO_EXPIRIES, Portion, Store, portions
+from materializer.store.interface import EXPIRY, NO_EXPIRIES, DiskStore, Portion, portions
 from materializer.store.unflushed import Unflushed
 
 log = structlog.get_logger()
 
-StoreT = TypeVar("StoreT", bound=Store)
+StoreT = TypeVar("StoreT", bound=DiskStore)
 
 EXPIRY_BYTES: Final = 200
 """Approximate bytes in memory of a pending due time."""
@@ -98,8 +98,12 @@ class WriteBehindStore(Generic[StoreT]):
         """
         if self._is_flushed or self._checkpoint is None:
             return
-        expiries = {due: self._expiries[due] for due in sorted(self._expiries)}
-        self.disk.commit(self._entries.sorted(), self._checksum, self._checkpoint, expiries)
+        due_times = sorted(self._expiries.items())
+        keys, data = self._entries.sorted()
+        if due_times:
+            keys = [*(EXPIRY + due for due, _ in due_times), *keys]
+            data = [*(b"" if is_there else None for _, is_there in due_times), *data]
+        self.disk.commit_sorted(keys, data, self._checksum, self._checkpoint)
         self._entries.clear()
         self._expiries = {}
         self._is_flushed = True

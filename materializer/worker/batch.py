@@ -1,6 +1,7 @@
 """A batch of log records: applied, emitted to Kafka, then committed to the stores."""
 
 import time
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from confluent_kafka import Message
@@ -58,7 +59,7 @@ class BatchProcessor:
         self._counts.batches += 1
         self._counts.busy_seconds += time.perf_counter() - started
 
-    def _by_partition(self, messages: list[Message]) -> dict[PartitionId, list[LogRecord]]:
+    def _by_partition(self, messages: list[Message]) -> Mapping[PartitionId, Sequence[LogRecord]]:
         """Sort messages by partition. Those of a partition that has just moved away are left to its new owner."""
         if self._native is not None:
             # The methods of the class, because a call of a bound method takes twice as long.
@@ -73,7 +74,7 @@ class BatchProcessor:
                 kind.headers,
             )
             columns = [list(map(method, messages)) for method in methods]
-            found: dict[PartitionId, list[LogRecord]] = self._native.by_partition(
+            found: dict[PartitionId, Sequence[LogRecord]] = self._native.by_partition(
                 *columns, self._owned.partitions
             )
             return found
@@ -84,7 +85,7 @@ class BatchProcessor:
                 batch.append(as_log_record(message))
         return {partition_id: batch for partition_id, batch in batches.items() if batch}
 
-    def _prepare(self, partition_id: PartitionId, records: list[LogRecord]) -> Prepared:
+    def _prepare(self, partition_id: PartitionId, records: Sequence[LogRecord]) -> Prepared:
         """Apply records and write their changes, forwards and dead letters.
 
         Kafka has the forwards and dead letters before the first event is written. An event means that its log record

@@ -3,7 +3,6 @@
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
-use rustc_hash::FxHashMap;
 
 use crate::change::Change;
 use crate::checksum::{Checksum, Committed};
@@ -11,10 +10,11 @@ use crate::command::{Command, command};
 use crate::entry::{self, NEVER};
 use crate::json::fields;
 use crate::key::{DomainHash, domain_hash, partition_of, sow_key, text_in};
-use crate::log_record::LogRecord;
+use crate::log_record::{LogRecord, LogRecords};
 use crate::merge::merge;
 use crate::number::push;
 use crate::numbers::{self, After};
+use crate::slots::{Slot, Slots};
 use crate::unflushed::Entries;
 
 /// About how much memory a record takes in addition to its bytes.
@@ -22,14 +22,6 @@ const SLOT_BYTES: usize = 250;
 
 /// Entries, due times, and the checksum after them.
 type Written<'py> = (Entries, Bound<'py, PyDict>, (i64, u64));
-
-/// A record as it is now, and what the last commit holds of it.
-struct Slot {
-    key: Py<PyBytes>,
-    data: Option<Py<PyBytes>>,
-    committed: Option<Committed>,
-    is_dirty: bool,
-}
 
 /// The state that moves from log record to log record; `sowline` keeps it in its `BatchState`.
 #[derive(Clone, Copy)]
@@ -88,10 +80,11 @@ pub struct Core {
     key_field: Vec<u8>,
     get: Py<PyAny>,
     position_type: Py<PyAny>,
-    young: FxHashMap<Box<[u8]>, Slot>,
-    old: FxHashMap<Box<[u8]>, Slot>,
+    young: Slots,
+    old: Slots,
     young_bytes: usize,
-    dirty: Vec<Box<[u8]>>,
+    /// The numbers of the young slots that the batch has changed.
+    dirty: Vec<usize>,
     buffers: Buffers,
 }
 
@@ -113,8 +106,8 @@ impl Core {
             key_field: key_field.as_bytes().to_vec(),
             get,
             position_type,
-            young: FxHashMap::default(),
-            old: FxHashMap::default(),
+            young: Slots::default(),
+            old: Slots::default(),
             young_bytes: 0,
             dirty: Vec::new(),
             buffers: Buffers::default(),
@@ -122,9 +115,9 @@ impl Core {
     }
 
     /// Forget the changes of a batch that is not committed.
-    fn begin(&mut self) {
-        for key in self.dirty.drain(..) {
-            self.young.remove(&key);
+    fn begin(&mut self, py: Python<'_>) {
+        for number in self.dirty.drain(..) {
+            self.young.remove(py, number);
         }
     }
 
@@ -139,7 +132,7 @@ impl Core {
     fn apply<'py>(
         &mut self,
         py: Python<'py>,
-        records: &Bound<'py, PyList>,
+        records: &LogRecords,
         start: usize,
         state: StateTuple,
         limits: LimitsTuple,
@@ -163,9 +156,8 @@ impl Core {
         };
         let mut buffers = std::mem::take(&mut self.buffers);
         let (mut at, mut deltas) = (start, 0);
-        while at < records.len() {
-            let record = records.get_item(at)?;
-            match self.apply_one(py, &record, &mut state, &limits, &mut buffers)? {
+        while let Some(record) = records.records.get(at) {
+            match self.apply_one(py, record, &mut state, &limits, &mut buffers)? {
                 Outcome::Applied(change) => {
                     deltas += usize::from(change.is_delta);
                     changes.append(Bound::new(py, change)?)?;
@@ -194,26 +186,26 @@ impl Core {
         py: Python<'py>,
         key: &Bound<'py, PyBytes>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let slot = self.slot(py, key.as_bytes())?;
-        Ok(slot.data.as_ref().map(|data| data.bind(py).clone()))
+        let number = self.slot(py, key.as_bytes())?;
+        let data = self.young.at(number).data.as_ref();
+        Ok(data.map(|data| data.bind(py).clone()))
     }
 
     /// Change a record that was read before; None removes it.
     fn put(&mut self, py: Python<'_>, key: &[u8], data: Option<Py<PyBytes>>) -> PyResult<()> {
-        if !self.young.contains_key(key) {
+        let Some(number) = self.young.number(py, key) else {
             return Err(PyKeyError::new_err("a record is read before it is written"));
-        }
-        self.write(py, key, data);
+        };
+        self.write(py, number, data);
         Ok(())
     }
 
     /// Return the records that the batch has changed, in order: their bytes, or None for a removed one.
     fn changed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let mut keys: Vec<_> = self.dirty.iter().collect();
-        keys.sort_unstable();
+        let mut slots: Vec<_> = self.dirty.iter().map(|at| self.young.at(*at)).collect();
+        slots.sort_unstable_by(|one, other| one.key.as_bytes(py).cmp(other.key.as_bytes(py)));
         let changed = PyList::empty(py);
-        for key in keys {
-            let slot = &self.young[key];
+        for slot in slots {
             changed.append((&slot.key, &slot.data))?;
         }
         Ok(changed)
@@ -234,19 +226,15 @@ impl Core {
             entries: checksum.0,
             sum: checksum.1,
         };
-        for key in self.dirty.drain(..) {
-            let slot = self
-                .young
-                .get_mut(&key)
-                .expect("a record that was changed is kept");
-            let now = slot
-                .data
-                .as_ref()
-                .map(|data| Committed::of(&key, data.bind(py).as_bytes()));
-            checksum.replace(&key, slot.committed, now, |index, is_there| {
+        for number in self.dirty.drain(..) {
+            let slot = self.young.at_mut(number);
+            let key = slot.key.as_bytes(py);
+            let data = slot.data.as_ref();
+            let now = data.map(|data| Committed::of(key, data.as_bytes(py)));
+            checksum.replace(key, slot.committed, now, |index, is_there| {
                 expiries.set_item(PyBytes::new(py, &index), is_there)
             })?;
-            let data = slot.data.as_ref().map(|data| data.clone_ref(py));
+            let data = data.map(|data| data.clone_ref(py));
             entries.push((slot.key.clone_ref(py), data));
             slot.committed = now;
             slot.is_dirty = false;
@@ -254,7 +242,7 @@ impl Core {
         if self.young_bytes > cache_bytes_max / 2 {
             self.old = std::mem::take(&mut self.young);
             if self.young_bytes > cache_bytes_max {
-                self.old.clear();
+                self.old = Slots::default();
             }
             self.young_bytes = 0;
         }
@@ -267,21 +255,17 @@ impl Core {
 }
 
 impl Core {
-    /// Return the slot of a key; read the record if it is not here.
-    fn slot<'a>(&'a mut self, py: Python<'_>, key: &[u8]) -> PyResult<&'a Slot> {
-        if !self.young.contains_key(key) {
-            let slot = match self.old.remove(key) {
-                Some(slot) => slot,
-                None => self.read(py, key)?,
-            };
-            self.young_bytes += SLOT_BYTES
-                + slot
-                    .data
-                    .as_ref()
-                    .map_or(0, |data| data.bind(py).as_bytes().len());
-            self.young.insert(key.into(), slot);
+    /// Return the number of a key's young slot; read the record if it is not here.
+    fn slot(&mut self, py: Python<'_>, key: &[u8]) -> PyResult<usize> {
+        if let Some(number) = self.young.number(py, key) {
+            return Ok(number);
         }
-        Ok(&self.young[key])
+        let slot = match self.old.number(py, key) {
+            Some(number) => self.old.remove(py, number),
+            None => self.read(py, key)?,
+        };
+        self.young_bytes += SLOT_BYTES + size_of(py, slot.data.as_ref());
+        Ok(self.young.add(py, slot))
     }
 
     fn read(&self, py: Python<'_>, key: &[u8]) -> PyResult<Slot> {
@@ -297,36 +281,25 @@ impl Core {
         })
     }
 
-    fn write(&mut self, py: Python<'_>, key: &[u8], data: Option<Py<PyBytes>>) {
-        let size = |data: &Option<Py<PyBytes>>| {
-            data.as_ref()
-                .map_or(0, |data| data.bind(py).as_bytes().len())
-        };
-        let slot = self
-            .young
-            .get_mut(key)
-            .expect("a record is read before it is written");
-        self.young_bytes = (self.young_bytes + size(&data)).saturating_sub(size(&slot.data));
+    fn write(&mut self, py: Python<'_>, number: usize, data: Option<Py<PyBytes>>) {
+        let slot = self.young.at_mut(number);
+        let (before, after) = (size_of(py, slot.data.as_ref()), size_of(py, data.as_ref()));
+        self.young_bytes = (self.young_bytes + after).saturating_sub(before);
         slot.data = data;
         if !slot.is_dirty {
             slot.is_dirty = true;
-            self.dirty.push(key.into());
+            self.dirty.push(number);
         }
     }
 
     fn apply_one(
         &mut self,
         py: Python<'_>,
-        record: &Bound<'_, PyAny>,
+        record: &LogRecord,
         state: &mut State,
         limits: &Limits,
         buffers: &mut Buffers,
     ) -> PyResult<Outcome> {
-        // Another kind of log record has no fields that are read without Python.
-        let Ok(record) = record.cast::<LogRecord>() else {
-            return Ok(Outcome::Left);
-        };
-        let record = record.get();
         let (offset, record_time) = (record.offset, record.time);
         let Some(value) = record.value.as_ref().map(|value| value.bind(py)) else {
             return Ok(Outcome::Left);
@@ -358,7 +331,8 @@ impl Core {
         let mut digits = itoa::Buffer::new();
         let key = digits.format(sow_key(&self.domain, key_text)).as_bytes();
         let (partition, partitions) = (self.partition, self.partitions);
-        let slot = self.slot(py, key)?;
+        let number = self.slot(py, key)?;
+        let slot = self.young.at(number);
         let data = slot.data.as_ref().map(|data| data.bind(py).clone());
         let sow_key = slot.key.clone_ref(py);
         let time = record_time.max(state.time);
@@ -438,13 +412,17 @@ impl Core {
             is_delta: command.is_delta,
             position_type: self.position_type.clone_ref(py),
         };
-        self.write(py, key, Some(PyBytes::new(py, stored).unbind()));
+        self.write(py, number, Some(PyBytes::new(py, stored).unbind()));
         state.position = (era, offset, 0);
         state.last_change = state.position;
         state.time = time;
         state.live_records += i64::from(is_new);
         Ok(Outcome::Applied(change))
     }
+}
+
+fn size_of(py: Python<'_>, data: Option<&Py<PyBytes>>) -> usize {
+    data.map_or(0, |data| data.as_bytes(py).len())
 }
 
 /// Return when a record is due, in ms of log time, or `NEVER`: `sowline.model.limits.Limits.due`.

@@ -24,6 +24,7 @@ mod numbers;
 mod pending;
 mod replica;
 mod scan;
+mod slots;
 mod sorting;
 mod survey;
 mod unflushed;
@@ -48,7 +49,7 @@ mod sowline_native {
     #[pymodule_export]
     use super::loader::Loader;
     #[pymodule_export]
-    use super::log_record::{LogRecord, by_partition};
+    use super::log_record::{LogRecord, LogRecords, by_partition};
     #[pymodule_export]
     use super::replica::PlainChanges;
     #[pymodule_export]

@@ -12,7 +12,7 @@ use crate::event::{About, about, about_of};
 use crate::json::fields;
 use crate::key::text_in;
 use crate::key_filter::KeyFilter;
-use crate::kinds::{EXPIRY, RECORD};
+use crate::kinds::{EXPIRY, RECORD, of_kind};
 use crate::pending::Pending;
 use crate::wholeness::{Wholeness, WholenessTuple};
 
@@ -206,15 +206,6 @@ impl Loader {
         py.detach(|| drop((changed, expiries)));
         Ok((keys, data, (checksum.entries, checksum.sum)))
     }
-}
-
-/// Return a key behind its kind.
-fn of_kind<'py>(py: Python<'py>, kind: u8, key: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, 1 + key.len(), |bytes| {
-        bytes[0] = kind;
-        bytes[1..].copy_from_slice(key);
-        Ok(())
-    })
 }
 
 impl Loader {

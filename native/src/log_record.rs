@@ -1,7 +1,8 @@
 //! Log records as the core reads them: `sowline.protocol.command.LogRecord`.
 
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList};
+use pyo3::types::{PyBytes, PyDict, PyList, PySlice, PyTuple};
 
 /// One record of the log as consumed from Kafka, with the members of `sowline.protocol.command.LogRecord`.
 #[pyclass(frozen, module = "sowline_native")]
@@ -38,6 +39,65 @@ impl LogRecord {
     }
 }
 
+impl LogRecord {
+    fn clone_ref(&self, py: Python<'_>) -> Self {
+        LogRecord {
+            offset: self.offset,
+            time: self.time,
+            key: self.key.as_ref().map(|key| key.clone_ref(py)),
+            value: self.value.as_ref().map(|value| value.clone_ref(py)),
+            headers: self.headers.as_ref().map(|headers| headers.clone_ref(py)),
+        }
+    }
+}
+
+/// Log records of one partition, in order: a sequence that makes a Python object of a record only when it is asked for.
+#[pyclass(frozen, sequence, module = "sowline_native")]
+pub struct LogRecords {
+    pub records: Vec<LogRecord>,
+}
+
+#[pymethods]
+impl LogRecords {
+    #[new]
+    fn new(py: Python<'_>, records: Vec<PyRef<'_, LogRecord>>) -> Self {
+        LogRecords {
+            records: records.iter().map(|record| record.clone_ref(py)).collect(),
+        }
+    }
+
+    fn __len__(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Return one record, or some of them as a sequence again.
+    fn __getitem__<'py>(
+        &self,
+        py: Python<'py>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        if let Ok(slice) = index.cast::<PySlice>() {
+            let found = slice.indices(self.records.len() as isize)?;
+            let numbers = (0..found.slicelength).map(|n| found.start + n as isize * found.step);
+            let records = numbers
+                .map(|number| self.records[number as usize].clone_ref(py))
+                .collect();
+            return Ok(Bound::new(py, LogRecords { records })?.into_any());
+        }
+        let number: isize = index.extract()?;
+        let number = if number < 0 {
+            number + self.records.len() as isize
+        } else {
+            number
+        };
+        let record = usize::try_from(number)
+            .ok()
+            .and_then(|number| self.records.get(number))
+            .ok_or_else(|| PyIndexError::new_err("there is no such log record"))?;
+        Ok(Bound::new(py, record.clone_ref(py))?.into_any())
+    }
+}
+
 /// Sort consumed messages by topic and partition, as log records in order. Messages of other partitions are left out.
 ///
 /// The lists have an item for each message: what its methods of these names return. `partitions` has pairs of topic
@@ -58,7 +118,7 @@ pub fn by_partition<'py>(
     partitions: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let py = topics.py();
-    let batches = PyDict::new(py);
+    let mut batches: Vec<(Bound<'py, PyTuple>, Vec<LogRecord>)> = Vec::new();
     let mut start = 0;
     while start < numbers.len() {
         // Messages of one partition usually follow each other, and then have the same text as their topic.
@@ -72,26 +132,28 @@ pub fn by_partition<'py>(
         }
         let partition = (topic, numbers[start]).into_pyobject(py)?;
         if partitions.contains(&partition)? {
-            let batch = match batches.get_item(&partition)? {
-                Some(batch) => batch.cast_into::<PyList>()?,
-                None => {
-                    let batch = PyList::empty(py);
-                    batches.set_item(&partition, &batch)?;
-                    batch
-                }
-            };
+            let known = batches
+                .iter()
+                .position(|(one, _)| one.eq(&partition).unwrap_or(false));
+            let known = known.unwrap_or_else(|| {
+                batches.push((partition, Vec::with_capacity(end - start)));
+                batches.len() - 1
+            });
             for at in start..end {
-                let record = LogRecord {
+                batches[known].1.push(LogRecord {
                     offset: offsets[at],
                     time: timestamps[at].1,
                     key: keys.get_item(at)?.extract()?,
                     value: values.get_item(at)?.extract()?,
                     headers: headers.get_item(at)?.extract()?,
-                };
-                batch.append(Bound::new(py, record)?)?;
+                });
             }
         }
         start = end;
     }
-    Ok(batches)
+    let found = PyDict::new(py);
+    for (partition, records) in batches {
+        found.set_item(partition, Bound::new(py, LogRecords { records })?)?;
+    }
+    Ok(found)
 }

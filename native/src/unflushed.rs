@@ -4,6 +4,7 @@ use hashbrown::HashTable;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
+use crate::kinds::{RECORD, of_kind};
 use crate::sorting::{hash_of, rank};
 
 /// Approximate bytes in memory of a pending entry with its key, in addition to its data.
@@ -95,8 +96,8 @@ impl Unflushed {
         Ok(found)
     }
 
-    /// Return the entries in the order of their keys.
-    fn sorted(&self, py: Python<'_>) -> Entries {
+    /// Return the keys in order, each behind its kind, and their data.
+    fn sorted<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
         let mut order: Vec<(u128, &EntryBytes)> = self
             .table
             .iter()
@@ -106,13 +107,12 @@ impl Unflushed {
             let keys = || entry.0.as_bytes(py).cmp(that.0.as_bytes(py));
             one.cmp(other).then_with(keys)
         });
-        let copied = |(key, data): &EntryBytes| {
-            let data = data.as_ref().map(|data| data.clone_ref(py));
-            (key.clone_ref(py), data)
-        };
-        Entries {
-            entries: order.into_iter().map(|(_, entry)| copied(entry)).collect(),
+        let (keys, data) = (PyList::empty(py), PyList::empty(py));
+        for (_, (key, one)) in order {
+            keys.append(of_kind(py, RECORD, key.as_bytes(py))?)?;
+            data.append(one)?;
         }
+        Ok((keys, data))
     }
 
     /// Forget all entries.

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import NoneType
 from typing import Any, ParamSpec
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -116,10 +117,15 @@ def poll_batch(
     if first is None:
         return []
     messages = [first, *consumer.consume(records_max - 1, 0)]
-    errors = [message for message in messages if message.error() is not None]
-    for message in errors:
-        _judge(message, on_end)
-    return [message for message in messages if message.error() is None] if errors else messages
+    # The method of the class, because a call of a bound method takes twice as long.
+    errors = list(map(type(first).error, messages))
+    # Only types are compared, because Kafka's errors can't be compared to anything else.
+    if set(map(type, errors)) == {NoneType}:
+        return messages
+    for message, error in zip(messages, errors, strict=True):
+        if error is not None:
+            _judge(message, on_end)
+    return [message for message, error in zip(messages, errors, strict=True) if error is None]
 
 
 def _judge(message: Message, on_end: Ends | None) -> None:

@@ -1,7 +1,7 @@
 """The native core does what Python does: the same events, stored bytes, due times, checksums and refusals."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
@@ -202,6 +202,11 @@ def partition_of(definition: TopicDefinition, module: Any) -> tuple[Partition, M
     return Partition(definition, 0, opened, store=WriteBehindStore(disk, module), native=module), disk
 
 
+def log_records(records: Sequence[tuple[Any, ...]]) -> Any:
+    """Return log records as the native core reads them."""
+    return native.LogRecords([native.LogRecord(*record) for record in records])
+
+
 def output_of(prepared: Prepared) -> Any:
     """Return all that a batch writes to Kafka."""
     step = prepared.step
@@ -227,7 +232,7 @@ def apply_alike(one: Partition, other: Partition, records: list[tuple[Any, ...]]
 
     `end` is the end of the changes before. Raise AssertionError where the cores differ.
     """
-    mine = one.prepare([native.LogRecord(*record) for record in records], 100)
+    mine = one.prepare(log_records(records), 100)
     expected = other.prepare([LogRecord(*record) for record in records], 100)
     assert output_of(mine) == output_of(expected), "events"
     for partition, prepared in ((one, mine), (other, expected)):
@@ -279,7 +284,7 @@ def check(limits: dict[str, Any], sent: list[Sent], cuts: list[int], discarded: 
     end = 0
     for start, stop in pairwise(bounds):
         if discarded:
-            one.prepare([native.LogRecord(*record) for record in records[start:stop]], 100)
+            one.prepare(log_records(records[start:stop]), 100)
         end += len(apply_alike(one, other, records[start:stop], end).events)
         assert list(one.due(time + 500)) == list(other.due(time + 500))
     assert one.core == "native"
@@ -314,7 +319,7 @@ def test_a_panic_leaves_the_batch_to_python() -> None:
         partition_of(definition, None),
     )
     batch = [(n, 1, None, b'{"id":%d}' % n, None) for n in range(3)]
-    mine = one.prepare([native.LogRecord(*record) for record in batch], 3)
+    mine = one.prepare(log_records(batch), 3)
     assert output_of(mine) == output_of(other.prepare([LogRecord(*record) for record in batch], 3))
     assert one.core == "python"
 
@@ -345,7 +350,7 @@ def test_python_takes_log_records_of_the_native_core(sent: list[Sent], given: di
         for offset, (body, later, headers) in enumerate(sent):
             time += later
             records.append((offset, time, b"1", body, headers))
-        mine = one.prepare([native.LogRecord(*record) for record in records], 100)
+        mine = one.prepare(log_records(records), 100)
         assert output_of(mine) == output_of(other.prepare([LogRecord(*record) for record in records], 100))
 
 

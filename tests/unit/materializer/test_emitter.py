@@ -128,7 +128,7 @@ def native_changes(count: int) -> list[Change]:
     opened = OpenedPartition(MemoryStore(), checkpoint, checkpoint.position)  # type: ignore[arg-type]
     partition = Partition(ORDERS, 0, opened, native=native)
     records = [native.LogRecord(n, 1000, None, b'{"id":%d,"n":%d}' % (n % 2, n), None) for n in range(count)]
-    return partition.prepare(records, count).step.changes
+    return partition.prepare(native.LogRecords(records), count).step.changes
 
 
 @pytest.mark.parametrize("full", [[], [0], [3], [0, 1, 2, 3, 4], [4]])

@@ -112,11 +112,11 @@ def test_a_flush_that_fails_is_tried_again() -> None:
     def refuse(*given: object) -> None:
         raise refusal
 
-    disk.commit = refuse  # type: ignore[assignment, method-assign]
+    disk.commit_sorted = refuse  # type: ignore[assignment, method-assign]
     with pytest.raises(DiskFull):
         store.flush()
     assert (store.get(b"a"), list(store.expiries()), disk.checkpoint()) == (b"1", [b"d"], None)
-    del disk.commit
+    del disk.commit_sorted
     store.flush()
     assert (disk.get(b"a"), list(disk.expiries()), disk.checkpoint()) == (b"1", [b"d"], b"one")
 
@@ -132,7 +132,7 @@ def test_a_disk_that_refuses_is_closed(tmp_path: Path) -> None:
     def refuse(*given: object) -> None:
         raise DiskFull("No space left on device")
 
-    disk.commit = refuse  # type: ignore[assignment, method-assign]
+    disk.commit_sorted = refuse  # type: ignore[assignment, method-assign]
     assert store.hand_over() is None
     again = RocksStore(tmp_path / "s", create=False)
     assert (again.get(b"a"), again.checkpoint()) == (b"0", b"zero")
