@@ -14,7 +14,10 @@ from materializer.core import applier
 from sowline.config.topics import TopicDefinition
 from tests.fuzz.inputs import body, change_header, damaged, headers
 from tests.property.test_native import Sent, apply_alike, native, partition_of, state_of
+from tests.property.test_native_columns import PATHS, check_bodies, is_read
+from tests.property.test_native_deltas import check_delta
 from tests.property.test_native_load import load_alike, read_alike
+from tests.property.test_native_replica import life as replica_life
 
 BATCH = 20
 BATCHES_A_LIFE = 40
@@ -89,9 +92,40 @@ def loads(seed: int) -> Counter[str]:
     return Counter(inputs=load_alike(seed))
 
 
+def replicas(seed: int) -> Counter[str]:
+    """Let both cores load and follow the same messages in a query service."""
+    return replica_life(seed)
+
+
+def columns(seed: int) -> Counter[str]:
+    """Let both cores fill memo indexes from the same bodies."""
+    chance, counts = Random(seed), Counter[str]()
+    for _ in range(INPUTS_A_SEED):
+        drawn = [body(chance) for _ in range(VARIANTS)]
+        bodies = [one for one in drawn if one is None or is_read(one)]
+        check_bodies(PATHS, bodies)
+        counts["inputs"] += len(bodies)
+    return counts
+
+
+def deltas(seed: int) -> Counter[str]:
+    """Let both cores read the same deltas of documents."""
+    chance, counts = Random(seed), Counter[str]()
+    for _ in range(INPUTS_A_SEED):
+        text = (body(chance) or b"").decode("utf-8", "replace")
+        if chance.random() < 0.7:
+            text = text.replace("{", "{..,", 1)
+        check_delta(text)
+        counts["inputs"] += 1
+    return counts
+
+
 TARGETS: Mapping[str, Callable[[int], Counter[str]]] = {
     "log-records": log_records,
     "scanner": scanner,
     "event-reader": event_reader,
     "loads": loads,
+    "replicas": replicas,
+    "columns": columns,
+    "deltas": deltas,
 }
